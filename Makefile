@@ -1,0 +1,49 @@
+# `make plan` runs a first plan, `make test` runs every test; each sets up .venv as far as it needs it.
+SHELL := /bin/sh
+BIN := .venv/bin
+ARGS ?=
+export PYTHON
+
+.PHONY: help plan test check soak lint types docs docs-record lock clean bench
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+.venv/.run: requirements/run.txt pyproject.toml scripts/setup.sh
+	@scripts/setup.sh run
+.venv/.dev: requirements/dev.txt pyproject.toml scripts/setup.sh
+	@scripts/setup.sh dev
+
+plan: .venv/.run ## plan the built-in example (ARGS="--json" and the like are passed on)
+	@$(BIN)/ullage plan $(ARGS)
+
+test: .venv/.dev lint types ## lint, types and every test, with coverage
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered $(ARGS)
+
+check: .venv/.dev lint types ## lint, types and the quick tests: two minutes
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+
+soak: .venv/.dev ## every test with many more random cases
+	HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+types: .venv/.dev
+	$(BIN)/mypy
+
+docs: .venv/.dev ## build the documentation into docs/_build/html
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+docs-record: .venv/.dev ## run the documentation's examples and write their output into the pages
+	$(BIN)/python scripts/record_docs.py
+
+bench: .venv/.dev ## run every benchmark
+	$(BIN)/python bench/start_up.py
+
+lock: ## pin the dependencies of pyproject.toml anew (needs uv)
+	scripts/lock.sh
+
+clean: ## remove .venv and all caches
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis docs/_build .coverage

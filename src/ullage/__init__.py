@@ -1,0 +1,3 @@
+"""Ullage plans capacity and cost for language-model serving."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Where to stop admitting: queue bounds, deadlines, priorities, burst budget, time to ready."""

@@ -1,0 +1,1 @@
+"""One function per bill line, attribution rules, unit economics, commitments."""

@@ -1,0 +1,1 @@
+"""A plan as manifests, engine flags, alert rules and FOCUS rows."""

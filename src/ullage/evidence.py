@@ -1,0 +1,173 @@
+"""Evidence: where every number comes from, and how to walk it back.
+
+Four kinds of value, from the ground up:
+
+- `Source`: a document, a measurement, a file: what it is, where it is, its date.
+- `Assumption`: an input (stated by the user, or our sourced default) with range and maximum age.
+- `Figure`: a number a stage hands over: value, unit, formula and the values it was computed from.
+- `Evidence`: the class of a number. A derived number carries the weakest class of its inputs.
+
+Stages compute with plain numbers and make figures once, where they hand over their result.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+class Evidence(enum.Enum):
+    """How a number is known, strongest first.
+
+    `STATED` stands first because what the user states is the question, not the answer: a plan is
+    conditional on it, and it does not weaken a measurement it is combined with. `ASSUMED` stands
+    last: our default, however well sourced, is not about the user's system.
+    """
+
+    STATED = "stated"
+    MEASURED = "measured"
+    CALIBRATED = "calibrated"
+    PROFILED = "profiled"
+    ESTIMATED = "estimated"
+    ASSUMED = "assumed"
+
+    @property
+    def rank(self) -> int:
+        """0 for the strongest class, rising as the class gets weaker."""
+        return _RANK[self]
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_RANK = {evidence: rank for rank, evidence in enumerate(Evidence)}
+
+
+def weakest(classes: Iterable[Evidence]) -> Evidence:
+    """The class of a number derived from inputs of these classes.
+
+    >>> str(weakest([Evidence.MEASURED, Evidence.STATED, Evidence.ESTIMATED]))
+    'estimated'
+    """
+    return max(classes, key=lambda evidence: evidence.rank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Something outside this program that a number was read from."""
+
+    what: str
+    where: str
+    date: datetime.date
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        _require(bool(self.what.strip()), "a source says what it is", self.what)
+        _require(bool(self.where.strip()), "a source says where it is", self.where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumption:
+    """An input of the plan: what is taken as true, by whose word, and for how long.
+
+    `low` and `high` are the range the value may take; equal to the value they say that it is exact.
+    """
+
+    name: str
+    value: int | float | str
+    unit: str
+    evidence: Evidence
+    source: Source
+    low: int | float | None = None
+    high: int | float | None = None
+    max_age: datetime.timedelta | None = None
+
+    def __post_init__(self) -> None:
+        _check_number(self.name, self.value)
+        if self.low is None and self.high is None:
+            return
+        inside = (
+            self.low is not None
+            and self.high is not None
+            and not isinstance(self.value, str)
+            and self.low <= self.value <= self.high
+        )
+        _require(inside, f"{self.name}: the value lies in its range", (self.low, self.value, self.high))
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def age(self, as_of: datetime.date) -> datetime.timedelta:
+        return as_of - self.source.date
+
+    def is_stale(self, as_of: datetime.date) -> bool:
+        """Whether the assumption is past its maximum age on this date."""
+        return self.max_age is not None and self.age(as_of) > self.max_age
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A number that is printed: computed from inputs by a formula, or read from sources.
+
+    `evidence` must be given for a figure read from sources. For a computed figure it is derived from
+    the inputs and cannot be given stronger than they are; it can be given weaker (a calibrated step
+    model makes `calibrated` out of measured load tests).
+    """
+
+    name: str
+    value: int | float | str
+    unit: str
+    formula: str = ""
+    inputs: tuple[Figure | Assumption, ...] = ()
+    sources: tuple[Source, ...] = ()
+    own_evidence: Evidence | None = None
+
+    def __post_init__(self) -> None:
+        _check_number(self.name, self.value)
+        _require(bool(self.inputs or self.sources), f"{self.name}: a figure has inputs or sources", self.value)
+        _require(
+            bool(self.inputs) or self.own_evidence is not None,
+            f"{self.name}: a figure read from sources states its evidence",
+            self.value,
+        )
+        _require(bool(self.formula) or not self.inputs, f"{self.name}: a figure with inputs has a formula", self.value)
+
+    @property
+    def evidence(self) -> Evidence:
+        classes = [each.evidence for each in self.inputs]
+        if self.own_evidence is not None:
+            classes.append(self.own_evidence)
+        return weakest(classes)
+
+
+def walk(root: Figure | Assumption) -> Iterator[tuple[int, Figure | Assumption | Source]]:
+    """All that a number rests on, depth first, each with its depth; every branch ends in sources."""
+    pending: list[tuple[int, Figure | Assumption | Source]] = [(0, root)]
+    while pending:
+        depth, each = pending.pop()
+        yield depth, each
+        if isinstance(each, Source):
+            continue
+        below: list[Figure | Assumption | Source] = [*each.sources]
+        if isinstance(each, Figure):
+            below = [*each.inputs, *below]
+        pending.extend((depth + 1, one) for one in reversed(below))
+
+
+def assumptions_of(roots: Iterable[Figure | Assumption]) -> tuple[Assumption, ...]:
+    """Every assumption these numbers rest on, each once, in order of name."""
+    found = {each for root in roots for _, each in walk(root) if isinstance(each, Assumption)}
+    return tuple(sorted(found, key=lambda each: each.name))
+
+
+def _check_number(name: str, value: int | float | str) -> None:
+    _require(isinstance(value, str) or math.isfinite(value), f"{name}: a number is finite", value)
+
+
+def _require(holds: bool, law: str, value: object) -> None:
+    if not holds:
+        raise ValueError(f"{law}; got {value!r}")

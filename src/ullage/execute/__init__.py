@@ -1,0 +1,1 @@
+"""Maps over several cores or machines, handed to core functions as `map=`."""

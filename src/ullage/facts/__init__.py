@@ -1,0 +1,1 @@
+"""Dated, sourced facts about devices, models, engines and prices."""

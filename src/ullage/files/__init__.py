@@ -1,0 +1,1 @@
+"""Our own files: plan.yaml and its schema."""

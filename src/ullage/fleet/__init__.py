@@ -1,0 +1,1 @@
+"""Replicas, reserves by name, nodes, zones, regions, quotas."""

@@ -1,0 +1,1 @@
+"""Plans and observations kept over time (SQLite, PostgreSQL)."""

@@ -1,0 +1,1 @@
+"""Forecast and plan against production: error by cause, and what to update."""

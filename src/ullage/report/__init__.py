@@ -1,0 +1,1 @@
+"""A result as terminal text, JSON or HTML."""

@@ -1,0 +1,1 @@
+"""Scaling signals and thresholds, tried in a closed loop in simulated time."""

@@ -1,0 +1,1 @@
+"""Step models, calibration, service curves, the knee and the operating point."""

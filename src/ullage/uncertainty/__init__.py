@@ -1,0 +1,1 @@
+"""Scenarios, joint draws, drivers, shortfall and regret around a core that computes one point."""

@@ -1,0 +1,1 @@
+"""REST routes over the verbs. No arithmetic, no loading."""

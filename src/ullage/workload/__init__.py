@@ -1,0 +1,1 @@
+"""Request classes and their SLOs, arrivals, lengths, sessions, reuse, demand."""
