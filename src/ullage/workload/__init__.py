@@ -1,1 +1,1 @@
-"""Request classes and their SLOs, arrivals, lengths, sessions, reuse, demand."""
+"""What arrives: request classes and their targets, and the profile of a trace."""

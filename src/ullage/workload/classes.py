@@ -1,0 +1,146 @@
+"""Request classes: requests that share a shape and a service-level objective, and the rules that sort them.
+
+    Slo           one promise: this percentile of this latency stays under this limit
+    ClassRule     which requests belong: by model, tenant, path or length
+    RequestClass  a name, its promises, its priority and the rule that finds its requests
+
+A class without a rule is named by the trace itself, in its `class` column.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from ullage.errors import InputError, unknown_name
+
+
+class Metric(enum.Enum):
+    """The latency an SLO limits, as the client sees it.
+
+    TPOT is one number a request, (end - first token) / (output tokens - 1); ITL is one number a
+    token, so that a percentile of it sees the pause that a per-request mean hides.
+    """
+
+    TTFT = "ttft"
+    TPOT = "tpot"
+    ITL = "itl"
+    E2E = "e2e"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slo:
+    """A promise: `percentile_fraction` of requests (of gaps, for ITL) take at most `limit_s`.
+
+    >>> str(Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=0.5))
+    'ttft p95 <= 500 ms'
+    """
+
+    metric: Metric
+    percentile_fraction: float
+    limit_s: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.metric, Metric):
+            raise unknown_name(field="slo.metric", name=str(self.metric), known=[each.value for each in Metric])
+        if not (0.0 < self.percentile_fraction < 1.0):
+            raise InputError(
+                field=f"slo.{self.metric}.percentile_fraction",
+                value=self.percentile_fraction,
+                problem="must lie strictly between 0 and 1",
+                fix="Give a share of requests, for example 0.95 for the 95th percentile.",
+            )
+        if not (math.isfinite(self.limit_s) and self.limit_s > 0.0):
+            raise InputError(
+                field=f"slo.{self.metric}.limit_s",
+                value=self.limit_s,
+                problem="must be greater than 0",
+                fix="Give a duration, for example 500ms.",
+            )
+
+    @property
+    def name(self) -> str:
+        """How the promise is called: `ttft_p95`.
+
+        >>> Slo(metric=Metric.E2E, percentile_fraction=0.999, limit_s=30.0).name
+        'e2e_p99.9'
+        """
+        return f"{self.metric}_p{self.percentile_fraction * 100:.6g}"
+
+    def __str__(self) -> str:
+        return f"{self.metric} p{self.percentile_fraction * 100:.6g} <= {_duration(self.limit_s)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassRule:
+    """Which requests belong to a class: all conditions that are given must hold.
+
+    `model`, `tenant` and `path` are compared as shell patterns (`gpt-4*`); the lengths are closed
+    below and open above, so that two rules that share a border share no request.
+    """
+
+    model: str | None = None
+    tenant: str | None = None
+    path: str | None = None
+    from_prompt_tokens: int | None = None
+    below_prompt_tokens: int | None = None
+    from_output_tokens: int | None = None
+    below_output_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for side in ("prompt", "output"):
+            low = getattr(self, f"from_{side}_tokens")
+            high = getattr(self, f"below_{side}_tokens")
+            if low is not None and high is not None and not low < high:
+                raise InputError(
+                    field=f"rule.below_{side}_tokens",
+                    value=high,
+                    problem=f"is not above from_{side}_tokens = {low}, so that no request can match",
+                    fix="Widen the range.",
+                )
+
+    @property
+    def matches_everything(self) -> bool:
+        return self == ClassRule()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestClass:
+    """Requests that share promises and a shape.
+
+    `priority` orders classes when not all can be served: 0 is served first. `rule` is None where the
+    trace names the class of each request itself.
+    """
+
+    name: str
+    slos: tuple[Slo, ...]
+    priority: int = 0
+    rule: ClassRule | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise InputError(field="class.name", value=self.name, problem="is empty", fix="Name the class.")
+        if self.priority < 0:
+            raise InputError(
+                field=f"class.{self.name}.priority",
+                value=self.priority,
+                problem="must be 0 or more",
+                fix="Give 0 to the class that is served first.",
+            )
+        names = [slo.name for slo in self.slos]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(
+                field=f"class.{self.name}.slos",
+                value=twice[0],
+                problem="is promised twice",
+                fix="Keep one limit for each percentile of each metric.",
+            )
+
+
+def _duration(limit_s: float) -> str:
+    return f"{limit_s * 1000:.6g} ms" if limit_s < 1.0 else f"{limit_s:.6g} s"
