@@ -1,1 +1,11 @@
-"""Dated, sourced facts about devices, models, engines and prices."""
+"""What is known about devices, models and engines: dated, sourced TOML files, and how they are read.
+
+    quantity.py    "3.35 TB/s" as an exact number in the one unit used inside
+    sheet.py       one fact file: sources, values, rows; strict
+    catalogue.py   all fact files of one kind: names, aliases, search, a user's overlay
+    device.py      what a device sheet holds, and the `Device` made from it
+    engine.py      an engine's defaults by version
+
+A fact is an `Assumption`: value, range, evidence, source, date. This package reads its own packaged
+files, once; a user's own files come in as text.
+"""

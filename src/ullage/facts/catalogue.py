@@ -1,0 +1,105 @@
+"""All fact files of one kind: found by name or alias, searched, and overlaid by a user's own.
+
+A name is looked up without regard to case, spaces, dashes or the vendor in front: `NVIDIA H100 80GB HBM3`,
+as nvidia-smi prints it, finds h100-sxm. An alias that several sheets share is an error that names them.
+
+A user's file lies over ours **value by value**: `h200-sxm.toml` with one value replaces that value and keeps
+the rest; a file with a new name is a new entry and must be complete.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ullage.errors import InputError, unknown_name
+from ullage.facts.sheet import Kind, Sheet, read_sheet
+
+_VENDORS = ("nvidia", "amd", "intel", "google", "aws", "instinct", "tesla")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalogue:
+    """The sheets of one kind by name."""
+
+    kind: Kind
+    sheets: Mapping[str, Sheet]
+
+    def __iter__(self) -> Iterator[Sheet]:
+        return iter(sheet for _, sheet in sorted(self.sheets.items()))
+
+    def __len__(self) -> int:
+        return len(self.sheets)
+
+    def find(self, name: str, *, field: str | None = None) -> Sheet:
+        """The sheet of this name or alias; an unknown or ambiguous one is an InputError under `field`."""
+        field = field or self.kind.noun
+        wanted = bare_name(name)
+        exact = self.sheets.get(name.strip().lower()) or self.sheets.get(wanted)
+        if exact is not None:
+            return exact
+        found = [sheet for sheet in self if wanted in _bare_names(sheet)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(
+                field=field,
+                value=name,
+                problem=f"can mean {' or '.join(sheet.name for sheet in found)}",
+                fix="Say which.",
+            )
+        known = {*self.sheets, *(alias.lower() for sheet in self for alias in sheet.aliases)}
+        raise unknown_name(field=field, name=name, known=known, fix=f"Add one: {self.kind.howto}")
+
+    def search(self, text: str) -> tuple[Sheet, ...]:
+        """The sheets in whose name, aliases or texts every word of `text` stands, in order of name."""
+        words = text.lower().split()
+        return tuple(sheet for sheet in self if all(word in _searchable(sheet) for word in words))
+
+    def overlaid(self, files: Mapping[str, str]) -> Catalogue:
+        """This catalogue with a user's files on top: file name -> text, for example {"h200-sxm.toml": "..."}."""
+        sheets = dict(self.sheets)
+        for file, text in sorted(files.items()):
+            name = _sheet_name(file)
+            below = sheets.get(name)
+            shown = f"{self.kind.folder}/{file}"
+            sheet = read_sheet(text, name=name, kind=self.kind, file=shown, partial=below is not None)
+            sheets[name] = sheet if below is None else sheet.over(below)
+        return Catalogue(kind=self.kind, sheets=sheets)
+
+
+def packaged(kind: Kind) -> Catalogue:
+    """The facts of this kind that come with ullage; keep the result, reading them takes a moment."""
+    directory = importlib.resources.files("ullage.facts") / kind.folder
+    files = {each.name: each.read_text(encoding="utf-8") for each in directory.iterdir() if each.name.endswith(".toml")}
+    return Catalogue(kind=kind, sheets={}).overlaid(files)
+
+
+def bare_name(name: str) -> str:
+    """A name as it is compared: lower case, words joined by one dash, no vendor in front.
+
+    >>> bare_name("NVIDIA H100 80GB HBM3")
+    'h100-80gb-hbm3'
+    """
+    words = re.findall(r"[a-z0-9.]+", name.lower())
+    while len(words) > 1 and words[0] in _VENDORS:
+        words = words[1:]
+    return "-".join(words)
+
+
+def _bare_names(sheet: Sheet) -> set[str]:
+    return {bare_name(each) for each in (sheet.name, *sheet.aliases)}
+
+
+def _searchable(sheet: Sheet) -> str:
+    return " ".join((sheet.name, *sheet.aliases, *sheet.texts.values())).lower()
+
+
+def _sheet_name(file: str) -> str:
+    name = file.removesuffix(".toml")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name):
+        fix = "Name it in lower case with digits, dots and dashes, for example h200-sxm.toml."
+        raise InputError(field="facts file", value=file, problem="is not a name for a fact file", fix=fix)
+    return name
