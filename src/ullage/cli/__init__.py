@@ -1,1 +1,27 @@
-"""The command line: arguments in, printing out. No arithmetic, no loading."""
+"""The command line: arguments in, printing out. No arithmetic, no loading.
+
+`main` answers `--help` and `--version` from a table before anything else is imported, so that they cost
+little more than the interpreter. Every other call goes to the Typer application in app.py, which
+imports only the verb that was asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and end the process with a documented exit code."""
+    arguments = sys.argv[1:]
+    if arguments in ([], ["--help"], ["-h"]):
+        from ullage.cli.help import top_level_help
+
+        sys.stdout.write(top_level_help())
+    elif arguments == ["--version"]:
+        from ullage import __version__
+
+        sys.stdout.write(f"ullage {__version__}\n")
+    else:
+        from ullage.cli.app import run
+
+        sys.exit(run(arguments))

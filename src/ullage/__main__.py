@@ -1,0 +1,5 @@
+"""`python -m ullage` is `ullage`."""
+
+from ullage.cli import main
+
+main()

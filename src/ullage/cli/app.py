@@ -1,0 +1,87 @@
+"""The Typer application: finds the verb, runs it, and turns every ending into a documented exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from ullage.cli.help import VERBS, top_level_help
+from ullage.errors import ExitCode, UllageError
+
+
+class _Verbs(TyperGroup):
+    """A group whose commands are imported when they are asked for, not before."""
+
+    def list_commands(self, ctx: object) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: object, cmd_name: str) -> TyperCommand | None:
+        if cmd_name not in VERBS:
+            return None
+        return _command(cmd_name)
+
+    def get_help(self, ctx: object) -> str:
+        return top_level_help()
+
+
+def _command(verb: str) -> TyperCommand:
+    single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    module = importlib.import_module(f"ullage.cli.{verb}")
+    single.command(name=verb)(module.command)
+    found = get_command(single)
+    assert isinstance(found, TyperCommand)
+    found.short_help = VERBS[verb]
+    return found
+
+
+def _application() -> TyperGroup:
+    app = typer.Typer(cls=_Verbs, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(_no_options)
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
+
+
+def _no_options() -> None:
+    """Options belong to the verbs."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of this command line; what went wrong is on stderr, in one line."""
+    try:
+        ending = _application().main(args=list(arguments), prog_name="ullage", standalone_mode=False)
+        # A verb's own exit code comes back as the ending; a verb that just answers returns nothing.
+        return ending if isinstance(ending, int) else ExitCode.OK
+    except UllageError as error:
+        return _fail(str(error), error.exit_code)
+    except typer.Exit as ending:
+        return int(ending.exit_code)
+    except typer.TyperException as error:
+        return _fail(f"{error.format_message()} See ullage --help.", ExitCode.WRONG_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted; nothing was written", ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    except Exception as error:  # noqa: BLE001 - the last resort, so that no user sees a traceback unasked
+        return _fail_inside(error)
+
+
+def _fail(message: str, code: ExitCode) -> int:
+    sys.stderr.write(f"error: {message}\n")
+    return code
+
+
+def _fail_inside(error: Exception) -> int:
+    if os.environ.get("ULLAGE_TRACEBACK"):
+        traceback.print_exception(error)
+    hint = "This is a fault in ullage, not in your input. Run again with ULLAGE_TRACEBACK=1 for the details."
+    return _fail(f"{type(error).__name__}: {error}. {hint}", ExitCode.INTERNAL)

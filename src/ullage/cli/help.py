@@ -1,0 +1,32 @@
+"""The verbs of the command line, in the order in which people meet them, and the help that lists them.
+
+To add a verb: write verbs/<verb>.py and cli/<verb>.py (one function `command`), then list it here.
+"""
+
+from __future__ import annotations
+
+VERBS: dict[str, str] = {
+    "plan": "Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.",
+}
+
+
+def top_level_help() -> str:
+    """What `ullage --help` prints."""
+    width = max(len(verb) for verb in VERBS)
+    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, what in VERBS.items())
+    return f"""\
+Usage: ullage VERB [ARGUMENTS]
+
+Plan capacity and cost for language-model serving: how full to run the fleet, and how sure that is.
+
+Verbs:
+{verbs}
+
+Options:
+  --version             Print the version.
+  --install-completion  Install completion for the current shell.
+  --show-completion     Print the completion script of the current shell.
+  --help                Print this.
+
+ullage VERB --help explains one verb. Exit codes: 0 an answer, 2 wrong input, 3 refused plan, 4 internal error.
+"""
