@@ -27,6 +27,17 @@ from dataclasses import dataclass, field, fields
 from ullage.evidence import Assumption, Source
 
 
+def _require_positive(value: object, *names: str) -> None:
+    for name in names:
+        number = getattr(value, name)
+        _require(isinstance(number, int) and number > 0, f"{name} is a positive whole number", number)
+
+
+def _require(holds: bool, law: str, value: object) -> None:
+    if not holds:
+        raise ValueError(f"{law}; got {value!r}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class WeightFormat:
     """How the values of a weight matrix are stored, and in which precision they are multiplied.
@@ -408,14 +419,3 @@ class Model:
 def grouped(layers: list[Layer]) -> tuple[LayerGroup, ...]:
     """Runs of equal layers, in order; the inverse of `Model.each_layer`."""
     return tuple(LayerGroup(layer=layer, layers=sum(1 for _ in run)) for layer, run in itertools.groupby(layers))
-
-
-def _require_positive(value: object, *names: str) -> None:
-    for name in names:
-        number = getattr(value, name)
-        _require(isinstance(number, int) and number > 0, f"{name} is a positive whole number", number)
-
-
-def _require(holds: bool, law: str, value: object) -> None:
-    if not holds:
-        raise ValueError(f"{law}; got {value!r}")
