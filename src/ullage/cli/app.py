@@ -7,13 +7,14 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from ullage.cli.help import VERBS, top_level_help
-from ullage.errors import ExitCode, UllageError
+from ullage.errors import ExitCode, UllageError, unknown_name
 
 
 class _Verbs(TyperGroup):
@@ -26,6 +27,11 @@ class _Verbs(TyperGroup):
         if cmd_name not in VERBS:
             return None
         return _command(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if not args[0].startswith("-") and args[0] not in VERBS:
+            raise unknown_name(field="verb", name=args[0], known=VERBS)
+        return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: object) -> str:
         return top_level_help()

@@ -23,7 +23,7 @@ class Report(Protocol):
 
 
 def answer(*parts: RenderableType, no_color: bool = False) -> None:
-    """Print the answer to stdout: coloured and as wide as the window there, plain elsewhere."""
+    """Print the answer to stdout: coloured and as wide as the window there, plain and of one width elsewhere."""
     from rich.console import Console
 
     is_terminal = sys.stdout.isatty()
@@ -31,13 +31,14 @@ def answer(*parts: RenderableType, no_color: bool = False) -> None:
     console = Console(
         file=sys.stdout,
         width=None if is_terminal else PLAIN_WIDTH,
-        no_color=plain,
         color_system=None if plain else "auto",
         highlight=False,
-        legacy_windows=False,
     )
-    for part in parts:
-        console.print(part)
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    # Tables pad their last column; nobody wants the blanks in a file.
+    answer_text("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def answer_text(text: str) -> None:

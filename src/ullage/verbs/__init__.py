@@ -1,1 +1,10 @@
-"""One file per verb: load, call the core, hand back a value. The CLI, the web and `import ullage` all use these."""
+"""One file per verb: load, call the core, hand back a value. The CLI, the web and `import ullage` all use these.
+
+The functions are bound here under the verbs' own names, and each imports what it needs when it is called.
+"""
+
+from __future__ import annotations
+
+from ullage.verbs.plan import plan
+
+__all__ = ["plan"]

@@ -1,0 +1,55 @@
+"""`ullage plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
+from ullage.cli.terminal import answer, answer_text, talk
+from ullage.errors import ExitCode, Rejection
+
+
+def command(
+    file: Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
+    explain: Annotated[
+        str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
+    ] = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.
+
+    A stage that this version does not have is listed as not built, by name.
+    """
+    from ullage import verbs
+    from ullage.report.explanation import explanation
+    from ullage.report.plan_json import explanation_json, plan_json, rejection_json, to_text
+    from ullage.report.plan_page import plan_page
+    from ullage.report.refusal import refusal_page
+
+    if file is None:
+        talk("No plan file given: planning the built-in example.", quiet=quiet)
+    plan = verbs.plan(file, as_of=as_of, seed=seed)
+    if isinstance(plan, Rejection):
+        if json:
+            answer_text(to_text(rejection_json(plan)))
+        else:
+            answer(*refusal_page(plan), no_color=no_color)
+        return ExitCode.REFUSED
+    if explain is not None:
+        found = plan.find(explain)
+        if json:
+            answer_text(to_text(explanation_json(found)))
+        else:
+            answer(explanation(found, plan.as_of), no_color=no_color)
+    elif json:
+        answer_text(to_text(plan_json(plan)))
+    else:
+        answer(*plan_page(plan), no_color=no_color)
+    return ExitCode.OK

@@ -1,0 +1,52 @@
+"""The plan, told in one function."""
+
+from __future__ import annotations
+
+import datetime
+
+from ullage.admission.limits import admission_limits
+from ullage.admission.ready import time_to_ready
+from ullage.cost.bill import monthly_bill
+from ullage.errors import NotBuilt, Rejection
+from ullage.fleet.reserves import named_reserves
+from ullage.fleet.steady import steady_fleet
+from ullage.plan.document import Plan, stages
+from ullage.plan.spec import PlanSpec
+from ullage.scaling.rule import scaling_rule
+from ullage.service.curve import service_curve
+from ullage.service.point import operating_point
+from ullage.service.step_model import step_model
+from ullage.workload.demand import forecast_demand
+
+
+def plan(spec: PlanSpec, *, as_of: datetime.date, seed: int) -> Plan | Rejection:
+    """From traffic to cost, stage by stage; each works from what the ones before it found."""
+    demand = forecast_demand(spec.demands, spec.policy.horizon)
+    memory = NotBuilt(stage="memory", gives="device memory reserved for what, and the KV tokens that fit")
+    step = step_model(spec.pool, memory)
+    curve = service_curve(step, memory, demand, seed)
+    point = operating_point(curve, demand)
+    ready = time_to_ready(spec.pool, memory)
+    limits = admission_limits(curve, point, ready)
+    steady = steady_fleet(demand, point, limits)
+    reserves = named_reserves(steady, ready, spec.policy.zones)
+    scaling = scaling_rule(demand, steady, ready)
+    bill = monthly_bill(steady, reserves, demand)
+    return Plan(
+        spec=spec,
+        as_of=as_of,
+        seed=seed,
+        stages=stages(
+            demand=demand,
+            memory=memory,
+            step_model=step,
+            service_curve=curve,
+            operating_point=point,
+            time_to_ready=ready,
+            admission_limits=limits,
+            steady_fleet=steady,
+            reserves=reserves,
+            scaling=scaling,
+            bill=bill,
+        ),
+    )

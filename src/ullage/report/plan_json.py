@@ -1,0 +1,115 @@
+"""A plan, a refusal or an explanation as JSON: versioned, and the same bytes for the same input.
+
+Figures refer to their inputs by name, and every name is listed once, so that the graph stays a graph.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ullage.errors import NotBuilt, Rejection
+from ullage.evidence import Assumption, Figure, Source, walk
+from ullage.plan.document import Plan, Stage
+from ullage.plan.spec import ClassDemand
+
+SCHEMA = "ullage.plan/1"
+
+
+def to_text(value: dict[str, Any]) -> str:
+    """Keys in the order they were written, numbers as Python prints them, nothing that is not JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "service": plan.spec.name,
+        "as_of": plan.as_of.isoformat(),
+        "seed": plan.seed,
+        "verdict": plan.verdict.value,
+        "classes": [_class(demand) for demand in plan.spec.demands],
+        "inputs": [each.name for each in plan.spec.inputs],
+        "stages": [_stage(stage) for stage in plan.stages],
+        **_graph((*plan.spec.inputs, *plan.figures)),
+    }
+
+
+def rejection_json(rejection: Rejection) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "verdict": "refused",
+        "stage": rejection.stage,
+        "reason": rejection.reason,
+        "figure": rejection.figure.name,
+        "remedies": [{"change": each.change, "effect": each.effect} for each in rejection.remedies],
+        **_graph((rejection.figure,)),
+    }
+
+
+def explanation_json(root: Figure | Assumption) -> dict[str, Any]:
+    return {"schema": SCHEMA, "explained": root.name, **_graph((root,))}
+
+
+def _class(demand: ClassDemand) -> dict[str, Any]:
+    return {
+        "name": demand.request_class.name,
+        "priority": demand.request_class.priority,
+        "slos": [
+            {"metric": str(slo.metric), "percentile_fraction": slo.percentile_fraction, "limit_s": slo.limit_s}
+            for slo in demand.request_class.slos
+        ],
+    }
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    if isinstance(stage.answer, NotBuilt):
+        return {"stage": stage.name, "status": "not built", "gives": stage.answer.gives}
+    return {"stage": stage.name, "status": "built", "figures": [each.name for each in stage.figures]}
+
+
+def _graph(roots: tuple[Figure | Assumption, ...]) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    assumptions: dict[str, Any] = {}
+    sources: list[Source] = []
+    for root in roots:
+        for _, each in walk(root):
+            if isinstance(each, Source):
+                if each not in sources:
+                    sources.append(each)
+            elif isinstance(each, Figure):
+                figures[each.name] = _figure(each)
+            else:
+                assumptions[each.name] = _assumption(each)
+    return {
+        "figures": dict(sorted(figures.items())),
+        "assumptions": dict(sorted(assumptions.items())),
+        "sources": [_source(each) for each in sorted(sources, key=lambda each: (each.what, each.where, each.date))],
+    }
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    return {
+        "value": figure.value,
+        "unit": figure.unit,
+        "evidence": str(figure.evidence),
+        "formula": figure.formula,
+        "inputs": [each.name for each in figure.inputs],
+        "sources": [each.what for each in figure.sources],
+    }
+
+
+def _assumption(each: Assumption) -> dict[str, Any]:
+    return {
+        "value": each.value,
+        "unit": each.unit,
+        "low": each.low,
+        "high": each.high,
+        "evidence": str(each.evidence),
+        "source": each.source.what,
+        "max_age_days": None if each.max_age is None else each.max_age.days,
+    }
+
+
+def _source(each: Source) -> dict[str, Any]:
+    return {"what": each.what, "where": each.where, "date": each.date.isoformat(), "licence": each.licence}

@@ -1,0 +1,98 @@
+"""A plan as a page in the terminal: the verdict first, then inputs, stages, figures and assumptions."""
+
+from __future__ import annotations
+
+import datetime
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ullage.errors import NotBuilt
+from ullage.evidence import Assumption, Figure
+from ullage.plan.document import Plan, Stage, Verdict
+from ullage.report.evidence_style import evidence_text
+from ullage.report.quantity import show
+
+_DAY = datetime.timedelta(days=1)
+
+
+def plan_page(plan: Plan) -> list[RenderableType]:
+    """The parts of the page, top to bottom."""
+    return [_headline(plan), "", _input_sheet(plan), "", _stage_table(plan), *_figure_tables(plan), "", *_closing(plan)]
+
+
+def _headline(plan: Plan) -> RenderableType:
+    missing = [stage for stage in plan.stages if not stage.is_built]
+    text = Text(f"Plan for the {plan.spec.name}", style="bold")
+    if plan.verdict is Verdict.INCOMPLETE:
+        text.append(
+            f": incomplete. {len(plan.stages) - len(missing)} of {len(plan.stages)} stages are built in this version; "
+            "no replica count is given without the rest.",
+            style="not bold",
+        )
+    else:
+        text.append(": holds.", style="not bold")
+    return text
+
+
+def _input_sheet(plan: Plan) -> RenderableType:
+    table = _table("Inputs", "name", "value", "evidence", "source", "age")
+    for each in plan.spec.inputs:
+        table.add_row(*_input_row(each, plan.as_of))
+    return table
+
+
+def _input_row(each: Assumption, as_of: datetime.date) -> tuple[RenderableType, ...]:
+    stale = " (past its maximum age)" if each.is_stale(as_of) else ""
+    return (
+        each.name,
+        show(each.value, each.unit),
+        evidence_text(each.evidence),
+        each.source.what,
+        f"{each.age(as_of) // _DAY} d{stale}",
+    )
+
+
+def _stage_table(plan: Plan) -> RenderableType:
+    table = _table("Stages", "stage", "", "gives")
+    for stage in plan.stages:
+        if isinstance(stage.answer, NotBuilt):
+            table.add_row(_title(stage), Text("not built", style="dim"), Text(stage.answer.gives, style="dim"))
+        else:
+            table.add_row(_title(stage), Text("built", style="green"), f"{len(stage.figures)} figures, below")
+    return table
+
+
+def _figure_tables(plan: Plan) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for stage in plan.stages:
+        if stage.figures:
+            parts += ["", _figures(_title(stage).capitalize(), stage.figures)]
+    return parts
+
+
+def _figures(title: str, figures: tuple[Figure, ...]) -> RenderableType:
+    table = _table(title, "figure", "value", "evidence", "how")
+    for figure in figures:
+        table.add_row(figure.name, show(figure.value, figure.unit), evidence_text(figure.evidence), figure.formula)
+    return table
+
+
+def _closing(plan: Plan) -> list[RenderableType]:
+    rests = f"It rests on {len(plan.assumptions)} assumptions, {len(plan.stale)} of them past their maximum age."
+    return [
+        Text(f"As of {plan.as_of.isoformat()}, seed {plan.seed}. {rests}"),
+        Text("ullage plan --explain NAME walks any name above back to its sources.", style="dim"),
+    ]
+
+
+def _title(stage: Stage) -> str:
+    return stage.name.replace("_", " ")
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, style=None, header_style="dim")
+    return table
