@@ -29,11 +29,13 @@ DEVICES = Kind(
         ),
         "marketing_memory": Field(unit="bytes", required=True, meaning="device memory as it is sold"),
         "memory_bandwidth": Field(unit="bytes/s", required=True, meaning="peak bandwidth of the device memory"),
-        "bf16_dense": Field(unit="FLOP/s", required=True, meaning="peak dense bf16 matrix rate, without sparsity"),
-        "fp8_dense": Field(unit="FLOP/s", meaning="peak dense fp8 matrix rate, without sparsity"),
-        "fp4_dense": Field(unit="FLOP/s", meaning="peak dense fp4 matrix rate, without sparsity"),
-        "int8_dense": Field(unit="OP/s", meaning="peak dense int8 matrix rate, without sparsity"),
-        "bf16_achieved": Field(unit="FLOP/s", meaning="highest bf16 matrix rate somebody measured on it"),
+        "bf16_dense": Field(unit="flop/s", required=True, meaning="peak dense bf16 matrix rate, without sparsity"),
+        "fp8_dense": Field(unit="flop/s", meaning="peak dense fp8 matrix rate, without sparsity"),
+        "fp4_dense": Field(unit="flop/s", meaning="peak dense fp4 matrix rate, without sparsity"),
+        "int8_dense": Field(unit="op/s", meaning="peak dense int8 matrix rate, without sparsity"),
+        "memory_bandwidth_achieved": Field(unit="bytes/s", meaning="highest memory bandwidth somebody measured on it"),
+        "bf16_achieved": Field(unit="flop/s", meaning="highest bf16 matrix rate somebody measured on it"),
+        "fp8_achieved": Field(unit="flop/s", meaning="highest fp8 matrix rate somebody measured on it"),
         "link_bandwidth": Field(
             unit="bytes/s", meaning="bandwidth to the other devices of its scale-up domain, in one direction, all links"
         ),
@@ -72,7 +74,8 @@ class Device:
     marketing_memory: Assumption
     memory_bandwidth: Assumption
     dense_rates: Mapping[str, Assumption]
-    bf16_achieved: Assumption | None
+    achieved_rates: Mapping[str, Assumption]
+    memory_bandwidth_achieved: Assumption | None
     link_bandwidth: Assumption | None
     link_devices: Assumption | None
     pcie_bandwidth: Assumption | None
@@ -122,7 +125,8 @@ def device_of(sheet: Sheet) -> Device:
         marketing_memory=values["marketing_memory"],
         memory_bandwidth=values["memory_bandwidth"],
         dense_rates={each: values[f"{each}_dense"] for each in PRECISIONS if f"{each}_dense" in values},
-        bf16_achieved=values.get("bf16_achieved"),
+        achieved_rates={each: values[f"{each}_achieved"] for each in PRECISIONS if f"{each}_achieved" in values},
+        memory_bandwidth_achieved=values.get("memory_bandwidth_achieved"),
         link_bandwidth=values.get("link_bandwidth"),
         link_devices=values.get("link_devices"),
         pcie_bandwidth=values.get("pcie_bandwidth"),

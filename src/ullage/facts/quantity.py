@@ -1,63 +1,50 @@
-"""Quantities as they stand in fact files: `"3.35 TB/s"` is 3_350_000_000_000 bytes/s, exactly.
+"""Quantities as they stand in fact files: `"3.35 TB/s"` is 3.35e12 bytes/s.
 
-A quantity with a unit is written as text with its unit beside it, the way a data sheet prints it. GB is
-10^9 bytes and GiB is 2^30, always. Quantities without a unit (counts, tokens, fractions) are plain TOML
-numbers. Arithmetic is in fractions, so a whole number of bytes stays a whole number.
+A quantity with a unit is text with its unit beside the number, the way a data sheet prints it and the way
+`ullage.units` reads it everywhere else. Quantities without one (counts, tokens, shares) are plain TOML
+numbers. Every quantity in a fact file is greater than zero: what a device does not have is left out.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import re
 from fractions import Fraction
 
 from ullage.errors import InputError
+from ullage.units import BANDWIDTH, BYTES, DURATION, FLOPS, POWER, Dimension, parse
 
-_BYTES = {
-    "B": Fraction(1),
-    **{f"{prefix}B": Fraction(1000 ** (power + 1)) for power, prefix in enumerate("KMGT")},
-    **{f"{prefix}iB": Fraction(1024 ** (power + 1)) for power, prefix in enumerate("KMGT")},
-}
+# Drivers and engines print GiB to two digits, so a fact in bytes may be a fraction of one; it is rounded below.
+_ROUNDED_BYTES = dataclasses.replace(BYTES, whole=False, example="79.65 GiB")
+_OPS = Dimension(
+    name="integer compute rate",
+    unit="op/s",
+    spellings={f"{letter}OP/s": Fraction(10**power) for letter, power in (("G", 9), ("T", 12), ("P", 15))},
+    printed=("GOP/s", "TOP/s", "POP/s"),
+    example="1979 TOP/s",
+    spaced=True,
+)
 
-WRITTEN_UNITS: dict[str, dict[str, Fraction]] = {
-    "bytes": _BYTES,
-    "bytes/s": {
-        **{f"{name}/s": factor for name, factor in _BYTES.items()},
-        "Gbit/s": Fraction(10**9, 8),
-        "Tbit/s": Fraction(10**12, 8),
-    },
-    "FLOP/s": {"GFLOP/s": Fraction(10**9), "TFLOP/s": Fraction(10**12), "PFLOP/s": Fraction(10**15)},
-    "OP/s": {"GOP/s": Fraction(10**9), "TOP/s": Fraction(10**12), "POP/s": Fraction(10**15)},
-    "W": {"W": Fraction(1), "kW": Fraction(1000)},
-    "s": {
-        "us": Fraction(1, 10**6),
-        "ms": Fraction(1, 1000),
-        "s": Fraction(1),
-        "min": Fraction(60),
-        "h": Fraction(3600),
-    },
-}
-"""Unit inside -> how it may be written -> how many of the unit inside one of it is."""
+DIMENSIONS = {each.unit: each for each in (_ROUNDED_BYTES, BANDWIDTH, FLOPS, _OPS, POWER, DURATION)}
+"""Unit inside -> the dimension it is written in. The other units a field may have are the five below."""
 
-PLAIN_UNITS = ("count", "tokens", "parameters", "fraction", "ratio")
-"""Quantities written as plain numbers: whole ones, then a share in (0, 1], then any positive number."""
-
+WHOLE_UNITS = ("count", "tokens", "parameters")
+SHARE_UNIT = "fraction"
+RATIO_UNIT = "ratio"
 TEXT_UNIT = "text"
 FLAG_UNIT = "flag"
-
-_QUANTITY = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-z/]+)\s*")
 
 
 def read_quantity(field: str, written: object, unit: str) -> int | float | str:
     """The value in `unit`, or an InputError that names the field.
 
     >>> read_quantity("memory_bandwidth", "3.35 TB/s", "bytes/s")
-    3350000000000
+    3350000000000.0
     >>> read_quantity("memory", "79.65 GiB", "bytes")
-    85523537100.8
+    85523536282
     """
-    if unit in WRITTEN_UNITS:
-        return _number(_with_unit(field, written, unit))
+    if unit in DIMENSIONS:
+        return _with_unit(field, written, DIMENSIONS[unit])
     if unit == TEXT_UNIT:
         return _text(field, written)
     if unit == FLAG_UNIT:
@@ -67,20 +54,15 @@ def read_quantity(field: str, written: object, unit: str) -> int | float | str:
     return _plain(field, written, unit)
 
 
-def _with_unit(field: str, written: object, unit: str) -> Fraction:
-    units = WRITTEN_UNITS[unit]
-    fix = f"Write a number and its unit as text, for example '5 {next(iter(units))}' (units: {', '.join(units)})."
+def _with_unit(field: str, written: object, dimension: Dimension) -> int | float:
     if not isinstance(written, str):
+        fix = f"Write number and unit as text, for example '{dimension.example}'."
         raise InputError(field=field, value=written, problem="has no unit", fix=fix)
-    match = _QUANTITY.fullmatch(written)
-    if match is None:
-        raise InputError(field=field, value=written, problem="is not a positive number with a unit", fix=fix)
-    if match["unit"] not in units:
-        raise InputError(field=field, value=written, problem=f"{match['unit']} is not a unit of {unit}", fix=fix)
-    number = Fraction(match["number"]) * units[match["unit"]]
-    if number <= 0:
+    value = parse(written, dimension, field=field)
+    if value <= 0:
+        fix = "Leave out what the device does not have."
         raise InputError(field=field, value=written, problem="must be greater than 0", fix=fix)
-    return number
+    return round(value) if dimension is _ROUNDED_BYTES else value
 
 
 def _plain(field: str, written: object, unit: str) -> int | float:
@@ -88,11 +70,11 @@ def _plain(field: str, written: object, unit: str) -> int | float:
         raise InputError(field=field, value=written, problem="is not a number", fix=f"Write a plain number ({unit}).")
     if written <= 0:
         raise InputError(field=field, value=written, problem="must be greater than 0", fix=f"Write a positive {unit}.")
-    if unit == "fraction" and written > 1:
+    if unit == SHARE_UNIT and written > 1:
         raise InputError(
             field=field, value=written, problem="is above 1", fix="Write a share from 0 to 1, not percent."
         )
-    if unit not in ("fraction", "ratio") and not isinstance(written, int):
+    if unit in WHOLE_UNITS and not isinstance(written, int):
         raise InputError(field=field, value=written, problem="is not a whole number", fix=f"{unit} are whole.")
     return written
 
@@ -101,7 +83,3 @@ def _text(field: str, written: object) -> str:
     if not isinstance(written, str) or not written.strip():
         raise InputError(field=field, value=written, problem="is not a text", fix="Write it in quotes, not empty.")
     return written
-
-
-def _number(exact: Fraction) -> int | float:
-    return exact.numerator if exact.denominator == 1 else float(exact)
