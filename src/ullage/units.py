@@ -40,7 +40,7 @@ class Dimension:
     whole: bool = False
     compound: bool = False
     spaced: bool = False
-    at_most: int | None = None
+    at_most: Fraction | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -191,7 +191,7 @@ FRACTION = Dimension(
     spellings={"%": Fraction(1, 100), "percent": Fraction(1, 100), "": Fraction(1)},
     printed=("%",),
     example="95%",
-    at_most=1,
+    at_most=Fraction(1),
 )
 
 DIMENSIONS = (DURATION, BYTES, BANDWIDTH, FLOPS, POWER, REQUEST_RATE, TOKEN_RATE, TOKENS, FRACTION)

@@ -7,13 +7,16 @@ imports only the verb that was asked for.
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line and end the process with a documented exit code."""
     arguments = sys.argv[1:]
-    if arguments in ([], ["--help"], ["-h"]):
+    # The shell asks for completions with an empty command line and this variable.
+    is_completing = "_ULLAGE_COMPLETE" in os.environ
+    if arguments in ([], ["--help"], ["-h"]) and not is_completing:
         from ullage.cli.help import top_level_help
 
         sys.stdout.write(top_level_help())

@@ -63,20 +63,14 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code of this command line; what went wrong is on stderr, in one line."""
     try:
         ending = _application().main(args=list(arguments), prog_name="ullage", standalone_mode=False)
-        # A verb's own exit code comes back as the ending; a verb that just answers returns nothing.
-        return ending if isinstance(ending, int) else ExitCode.OK
+        # A verb returns its own exit code; Typer returns 130 for Ctrl-C.
+        return _interrupted() if ending == ExitCode.INTERRUPTED else int(ending or ExitCode.OK)
     except UllageError as error:
         return _fail(str(error), error.exit_code)
-    except typer.Exit as ending:
-        return int(ending.exit_code)
     except typer.TyperException as error:
         return _fail(f"{error.format_message()} See ullage --help.", ExitCode.WRONG_INPUT)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted; nothing was written", ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader (head, less) has gone; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
+        return _interrupted()
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user sees a traceback unasked
         return _fail_inside(error)
 
@@ -84,6 +78,10 @@ def run(arguments: Sequence[str]) -> int:
 def _fail(message: str, code: ExitCode) -> int:
     sys.stderr.write(f"error: {message}\n")
     return code
+
+
+def _interrupted() -> int:
+    return _fail("interrupted; nothing was written", ExitCode.INTERRUPTED)
 
 
 def _fail_inside(error: Exception) -> int:

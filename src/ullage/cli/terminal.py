@@ -43,7 +43,12 @@ def answer(*parts: RenderableType, no_color: bool = False) -> None:
 
 def answer_text(text: str) -> None:
     """Print text that is already final, such as JSON."""
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    try:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (head, less) has gone: what it did not read, nobody misses.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def talk(text: str, *, quiet: bool) -> None:

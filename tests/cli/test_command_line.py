@@ -1,0 +1,172 @@
+"""The command line as a user meets it: answers on stdout, talk on stderr, every ending documented."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ullage import verbs
+from ullage.cli.app import run
+from ullage.cli.help import VERBS
+from ullage.errors import ExitCode, InternalError, Rejection, Remedy
+from ullage.plan.example import example
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ullage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ullage", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def test_help_lists_every_verb() -> None:
+    shown = ullage("--help")
+    assert shown.returncode == ExitCode.OK
+    assert all(f"\n  {verb} " in shown.stdout for verb in VERBS)
+    assert ullage().stdout == shown.stdout == ullage("-h").stdout
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_its_files_its_help_and_its_function(verb: str) -> None:
+    assert (ROOT / "src/ullage/cli" / f"{verb}.py").is_file()
+    assert (ROOT / "src/ullage/verbs" / f"{verb}.py").is_file()
+    assert callable(getattr(verbs, verb))
+    shown = ullage(verb, "--help")
+    assert shown.returncode == ExitCode.OK
+    assert f"Usage: ullage {verb}" in shown.stdout
+
+
+def test_every_command_file_is_listed() -> None:
+    frame = {"__init__", "app", "help", "options", "terminal"}
+    files = {path.stem for path in (ROOT / "src/ullage/cli").glob("*.py")} - frame
+    assert files == set(VERBS)
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"ullage \d+\.\d+\.\d+\n", ullage("--version").stdout)
+
+
+def test_the_answer_is_on_stdout_and_the_talk_on_stderr() -> None:
+    loud = ullage("plan", "--as-of", "2026-11-15")
+    assert loud.returncode == ExitCode.OK
+    assert "built-in example" in loud.stderr
+    quiet = ullage("plan", "--as-of", "2026-11-15", "--quiet")
+    assert quiet.stderr == ""
+    assert quiet.stdout == loud.stdout
+
+
+def test_json_is_json_and_the_same_bytes_every_time() -> None:
+    runs = [
+        ullage("plan", "--json", "--as-of", "2026-11-15", "--seed", "7", PYTHONHASHSEED=seed, COLUMNS=columns).stdout
+        for seed, columns in (("1", "40"), ("2", "200"))
+    ]
+    assert runs[0] == runs[1]
+    assert json.loads(runs[0])["schema"] == "ullage.plan/1"
+
+
+def test_a_pipe_gets_no_colour_and_one_width() -> None:
+    plain = ullage("plan", "--as-of", "2026-11-15", COLUMNS="300", FORCE_COLOR="1")
+    assert "\x1b" not in plain.stdout
+    assert max(len(line) for line in plain.stdout.splitlines()) <= 110
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plna"], "verb = 'plna': is not known. Did you mean plan?"),
+        (["plan", "--jsno"], "No such option: --jsno"),
+        (["plan", "--seed", "x"], "--seed"),
+        (["plan", "--seed", "-1"], "--seed"),
+        (["plan", "--as-of", "yesterday"], "--as-of = 'yesterday': is not a date. Give year, month and day"),
+        (["plan", "--explain", "chat.mean_rat"], "Did you mean chat.mean_rate"),
+        (["plan", "missing.yaml"], "missing.yaml"),
+    ],
+)
+def test_wrong_input_is_exit_2_and_one_line(arguments: list[str], message: str) -> None:
+    ended = ullage(*arguments, "--quiet") if arguments[0] == "plan" else ullage(*arguments)
+    assert ended.returncode == ExitCode.WRONG_INPUT
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("error: ")
+    assert message in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_refused_plan_is_exit_3_with_its_remedies(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ullage.evidence import Figure
+
+    figure = Figure(
+        name="memory.kv_tokens", value=0, unit="tokens", formula="what is left", inputs=(example().pool.device,)
+    )
+    refusal = Rejection(
+        stage="memory",
+        reason="the weights do not fit",
+        figure=figure,
+        remedies=(Remedy(change="tp 4", effect="fits"),),
+    )
+    monkeypatch.setattr(verbs, "plan", lambda *_, **__: refusal)
+    assert run(["plan", "--quiet"]) == ExitCode.REFUSED
+    shown = capsys.readouterr().out
+    assert "Refused at memory: the weights do not fit" in shown
+    assert "tp 4: fits" in shown
+    assert run(["plan", "--quiet", "--json"]) == ExitCode.REFUSED
+    assert json.loads(capsys.readouterr().out)["verdict"] == "refused"
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("division by zero"), InternalError(law="lines sum to the bill", left=1, right=2)]
+)
+def test_a_fault_of_ours_is_exit_4_and_says_so(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(verbs, "plan", fail)
+    assert run(["plan", "--quiet"]) == ExitCode.INTERNAL
+    shown = capsys.readouterr().err
+    assert str(error) in shown
+    assert "Traceback" not in shown
+
+
+def test_control_c_is_exit_130_without_a_traceback() -> None:
+    program = textwrap.dedent(
+        """
+        import signal, sys, os
+        from ullage import verbs
+        from ullage.cli.app import run
+        verbs.plan = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+        sys.exit(run(["plan", "--quiet"]))
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == ExitCode.INTERRUPTED
+    assert ended.stderr == "error: interrupted; nothing was written\n"
+    assert signal.getsignal(signal.SIGINT) is not None
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"set -o pipefail; {sys.executable} -m ullage plan --json --quiet | true"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+
+
+def test_the_shell_completes_verbs() -> None:
+    shown = ullage(_ULLAGE_COMPLETE="complete_bash", COMP_WORDS="ullage pl", COMP_CWORD="1", _="x")
+    assert shown.stdout.split() == ["plan"]

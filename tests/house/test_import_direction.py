@@ -1,0 +1,56 @@
+"""The import contracts hold, and catch what they are for, by name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PLANTED = {
+    # An upward import: memory is below plan.
+    "memory/planted_upward.py": "from ullage.plan import spec\n",
+    # A sibling import: report and readers stand on one line.
+    "report/planted_sibling.py": "from ullage.readers import models\n",
+    # The outside world in the core.
+    "cost/planted_os.py": "import os\n",
+}
+
+
+def _lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).parent / "lint-imports", "--no-cache", "--config", root / "pyproject.toml"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "src"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_planted_imports_are_caught_by_name(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    for where, source in PLANTED.items():
+        (tmp_path / "src" / "ullage" / where).write_text(source)
+    run = _lint_imports(tmp_path)
+    assert run.returncode != 0
+    assert "ullage.memory.planted_upward -> ullage.plan" in run.stdout
+    assert "ullage.report.planted_sibling -> ullage.readers" in run.stdout
+    assert "ullage.cost.planted_os -> os" in run.stdout
+
+
+@pytest.mark.slow
+def test_a_package_outside_the_layers_is_caught(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    (tmp_path / "src" / "ullage" / "helpers.py").write_text("")
+    run = _lint_imports(tmp_path)
+    assert run.returncode != 0
+    assert "helpers" in run.stdout + run.stderr

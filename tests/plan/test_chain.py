@@ -1,0 +1,80 @@
+"""Laws of the chain: every stage is there in order, and every printed number can be explained."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from ullage import verbs
+from ullage.errors import NotBuilt, Rejection
+from ullage.evidence import Assumption, Figure, Source, walk
+from ullage.plan.document import Plan, Verdict
+
+AS_OF = datetime.date(2026, 11, 15)
+
+STAGES = [
+    "demand",
+    "memory",
+    "step_model",
+    "service_curve",
+    "operating_point",
+    "time_to_ready",
+    "admission_limits",
+    "steady_fleet",
+    "reserves",
+    "scaling",
+    "bill",
+    "uncertainty",
+    "reconcile",
+]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    found = verbs.plan(as_of=AS_OF, seed=1)
+    assert not isinstance(found, Rejection)
+    return found
+
+
+def test_every_stage_is_in_the_plan_in_order(plan: Plan) -> None:
+    assert [stage.name for stage in plan.stages] == STAGES
+
+
+def test_a_stage_that_is_not_built_says_what_it_will_give(plan: Plan) -> None:
+    missing = [stage for stage in plan.stages if isinstance(stage.answer, NotBuilt)]
+    assert all(isinstance(stage.answer, NotBuilt) and stage.answer.gives for stage in missing)
+    assert (plan.verdict is Verdict.INCOMPLETE) == bool(missing)
+
+
+def test_a_built_stage_hands_over_figures(plan: Plan) -> None:
+    for stage in plan.stages:
+        assert bool(stage.figures) == stage.is_built, stage.name
+
+
+def test_every_number_is_explained_down_to_sources(plan: Plan) -> None:
+    numbers: list[Figure | Assumption] = [*plan.figures, *plan.assumptions]
+    for each in numbers:
+        assert plan.find(each.name) == each
+        leaves = [one for _, one in walk(each)]
+        assert isinstance(leaves[-1], Source)
+        assert any(isinstance(one, Source) for one in leaves)
+
+
+def test_names_are_unique(plan: Plan) -> None:
+    """A name is what `--explain` looks up, so it means one number."""
+    by_name: dict[str, object] = {}
+    roots: list[Figure | Assumption] = [*plan.spec.inputs, *plan.figures]
+    for root in roots:
+        for _, each in walk(root):
+            if not isinstance(each, Source):
+                assert by_name.setdefault(each.name, each) == each
+
+
+def test_every_input_is_listed_among_the_assumptions(plan: Plan) -> None:
+    assert set(plan.spec.inputs) <= set(plan.assumptions)
+    assert all(isinstance(each, Assumption) for each in plan.assumptions)
+
+
+def test_one_input_one_seed_one_answer(plan: Plan) -> None:
+    assert verbs.plan(as_of=AS_OF, seed=1) == plan
