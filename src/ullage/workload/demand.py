@@ -7,4 +7,7 @@ from ullage.errors import NotBuilt
 
 def forecast_demand(*given: object) -> NotBuilt:
     """This version has no such stage and says so; `given` is what the stage will work from."""
-    return NotBuilt(stage="demand", gives="traffic over the horizon by class, with its band, and request streams that keep their bursts")
+    return NotBuilt(
+        stage="demand",
+        gives="traffic over the horizon by class, with its band, and request streams that keep their bursts",
+    )

@@ -1,0 +1,310 @@
+"""From a draft to a trace: one scan counts what is dropped and mended, by reason, and finds where time starts."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ullage.errors import InputError
+from ullage.readers.traces.draft import REJECTED_LINES, Draft
+from ullage.readers.traces.files import Glimpse, Layout
+from ullage.readers.traces.sql import name, text
+from ullage.workload.findings import Finding, FindingKind, Weight
+from ullage.workload.trace import SQL_TYPES, Clock, RowCounts, RowReason, Trace
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+# A calendar time outside these years is a wrong unit or a broken clock: no model was served before 2000.
+EARLIEST_EPOCH_S = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC).timestamp()
+LATEST_EPOCH_S = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC).timestamp()
+# More than this share dropped, and the rest may be no sample of the whole.
+GRAVE_DROPPED_FRACTION = 0.05
+
+REPAIRS = {
+    "cached tokens above the prompt, taken as the whole prompt": (
+        "cached_tokens > prompt_tokens",
+        "cached_tokens",
+        "LEAST(cached_tokens, prompt_tokens)",
+    ),
+    "reasoning tokens above the output, taken as the whole output": (
+        "reasoning_tokens > output_tokens",
+        "reasoning_tokens",
+        "LEAST(reasoning_tokens, output_tokens)",
+    ),
+    "negative duration, left out": ("duration_s < 0", "duration_s", "CASE WHEN duration_s >= 0 THEN duration_s END"),
+    "negative first-token time, left out": ("ttft_s < 0", "ttft_s", "CASE WHEN ttft_s >= 0 THEN ttft_s END"),
+}
+REJECTIONS = {
+    "MISSING COLUMNS": "fewer columns than the header",
+    "TOO MANY COLUMNS": "more columns than the header",
+    "UNQUOTED VALUE": "a quote that is not closed",
+    "LINE SIZE OVER MAXIMUM": "a line longer than 32 MB",
+    "INVALID ENCODING": "not UTF-8",
+    "INVALID UNICODE": "not UTF-8",
+}
+_serial = itertools.count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tally:
+    """What one scan over all rows says."""
+
+    kept: int
+    least_s: float | None
+    most_s: float | None
+    known: frozenset[str]
+    dropped: tuple[tuple[str, int], ...]
+    repaired: tuple[tuple[str, int], ...]
+
+
+def clean(
+    connection: DuckDBPyConnection, draft: Draft, files: Sequence[Glimpse], *, format_name: str, zone: str
+) -> Trace:
+    """The trace that a draft describes; an error where nothing of it can be kept."""
+    table = f"ullage_rows_{next(_serial)}"
+    _materialise(connection, draft, files, table)
+    draft = _with_clock(connection, draft, table, files)
+    reason = _reason(draft)
+    tally = _tally(connection, draft, table, reason)
+    rejected = _rejected_lines(connection, files)
+    dropped = (*rejected, *_examples(connection, draft, table, reason, tally))
+    counts = RowCounts(
+        read=tally.kept + sum(each.rows for each in dropped),
+        kept=tally.kept,
+        dropped=dropped,
+        repaired=tuple(RowReason(reason=why, rows=rows, first_row=0, example="") for why, rows in tally.repaired),
+    )
+    if tally.kept == 0:
+        raise _nothing_kept(files, counts)
+    start_s = 0.0 if tally.least_s is None or draft.clock is Clock.SESSION else tally.least_s
+    written_zone, zone_findings = _zone(connection, draft, table, zone)
+    return Trace(
+        relation=connection.sql(_canonical(draft, table, reason, tally, start_s)),
+        columns=tally.known,
+        clock=draft.clock,
+        rows=counts,
+        format=format_name,
+        sources=tuple(file.name for file in files),
+        start_epoch_s=start_s if draft.clock is Clock.UTC else None,
+        zone=written_zone,
+        block_tokens=draft.block_tokens,
+        findings=(*_row_findings(counts, draft), *zone_findings),
+    )
+
+
+def _materialise(connection: DuckDBPyConnection, draft: Draft, files: Sequence[Glimpse], table: str) -> None:
+    """Parquet is scanned in place, however large; text is parsed once, into a table that can spill to disk."""
+    import duckdb
+
+    columns = [f"CAST({expression} AS {SQL_TYPES[ours]}) AS {name(ours)}" for ours, expression in draft.columns.items()]
+    columns.append(f"NOT COALESCE({draft.is_request}, false) AS other_")
+    columns.append(f"CAST({draft.time or 'NULL'} AS VARCHAR) AS time_")
+    select = f"SELECT {', '.join(columns)}, unreadable_ FROM ({draft.rows})"
+    kind = "TEMP VIEW" if all(file.layout is Layout.PARQUET for file in files) else "TEMP TABLE"
+    try:
+        connection.execute(f"CREATE {kind} {table} AS {select}")
+    except duckdb.Error as error:
+        detail = re.sub(r"\s+", " ", str(error).split("\n\n")[0])[:200]
+        raise InputError(
+            field="trace",
+            value=", ".join(file.name for file in files[:3]),
+            problem=f"cannot be read ({detail})",
+            fix="It may be cut or of another format than its first lines; see docs/reference/trace-formats.md.",
+        ) from None
+
+
+def _with_clock(connection: DuckDBPyConnection, draft: Draft, table: str, files: Sequence[Glimpse]) -> Draft:
+    """Settles whether numbers are calendar times, and refuses those that are calendar times in another unit."""
+    if draft.clock in (Clock.SESSION, Clock.NONE):
+        return draft
+    sample = connection.execute(
+        f"SELECT median(arrival_s) FROM (SELECT arrival_s FROM {table} "
+        "WHERE arrival_s IS NOT NULL AND NOT isnan(arrival_s) AND NOT other_ LIMIT 10000)"
+    ).fetchall()
+    middle = sample[0][0]
+    if middle is None:
+        return draft
+    is_calendar = EARLIEST_EPOCH_S <= middle <= LATEST_EPOCH_S
+    if is_calendar:
+        return replace(draft, clock=Clock.UTC)
+    # A relative time beyond a thousand years, or a calendar time outside this century, is another unit.
+    if draft.clock is Clock.UTC or middle > 3e10:
+        raise _wrong_unit(files, middle)
+    return draft
+
+
+def _wrong_unit(files: Sequence[Glimpse], middle: float) -> InputError:
+    guesses = [
+        f"it would be {_day(middle * factor)} if it were in {unit}"
+        for unit, factor in (("milliseconds", 1e-3), ("microseconds", 1e-6), ("nanoseconds", 1e-9), ("seconds", 1e3))
+        if EARLIEST_EPOCH_S <= middle * factor <= LATEST_EPOCH_S
+    ]
+    return InputError(
+        field=f"{files[0].name}: arrival time",
+        value=middle,
+        problem="; ".join(["is not a time of this century in seconds since 1970", *guesses[:1]]),
+        fix="Map the column under its unit, for example --map arrival_ms=COLUMN.",
+    )
+
+
+def _day(epoch_s: float) -> str:
+    return datetime.datetime.fromtimestamp(epoch_s, tz=datetime.UTC).date().isoformat()
+
+
+def _reason(draft: Draft) -> str:
+    """SQL that names why a row is dropped; NULL for a row that is kept."""
+    cases = [("unreadable_", "not JSON"), ("other_", draft.otherwise)]
+    if draft.clock is not Clock.NONE:
+        cases.append(("arrival_s IS NULL OR isnan(arrival_s) OR isinf(arrival_s)", "no arrival time"))
+    if draft.clock is Clock.UTC:
+        outside = f"arrival_s NOT BETWEEN {EARLIEST_EPOCH_S} AND {LATEST_EPOCH_S}"
+        cases.append((outside, "arrival time outside the years 2000 to 2100"))
+    for column, words in (("prompt_tokens", "negative prompt tokens"), ("output_tokens", "negative output tokens")):
+        if column in draft.columns:
+            cases.append((f"{column} < 0", words))
+    return "CASE " + " ".join(f"WHEN {when} THEN {text(then)}" for when, then in cases) + " END"
+
+
+def _tally(connection: DuckDBPyConnection, draft: Draft, table: str, reason: str) -> _Tally:
+    arrival = "arrival_s" if draft.clock is not Clock.NONE else "NULL"
+    repairs = [(why, when) for why, (when, _, _) in REPAIRS.items() if _applies(draft, when)]
+    measures = [f"count({name(column)})" for column in draft.columns]
+    measures += [f"count(*) FILTER (WHERE {when})" for _, when in repairs]
+    rows = connection.execute(
+        f"SELECT {reason} AS reason_, count(*), min({arrival}), max({arrival}), {', '.join(measures)} "
+        f"FROM {table} GROUP BY reason_ ORDER BY reason_"
+    ).fetchall()
+    dropped = tuple((row[0], row[1]) for row in rows if row[0] is not None)
+    for _, kept, least, most, *measured in (row for row in rows if row[0] is None):
+        filled = dict(zip(draft.columns, measured[: len(draft.columns)], strict=True))
+        mended = zip(repairs, measured[len(draft.columns) :], strict=True)
+        return _Tally(
+            kept=kept,
+            least_s=least,
+            most_s=most,
+            known=frozenset(column for column, count in filled.items() if count),
+            dropped=dropped,
+            repaired=tuple((why, count) for (why, _), count in mended if count),
+        )
+    return _Tally(kept=0, least_s=None, most_s=None, known=frozenset(), dropped=dropped, repaired=())
+
+
+def _applies(draft: Draft, condition: str) -> bool:
+    return set(re.findall(r"[a-z]+_(?:s|tokens)", condition)) <= set(draft.columns)
+
+
+def _canonical(draft: Draft, table: str, reason: str, tally: _Tally, start_s: float) -> str:
+    mended = {column: sql for why, (_, column, sql) in REPAIRS.items() if why in dict(tally.repaired)}
+    if "arrival_s" in tally.known and start_s:
+        mended["arrival_s"] = f"arrival_s - {start_s!r}"
+    listed = ", ".join(
+        f"{mended.get(ours, name(ours))} AS {name(ours)}" if ours in tally.known else f"NULL::{kind} AS {name(ours)}"
+        for ours, kind in SQL_TYPES.items()
+    )
+    where = f" WHERE ({reason}) IS NULL" if tally.dropped else ""
+    return f"SELECT {listed} FROM {table}{where}"
+
+
+def _examples(
+    connection: DuckDBPyConnection, draft: Draft, table: str, reason: str, tally: _Tally
+) -> tuple[RowReason, ...]:
+    shown = [column for column in ("arrival_s", "prompt_tokens", "output_tokens") if column in draft.columns]
+    values = ", ".join(shown) if shown else "NULL"
+    found = []
+    for why, rows in tally.dropped:
+        first = connection.execute(
+            f"SELECT place_, time_, {values} FROM (SELECT row_number() OVER () AS place_, *, {reason} AS reason_ "
+            f"FROM {table}) WHERE reason_ = {text(why)} LIMIT 1"
+        ).fetchall()[0]
+        pairs = [f"{column} = {value}" for column, value in zip(shown, first[2:], strict=False) if value is not None]
+        written = [f"time = {first[1]}"] if first[1] is not None else []
+        found.append(RowReason(reason=why, rows=rows, first_row=first[0], example=", ".join([*written, *pairs])))
+    return tuple(found)
+
+
+def _rejected_lines(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> tuple[RowReason, ...]:
+    if all(file.layout is not Layout.CSV for file in files):
+        return ()
+    rows = connection.execute(
+        "SELECT error_type::VARCHAR, count(*), min(line) FROM (SELECT DISTINCT ON (scan_id, file_id, line) "
+        f"error_type, line FROM {REJECTED_LINES} ORDER BY scan_id, file_id, line) GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    return tuple(
+        # The table counts lines of the file; a row is counted from the first after the header.
+        RowReason(reason=REJECTIONS.get(kind, kind.lower()), rows=count, first_row=max(1, line - 1), example="")
+        for kind, count, line in rows
+    )
+
+
+def _nothing_kept(files: Sequence[Glimpse], counts: RowCounts) -> InputError:
+    names = ", ".join(file.name for file in files[:3])
+    if not counts.dropped:
+        return InputError(field="trace", value=names, problem="holds no requests", fix="Give a file with requests.")
+    worst = max(counts.dropped, key=lambda each: each.rows)
+    seen = f" ({worst.example})" if worst.example else ""
+    return InputError(
+        field="trace",
+        value=names,
+        problem=f"no row of {counts.read} can be used; {worst.rows} for this reason: {worst.reason}; "
+        f"the first is row {worst.first_row}{seen}",
+        fix="Check the columns and their units, or map them with --map.",
+    )
+
+
+def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -> tuple[str, tuple[Finding, ...]]:
+    """The zone that stamps are written in; a stamp without one is a finding unless the user named it."""
+    if draft.clock is not Clock.UTC:
+        return "", ()
+    if not draft.time:
+        return "UTC", ()
+    rows = connection.execute(
+        f"SELECT DISTINCT regexp_extract(time_, '(Z|UTC|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$') AS zone_ "
+        f"FROM (SELECT time_ FROM {table} WHERE time_ LIKE '%:%' LIMIT 10000) ORDER BY zone_"
+    ).fetchall()
+    zones = [row[0] for row in rows]
+    if "" not in zones:
+        same = len(zones) == 1
+        return ("UTC" if zones[0] in ("Z", "UTC", "+00", "+00:00") else zones[0]) if same else "several offsets", ()
+    if zone:
+        return zone, ()
+    return "", (
+        Finding(
+            kind=FindingKind.LOCAL_TIME,
+            weight=Weight.NOTE,
+            sentence="The times carry no zone and are taken as UTC; name the zone with --zone if they are local.",
+            touches=("season",),
+        ),
+    )
+
+
+def _row_findings(counts: RowCounts, draft: Draft) -> list[Finding]:
+    findings = []
+    for each in counts.dropped:
+        share = each.rows / counts.read
+        first = f"; the first is row {each.first_row}" + (f" ({each.example})" if each.example else "")
+        grave = Weight.SERIOUS if share > GRAVE_DROPPED_FRACTION else Weight.CAUTION
+        findings.append(
+            Finding(
+                kind=FindingKind.ROWS_DROPPED,
+                weight=Weight.NOTE if each.reason == draft.otherwise else grave,
+                sentence=f"{each.rows:,} of {counts.read:,} rows were left out: {each.reason}{first}.",
+                share_fraction=share,
+                touches=("arrivals", "lengths"),
+            )
+        )
+    findings.extend(
+        Finding(
+            kind=FindingKind.ROWS_REPAIRED,
+            weight=Weight.NOTE,
+            sentence=f"{each.rows:,} of {counts.read:,} rows were mended: {each.reason}.",
+            share_fraction=each.rows / counts.read,
+            touches=("lengths",),
+        )
+        for each in counts.repaired
+    )
+    return findings

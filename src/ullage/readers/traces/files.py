@@ -1,0 +1,248 @@
+"""Which files were meant, and what each looks like from outside: layout, compression, names of its fields.
+
+Nothing here knows a format. A glimpse is what formats are recognised by.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import glob
+import io
+import json
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ullage.errors import InputError
+from ullage.readers.traces.sql import file_list, text
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+# Enough to hold the first line of a log in which prompts are written out; a longer first line is cut and
+# the file is then taken for a JSON document, which DuckDB parses whole.
+HEAD_BYTES = 1 << 20
+# DuckDB sets aside two buffers of this size for each thread; a log line with a 10 MB prompt must fit.
+MAX_LINE_BYTES = 32 << 20
+_SKIPPED_NAMES = ("_", ".")
+
+
+class Layout(enum.Enum):
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+    JSON_DOCUMENT = "json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Glimpse:
+    """One file from outside.
+
+    `fields` are column names, or key paths such as `metadata.usage` and `spans[].name`. `header` is the
+    first line of a CSV file, which has fewer columns than fields where folders such as `model=a/` add some.
+    """
+
+    path: str
+    layout: Layout
+    compression: str
+    fields: tuple[str, ...]
+    delimiter: str = ","
+    header: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+    def has(self, *fields: str) -> bool:
+        return set(fields) <= set(self.fields)
+
+    def has_any(self, *fields: str) -> bool:
+        return not set(fields).isdisjoint(self.fields)
+
+
+def expand(patterns: Sequence[str]) -> list[str]:
+    """The files that paths, globs and folders stand for, each once, sorted by name within each pattern."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        matches = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
+        files = [path for match in matches for path in _files_under(match)]
+        if not files:
+            raise InputError(
+                field="trace",
+                value=pattern,
+                problem="names no file",
+                fix="Give a file, a folder or a quoted glob such as 'logs/*.jsonl.gz'.",
+            )
+        found.update(dict.fromkeys(files))
+    return list(found)
+
+
+def _files_under(path: str) -> Iterator[str]:
+    if os.path.isfile(path):
+        yield path
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith(_SKIPPED_NAMES))
+        yield from (os.path.join(folder, name) for name in sorted(names) if not name.startswith(_SKIPPED_NAMES))
+
+
+def partition_keys(path: str) -> tuple[str, ...]:
+    """The keys of folders such as `date=2026-01-01/` above a file."""
+    folders = path.split(os.sep)[:-1]
+    return tuple(folder.split("=", 1)[0] for folder in folders if "=" in folder)
+
+
+def glimpse(connection: DuckDBPyConnection, path: str) -> Glimpse:
+    """Looks at the first bytes of a file, and at no more than it needs."""
+    try:
+        with open(path, "rb") as stream:
+            start = stream.read(HEAD_BYTES)
+    except OSError as error:
+        raise InputError(
+            field="trace", value=path, problem=f"cannot be read ({error.strerror})", fix="Check its name and rights."
+        ) from None
+    if not start:
+        raise InputError(field="trace", value=path, problem="is empty", fix="Give a file with at least one request.")
+    if start.startswith(b"PAR1"):
+        return Glimpse(path=path, layout=Layout.PARQUET, compression="none", fields=_parquet_fields(connection, path))
+    compression, head = _unpacked(connection, path, start)
+    return _glimpse_of_text(connection, path, compression, _decoded(path, head))
+
+
+def _unpacked(connection: DuckDBPyConnection, path: str, start: bytes) -> tuple[str, bytes]:
+    if start.startswith(b"\x1f\x8b"):
+        # A stream cut short still shows its head; whether the rest is whole is for the reader to say.
+        return "gzip", zlib.decompressobj(wbits=31).decompress(start, HEAD_BYTES)
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        # The standard library has no zstd before Python 3.14; DuckDB has.
+        rows = connection.execute(f"SELECT line FROM {raw_lines([path], 'zstd')} LIMIT 50").fetchall()
+        return "zstd", "\n".join(row[0] or "" for row in rows).encode()
+    return "none", start
+
+
+def _decoded(path: str, head: bytes) -> str:
+    if b"\0" not in head:
+        try:
+            return head.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            # The head may end in the middle of a character.
+            if error.start > len(head) - 4:
+                return head[: error.start].decode("utf-8-sig")
+    raise InputError(
+        field="trace",
+        value=path,
+        problem="is neither text nor Parquet",
+        fix="Give CSV, JSON, JSON lines (plain, gzip or zstd) or Parquet.",
+    )
+
+
+def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str, head: str) -> Glimpse:
+    first, _, rest = head.lstrip().partition("\n")
+    if first[:1] not in ("{", "["):
+        delimiter = max(",;\t|", key=first.count)
+        names = next(csv.reader(io.StringIO(first.rstrip("\r")), delimiter=delimiter))
+        return Glimpse(
+            path=path,
+            layout=Layout.CSV,
+            compression=compression,
+            fields=(*names, *partition_keys(path)),
+            delimiter=delimiter,
+            header=tuple(names),
+        )
+    records = list(_whole_lines(first, rest))
+    if records:
+        fields = dict.fromkeys(field for record in records for field in _key_paths(record))
+        return Glimpse(path=path, layout=Layout.JSON_LINES, compression=compression, fields=tuple(fields))
+    structure = _document_structure(connection, path, compression)
+    return Glimpse(path=path, layout=Layout.JSON_DOCUMENT, compression=compression, fields=tuple(_key_paths(structure)))
+
+
+def _whole_lines(first: str, rest: str) -> Iterator[object]:
+    """The records of the first lines, where each line is one; nothing for a document over several lines."""
+    if not isinstance(_parsed(first), dict):
+        return
+    # Optional keys are often absent from the very first record.
+    for line in [first, *rest.split("\n")[:49]]:
+        record = _parsed(line)
+        if isinstance(record, dict):
+            yield record
+
+
+def _parsed(line: str) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _key_paths(value: object, before: str = "", depth: int = 6) -> Iterator[str]:
+    if depth == 0:
+        return
+    if isinstance(value, dict):
+        for key, below in value.items():
+            path = f"{before}.{key}" if before else key
+            yield path
+            yield from _key_paths(below, path, depth - 1)
+    elif isinstance(value, list) and value:
+        for element in value[:8]:
+            yield from _key_paths(element, f"{before}[]" if before else "", depth - 1)
+
+
+def _parquet_fields(connection: DuckDBPyConnection, path: str) -> tuple[str, ...]:
+    import duckdb
+
+    try:
+        sql = f"SELECT column_name FROM (DESCRIBE SELECT * FROM read_parquet({text(path)}, hive_partitioning = true))"
+        return tuple(row[0] for row in connection.execute(sql).fetchall())
+    except duckdb.Error as error:
+        raise _unreadable(path, "is not whole Parquet", error) from None
+
+
+def _document_structure(connection: DuckDBPyConnection, path: str, compression: str) -> object:
+    import duckdb
+
+    try:
+        sql = f"SELECT json_structure(json) FROM {json_document([path], compression)} LIMIT 1"
+        rows = connection.execute(sql).fetchall()
+    except duckdb.Error as error:
+        raise _unreadable(path, "is not whole JSON", error) from None
+    return json.loads(rows[0][0]) if rows and rows[0][0] else {}
+
+
+def _unreadable(path: str, problem: str, error: Exception) -> InputError:
+    detail = str(error).splitlines()[0].replace(path, os.path.basename(path))
+    return InputError(
+        field="trace", value=path, problem=f"{problem} ({detail})", fix="It may be cut; export or copy it again."
+    )
+
+
+# ---- what a file is in SQL ---------------------------------------------------------------------------
+
+
+def raw_lines(paths: Sequence[str], compression: str) -> str:
+    """Every line as it stands."""
+    return (
+        f"read_csv({file_list(paths)}, columns = {{'line': 'VARCHAR'}}, header = false, auto_detect = false, "
+        f"delim = '\x01', quote = '', escape = '', compression = {text(compression)}, "
+        f"max_line_size = {MAX_LINE_BYTES}, buffer_size = {2 * MAX_LINE_BYTES})"
+    )
+
+
+def json_lines(paths: Sequence[str], compression: str) -> str:
+    """One record a line as `json`; NULL for a line that is not JSON."""
+    return (
+        f"read_json_objects({file_list(paths)}, format = 'newline_delimited', ignore_errors = true, "
+        f"compression = {text(compression)}, maximum_object_size = {MAX_LINE_BYTES})"
+    )
+
+
+def json_document(paths: Sequence[str], compression: str) -> str:
+    """The records of whole documents as `json`: one object, several, or an array of them."""
+    packed = 1 if compression == "none" else 20
+    largest = max(os.path.getsize(path) for path in paths) * packed
+    return (
+        f"read_json_objects({file_list(paths)}, format = 'auto', compression = {text(compression)}, "
+        f"maximum_object_size = {max(MAX_LINE_BYTES, largest + 1)})"
+    )

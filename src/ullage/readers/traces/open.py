@@ -1,0 +1,155 @@
+"""Opens request logs of any known format: finds the files, recognises the format, hands over a clean trace."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ullage.errors import InputError, unknown_name
+from ullage.readers.traces import servegen
+from ullage.readers.traces.clean import clean
+from ullage.readers.traces.columns import draft_mapped
+from ullage.readers.traces.draft import TraceReader
+from ullage.readers.traces.files import Glimpse, expand, glimpse
+from ullage.readers.traces.sql import text
+from ullage.readers.traces.table import FALLBACK, TRACE_READERS
+from ullage.workload.trace import RateTable, RowCounts, RowReason, Trace
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+# DuckDB works out of core beyond this; with numpy's share a profile stays under 2 GB whatever the file's size.
+MEMORY_LIMIT = "1GB"
+
+
+def open_trace(
+    patterns: Sequence[str],
+    *,
+    mapping: Mapping[str, str] | None = None,
+    format_name: str | None = None,
+    zone: str = "",
+) -> Trace | RateTable:
+    """The requests in these files, folders and globs, as one trace.
+
+    `mapping` gives columns by our names and overrides recognition; `format_name` settles an ambiguity;
+    `zone` is the zone of stamps that carry none.
+    """
+    connection = connect(zone)
+    files = [glimpse(connection, path) for path in expand(patterns)]
+    if mapping:
+        _refuse_both(mapping, format_name)
+        return clean(connection, draft_mapped(files, mapping), files, format_name="columns", zone=zone)
+    reader = _named(format_name, files) if format_name else recognise(files)
+    if reader is servegen.READER:
+        return _open_rates(connection, files)
+    return clean(connection, reader.draft(files), files, format_name=reader.name, zone=zone)
+
+
+def connect(zone: str = "") -> DuckDBPyConnection:
+    """A DuckDB connection with bounded memory that reads times without a zone in the one given."""
+    import duckdb
+
+    spill = os.path.join(tempfile.gettempdir(), f"ullage-duckdb-{os.getpid()}")
+    connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": spill})
+    try:
+        connection.execute(f"SET TimeZone = {text(zone or 'UTC')}")
+    except duckdb.Error:
+        raise InputError(
+            field="zone", value=zone, problem="is not a time zone", fix="Give a name such as Europe/Berlin or UTC."
+        ) from None
+    return connection
+
+
+def recognise(files: Sequence[Glimpse]) -> TraceReader:
+    """The one format all these files have; an error that names the candidates where there is none or more."""
+    by_file = {file.name: _candidates(file) for file in files}
+    for name, candidates in by_file.items():
+        if not candidates:
+            raise _not_recognised(next(file for file in files if file.name == name))
+        if len(candidates) > 1:
+            raise InputError(
+                field="trace",
+                value=name,
+                problem=f"could be any of {', '.join(candidates)}",
+                fix=f"Say which with --format, for example --format {candidates[0]}.",
+            )
+    found = sorted({candidates[0] for candidates in by_file.values()})
+    if len(found) > 1:
+        raise InputError(
+            field="trace",
+            value=f"{len(files)} files",
+            problem=f"are of several formats: {', '.join(found)}",
+            fix="Profile each format by itself.",
+        )
+    return TRACE_READERS[found[0]]
+
+
+def _candidates(file: Glimpse) -> list[str]:
+    found = [name for name, reader in TRACE_READERS.items() if reader is not FALLBACK and reader.recognises(file)]
+    if not found and FALLBACK.recognises(file):
+        return [FALLBACK.name]
+    return found
+
+
+def _not_recognised(file: Glimpse) -> InputError:
+    shown = ", ".join(file.fields[:8]) + (", ..." if len(file.fields) > 8 else "")
+    return InputError(
+        field="trace",
+        value=file.name,
+        problem=f"is {file.layout.value} of no known format; it has {shown or 'no fields'}",
+        fix="Map its columns, for example --map arrival_s=ts --map prompt_tokens=input_tokens.",
+    )
+
+
+def _named(format_name: str, files: Sequence[Glimpse]) -> TraceReader:
+    if format_name not in TRACE_READERS:
+        raise unknown_name(field="format", name=format_name, known=TRACE_READERS)
+    reader = TRACE_READERS[format_name]
+    for file in files:
+        if not reader.recognises(file):
+            raise InputError(
+                field="format",
+                value=format_name,
+                problem=f"{file.name} is not {reader.title}",
+                fix="Leave --format out to have it recognised, or map its columns with --map.",
+            )
+    return reader
+
+
+def _refuse_both(mapping: Mapping[str, str], format_name: str | None) -> None:
+    if format_name not in (None, FALLBACK.name):
+        raise InputError(
+            field="format",
+            value=format_name,
+            problem=f"cannot go with a mapping ({', '.join(mapping)})",
+            fix="Give one of --format and --map.",
+        )
+
+
+def _open_rates(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> RateTable:
+    if not any(servegen.is_rates(file) for file in files):
+        raise InputError(
+            field="trace",
+            value=", ".join(file.name for file in files),
+            problem="has lengths but no rates",
+            fix="Give the table of client rates with it.",
+        )
+    draft = servegen.READER.draft(files)
+    listed = ", ".join(f'{expression} AS "{ours}"' for ours, expression in draft.columns.items())
+    connection.execute(f"CREATE TEMP TABLE ullage_rates AS SELECT {listed} FROM ({draft.rows})")
+    has_lengths = any(servegen.is_lengths(file) for file in files)
+    if has_lengths:
+        connection.execute(f"CREATE TEMP TABLE ullage_lengths AS {servegen.lengths_sql(files)}")
+    usable = "window_s IS NOT NULL AND requests >= 0"
+    read, kept = connection.execute(f"SELECT count(*), count(*) FILTER ({usable}) FROM ullage_rates").fetchall()[0]
+    unusable = (RowReason(reason="no window or no rate", rows=read - kept, first_row=0, example=""),)
+    return RateTable(
+        rates=connection.sql(f"SELECT * FROM ullage_rates WHERE {usable}"),
+        lengths=connection.sql("SELECT * FROM ullage_lengths") if has_lengths else None,
+        width_s=servegen.WINDOW_S,
+        rows=RowCounts(read=read, kept=kept, dropped=unusable if read > kept else ()),
+        format=servegen.READER.name,
+        sources=tuple(file.name for file in files),
+    )

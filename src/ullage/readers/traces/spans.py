@@ -1,0 +1,94 @@
+"""Spans, in the three shapes in which tracing systems export them, as rows with named attributes.
+
+    a span a record     {"name", "start_time", "end_time", "attributes": {...}, "status": {...}}
+    a document of spans {"spans": [...]} as above
+    OTLP                {"resourceSpans": [{"scopeSpans": [{"spans": [...]}]}]}, attributes as a list of keys
+
+What the attributes mean is for the formats that use this: OpenTelemetry GenAI and OpenInference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ullage.readers.traces.draft import extracted, json_path, records_of
+from ullage.readers.traces.files import Glimpse
+from ullage.readers.traces.sql import first_of, stamp, text, whole
+
+_OTLP_VALUE = '{"stringValue":"VARCHAR","intValue":"VARCHAR","doubleValue":"VARCHAR","boolValue":"VARCHAR"}'
+_OTLP_ATTRIBUTES = f'[{{"key":"VARCHAR","value":{_OTLP_VALUE}}}]'
+_PREFIXES = ("attributes.", "spans[].attributes.", "resourceSpans[].scopeSpans[].spans[].attributes")
+FIELDS = {
+    "name": json_path("name"),
+    "start_time": json_path("start_time"),
+    "startTimeUnixNano": json_path("startTimeUnixNano"),
+    "end_time": json_path("end_time"),
+    "endTimeUnixNano": json_path("endTimeUnixNano"),
+    "span_id": json_path("span_id"),
+    "spanId": json_path("spanId"),
+    "trace_id": json_path("trace_id"),
+    "code": json_path("status", "code"),
+    "status_code": json_path("status_code"),
+    "attributes": json_path("attributes"),
+}
+
+# In OTLP JSON and in vendors' exports alike: 2 is the enum's number for an error.
+IS_ERROR = "upper(COALESCE(code, status_code, '')) IN ('2', 'ERROR', 'STATUS_CODE_ERROR')"
+REQUEST = first_of("span_id", "spanId")
+
+
+def has_attributes(file: Glimpse, starts: tuple[str, ...]) -> bool:
+    """Whether spans of this file carry attributes that start so."""
+    if file.has_any("resourceSpans"):
+        return _otlp_names(file, starts)
+    named = [
+        field.removeprefix("spans[].").removeprefix("attributes.") for field in file.fields if "attributes" in field
+    ]
+    return any(each.startswith(starts) for each in named)
+
+
+def _otlp_names(file: Glimpse, starts: tuple[str, ...]) -> bool:
+    # Keys of OTLP attributes are values in the JSON, which a glimpse of key paths does not show.
+    import gzip
+
+    opened = gzip.open if file.compression == "gzip" else open
+    with opened(file.path, "rb") as stream:
+        head = stream.read(1 << 20)
+    return any(f'"{start}'.encode() in head for start in starts)
+
+
+def attribute(key: str) -> str:
+    """SQL for an attribute's text, from either spelling of attributes."""
+    listed = f"list_filter(otlp_, lambda each: each.key = {text(key)})[1].value"
+    found = f"COALESCE({listed}.intValue, {listed}.doubleValue, {listed}.stringValue, {listed}.boolValue)"
+    return f"CASE WHEN otlp_ IS NULL THEN json_extract_string(attributes, {text(json_path(key))}) ELSE {found} END"
+
+
+def spans_of(files: Sequence[Glimpse]) -> str:
+    """SQL for one row a span: the fields above, and `otlp_` where attributes are a list."""
+    records = records_of(files)
+    parts = " UNION ALL ".join(
+        f"SELECT unnest(json_extract(json, {text(path)})) AS span FROM {records} WHERE {where}"
+        for path, where in (
+            ("$.spans[*]", "json_exists(json, '$.spans')"),
+            ("$.resourceSpans[*].scopeSpans[*].spans[*]", "json_exists(json, '$.resourceSpans')"),
+        )
+    )
+    alone = (
+        f"SELECT json AS span FROM {records} WHERE json IS NULL "
+        "OR NOT (json_exists(json, '$.spans') OR json_exists(json, '$.resourceSpans'))"
+    )
+    return (
+        f"SELECT * EXCLUDE (attributes), TRY_CAST(attributes AS JSON) AS attributes, "
+        f"CASE WHEN starts_with(attributes, '[') THEN from_json(attributes, {text(_OTLP_ATTRIBUTES)}) END AS otlp_ "
+        f"FROM ({extracted(f'({parts} UNION ALL {alone})', 'span', FIELDS)})"
+    )
+
+
+def start_s() -> str:
+    return f"COALESCE({whole('startTimeUnixNano')} / 1e9, {stamp('start_time')})"
+
+
+def duration_s() -> str:
+    nanoseconds = f"({whole('endTimeUnixNano')} - {whole('startTimeUnixNano')}) / 1e9"
+    return f"COALESCE({nanoseconds}, {stamp('end_time')} - {stamp('start_time')})"

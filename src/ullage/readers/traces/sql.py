@@ -1,0 +1,85 @@
+"""Pieces of SQL that readers are made of: quoting, casts that give NULL instead of failing, words for a status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def text(value: str) -> str:
+    """A string literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def name(column: str) -> str:
+    """A quoted identifier."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def file_list(paths: Sequence[str]) -> str:
+    """A list literal of file names; a name is never read as a glob again."""
+    return "[" + ", ".join(text(_literal(path)) for path in paths) + "]"
+
+
+def _literal(path: str) -> str:
+    # DuckDB expands globs in file names; a bracket around the magic character makes it plain.
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
+
+
+def whole(value: str) -> str:
+    """A whole number, from a number or from text such as `12` and `12.0`; NULL where it is not one."""
+    return f"COALESCE(TRY_CAST({value} AS BIGINT), TRY_CAST(TRY_CAST({value} AS DOUBLE) AS BIGINT))"
+
+
+def number(value: str, factor: float = 1.0) -> str:
+    """A number, scaled to our unit."""
+    cast = f"TRY_CAST({value} AS DOUBLE)"
+    return cast if factor == 1.0 else f"({cast} * {factor!r})"
+
+
+def stamp(value: str) -> str:
+    """Seconds since 1970 from a time written as text or kept as a timestamp.
+
+    A stamp without a zone is read in the connection's zone: UTC, or the one the user named.
+    """
+    return f"epoch(TRY_CAST({value} AS TIMESTAMPTZ))"
+
+
+def words(value: str) -> str:
+    """Text, with the empty string and the dash of access logs meaning nothing."""
+    return f"NULLIF(NULLIF(CAST({value} AS VARCHAR), ''), '-')"
+
+
+def first_of(*values: str) -> str:
+    return values[0] if len(values) == 1 else f"COALESCE({', '.join(values)})"
+
+
+# Spellings seen in the formats read here and in users' own tables; anything else is unknown, never `ok`.
+STATUS_WORDS: dict[str, tuple[str, ...]] = {
+    "ok": (
+        "ok",
+        "success",
+        "succeed",
+        "succeeded",
+        "successful",
+        "completed",
+        "complete",
+        "finished",
+        "stop",
+        "length",
+    ),
+    "failed": ("failed", "fail", "failure", "error", "errored", "timeout", "timed_out", "rejected"),
+    "cancelled": ("cancelled", "canceled", "cancel", "abort", "aborted", "incomplete", "disconnected"),
+}
+
+
+def status(value: str) -> str:
+    """`ok`, `failed` or `cancelled` from a status word or an HTTP status code; NULL for a word not known."""
+    cases = " ".join(
+        f"WHEN lower(CAST({value} AS VARCHAR)) IN ({', '.join(text(word) for word in spelt)}) THEN {text(ours)}"
+        for ours, spelt in STATUS_WORDS.items()
+    )
+    code = whole(value)
+    return (
+        f"CASE {cases} WHEN {code} = 499 THEN 'cancelled' WHEN {code} BETWEEN 200 AND 399 THEN 'ok' "
+        f"WHEN {code} BETWEEN 400 AND 599 THEN 'failed' END"
+    )

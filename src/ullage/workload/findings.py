@@ -1,0 +1,61 @@
+"""What is wrong, or merely odd, with a trace: said once in a sentence, carried as a value to every later stage."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class FindingKind(enum.Enum):
+    """What was found. The name is stable: later stages and users' scripts look for it."""
+
+    ROWS_DROPPED = "rows_dropped"
+    ROWS_REPAIRED = "rows_repaired"
+    UNSORTED = "unsorted"
+    CLOCK_STEP = "clock_step"
+    DUPLICATES = "duplicates"
+    REPEATED_SESSIONS = "repeated_sessions"
+    LOCAL_TIME = "local_time"
+    SUMMER_TIME = "summer_time"
+    TIME_BATCHING = "time_batching"
+    HOLES = "holes"
+    SILENT_WINDOWS = "silent_windows"
+    MISSING_OUTPUTS = "missing_outputs"
+    MISSING_LENGTHS = "missing_lengths"
+    NO_COMMON_CLOCK = "no_common_clock"
+    UNIT_IN_DOUBT = "unit_in_doubt"
+    STALE = "stale"
+    SHORT = "short"
+    TWO_SHAPES = "two_shapes"
+    COPIES_DIFFER = "copies_differ"
+    PER_PARTITION = "per_partition"
+
+
+class Weight(enum.Enum):
+    """How much a finding matters: `NOTE` explains, `CAUTION` weakens some figures, `SERIOUS` may mislead a plan."""
+
+    NOTE = "note"
+    CAUTION = "caution"
+    SERIOUS = "serious"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One observation about a trace.
+
+    `sentence` is whole and can be printed alone. `share_fraction` says how much of the trace it touches,
+    in requests or in time, where that can be said. `touches` names the parts of the profile that lean on
+    what was found, so that a stage can ask whether the figure it uses is one of them.
+    """
+
+    kind: FindingKind
+    weight: Weight
+    sentence: str
+    share_fraction: float | None = None
+    touches: tuple[str, ...] = ()
+
+
+def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+    """The gravest first; among equals the order in which they were found."""
+    grave = {Weight.SERIOUS: 0, Weight.CAUTION: 1, Weight.NOTE: 2}
+    return tuple(sorted(findings, key=lambda finding: grave[finding.weight]))
