@@ -1,0 +1,278 @@
+"""The engine's own word: what a running engine, its metrics or the device's monitor say about memory.
+
+    readers -> Reading(quantity, rank, figure)  one number in one line of one file
+            -> engine_memory(...)               ranks put together, by the rule of each quantity
+            -> merge(...)                       several files of one deployment, which must not disagree
+            -> EngineMemory                     what the budget takes instead of its estimates
+
+Ranks. A tensor-parallel rank prints the same KV tokens as its peers: they are one cache, counted once. A
+data-parallel rank has a cache of its own: those are summed. Bytes are per device, so of several ranks the
+fullest device counts for what is used, and the scarcest for what is left.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ullage.errors import InputError
+from ullage.evidence import Evidence, Figure, Source
+
+
+class Combine(enum.Enum):
+    """How the readings of several ranks become one number."""
+
+    LARGEST = "largest of the ranks"
+    SMALLEST = "smallest of the ranks"
+    SUM = "smallest in each data-parallel rank, summed over those"
+    SAME = "the same in every rank"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """One thing an engine can say: its unit, how ranks combine, and what it is."""
+
+    unit: str
+    combine: Combine
+    meaning: str
+
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "device_memory": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="memory of the device in total"),
+    "free_at_start": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="free before anything was loaded"),
+    "requested_memory": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="what the engine may take in all"),
+    "memory_fraction": Quantity(unit="fraction", combine=Combine.SAME, meaning="share of the device it may take"),
+    "weights": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="weights on one device"),
+    "non_torch": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="taken outside the engine's allocator"),
+    "weights_and_non_torch": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="both, where stated as one"),
+    "communication": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="context and collectives, at set-up"),
+    "activations": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="peak of activations in the profile run"),
+    "workspace": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="runtime buffers and decoder state"),
+    "graphs": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="captured graphs, measured"),
+    "graphs_estimated": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="captured graphs, as foreseen"),
+    "state_cache": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="state of linear and state-space layers"),
+    "kv_cache": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="KV cache on one device"),
+    "free_after_start": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="free once all is allocated"),
+    "kv_tokens": Quantity(unit="tokens", combine=Combine.SUM, meaning="tokens the KV cache holds"),
+    "kv_blocks": Quantity(unit="count", combine=Combine.SUM, meaning="blocks of the KV cache"),
+    "kv_blocks_unforced": Quantity(
+        unit="count", combine=Combine.SUM, meaning="blocks that would fit, had none been set"
+    ),
+    "block_size": Quantity(unit="tokens", combine=Combine.SAME, meaning="tokens of one block"),
+    "context_tokens": Quantity(unit="tokens", combine=Combine.SAME, meaning="longest context of one request"),
+    "max_concurrency": Quantity(unit="ratio", combine=Combine.SUM, meaning="requests of that context that fit at once"),
+    "token_budget": Quantity(unit="tokens", combine=Combine.SAME, meaning="tokens of one step"),
+    "max_sequences": Quantity(unit="count", combine=Combine.SAME, meaning="sequences that run at once"),
+    "kv_usage": Quantity(unit="fraction", combine=Combine.LARGEST, meaning="highest use of the KV cache seen"),
+    "resident_peak": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="highest use of a device seen over time"),
+    "resident_last": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="use of a device at the end"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rank:
+    """Who speaks: the data-parallel rank, and the process within it (`TP1`, `pid 507`)."""
+
+    dp: str = ""
+    within: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (f"DP{self.dp}" if self.dp else "", self.within) if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One number from one line: a key of QUANTITIES, who said it, and the figure with its file and line."""
+
+    quantity: str
+    rank: Rank
+    figure: Figure
+
+
+class OomKind(enum.Enum):
+    """Whose memory ran out."""
+
+    DEVICE = "device"
+    KV = "no room for the KV cache"
+    HOST = "host"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OomEvent:
+    """Memory ran out: which, whether after the engine was ready, and by how much where that is stated."""
+
+    kind: OomKind
+    while_serving: bool
+    source: Source
+    shortfall_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidentSeries:
+    """Bytes in use on one device over time, seconds from the first sample."""
+
+    device: str
+    at_s: tuple[float, ...]
+    resident_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineMemory:
+    """What was said about one replica. `engine` is empty for a device monitor, which knows no engine."""
+
+    engine: str
+    version: str
+    figures: Mapping[str, Figure]
+    ranks: tuple[Reading, ...]
+    oom_events: tuple[OomEvent, ...] = ()
+    restarts: tuple[Source, ...] = ()
+    resident: tuple[ResidentSeries, ...] = ()
+
+    def number(self, quantity: str) -> int | float | None:
+        """The value of a quantity, or None where nobody stated it."""
+        found = self.figures.get(quantity)
+        return None if found is None or isinstance(found.value, str) else found.value
+
+    @property
+    def kv_bytes_per_token(self) -> float | None:
+        """KV bytes of one token on one device, where cache and capacity were both stated.
+
+        A forced number of blocks leaves part of the cache unused; then the blocks that would fit are taken.
+        """
+        cache, tokens = self.number("kv_cache"), self.number("kv_tokens")
+        unforced, block = self.number("kv_blocks_unforced"), self.number("block_size")
+        if unforced is not None:
+            forced = self.number("kv_blocks")
+            if block is None and forced is not None and tokens is not None:
+                block = tokens / forced
+            tokens = None if block is None else unforced * block
+        if cache is None or not tokens:
+            return None
+        dp_ranks = len({each.rank.dp for each in self.ranks if each.quantity == "kv_tokens"}) or 1
+        return cache * dp_ranks / tokens
+
+
+def engine_memory(
+    *,
+    engine: str,
+    version: str,
+    readings: Sequence[Reading],
+    oom_events: Iterable[OomEvent] = (),
+    restarts: Iterable[Source] = (),
+    resident: Iterable[ResidentSeries] = (),
+) -> EngineMemory:
+    """Put the readings of all ranks of one replica together."""
+    by_quantity: dict[str, list[Reading]] = {}
+    for reading in readings:
+        by_quantity.setdefault(reading.quantity, []).append(reading)
+    return EngineMemory(
+        engine=engine,
+        version=version,
+        figures={key: _combined(key, found) for key, found in by_quantity.items()},
+        ranks=tuple(readings),
+        oom_events=tuple(oom_events),
+        restarts=tuple(restarts),
+        resident=tuple(resident),
+    )
+
+
+def merge(words: Sequence[EngineMemory]) -> EngineMemory:
+    """One word out of several files about the same deployment: a log, its metrics, a device monitor.
+
+    What several state must agree, within the rounding of a printed figure; the more finely printed one is
+    kept. Files of two engines, two versions or two configurations are an InputError that names both.
+    """
+    if not words:
+        raise InputError(field="logs", value=[], problem="name no file", fix="Give at least one log or metrics file.")
+    merged: dict[str, Figure] = {}
+    for word in words:
+        for key, figure in word.figures.items():
+            merged[key] = figure if key not in merged else _agreed(key, merged[key], figure)
+    return EngineMemory(
+        engine=_one_of("engine", [word.engine for word in words], words),
+        version=_one_of("version", [word.version for word in words], words),
+        figures=merged,
+        ranks=tuple(each for word in words for each in word.ranks),
+        oom_events=tuple(each for word in words for each in word.oom_events),
+        restarts=tuple(each for word in words for each in word.restarts),
+        resident=tuple(each for word in words for each in word.resident),
+    )
+
+
+# A log prints GiB to two digits and tokens in full; blocks times block size may differ from tokens by one block.
+_AGREE_WITHIN_FRACTION = 0.005
+_AGREE_WITHIN_BYTES = 0.011 * 2**30
+# What a monitor sees over time, and what an engine has used so far, may differ between two files of one run.
+_OVER_TIME = ("resident_peak", "resident_last", "kv_usage")
+
+
+def _agreed(key: str, one: Figure, other: Figure) -> Figure:
+    left, right = _value(one), _value(other)
+    if key in _OVER_TIME:
+        return one if left >= right else other
+    slack = _AGREE_WITHIN_FRACTION * max(abs(left), abs(right))
+    if QUANTITIES[key].unit == "bytes":
+        slack = max(slack, _AGREE_WITHIN_BYTES)
+    if abs(left - right) > slack:
+        raise InputError(
+            field=key,
+            value=f"{left:g} in {_places(one)}, {right:g} in {_places(other)}",
+            problem=f"the two disagree ({QUANTITIES[key].unit})",
+            fix="Give the files of one deployment, or each deployment by itself.",
+        )
+    return max(one, other, key=lambda figure: len(f"{_value(figure):.15g}".rstrip("0")))
+
+
+def _one_of(field: str, stated: Sequence[str], words: Sequence[EngineMemory]) -> str:
+    known = [(text, word) for text, word in zip(stated, words, strict=True) if text]
+    for text, word in known[1:]:
+        if text != known[0][0]:
+            places = [_places(next(iter(each.figures.values()))) for each in (known[0][1], word) if each.figures]
+            raise InputError(
+                field=field,
+                value=f"{known[0][0]} and {text}",
+                problem=f"the files are of two ({', '.join(places)})",
+                fix="Give the files of one deployment, or each deployment by itself.",
+            )
+    return known[0][0] if known else ""
+
+
+def _combined(key: str, readings: Sequence[Reading]) -> Figure:
+    if len(readings) == 1:
+        return readings[0].figure
+    how = QUANTITIES[key].combine
+    figures = [reading.figure for reading in readings]
+    values = [_value(figure) for figure in figures]
+    if how is Combine.SAME and min(values) != max(values):
+        raise InputError(
+            field=key,
+            value=sorted(set(values)),
+            problem=f"the ranks disagree ({_places(figures[0])} and others)",
+            fix="Give the log of one replica.",
+        )
+    total: int | float
+    if how is Combine.SUM:
+        ranks = {reading.rank.dp for reading in readings}
+        total = sum(min(_value(each.figure) for each in readings if each.rank.dp == dp) for dp in sorted(ranks))
+    else:
+        total = max(values) if how is Combine.LARGEST else min(values)
+    return Figure(name=figures[0].name, value=total, unit=figures[0].unit, formula=how.value, inputs=tuple(figures))
+
+
+def reading(quantity: str, value: float, rank: Rank, source: Source) -> Reading:
+    """A reading of a quantity of QUANTITIES; bytes, tokens and counts become whole."""
+    kind = QUANTITIES[quantity]
+    exact = value if kind.unit in ("fraction", "ratio") else round(value)
+    figure = Figure(name=quantity, value=exact, unit=kind.unit, sources=(source,), own_evidence=Evidence.MEASURED)
+    return Reading(quantity=quantity, rank=rank, figure=figure)
+
+
+def _value(figure: Figure) -> int | float:
+    assert not isinstance(figure.value, str), figure.name
+    return figure.value
+
+
+def _places(figure: Figure) -> str:
+    sources = figure.sources or tuple(source for each in figure.inputs for source in each.sources)
+    return sources[0].where if sources else figure.name
