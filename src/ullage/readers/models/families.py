@@ -1,0 +1,226 @@
+"""What a `model_type` implies that its config.json does not say: one row per class, from the class's own code.
+
+A config.json states sizes. It leaves unsaid what the class fixes (Qwen-2 has biases on queries, keys and
+values; Gemma has four norms a layer) and, in a nested `text_config`, whatever equals the class default.
+`sizes` are those class defaults: they are used for nested configs alone, because a config at top level that
+lacks a size is cut, not terse. `omitted` are defaults for keys that may be absent anywhere. Both are listed
+on the model when used. A `model_type` that has no row is read by its keys, and the model says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """What a class fixes. `full_every`: without another statement, every n-th layer is full and the others slide."""
+
+    tied: bool = False
+    gated: bool = True
+    norms: int = 2
+    qkv_bias: bool = False
+    qk_norm: str = ""
+    output_gate: bool = False
+    sinks: bool = False
+    full_every: int = 0
+    window_everywhere: bool = False
+    experts_use_intermediate_size: bool = False
+    shared_expert_like_routed: bool = False
+    shared_gate: bool = False
+    expert_bias: bool = False
+    exclusive_blocks: bool = False
+    multi_head_if_unsaid: bool = False
+    head_channels: int = 0
+    sizes: Mapping[str, int | str | bool] = field(default_factory=dict)
+    omitted: Mapping[str, int | str | bool] = field(default_factory=dict)
+
+
+_LLAMA_SIZES = {
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 2048,
+}
+_MISTRAL_SIZES = {
+    **_LLAMA_SIZES,
+    "intermediate_size": 14336,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+}
+_QWEN2_SIZES = {
+    "vocab_size": 151936,
+    "hidden_size": 4096,
+    "intermediate_size": 22016,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "max_position_embeddings": 32768,
+}
+_GEMMA3_SIZES = {
+    "vocab_size": 262208,
+    "hidden_size": 2304,
+    "intermediate_size": 9216,
+    "num_hidden_layers": 26,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "max_position_embeddings": 131072,
+    "sliding_window": 4096,
+}
+_GEMMA4_SIZES = {**_GEMMA3_SIZES, "vocab_size": 262144, "num_hidden_layers": 30, "sliding_window": 512}
+_LLAMA4_SIZES = {
+    "vocab_size": 202048,
+    "hidden_size": 5120,
+    "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "max_position_embeddings": 131072,
+    "num_local_experts": 16,
+    "num_experts_per_tok": 1,
+    "interleave_moe_layer_step": 1,
+}
+_NEMOTRON_H_OMITTED = {
+    "num_attention_heads": 32,
+    "vocab_size": 131072,
+    "intermediate_size": 21504,
+    "mamba_num_heads": 128,
+    "mamba_head_dim": 64,
+    "n_groups": 8,
+    "max_position_embeddings": 4096,
+}
+_QWEN3_NEXT_OMITTED = {"vocab_size": 151936, "num_experts_per_tok": 10, "shared_expert_intermediate_size": 512}
+
+_LLAMA = Family(multi_head_if_unsaid=True, sizes=_LLAMA_SIZES)
+_MHA = Family(multi_head_if_unsaid=True)
+_OLD = Family(gated=False, multi_head_if_unsaid=True, qkv_bias=True)
+_QWEN2 = Family(qkv_bias=True, sizes=_QWEN2_SIZES)
+_QWEN3 = Family(qk_norm="head", head_channels=128)
+_QWEN3_MOE = replace(_QWEN3, shared_gate=True)
+_QWEN35 = Family(qk_norm="head", shared_gate=True, head_channels=256)
+_GEMMA = Family(tied=True, head_channels=256)
+_GEMMA2 = Family(tied=True, norms=4, head_channels=256, full_every=2)
+_GEMMA3 = Family(tied=True, norms=4, qk_norm="head", full_every=6, head_channels=256, sizes=_GEMMA3_SIZES)
+_GEMMA4 = replace(_GEMMA3, sizes=_GEMMA4_SIZES)
+_WINDOWED = Family(window_everywhere=True)
+
+FAMILIES: Mapping[str, Family] = {
+    "afmoe": Family(norms=4, qk_norm="head", output_gate=True, multi_head_if_unsaid=True),
+    "apertus": Family(gated=False, qk_norm="head", multi_head_if_unsaid=True),
+    "arcee": Family(gated=False, multi_head_if_unsaid=True),
+    "bailing_moe": Family(),
+    "bailing_moe_v2": Family(qk_norm="head"),
+    "bamba": Family(multi_head_if_unsaid=True),
+    "bloom": replace(_OLD, tied=True),
+    "codellama": _LLAMA,
+    "cohere": Family(tied=True, norms=1, multi_head_if_unsaid=True),
+    "cohere2": Family(tied=True, norms=1, full_every=4, multi_head_if_unsaid=True),
+    "cohere2_moe": Family(tied=True, norms=1, full_every=4, multi_head_if_unsaid=True),
+    "deepseek_ref": Family(sinks=True),
+    "deepseek_v2": _MHA,
+    "deepseek_v3": _MHA,
+    "deepseek_v32": _MHA,
+    "deepseek_v4": Family(sinks=True),
+    "dots1": Family(qk_norm="head", multi_head_if_unsaid=True),
+    "ernie4_5": Family(tied=True),
+    "ernie4_5_moe": Family(tied=True),
+    "exaone": _MHA,
+    "exaone4": Family(qk_norm="head", full_every=4),
+    "exaone_moe": Family(qk_norm="head", full_every=4),
+    "falcon": Family(tied=True, gated=False, multi_head_if_unsaid=True),
+    "falcon_h1": Family(multi_head_if_unsaid=True),
+    "falcon_mamba": Family(tied=True, norms=1),
+    "gemma": _GEMMA,
+    "gemma2": _GEMMA2,
+    "gemma3": _GEMMA3,
+    "gemma3_text": _GEMMA3,
+    "gemma3n_text": replace(_GEMMA3, full_every=5, sizes={}),
+    "gemma4": _GEMMA4,
+    "gemma4_text": _GEMMA4,
+    "glm": Family(qkv_bias=True),
+    "glm4": Family(norms=4),
+    "glm4_moe": Family(),
+    "glm4_moe_lite": Family(),
+    "glm4v_moe_text": Family(),
+    "glm_moe_dsa": Family(),
+    "gpt2": replace(_OLD, tied=True),
+    "gpt_bigcode": replace(_OLD, tied=True),
+    "gpt_neox": _OLD,
+    "gpt_oss": Family(sinks=True, experts_use_intermediate_size=True, expert_bias=True, full_every=2),
+    "gptj": replace(_OLD, norms=1, qkv_bias=False),
+    "granite": _MHA,
+    "granitemoe": Family(experts_use_intermediate_size=True, multi_head_if_unsaid=True),
+    "granitemoehybrid": Family(experts_use_intermediate_size=True, multi_head_if_unsaid=True),
+    "granitemoeshared": Family(experts_use_intermediate_size=True, multi_head_if_unsaid=True),
+    "hunyuan_v1_dense": Family(qk_norm="head"),
+    "hunyuan_v1_moe": Family(qk_norm="head"),
+    "hy_v3": Family(qk_norm="head"),
+    "internlm2": Family(),
+    "internlm3": Family(),
+    "jamba": Family(experts_use_intermediate_size=True),
+    "kimi_k2": _MHA,
+    "kimi_linear": _MHA,
+    "lfm2": Family(tied=True, qk_norm="head"),
+    "lfm2_moe": Family(tied=True, qk_norm="head"),
+    "llama": _LLAMA,
+    "llama4": Family(experts_use_intermediate_size=True, shared_expert_like_routed=True, sizes=_LLAMA4_SIZES),
+    "llama4_text": Family(experts_use_intermediate_size=True, shared_expert_like_routed=True, sizes=_LLAMA4_SIZES),
+    "longcat_flash": Family(),
+    "mamba": Family(tied=True, norms=1),
+    "mamba2": Family(norms=1),
+    "mimo": Family(qkv_bias=True),
+    "mimo_v2_flash": Family(sinks=True),
+    "minicpm": Family(tied=True, multi_head_if_unsaid=True),
+    "minicpm3": Family(tied=True, multi_head_if_unsaid=True),
+    "minimax": Family(experts_use_intermediate_size=True),
+    "minimax_m2": Family(experts_use_intermediate_size=True, qk_norm="whole"),
+    "minimax_m3_vl_text": Family(experts_use_intermediate_size=True, qk_norm="head"),
+    "minimax_text_01": Family(experts_use_intermediate_size=True),
+    "ministral": _WINDOWED,
+    "ministral3": _WINDOWED,
+    "mistral": replace(_WINDOWED, sizes=_MISTRAL_SIZES),
+    "mixtral": Family(window_everywhere=True, experts_use_intermediate_size=True),
+    "mpt": replace(_OLD, tied=True, qkv_bias=False),
+    "nemotron": Family(gated=False),
+    "nemotron-nas": Family(),
+    "nemotron_h": Family(gated=False, norms=1, exclusive_blocks=True, omitted=_NEMOTRON_H_OMITTED),
+    "olmo": Family(norms=0, multi_head_if_unsaid=True),
+    "olmo2": Family(qk_norm="whole", multi_head_if_unsaid=True),
+    "olmo3": Family(qk_norm="whole", full_every=4, multi_head_if_unsaid=True),
+    "olmo_hybrid": Family(qk_norm="whole", multi_head_if_unsaid=True),
+    "olmoe": Family(qk_norm="whole", experts_use_intermediate_size=True, multi_head_if_unsaid=True),
+    "opt": replace(_OLD, tied=True),
+    "phi": replace(_OLD, norms=1),
+    "phi3": Family(window_everywhere=True, multi_head_if_unsaid=True),
+    "phi4mm": Family(window_everywhere=True, multi_head_if_unsaid=True),
+    "phimoe": Family(window_everywhere=True, experts_use_intermediate_size=True),
+    "qwen2": _QWEN2,
+    "qwen2_5_vl_text": _QWEN2,
+    "qwen2_moe": Family(qkv_bias=True, shared_gate=True),
+    "qwen2_vl_text": _QWEN2,
+    "qwen3": _QWEN3,
+    "qwen3_5_moe_text": _QWEN35,
+    "qwen3_5_text": _QWEN35,
+    "qwen3_moe": _QWEN3_MOE,
+    "qwen3_next": replace(_QWEN35, output_gate=True, omitted=_QWEN3_NEXT_OMITTED),
+    "qwen3_omni_moe_text": _QWEN3_MOE,
+    "qwen3_vl_moe_text": _QWEN3_MOE,
+    "qwen3_vl_text": _QWEN3,
+    "seed_oss": Family(),
+    "smollm3": Family(tied=True),
+    "solar": _MHA,
+    "stablelm": Family(),
+    "starcoder2": Family(tied=True, gated=False, qkv_bias=True, window_everywhere=True),
+    "step3p5": Family(qk_norm="head"),
+    "vaultgemma": replace(_GEMMA2, norms=2),
+    "yi": _LLAMA,
+}
+
+UNKNOWN = Family()
+"""The commonest decoder: gated feed-forward, two norms, nothing implied."""
