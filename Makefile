@@ -4,7 +4,7 @@ BIN := .venv/bin
 ARGS ?=
 export PYTHON
 
-.PHONY: help plan test check soak lint types docs docs-record lock clean bench
+.PHONY: help plan test check soak lint types docs docs-record lock clean bench bench-start
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -37,9 +37,10 @@ docs: .venv/.dev ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 docs-record: .venv/.dev ## run the documentation's examples and write their output into the pages
-	$(BIN)/python scripts/record_docs.py
+	PYTHONPATH=tests $(BIN)/python -m support.docs_examples $(ARGS)
 
-bench: .venv/.dev ## run every benchmark
+bench: bench-start ## run every benchmark
+bench-start: .venv/.dev ## start-up time in bare interpreter starts
 	$(BIN)/python bench/start_up.py
 
 lock: ## pin the dependencies of pyproject.toml anew (needs uv)

@@ -1,0 +1,127 @@
+"""The examples in the documentation, found, run, compared and recorded.
+
+- A ```` ```console ```` block holds lines that start with `$ ` and, below each, what it prints. Each command runs in
+  bash in a folder of its page's own; stdout is compared, a non-zero ending adds a line `[exit N]`, and a line `...`
+  stands for any number of lines.
+- A ```` ```python ```` block is executed; the blocks of one page share their names.
+- A ```` ```pycon ```` block is a doctest.
+- ```` ```sh ```` blocks are for reading and are not run.
+
+`python -m support.docs_examples` (see `make docs-record`) writes the real output into the console blocks.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_BLOCK = re.compile(r"^```(console|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One line to type, and what the page says it prints."""
+
+    typed: str
+    printed: str
+
+
+def pages() -> list[Path]:
+    """Every page that may hold examples."""
+    return sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    for found in _BLOCK.finditer(text):
+        yield found.group(1), found.group(2)
+
+
+def commands(block: str) -> list[Command]:
+    """A console block as commands; a command goes on over lines that start with `> `."""
+    parts = re.split(r"^\$ ", block, flags=re.MULTILINE)
+    assert parts[0].strip() == "", f"a console block starts with '$ ': {parts[0]!r}"
+    found = []
+    for part in parts[1:]:
+        lines = part.splitlines()
+        typed = [lines[0]]
+        rest = lines[1:]
+        while rest and rest[0].startswith("> "):
+            typed.append(rest.pop(0)[2:])
+        found.append(Command(typed="\n".join(typed), printed="\n".join(rest).rstrip()))
+    return found
+
+
+def run(typed: str, folder: Path) -> str:
+    """What the command prints in this folder, as a reader without a terminal sees it."""
+    ended = subprocess.run(
+        ["bash", "-c", typed],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.rstrip() for line in ended.stdout.splitlines()]
+    if ended.returncode != 0:
+        lines += [line.rstrip() for line in ended.stderr.splitlines()] + [f"[exit {ended.returncode}]"]
+    return "\n".join(lines).rstrip()
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Whether the output is the recorded one, where `...` alone on a line stands for any lines."""
+    pieces = [re.escape(piece) for piece in re.split(r"^\.\.\.$", expected, flags=re.MULTILINE)]
+    return re.fullmatch("(?:.*\n)?.*".join(pieces), printed, flags=re.DOTALL) is not None
+
+
+def run_python(kind: str, block: str, names: dict[str, object], page: str) -> None:
+    if kind == "python":
+        exec(compile(block, page, "exec"), names)
+        return
+    test = doctest.DocTestParser().get_doctest(block, names, page, page, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    report: list[str] = []
+    runner.run(test, out=report.append, clear_globs=False)
+    names.update(test.globs)
+    assert runner.failures == 0, "".join(report)
+
+
+def record(page: Path) -> bool:
+    """Write what the commands print today into the page; blocks with `...` are left to their author."""
+    text = page.read_text()
+    with tempfile.TemporaryDirectory() as folder:
+
+        def renewed(found: re.Match[str]) -> str:
+            if found.group(1) != "console":
+                return found.group(0)
+            lines = []
+            for each in commands(found.group(2)):
+                printed = run(each.typed, Path(folder))
+                typed = each.typed.replace("\n", "\n> ")
+                keep = "..." in each.printed.splitlines() and matches(each.printed, printed)
+                shown = each.printed if keep else printed
+                lines.append(f"$ {typed}\n" + (f"{shown}\n" if shown else ""))
+            return "```console\n" + "".join(lines) + "```"
+
+        new = _BLOCK.sub(renewed, text)
+    if new != text:
+        page.write_text(new)
+    return new != text
+
+
+def main() -> None:
+    named = [Path(each).resolve() for each in sys.argv[1:]]
+    for page in named or pages():
+        if record(page):
+            sys.stdout.write(f"recorded {page.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    main()
