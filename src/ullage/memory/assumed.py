@@ -1,0 +1,50 @@
+"""What a budget assumes where neither the engine's sheet nor a log says it; each value beside its reason."""
+
+from __future__ import annotations
+
+import datetime
+
+from ullage.evidence import Assumption, Evidence, Source
+
+_MEASURED_HERE = Source(
+    what="PyTorch 2.11 on one NVIDIA H200, driver 580.159.04: 101 MB reserved beyond a peak of 906 MB in use",
+    where="bench/device_memory.py, results in bench/RESULTS.md",
+    date=datetime.date(2026, 11, 15),
+)
+
+FRAGMENTATION = Assumption(
+    name="fragmentation",
+    value=0.11,
+    unit="fraction of activations",
+    evidence=Evidence.ASSUMED,
+    source=_MEASURED_HERE,
+    low=0.0,
+    high=0.3,
+)
+"""What the caching allocator holds beyond the bytes in use. Blocks are rounded up and split; engines count the bytes
+in use, so this comes on top. The range: none with expandable segments, a third where requests vary widely."""
+
+NO_MEMORY = Assumption(
+    name="not on this engine",
+    value=0,
+    unit="bytes",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="the engine's sheet states no such memory", where="facts/engines", date=datetime.date(2026, 11, 15)
+    ),
+)
+
+SGLANG_SEQUENCES = Assumption(
+    name="max sequences",
+    value=2048,
+    unit="sequences",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="SGLang 0.5.18 source: sequences follow from the tokens that fit, at least 2048 and at most 4096",
+        where="github.com/sgl-project/sglang, python/sglang/srt/mem_cache/kv_cache_configurator.py",
+        date=datetime.date(2026, 8, 20),
+    ),
+    low=2048,
+    high=4096,
+)
+"""SGLang has no fixed default: it derives the number from the KV cache, which is what is being computed here."""

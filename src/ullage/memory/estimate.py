@@ -1,0 +1,234 @@
+"""The lines of one device, as plain numbers: what is fixed, what is left for the cache, what nobody uses.
+
+An engine's memory fraction means one of three things (facts/engine.py), and the cache is what remains:
+
+    everything       memory x fraction - weights - adapters - workspace - communication - activations (- graphs)
+    weights-and-kv   (memory - context - communication) x fraction - weights - adapters
+    kv-of-free       (memory - everything that is fixed) x fraction
+
+Whatever the rule, the lines add up to the memory of the device: what no other line claims is the margin. A margin
+below zero is an engine that would run out of memory.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ullage.errors import InputError
+from ullage.evidence import Figure
+from ullage.facts.model import Model
+from ullage.memory.activations import ActivationPeak, activation_peak
+from ullage.memory.adapters import adapter_bytes
+from ullage.memory.blocks import (
+    BlockLayout,
+    cache_parts,
+    is_compressed,
+    is_latent,
+    own_pools_layout,
+    shared_pool_layout,
+)
+from ullage.memory.parameters import device_weights
+from ullage.memory.settings import Runtime, share, whole
+from ullage.memory.tensors import TensorClass
+
+
+class LineName(enum.Enum):
+    """The lines of a budget, in the order in which they are printed; the value is what people read."""
+
+    WEIGHTS = "weights"
+    ADAPTERS = "adapters"
+    CONTEXT = "driver context"
+    WORKSPACE = "runtime workspace"
+    COMMUNICATION = "communication buffers"
+    ACTIVATIONS = "activations"
+    GRAPHS = "CUDA graphs"
+    FRAGMENTATION = "fragmentation"
+    KV_CACHE = "KV cache"
+    ROUNDING = "block rounding"
+    MARGIN = "safety margin"
+
+
+IN_FRACTION = (
+    LineName.WEIGHTS,
+    LineName.ADAPTERS,
+    LineName.WORKSPACE,
+    LineName.COMMUNICATION,
+    LineName.ACTIVATIONS,
+)
+"""What vLLM takes out of its fraction before the cache; its graphs too, from 0.20 on."""
+
+_SHARED_POOL_ENGINES = ("vllm",)
+_TWO_COPIES_ENGINES = ("vllm",)
+"""vLLM stores a key that is also the value twice (Gemma-4)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What an engine itself reported, by line; it takes the place of the estimate.
+
+    The KV cache is of one device, its tokens are of the replica. `margin` is what has to stay free because memory
+    ran out before.
+    """
+
+    lines: Mapping[LineName, Figure] = field(default_factory=dict)
+    device_memory: Figure | None = None
+    kv_pool: Figure | None = None
+    kv_blocks: Figure | None = None
+    kv_tokens: Figure | None = None
+    margin: Figure | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageEstimate:
+    """One device of one pipeline stage. `estimated` has every fixed line as computed, `fixed` as used."""
+
+    stage: int
+    device_bytes: int
+    weights: Mapping[TensorClass, int]
+    peak: ActivationPeak
+    estimated: Mapping[LineName, int]
+    fixed: Mapping[LineName, int]
+    pool_bytes: int
+    estimated_pool_bytes: int
+    layout: BlockLayout
+    blocks: int
+
+    @property
+    def kv_bytes(self) -> int:
+        # An engine's own tokens and bytes may differ from ours in the last digits; its bytes are what is taken.
+        return min(self.blocks * self.layout.block_bytes, max(self.pool_bytes, 0))
+
+    @property
+    def fixed_bytes(self) -> int:
+        return sum(self.fixed.values())
+
+    @property
+    def lines(self) -> dict[LineName, int]:
+        """Every line of the device; they add up to its memory."""
+        used = {**self.fixed, LineName.KV_CACHE: self.kv_bytes, LineName.ROUNDING: self.pool_bytes - self.kv_bytes}
+        used[LineName.MARGIN] = self.device_bytes - sum(used.values())
+        return {name: used[name] for name in LineName}
+
+
+def estimate_stages(
+    model: Model, device_bytes: int, runtime: Runtime, measured: Measured | None = None
+) -> tuple[StageEstimate, ...]:
+    """One device of every pipeline stage."""
+    return tuple(
+        _estimate_stage(model, device_bytes, runtime, measured or Measured(), stage)
+        for stage in range(runtime.sharding.pp)
+    )
+
+
+def tightest(stages: tuple[StageEstimate, ...]) -> StageEstimate:
+    """The stage that holds the fewest blocks: engines give every stage as many as the poorest has."""
+    return min(stages, key=lambda stage: (stage.blocks, stage.pool_bytes))
+
+
+def _estimate_stage(model: Model, device_bytes: int, runtime: Runtime, measured: Measured, stage: int) -> StageEstimate:
+    settings, sharding = runtime.settings, runtime.sharding
+    weights = {
+        line.tensor_class: line.stored_bytes
+        for line in device_weights(model, sharding, mtp=settings.mtp, vision=settings.vision)[stage].lines
+    }
+    peak = activation_peak(
+        model, sharding, step_tokens=whole(runtime.step_tokens), sequences=whole(runtime.max_sequences)
+    )
+    estimated = _fixed_lines(model, runtime, sum(weights.values()), peak, stage)
+    fixed = {name: _replaced(measured.lines.get(name), value) for name, value in estimated.items()}
+    layout = block_layout(model, runtime, stage)
+    estimated_pool = _pool_bytes(device_bytes, fixed, runtime)
+    blocks = _measured_blocks(measured, layout, runtime)
+    pool = _measured_pool(measured, layout, blocks, estimated_pool)
+    return StageEstimate(
+        stage=stage,
+        device_bytes=device_bytes,
+        weights=weights,
+        peak=peak,
+        estimated=estimated,
+        fixed=fixed,
+        pool_bytes=pool,
+        estimated_pool_bytes=estimated_pool,
+        layout=layout,
+        blocks=layout.blocks_in(pool) if blocks is None else blocks,
+    )
+
+
+def _fixed_lines(
+    model: Model, runtime: Runtime, weights_bytes: int, peak: ActivationPeak, stage: int
+) -> dict[LineName, int]:
+    settings, sharding = runtime.settings, runtime.sharding
+    adapters = 0 if settings.adapters is None else adapter_bytes(model, sharding, settings.adapters, stage=stage)
+    return {
+        LineName.WEIGHTS: max(weights_bytes - settings.weight_offload_bytes, 0),
+        LineName.ADAPTERS: adapters,
+        LineName.CONTEXT: whole(runtime.context_memory),
+        LineName.WORKSPACE: whole(runtime.workspace_memory),
+        LineName.COMMUNICATION: whole(runtime.communication_memory),
+        LineName.ACTIVATIONS: peak.peak_bytes,
+        LineName.GRAPHS: whole(runtime.graph_memory),
+        LineName.FRAGMENTATION: math.ceil(share(runtime.fragmentation) * peak.peak_bytes),
+    }
+
+
+def _replaced(word: Figure | None, estimate: int) -> int:
+    return estimate if word is None else whole(word)
+
+
+def _pool_bytes(device_bytes: int, fixed: Mapping[LineName, int], runtime: Runtime) -> int:
+    stated = runtime.settings.kv_pool_bytes
+    if stated is not None:
+        return stated
+    fraction = share(runtime.memory_fraction)
+    match runtime.covers:
+        case "everything":
+            inside = (*IN_FRACTION, *((LineName.GRAPHS,) if runtime.graphs_in_fraction else ()))
+            return math.floor(device_bytes * fraction) - sum(fixed[name] for name in inside)
+        case "weights-and-kv":
+            at_start = device_bytes - fixed[LineName.CONTEXT] - fixed[LineName.COMMUNICATION]
+            return math.floor(at_start * fraction) - fixed[LineName.WEIGHTS] - fixed[LineName.ADAPTERS]
+        case "kv-of-free":
+            free = device_bytes - sum(fixed.values())
+            return math.floor(free * fraction) if free > 0 else free
+        case _:
+            raise InputError(
+                field="memory fraction covers",
+                value=runtime.covers,
+                problem="is not a rule this program knows",
+                fix="Name one of everything, weights-and-kv, kv-of-free in the engine's sheet.",
+            )
+
+
+def _measured_blocks(measured: Measured, layout: BlockLayout, runtime: Runtime) -> int | None:
+    """Blocks of one device, from the engine's blocks or from its tokens."""
+    if measured.kv_blocks is not None:
+        return whole(measured.kv_blocks)
+    if measured.kv_tokens is None:
+        return None
+    tokens = whole(measured.kv_tokens) // runtime.sharding.dp_attention
+    if layout.is_uniform:
+        return tokens // layout.block_tokens
+    context = whole(runtime.max_context)
+    return math.ceil(tokens / context * layout.sequence_blocks(context, whole(runtime.step_tokens)))
+
+
+def _measured_pool(measured: Measured, layout: BlockLayout, blocks: int | None, estimate: int) -> int:
+    if measured.kv_pool is not None:
+        return whole(measured.kv_pool)
+    return estimate if blocks is None else blocks * layout.block_bytes
+
+
+def block_layout(model: Model, runtime: Runtime, stage: int) -> BlockLayout:
+    """How this engine cuts the cache of a stage into blocks."""
+    copies = 2 if runtime.engine in _TWO_COPIES_ENGINES else 1
+    parts = cache_parts(model, runtime.sharding, runtime.cache, stage=stage, copies=copies, mtp=runtime.settings.mtp)
+    block_tokens = whole(runtime.block_tokens)
+    if not parts:
+        # A stage of no-op layers keeps nothing, but still needs a unit to count in.
+        return BlockLayout(block_tokens=block_tokens, block_bytes=1, groups=())
+    if runtime.engine in _SHARED_POOL_ENGINES and not is_compressed(model):
+        return shared_pool_layout(parts, block_tokens, latent=is_latent(model))
+    return own_pools_layout(parts, block_tokens)

@@ -1,0 +1,200 @@
+"""An engine's own word, put into the lines of a budget.
+
+A log does not say exactly what a line means: vLLM from 0.20 on prints activations with the graphs' estimate in them,
+from 0.32 on weights and workspace as one number; SGLang prints context and collectives as one. Each is taken apart
+here with what else was said, and only then with an estimate. The engine's settings in the log fill the gaps in
+what the user stated; where both speak, they must agree, because measured lines hold for the measured settings alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.memory.engine_word import EngineMemory, OomKind
+from ullage.memory.estimate import LineName, Measured
+from ullage.memory.settings import Runtime, RuntimeSettings, whole
+
+_OOM_MARGIN_FRACTION = 0.02
+"""What an out-of-memory error without a stated shortfall adds to the margin: about the largest single allocation
+(a layer's activations) on common devices. The stated shortfall is taken where there is one."""
+
+
+def settings_with(settings: RuntimeSettings, word: EngineMemory) -> RuntimeSettings:
+    """The settings, with gaps filled from what the engine said it was started with."""
+    if word.engine and word.engine != settings.engine:
+        raise InputError(
+            field="log",
+            value=word.engine,
+            problem=f"is the log of another engine than {settings.engine}",
+            fix=f"State --engine {word.engine}, or give a log of {settings.engine}.",
+        )
+    numbers = {
+        name: _agreed(name, getattr(settings, field), word.number(quantity))
+        for name, (field, quantity) in _LOGGED.items()
+    }
+    logged = {
+        name: _source(word.figures[quantity])
+        for name, (field, quantity) in {**_LOGGED, "context": ("max_context_tokens", "context_tokens")}.items()
+        if getattr(settings, field) is None and quantity in word.figures
+    }
+    return replace(
+        settings,
+        version=settings.version or word.version or None,
+        memory_fraction=numbers["memory fraction"],
+        step_tokens=_whole_or_none(numbers["token budget"]),
+        max_sequences=_whole_or_none(numbers["max sequences"]),
+        block_tokens=_whole_or_none(numbers["block size"]),
+        max_context_tokens=settings.max_context_tokens or _whole_or_none(word.number("context_tokens")),
+        logged=logged,
+    )
+
+
+_LOGGED = {
+    "memory fraction": ("memory_fraction", "memory_fraction"),
+    "token budget": ("step_tokens", "token_budget"),
+    "max sequences": ("max_sequences", "max_sequences"),
+    "block size": ("block_tokens", "block_size"),
+}
+"""Settings that an engine states: name, field of RuntimeSettings, quantity of the log."""
+
+
+def _source(figure: Figure) -> Source:
+    return figure.sources[0] if figure.sources else next(source for each in figure.inputs for source in each.sources)
+
+
+def _agreed(name: str, stated: float | None, logged: float | None) -> float | None:
+    if stated is not None and logged is not None and stated != logged:
+        raise InputError(
+            field=name,
+            value=stated,
+            problem=f"the log says {logged:g}, and its lines hold for that alone",
+            fix="Leave the option out, or give a log of an engine started with it.",
+        )
+    return stated if stated is not None else logged
+
+
+def _whole_or_none(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def measured_lines(word: EngineMemory, runtime: Runtime, device_bytes: int) -> Measured:
+    """What takes the place of estimates, line by line."""
+    reader = _Lines(word=word, runtime=runtime)
+    found = {
+        LineName.WEIGHTS: reader.weights(),
+        LineName.WORKSPACE: reader.workspace(),
+        LineName.ACTIVATIONS: reader.activations(),
+        LineName.GRAPHS: word.figures.get("graphs"),
+        LineName.CONTEXT: reader.context(),
+        LineName.COMMUNICATION: reader.communication(),
+    }
+    return Measured(
+        lines={name: figure for name, figure in found.items() if figure is not None},
+        device_memory=word.figures.get("device_memory"),
+        kv_pool=reader.pool(),
+        kv_blocks=reader.blocks(),
+        kv_tokens=word.figures.get("kv_tokens"),
+        margin=_margin(word, device_bytes),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lines:
+    word: EngineMemory
+    runtime: Runtime
+
+    def weights(self) -> Figure | None:
+        figures = self.word.figures
+        if "weights" in figures or "weights_and_non_torch" not in figures:
+            return figures.get("weights")
+        both, workspace = figures["weights_and_non_torch"], self.runtime.workspace_memory
+        return _less("weights", both, (workspace,), "weights and workspace, as logged, - assumed workspace")
+
+    def workspace(self) -> Figure | None:
+        figures = self.word.figures
+        for key in ("non_torch", "workspace"):
+            if key in figures:
+                return figures[key]
+        if "weights_and_non_torch" in figures and "weights" in figures:
+            formula = "weights and workspace, as logged, - weights"
+            return _less("workspace", figures["weights_and_non_torch"], (figures["weights"],), formula)
+        return None
+
+    def activations(self) -> Figure | None:
+        """vLLM's figure has the graphs in it from the version on that takes them out of the fraction."""
+        figures = self.word.figures
+        peak = figures.get("activations")
+        if peak is None or not (self.runtime.covers == "everything" and self.runtime.graphs_in_fraction):
+            return peak
+        graphs = figures.get("graphs_estimated") or figures.get("graphs")
+        if graphs is None:
+            return _less("activations", peak, (self.runtime.graph_memory,), "peak, as logged, - assumed graphs")
+        return _less("activations", peak, (graphs,), "peak, as logged, - graphs")
+
+    def context(self) -> Figure | None:
+        figures = self.word.figures
+        if "device_memory" in figures and "free_at_start" in figures:
+            formula = "device memory - free at start"
+            return _less("context", figures["device_memory"], (figures["free_at_start"],), formula)
+        return None
+
+    def communication(self) -> Figure | None:
+        both = self.word.figures.get("communication")
+        if both is None:
+            return None
+        formula = "context and collectives, as logged, - assumed context"
+        return _less("communication", both, (self.runtime.context_memory,), formula)
+
+    def pool(self) -> Figure | None:
+        figures = self.word.figures
+        cache, state = figures.get("kv_cache"), figures.get("state_cache")
+        if cache is None or state is None:
+            return cache
+        return Figure(
+            name="kv_pool",
+            value=whole(cache) + whole(state),
+            unit="bytes",
+            formula="KV cache + state cache",
+            inputs=(cache, state),
+        )
+
+    def blocks(self) -> Figure | None:
+        """Blocks of one device; a log's sum is over the attention groups."""
+        found, groups = self.word.figures.get("kv_blocks"), self.runtime.sharding.dp_attention
+        if found is None or groups == 1:
+            return found
+        return Figure(
+            name="kv_blocks",
+            value=whole(found) // groups,
+            unit="blocks",
+            formula="blocks of all attention groups / groups",
+            inputs=(found,),
+        )
+
+
+def _less(name: str, whole_figure: Figure, parts: tuple[Figure | Assumption, ...], formula: str) -> Figure:
+    rest = whole(whole_figure) - sum(whole(part) for part in parts)
+    return Figure(name=name, value=max(rest, 0), unit="bytes", formula=formula, inputs=(whole_figure, *parts))
+
+
+def _margin(word: EngineMemory, device_bytes: int) -> Figure | None:
+    """What has to stay free after the device ran out of memory: the largest shortfall seen."""
+    events = [event for event in word.oom_events if event.kind is OomKind.DEVICE]
+    if not events:
+        return None
+    usual = round(_OOM_MARGIN_FRACTION * device_bytes)
+    needed = max(usual if event.shortfall_bytes is None else event.shortfall_bytes for event in events)
+    return Figure(
+        name="margin required",
+        value=needed,
+        unit="bytes",
+        sources=tuple(_each_once(event.source for event in events)),
+        own_evidence=Evidence.MEASURED,
+    )
+
+
+def _each_once(sources: Iterable[Source]) -> tuple[Source, ...]:
+    return tuple(dict.fromkeys(sources))

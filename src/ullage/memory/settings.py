@@ -1,0 +1,228 @@
+"""What decides a replica's memory beside model and device: the engine's settings, stated or by default.
+
+`RuntimeSettings` is what the user says; `Runtime` is the same with every gap filled from the engine's defaults, each
+value an `Assumption` that says whose word it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.facts.catalogue import Catalogue
+from ullage.facts.device import Device
+from ullage.facts.engine import EngineDefaults, engine_defaults
+from ullage.facts.model import Model
+from ullage.memory.adapters import Adapters
+from ullage.memory.assumed import FRAGMENTATION, NO_MEMORY, SGLANG_SEQUENCES
+from ullage.memory.kv import KvDtype, kv_dtype
+from ullage.memory.sharding import Sharding, check_sharding
+
+_MOST_STEP_TOKENS = 1 << 22
+_MOST_SEQUENCES = 1 << 20
+_MOST_BLOCK_TOKENS = 1 << 14
+_MOST_BYTES = 1 << 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeSettings:
+    """How an engine is started. None leaves a value to the engine's default for its version and device.
+
+    `step_tokens` are the tokens one step may compute (vLLM's max_num_batched_tokens, SGLang's
+    chunked_prefill_size). `kv_pool_bytes` sizes the cache outright, in place of a fraction. Offloaded bytes are of
+    one device. `source` is where the stated values come from; `logged` names those that an engine's log states.
+    """
+
+    source: Source
+    engine: str = "vllm"
+    version: str | None = None
+    sharding: Sharding = field(default_factory=Sharding)
+    memory_fraction: float | None = None
+    step_tokens: int | None = None
+    max_sequences: int | None = None
+    block_tokens: int | None = None
+    kv_dtype: str | None = None
+    max_context_tokens: int | None = None
+    kv_pool_bytes: int | None = None
+    graphs: bool = True
+    mtp: bool = False
+    vision: bool = True
+    adapters: Adapters | None = None
+    weight_offload_bytes: int = 0
+    kv_offload_bytes: int = 0
+    logged: Mapping[str, Source] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        fraction = self.memory_fraction
+        if fraction is not None and not (math.isfinite(fraction) and 0 < fraction <= 1):
+            fix = "Give a share above 0 and up to 1, for example 0.9."
+            raise InputError(field="memory fraction", value=fraction, problem="is not a share of the memory", fix=fix)
+        _require_count("token budget", self.step_tokens, _MOST_STEP_TOKENS, "tokens")
+        _require_count("max sequences", self.max_sequences, _MOST_SEQUENCES, "sequences")
+        _require_count("block size", self.block_tokens, _MOST_BLOCK_TOKENS, "tokens")
+        _require_count("context", self.max_context_tokens, 1 << 31, "tokens")
+        _require_count("KV memory", self.kv_pool_bytes, _MOST_BYTES, "bytes")
+        for name, offloaded in (("weight offload", self.weight_offload_bytes), ("KV offload", self.kv_offload_bytes)):
+            _require_count(name, offloaded or None, _MOST_BYTES, "bytes")
+
+    def stated(self, name: str, value: int | float | str, unit: str) -> Assumption:
+        if name in self.logged:
+            return Assumption(name=name, value=value, unit=unit, evidence=Evidence.MEASURED, source=self.logged[name])
+        return Assumption(name=name, value=value, unit=unit, evidence=Evidence.STATED, source=self.source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """Settings without gaps. `covers` says what the memory fraction is a fraction of; see facts/engine.py."""
+
+    settings: RuntimeSettings
+    engine: str
+    version: str
+    fallback: str
+    covers: str
+    cache: KvDtype
+    graphs_in_fraction: bool
+    memory_fraction: Assumption
+    step_tokens: Assumption
+    max_sequences: Assumption
+    block_tokens: Assumption
+    kv_dtype: Assumption
+    max_context: Assumption
+    context_memory: Assumption
+    workspace_memory: Assumption
+    communication_memory: Assumption
+    graph_memory: Assumption
+    fragmentation: Assumption
+
+    @property
+    def sharding(self) -> Sharding:
+        return self.settings.sharding
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Every value the budget rests on, stated or assumed."""
+        sharding = self.sharding
+        degrees = {"tp": sharding.tp, "pp": sharding.pp, "ep": sharding.ep, "dp_attention": sharding.dp_attention}
+        cuts = [self.settings.stated(name, value, "devices") for name, value in degrees.items()]
+        values = (getattr(self, name) for name in self.__dataclass_fields__)
+        return (*cuts, *(value for value in values if isinstance(value, Assumption)))
+
+
+def resolve(
+    settings: RuntimeSettings, model: Model, device: Device, engines: Catalogue | None = None, *, nearest: bool = True
+) -> Runtime:
+    """Fill what is not stated from the engine's defaults; refuse contradictions by InputError."""
+    check_sharding(model, settings.sharding)
+    defaults = engine_defaults(
+        settings.engine,
+        settings.version,
+        device.memory_bytes,
+        device_name=device.name,
+        devices=settings.sharding.devices,
+        nearest=nearest,
+        catalogue=engines,
+    )
+    covers = defaults.text("memory_fraction_covers")
+    assert covers is not None, f"{defaults.engine}: every engine sheet says what its fraction covers"
+    step_tokens = _value(settings, defaults, "token_budget", settings.step_tokens, "tokens")
+    graphs = settings.graphs and device.vendor.lower() in _GRAPH_VENDORS
+    return Runtime(
+        settings=settings,
+        engine=defaults.engine,
+        version=defaults.version,
+        fallback=defaults.fallback,
+        covers=covers,
+        cache=kv_dtype(str(_kv_dtype(settings, model).value), field="KV dtype"),
+        graphs_in_fraction=bool(defaults.number("graphs_in_fraction")),
+        memory_fraction=_value(settings, defaults, "memory_fraction", settings.memory_fraction, "fraction"),
+        step_tokens=step_tokens,
+        max_sequences=_max_sequences(settings, defaults),
+        block_tokens=_value(settings, defaults, "block_size", settings.block_tokens, "tokens"),
+        kv_dtype=_kv_dtype(settings, model),
+        max_context=_max_context(settings, model),
+        context_memory=defaults.values.get("context_memory", NO_MEMORY),
+        workspace_memory=defaults.values.get("non_torch_memory", NO_MEMORY),
+        communication_memory=defaults.values.get("communication_memory", NO_MEMORY),
+        graph_memory=defaults.values.get("graph_memory", NO_MEMORY) if graphs else replace(NO_MEMORY, name="no graphs"),
+        fragmentation=FRAGMENTATION,
+    )
+
+
+_GRAPH_VENDORS = ("nvidia", "amd")
+"""Devices on which engines capture graphs of kernels; elsewhere a compiled program has no such cost."""
+
+
+def whole(value: Assumption | Figure) -> int:
+    """The number of a value that is counted."""
+    assert not isinstance(value.value, str), value.name
+    return int(value.value)
+
+
+def share(value: Assumption) -> float:
+    """The number of an assumption that is a fraction."""
+    assert not isinstance(value.value, str), value.name
+    return float(value.value)
+
+
+def _value(
+    settings: RuntimeSettings, defaults: EngineDefaults, key: str, stated: int | float | None, unit: str
+) -> Assumption:
+    if stated is not None:
+        return settings.stated(key.replace("_", " "), stated, unit)
+    found = defaults.values.get(key)
+    if found is None:
+        name = key.replace("_", " ")
+        raise InputError(
+            field=name,
+            value=None,
+            problem=f"{defaults.engine} {defaults.version} has no known default",
+            fix=f"State the {name}.",
+        )
+    return found
+
+
+def _max_sequences(settings: RuntimeSettings, defaults: EngineDefaults) -> Assumption:
+    if settings.max_sequences is None and "max_sequences" not in defaults.values and defaults.engine == "sglang":
+        return SGLANG_SEQUENCES
+    return _value(settings, defaults, "max_sequences", settings.max_sequences, "sequences")
+
+
+def _kv_dtype(settings: RuntimeSettings, model: Model) -> Assumption:
+    """Engines keep the cache in the model's own dtype unless the checkpoint or the user says otherwise."""
+    if settings.kv_dtype is not None:
+        return settings.stated("KV dtype", kv_dtype(settings.kv_dtype, field="KV dtype").name, "text")
+    usual = "fp16" if model.base_format.name == "fp16" else "fp32" if model.base_format.name == "fp32" else "bf16"
+    found = kv_dtype(model.kv_dtype).name if model.kv_dtype is not None else usual
+    return Assumption(name="KV dtype", value=found, unit="text", evidence=Evidence.ASSUMED, source=model.sources[0])
+
+
+def _max_context(settings: RuntimeSettings, model: Model) -> Assumption:
+    asked = settings.max_context_tokens
+    if asked is None:
+        return Assumption(
+            name="context",
+            value=model.max_context_tokens,
+            unit="tokens",
+            evidence=Evidence.ASSUMED,
+            source=model.sources[0],
+        )
+    if asked > model.max_context_tokens:
+        raise InputError(
+            field="context",
+            value=asked,
+            problem=f"is more than the {model.max_context_tokens} tokens {model.name} was made for",
+            fix=f"Give at most {model.max_context_tokens}.",
+        )
+    return settings.stated("context", asked, "tokens")
+
+
+def _require_count(name: str, value: int | None, most: int, noun: str) -> None:
+    if value is None:
+        return
+    if value < 1:
+        raise InputError(field=name, value=value, problem=f"is not a number of {noun}", fix="Give 1 or more.")
+    if value > most:
+        raise InputError(field=name, value=value, problem="is more than any engine takes", fix=f"Give at most {most}.")
