@@ -213,7 +213,10 @@ class LinearKind(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearAttention:
-    """Attention as a recurrence: a matrix per value head and sequence, whatever the context."""
+    """Attention as a recurrence: a matrix per value head and sequence, whatever the context.
+
+    KDA's decay is projected through `gate_rank_channels`; so is its output gate, unless that has full rank.
+    """
 
     kind: LinearKind
     key_heads: int
@@ -223,6 +226,7 @@ class LinearAttention:
     conv_taps: int
     state_bits: int = 32
     gate_rank_channels: int = 0
+    full_rank_gate: bool = False
 
     def __post_init__(self) -> None:
         _require_positive(self, "key_heads", "value_heads", "key_channels", "value_channels", "state_bits")

@@ -174,8 +174,9 @@ def _linear(mixer: LinearAttention, layer: Layer, hidden: int) -> Iterator[Tenso
             yield _small(layer, conv + 2 * mixer.value_heads + mixer.value_channels)
         case LinearKind.KDA:
             rank = mixer.gate_rank_channels
-            gates = 2 * hidden * rank + rank * (key + value) if rank else hidden * (key + value)
-            yield _into(layer, hidden * (2 * key + value + mixer.value_heads) + gates)
+            decay = rank * (hidden + key)
+            gate = hidden * value if mixer.full_rank_gate else rank * (hidden + value)
+            yield _into(layer, hidden * (2 * key + value + mixer.value_heads) + decay + gate)
             yield _small(layer, conv + mixer.value_heads + key + mixer.value_channels)
         case LinearKind.LIGHTNING:
             yield _into(layer, hidden * (2 * key + 2 * value))

@@ -62,7 +62,7 @@ def model_from_config(
         assumptions=tuple(top.record.assumed[path] for path in sorted(top.record.assumed)),
         notes=tuple(top.record.notes),
     )
-    refuse_unread(text.keys)
+    refuse_unread(text)
     return model
 
 
@@ -70,10 +70,11 @@ def mixers_from_config(config: Mapping[str, object]) -> tuple[tuple[Mixer, ...],
     """The mixers of each layer alone: all that the cache depends on, for a config that states no more."""
     text = text_config(Keys(table=config))
     pattern = slots(text)
-    return tuple(_mixers(text, slot, index, len(pattern)) for index, slot in enumerate(pattern))
+    return tuple(_mixers(text.overlaid(slot.override), slot, index, len(pattern)) for index, slot in enumerate(pattern))
 
 
 def _layer(text: TextConfig, slot: Slot, index: int, layers: int, stored: Scheme) -> Layer:
+    text = text.overlaid(slot.override)
     mixers = _mixers(text, slot, index, layers)
     block = feed_forward(text, slot, index, layers)
     modules = layer_modules(mixers, block, exclusive=text.family.exclusive_blocks)
@@ -120,8 +121,8 @@ def _mtp_layers(
     text: TextConfig, pattern: Sequence[Slot], layers: Sequence[Layer], stored: Scheme
 ) -> tuple[Layer, ...]:
     """The layers of one prediction module: as the config spells them, else like the last attention layer."""
-    spelled = mtp_slots(text)
     after = len(layers)
+    spelled = mtp_slots(text, after)
     if spelled is not None:
         return tuple(
             _layer(text, slot, after + index, after + len(spelled), stored) for index, slot in enumerate(spelled)

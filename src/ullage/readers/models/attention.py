@@ -21,7 +21,6 @@ _SPARSE_NAMES = {
     "index_topk_blocks": "sparse_topk_blocks",
     "index_block_size": "sparse_block_size",
 }
-_OVERRIDES = ("head_dim", "num_key_value_heads", "num_attention_heads")
 
 
 def attention(
@@ -37,11 +36,13 @@ def attention(
 
 def _grouped(text: TextConfig, slot: Slot, kind: MixerKind, index: int, layers: int) -> GroupedAttention:
     keys = text.keys
-    query_heads, kv_heads, key_channels, value_channels = _head_sizes(text, slot, kind, index)
+    query_heads, kv_heads, key_channels, value_channels = _head_sizes(text, slot, kind)
     shares = kind is MixerKind.FULL and keys.flag("attention_k_eq_v")
     bias = keys.states("attention_bias", "qkv_bias", "use_qkv_bias", "use_bias", "add_qkv_bias")
     has_bias = keys.flag(bias) if bias is not None else text.family.qkv_bias
-    gate = keys.flag("attn_output_gate", text.family.output_gate) or keys.flag("use_head_wise_attn_gate")
+    gate = query_heads * value_channels if keys.flag("attn_output_gate", text.family.output_gate) else 0
+    if keys.flag("use_head_wise_attn_gate"):
+        gate = query_heads
     return GroupedAttention(
         query_heads=query_heads,
         kv_heads=kv_heads,
@@ -51,7 +52,7 @@ def _grouped(text: TextConfig, slot: Slot, kind: MixerKind, index: int, layers: 
         chunk_tokens=keys.count("attention_chunk_size") if kind is MixerKind.CHUNKED else None,
         shares_key_value=shares,
         reuses_cache=index >= layers - (keys.count_or("num_kv_shared_layers", least=0) or 0),
-        output_gate_channels=query_heads * value_channels if gate else 0,
+        output_gate_channels=gate,
         qk_norm_channels=_qk_norm(text, query_heads, kv_heads, key_channels),
         qkv_bias=has_bias,
         output_bias=has_bias and text.model_type in ("llama", "gpt_oss", "gpt2", "gpt_neox", "opt", "bloom", "phi"),
@@ -60,7 +61,7 @@ def _grouped(text: TextConfig, slot: Slot, kind: MixerKind, index: int, layers: 
     )
 
 
-def _head_sizes(text: TextConfig, slot: Slot, kind: MixerKind, index: int) -> tuple[int, int, int, int]:
+def _head_sizes(text: TextConfig, slot: Slot, kind: MixerKind) -> tuple[int, int, int, int]:
     """Query heads, key-value heads, key size and value size of one layer."""
     keys, sliding = text.keys, kind is MixerKind.SLIDING
     source = _sliding_source(text) if sliding else None
@@ -68,12 +69,6 @@ def _head_sizes(text: TextConfig, slot: Slot, kind: MixerKind, index: int) -> tu
     kv_heads = _own(source, *KV_HEADS) or _kv_heads(text, slot, kind, query_heads)
     head = _own(source, "head_dim") or _head_channels(text, query_heads, full=kind is not MixerKind.SLIDING)
     value = _own(source, "v_head_dim") or keys.count_or("v_head_dim") or head
-    override = _override(text, index)
-    if override is not None:
-        query_heads = override.count_or("num_attention_heads") or query_heads
-        kv_heads = override.count_or("num_key_value_heads") or kv_heads
-        head = override.count_or("head_dim") or head
-        value = head
     _require_heads(text, query_heads, kv_heads)
     return query_heads, kv_heads, head, value
 
@@ -95,20 +90,6 @@ def _sliding_source(text: TextConfig) -> Keys | None:
     if keys.has("num_sliding_attention_heads"):
         return Keys(table={HEADS[0]: keys.count("num_sliding_attention_heads")}, path=keys.path, record=keys.record)
     return None
-
-
-def _override(text: TextConfig, index: int) -> Keys | None:
-    """transformers 5 writes what one layer has differently under `per_layer_config`."""
-    if not text.keys.has("per_layer_config"):
-        return None
-    every = text.keys.sub("per_layer_config")
-    if not every.has(str(index)):
-        return None
-    own = every.sub(str(index))
-    for name in own.table:
-        if name not in _OVERRIDES:
-            raise own.wrong(name, "is not an override this reader knows", "Known: " + ", ".join(_OVERRIDES) + ".")
-    return own
 
 
 def _kv_heads(text: TextConfig, slot: Slot, kind: MixerKind, query_heads: int) -> int:

@@ -22,11 +22,11 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.errors import InputError, unknown_name
 from ullage.readers.models.keys import Keys
-from ullage.readers.models.text import CONTEXT, TextConfig
+from ullage.readers.models.text import CONTEXT, LAYERS, TextConfig
 
 
 class MixerKind(enum.Enum):
@@ -53,12 +53,16 @@ class BlockKind(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """One layer: its mixers, its feed-forward block, and what its own entry in a list adds."""
+    """One layer: its mixers, its feed-forward block, and what its own entry in a list adds.
+
+    `entry` is Nemotron-NAS's own notation; an `override` states ordinary keys that hold for this layer alone.
+    """
 
     mixers: tuple[MixerKind, ...]
     block: BlockKind = BlockKind.BY_KEYS
     ratio: int = 0
     entry: Keys | None = None
+    override: Keys | None = None
 
 
 _WORDS: dict[str, tuple[MixerKind, ...]] = {
@@ -89,6 +93,7 @@ _WORDS: dict[str, tuple[MixerKind, ...]] = {
 _BLOCK_WORDS = {"mlp": BlockKind.DENSE, "moe": BlockKind.MOE}
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 _PATTERN_LETTERS = {"L": MixerKind.SLIDING, "G": MixerKind.FULL}
+_OVERRIDABLE = ("head_dim", "num_key_value_heads", "num_attention_heads", "intermediate_size", "sliding_window")
 _SHORT_RATES = {
     "compressed_sparse_attention": "compress_rate_csa",
     "heavily_compressed_attention": "compress_rate_hca",
@@ -103,10 +108,29 @@ def slots(text: TextConfig) -> tuple[Slot, ...]:
     """One slot per layer, in order."""
     found = _listed(text)
     if found is None:
-        layers = text.size("num_hidden_layers") if text.stated_layers() is None else text.stated_layers()
-        assert layers is not None
+        layers = text.stated_layers()
+        if layers is None:
+            raise text.keys.missing(*LAYERS)
         found = _by_rule(text, layers)
-    return _unbounded_where_the_window_is_wider(text, found)
+    return _overridden(text, _unbounded_where_the_window_is_wider(text, found))
+
+
+def _overridden(text: TextConfig, found: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    """transformers 5 writes what one layer has differently under `per_layer_config`, by layer number."""
+    if not text.keys.has("per_layer_config"):
+        return found
+    every = text.keys.sub("per_layer_config")
+    changed = list(found)
+    for name in every.table:
+        if not name.isdigit() or int(name) >= len(found):
+            raise every.wrong(name, "is not the number of a layer", f"Layers are 0 to {len(found) - 1}.")
+        own = every.sub(name)
+        for key in own.table:
+            if key not in _OVERRIDABLE:
+                fix = f"Known: {', '.join(_OVERRIDABLE)}."
+                raise own.wrong(key, "is not an override this reader knows", fix)
+        changed[int(name)] = replace(changed[int(name)], override=own)
+    return tuple(changed)
 
 
 def _listed(text: TextConfig) -> tuple[Slot, ...] | None:
@@ -129,12 +153,21 @@ def _listed(text: TextConfig) -> tuple[Slot, ...] | None:
     return None
 
 
-def mtp_slots(text: TextConfig) -> tuple[Slot, ...] | None:
-    """The blocks of a multi-token prediction layer, where the config spells them (Nemotron-3)."""
+def mtp_slots(text: TextConfig, layers: int) -> tuple[Slot, ...] | None:
+    """The blocks of a multi-token prediction layer, where the config spells them.
+
+    Nemotron-3 has a pattern for them; others let the list of layers go on (DeepSeek-V4, Step).
+    """
     if text.keys.has("mtp_hybrid_override_pattern"):
         return _letters(text, "mtp_hybrid_override_pattern", counted=False)
     if text.keys.has("mtp_layers_block_type"):
         return _words(text, "mtp_layers_block_type", exclusive=True, counted=False)
+    for name in ("compress_ratios", "layer_types"):
+        listed = text.keys.table.get(name)
+        if isinstance(listed, list) and len(listed) > layers:
+            if name == "compress_ratios":
+                return (Slot(mixers=(MixerKind.COMPRESSED,), ratio=listed[layers]),)
+            return _blocks(text, name, [str(listed[layers])], exclusive=False, counted=False)
     return None
 
 
@@ -148,6 +181,9 @@ def _block_configs(text: TextConfig) -> tuple[Slot, ...]:
             fix = "Write an object with attention and ffn."
             raise InputError(field=text.keys.where(place), value=each, problem="is not an object", fix=fix)
         entry = Keys(table=each, path=text.keys.where(place), record=text.keys.record)
+        if entry.has("block_type"):
+            found.append(_typed_block(text, entry))
+            continue
         attention = entry.sub("attention") if entry.has("attention") else None
         ffn = entry.sub("ffn") if entry.has("ffn") else None
         if attention is None or ffn is None:
@@ -167,6 +203,15 @@ def _block_configs(text: TextConfig) -> tuple[Slot, ...]:
     return tuple(found)
 
 
+def _typed_block(text: TextConfig, entry: Keys) -> Slot:
+    """A block that names its type and states ordinary keys of its own (pruned Nemotron-H)."""
+    word = entry.text_or("block_type") or ""
+    if word not in (*_WORDS, *_BLOCK_WORDS):
+        raise unknown_name(field=entry.where("block_type"), name=word, known=(*_WORDS, *_BLOCK_WORDS))
+    (slot,) = _blocks(text, "block_configs", [word], exclusive=True, counted=False)
+    return replace(slot, override=entry)
+
+
 def _letters(text: TextConfig, name: str, *, counted: bool = True) -> tuple[Slot, ...]:
     pattern = text.keys.text_or(name) or ""
     for index, letter in enumerate(pattern):
@@ -177,7 +222,8 @@ def _letters(text: TextConfig, name: str, *, counted: bool = True) -> tuple[Slot
 
 
 def _words(text: TextConfig, name: str, *, exclusive: bool, counted: bool = True) -> tuple[Slot, ...]:
-    words = text.keys.items(name, least=1, most=4096)
+    written = text.keys.items(name, least=1, most=4096)
+    words = [_LETTERS.get(str(word), word) for word in written]
     known = (*_WORDS, *_BLOCK_WORDS, "hybrid")
     for index, word in enumerate(words):
         if word not in known:
@@ -283,6 +329,11 @@ def _by_rule(text: TextConfig, layers: int) -> tuple[Slot, ...]:
     keys = text.keys
     if keys.has("linear_attn_config"):
         return _kimi(text, layers)
+    if keys.has("sparse_attention_config"):
+        nested = keys.sub("sparse_attention_config")
+        if nested.has("sparse_attention_freq"):
+            flags = nested.whole_items("sparse_attention_freq", least=layers, most=layers)
+            return _slots(MixerKind.SPARSE if flag else MixerKind.FULL for flag in flags)
     if keys.has("hybrid_layer_pattern"):
         flags = keys.whole_items("hybrid_layer_pattern", least=layers, most=layers)
         return _slots(MixerKind.SLIDING if flag else MixerKind.FULL for flag in flags)
@@ -355,10 +406,11 @@ def _sliding(text: TextConfig, window: str, layers: int) -> tuple[Slot, ...]:
 
 def _kimi(text: TextConfig, layers: int) -> tuple[Slot, ...]:
     config = text.keys.sub("linear_attn_config")
-    full = set(config.whole_items("full_attn_layers", low=1))
-    linear = set(config.whole_items("kda_layers", low=1))
-    everything = set(range(1, layers + 1))
-    if full & linear or (full | linear) < everything:
+    full = set(config.whole_items("full_attn_layers"))
+    linear = set(config.whole_items("kda_layers"))
+    first = 0 if 0 in full | linear else 1
+    everything = set(range(first, first + layers))
+    if full & linear or full | linear != everything:
         name = "full_attn_layers"
         problem = f"and kda_layers do not share out the {layers} layers, which are counted from 1"
         raise config.wrong(name, problem, "Each layer stands in one of the two lists.")
@@ -400,12 +452,7 @@ def _unbounded_where_the_window_is_wider(text: TextConfig, found: tuple[Slot, ..
     if window is None or not _is_wider_than_context(text, window):
         return found
     return tuple(
-        Slot(
-            mixers=tuple(MixerKind.FULL if kind is MixerKind.SLIDING else kind for kind in slot.mixers),
-            block=slot.block,
-            ratio=slot.ratio,
-            entry=slot.entry,
-        )
+        replace(slot, mixers=tuple(MixerKind.FULL if kind is MixerKind.SLIDING else kind for kind in slot.mixers))
         for slot in found
     )
 

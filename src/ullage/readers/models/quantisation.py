@@ -146,6 +146,9 @@ def _read(config: Keys, base: WeightFormat) -> Scheme:
 def _fp8(config: Keys, base: WeightFormat) -> Scheme:
     """Per block (DeepSeek), or a scale per tensor or row, which are too few to count."""
     form = FP8
+    if config.has("store_dtype"):
+        fix = "Plan with a checkpoint whose config names its formats."
+        raise config.wrong("store_dtype", "stores weights in another format than quant_method says", fix)
     if config.has("weight_block_size"):
         rows, columns = config.whole_items("weight_block_size", least=2, most=2, low=1)
         form = _scaled(FP8, 32, rows * columns)

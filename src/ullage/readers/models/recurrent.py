@@ -52,6 +52,7 @@ def _kda(config: Keys) -> LinearAttention:
         value_channels=channels,
         conv_taps=config.count("short_conv_kernel_size"),
         gate_rank_channels=channels,
+        full_rank_gate=config.flag("use_full_rank_gate"),
     )
 
 

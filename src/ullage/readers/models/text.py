@@ -6,7 +6,7 @@ level. Encoders and encoder-decoders are refused: they keep no cache that this p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.errors import InputError
 from ullage.readers.models.families import FAMILIES, UNKNOWN, Family
@@ -59,6 +59,14 @@ class TextConfig:
                 self.keys.record.assume(self.keys.where(name), default, "count", why)
                 return default
         return None
+
+    def overlaid(self, override: Keys | None) -> TextConfig:
+        """The config as one layer sees it: what its own entry states lies over the rest."""
+        if override is None:
+            return self
+        table = {**self.keys.table, **{name: value for name, value in override.table.items() if value is not None}}
+        keys = Keys(table=table, path=self.keys.path, record=self.keys.record)
+        return replace(self, keys=keys)
 
     def class_default(self, name: str) -> int | str | bool | None:
         if name in self.family.omitted:

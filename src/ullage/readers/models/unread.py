@@ -2,7 +2,8 @@
 
 A new architecture announces itself by new keys. Reading such a config by the keys we know would give a
 confident wrong number, so a key whose name speaks of attention, heads, caches, states or experts must either
-be one the reader used, stand in the list of harmless ones below, or be switched off.
+be one the reader used, stand in the list of harmless ones below, or be switched off. Classes whose code the
+table of families rests on are trusted further: there only keys that change the shape of the cache are suspect.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ullage.errors import InputError
-from ullage.readers.models.keys import Keys
+from ullage.readers.models.text import TextConfig
 
 _SPEAKS_OF_MEMORY = re.compile(
     r"attn|attention|head|kv|window|chunk|ssm|mamba|conv|state|linear|compress|lora|latent|index|sparse|layer_types"
@@ -52,6 +53,7 @@ _HARMLESS = frozenset(
     mlp_only_layers decoder_sparse_step block_auto_adjust_ff_dim time_step_rank moe_group_topk
     attention_bias apply_residual_connection_post_layernorm use_parallel_residual sliding_window_size
     max_cache_length use_flash_attn use_flash_attention use_dynamic_ntk use_logn_attn attn_bias_enabled
+    attention_chunk_size intermediate_size_mlp dense_intermediate_size hybrid_block_size use_moe
     block_size expert_dtype output_router_logits ep_size index_local_blocks nextn_predict_layers_loss
     """.split()
 )
@@ -63,16 +65,24 @@ _ROUTINES = re.compile(
 )
 
 
-def refuse_unread(text: Keys) -> None:
+# For a class whose code is in the table of families, only keys that change the shape of the cache are suspect.
+_CHANGES_THE_CACHE = re.compile(
+    r"compress|kv_shar|k_eq_v|layer_pattern|block_type|layer_types|window|ssm|state_size|lora_rank|latent|cross_layer"
+)
+
+
+def refuse_unread(text: TextConfig) -> None:
     """Raise an InputError for the first key that may matter and that nobody read."""
-    for name, value in text.table.items():
-        if text.where(name) in text.record.used:
+    keys = text.keys
+    for name, value in keys.table.items():
+        if keys.where(name) in keys.record.used or _is_off(value) or name in _HARMLESS or _ROUTINES.search(name):
             continue
-        if _is_off(value) or name in _HARMLESS or _ROUTINES.search(name) or not _SPEAKS_OF_MEMORY.search(name):
+        lenient = text.known or value is True
+        if not (_CHANGES_THE_CACHE if lenient else _SPEAKS_OF_MEMORY).search(name):
             continue
         problem = "speaks of something that may change memory, and this reader does not understand it"
         fix = "Take the key out if it changes neither weights nor cache, or model it in ullage/readers/models."
-        raise InputError(field=text.where(name), value=value, problem=problem, fix=fix)
+        raise InputError(field=keys.where(name), value=value, problem=problem, fix=fix)
 
 
 def _is_off(value: object) -> bool:
