@@ -1,0 +1,166 @@
+"""What a plan file may say. Unknown keys are refused with the nearest known one; nothing has a hidden default.
+
+Every field that is left out is None here; the default that stands in for it is chosen where the specification is
+made, and listed in the plan as an assumption.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from ullage.errors import InputError
+from ullage.files.quantities import Duration, RequestRate, Share, Tokens
+from ullage.files.strict_yaml import Document, read_yaml
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ClassSection(_Section):
+    """Requests that share promises and a shape."""
+
+    name: Annotated[str, Field(min_length=1, pattern=r"^[a-z][a-z0-9-]*$", description="Short, lower case.")]
+    rate: Annotated[RequestRate, Field(description="How often requests of this class arrive, on average.")]
+    longest_context: Annotated[Tokens, Field(description="The most tokens of prompt and answer in one request.")]
+    slo: Annotated[
+        dict[str, Duration],
+        Field(
+            min_length=1,
+            description="Promises: metric and percentile, such as ttft_p95, tpot_p95, itl_p99, e2e_p95.",
+            json_schema_extra={"propertyNames": {"pattern": r"^(ttft|tpot|itl|e2e)_p[0-9]+(\\.[0-9]+)?$"}},
+        ),
+    ]
+    priority: Annotated[int, Field(ge=0, description="0 is served first.")] = 0
+
+
+class WorkloadSection(_Section):
+    """The traffic to plan for."""
+
+    classes: Annotated[list[ClassSection], Field(min_length=1)]
+
+
+class PoolSection(_Section):
+    """The replicas that serve it: model, engine, device and how one is cut over the other."""
+
+    model: Annotated[str, Field(min_length=1, description="A name in the catalogue, or a config.json or its folder.")]
+    device: Annotated[str, Field(min_length=1, description="A name in the catalogue: ullage facts devices.")]
+    tensor_parallel: Count | None = None
+    pipeline_parallel: Count | None = None
+    expert_parallel: Count | None = None
+    engine: str | None = None
+    engine_version: str | None = None
+    memory_fraction: Share | None = None
+    token_budget: Tokens | None = None
+    max_sequences: Count | None = None
+    max_context: Tokens | None = None
+    kv_dtype: str | None = None
+    approved_concurrency: Annotated[
+        Count | None, Field(description="Requests of the longest context that must fit into one replica at once.")
+    ] = None
+
+
+class EvidenceSection(_Section):
+    """What is known by measurement."""
+
+    engine_logs: Annotated[list[str], Field(description="Start-up logs or /metrics dumps of this pool's engine.")] = []
+
+
+class PolicySection(_Section):
+    """What is decided, not known."""
+
+    horizon: Duration | None = None
+    planning_percentile: Share | None = None
+    zones: Count | None = None
+    reconcile_every: Duration | None = None
+
+
+class PlanFile(_Section):
+    """A plan file, version 1."""
+
+    version: Annotated[Literal["1"], Field(description="The version of this layout.")]
+    service: Annotated[str, Field(min_length=1, description="What the plan is called.")]
+    dated: Annotated[
+        datetime.date | None, Field(description="When its statements were made; their age counts from here.")
+    ] = None
+    facts: Annotated[str | None, Field(description="A folder of your own fact files, laid over ours.")] = None
+    workload: WorkloadSection
+    pool: PoolSection
+    evidence: EvidenceSection = EvidenceSection()
+    policy: PolicySection = PolicySection()
+
+
+def read_plan_file(text: str, *, file: str) -> PlanFile:
+    """The plan file, or an InputError that names line, field, value, problem and fix of its first fault."""
+    document = read_yaml(text, file=file)
+    try:
+        return PlanFile.model_validate(document.content)
+    except ValidationError as error:
+        # A misspelt key is two faults, one unknown and one missing; the unknown one tells the reader more.
+        details = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
+        raise _input_error(document, details[0], more=len(details) - 1) from None
+
+
+def plan_file_schema() -> dict[str, Any]:
+    """The JSON Schema of a plan file, for editors that complete and check it."""
+    schema = PlanFile.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    # Versions and counts are written bare in YAML, and read as text by strict_yaml.
+    schema["properties"]["version"] = {"enum": [1, "1"], "description": "The version of this layout."}
+    return schema
+
+
+def _input_error(document: Document, detail: ErrorDetails, more: int) -> InputError:
+    path = detail["loc"]
+    problem, fix = _problem(document, detail)
+    also = f" ({more} more {'fault' if more == 1 else 'faults'} after this one.)" if more else ""
+    value = None if detail["type"] == "missing" else detail["input"]
+    return InputError(field=document.place(path), value=value, problem=problem, fix=fix + also)
+
+
+def _problem(document: Document, detail: ErrorDetails) -> tuple[str, str]:
+    kind, path, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    if kind == "quantity":
+        return str(context["problem"]), str(context["fix"])
+    if kind == "extra_forbidden":
+        known = _known_keys(path[:-1])
+        nearest = difflib.get_close_matches(str(path[-1]), known, n=2)
+        hint = f"Did you mean {' or '.join(nearest)}?" if nearest else f"Known here: {', '.join(known)}."
+        return "is not a known key", hint
+    if kind == "missing":
+        return "is missing", f"Add {path[-1]}."
+    if kind in ("int_parsing", "int_type", "greater_than_equal"):
+        least = context.get("ge", 1)
+        return "is not a whole number from " + str(least) + " on", "Give for example 2."
+    if kind == "string_pattern_mismatch":
+        return "is not a short name", "Use lower-case letters, digits and hyphens, starting with a letter."
+    if kind.startswith("date_"):
+        return "is not a date", "Give year, month and day, for example 2026-11-15."
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        return "is not a section", "Indent its keys below it."
+    if kind == "list_type":
+        return "is not a list", "Write each entry on a line that starts with '- '."
+    if kind in ("too_short", "string_too_short"):
+        return "is empty", "Give at least one."
+    if kind == "string_type":
+        return "is not a text", "Give one value, for example a name."
+    if kind == "literal_error" and path == ("version",):
+        return "is not a version this program reads", "Write version: 1."
+    return detail["msg"][0].lower() + detail["msg"][1:], "Correct the value."
+
+
+def _known_keys(path: tuple[str | int, ...]) -> list[str]:
+    """The keys that may stand at this path."""
+    section: Any = PlanFile
+    for part in path:
+        if isinstance(part, str):
+            annotation = section.model_fields[part].annotation
+            section = next(iter(getattr(annotation, "__args__", ())), annotation)
+    return list(section.model_fields)

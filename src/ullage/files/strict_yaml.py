@@ -1,0 +1,80 @@
+"""YAML without surprises: every scalar stays the text that was typed, every value knows its line.
+
+YAML's own guesses are a trap in a file about versions and units: `engine_version: 0.30` would become the number
+0.3 and `region: no` a falsehood. So nothing is guessed here; the schema says what each text means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from ullage.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A YAML mapping as nested dicts, lists and texts. `lines` gives the line of every path such as `pool.model`."""
+
+    file: str
+    content: dict[str, Any]
+    lines: dict[tuple[str | int, ...], int]
+
+    def place(self, path: tuple[str | int, ...]) -> str:
+        """Where a path stands, as people write it: `plan.yaml:12: pool.model`."""
+        known = next((path[:cut] for cut in range(len(path), -1, -1) if path[:cut] in self.lines), ())
+        dotted = ".".join(str(part) for part in path)
+        return f"{self.file}:{self.lines.get(known, 1)}: {dotted}".rstrip(": ")
+
+
+def read_yaml(text: str, *, file: str) -> Document:
+    """Read one mapping; anything else is an InputError with its line."""
+    if "\0" in text:
+        raise InputError(field=file, value=text[:20], problem="is a binary file", fix="Give a YAML file.")
+    try:
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise _broken(error, file) from None
+    if not isinstance(root, yaml.MappingNode):
+        raise InputError(field=file, value=text[:40], problem="is not a mapping", fix="Start with `version: 1`.")
+    lines: dict[tuple[str | int, ...], int] = {}
+    content = _value(root, (), lines, file, open_nodes=())
+    return Document(file=file, content=content, lines=lines)
+
+
+def _value(
+    node: yaml.Node,
+    path: tuple[str | int, ...],
+    lines: dict[tuple[str | int, ...], int],
+    file: str,
+    open_nodes: tuple[int, ...],
+) -> Any:
+    if id(node) in open_nodes:
+        raise InputError(
+            field=f"{file}:{node.start_mark.line + 1}", value="*", problem="refers to itself", fix="Write it out."
+        )
+    lines[path] = node.start_mark.line + 1
+    inner = (*open_nodes, id(node))
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key_node, each in node.value:
+            key = str(key_node.value)
+            if key in found:
+                place = f"{file}:{key_node.start_mark.line + 1}: {'.'.join(map(str, (*path, key)))}"
+                raise InputError(field=place, value=key, problem="is given twice", fix="Keep one of them.")
+            found[key] = _value(each, (*path, key), lines, file, inner)
+            lines[(*path, key)] = key_node.start_mark.line + 1
+        return found
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(each, (*path, index), lines, file, inner) for index, each in enumerate(node.value)]
+    assert isinstance(node, yaml.ScalarNode)
+    return None if node.tag.endswith(":null") else str(node.value)
+
+
+def _broken(error: yaml.YAMLError, file: str) -> InputError:
+    mark = getattr(error, "problem_mark", None)
+    place = file if mark is None else f"{file}:{mark.line + 1}"
+    problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+    return InputError(field=place, value=problem, problem="is not YAML", fix="Mend that line; indent with spaces.")
