@@ -119,12 +119,17 @@ class ResidentSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineMemory:
-    """What was said about one replica. `engine` is empty for a device monitor, which knows no engine."""
+    """What was said about one replica.
+
+    `engine` is empty for a device monitor, which knows no engine. `kv_caches` counts the data-parallel ranks,
+    each of which has a cache of its own.
+    """
 
     engine: str
     version: str
     figures: Mapping[str, Figure]
     ranks: tuple[Reading, ...]
+    kv_caches: int = 1
     oom_events: tuple[OomEvent, ...] = ()
     restarts: tuple[Source, ...] = ()
     resident: tuple[ResidentSeries, ...] = ()
@@ -136,21 +141,9 @@ class EngineMemory:
 
     @property
     def kv_bytes_per_token(self) -> float | None:
-        """KV bytes of one token on one device, where cache and capacity were both stated.
-
-        A forced number of blocks leaves part of the cache unused; then the blocks that would fit are taken.
-        """
+        """KV bytes of one token on one device, where cache and capacity were both stated."""
         cache, tokens = self.number("kv_cache"), self.number("kv_tokens")
-        unforced, block = self.number("kv_blocks_unforced"), self.number("block_size")
-        if unforced is not None:
-            forced = self.number("kv_blocks")
-            if block is None and forced is not None and tokens is not None:
-                block = tokens / forced
-            tokens = None if block is None else unforced * block
-        if cache is None or not tokens:
-            return None
-        dp_ranks = len({each.rank.dp for each in self.ranks if each.quantity == "kv_tokens"}) or 1
-        return cache * dp_ranks / tokens
+        return None if cache is None or not tokens else cache * self.kv_caches / tokens
 
 
 def engine_memory(
@@ -169,12 +162,28 @@ def engine_memory(
     return EngineMemory(
         engine=engine,
         version=version,
-        figures={key: _combined(key, found) for key, found in by_quantity.items()},
+        figures=_less_unforced({key: _combined(key, found) for key, found in by_quantity.items()}),
         ranks=tuple(readings),
+        kv_caches=len({each.rank.dp for each in readings if each.quantity in ("kv_tokens", "kv_blocks")}) or 1,
         oom_events=tuple(oom_events),
         restarts=tuple(restarts),
         resident=tuple(resident),
     )
+
+
+def _less_unforced(figures: dict[str, Figure]) -> dict[str, Figure]:
+    """The cache that is allocated where the number of blocks was set by hand: the rest is never taken."""
+    cache, forced, fitting = (figures.get(key) for key in ("kv_cache", "kv_blocks", "kv_blocks_unforced"))
+    if cache is None or forced is None or fitting is None:
+        return figures
+    allocated = Figure(
+        name="kv_cache",
+        value=round(_value(cache) * _value(forced) / _value(fitting)),
+        unit="bytes",
+        formula="cache that would fit x blocks set / blocks that would fit",
+        inputs=(cache, forced, fitting),
+    )
+    return {**figures, "kv_cache": allocated}
 
 
 def merge(words: Sequence[EngineMemory]) -> EngineMemory:
@@ -194,6 +203,7 @@ def merge(words: Sequence[EngineMemory]) -> EngineMemory:
         version=_one_of("version", [word.version for word in words], words),
         figures=merged,
         ranks=tuple(each for word in words for each in word.ranks),
+        kv_caches=max(word.kv_caches for word in words),
         oom_events=tuple(each for word in words for each in word.oom_events),
         restarts=tuple(each for word in words for each in word.restarts),
         resident=tuple(each for word in words for each in word.resident),

@@ -1,0 +1,102 @@
+"""The engines' own word about memory: start-up logs, metrics pages, device monitors.
+
+`ENGINE_READERS` lists every format by hand; the first that recognises a file reads it. A file is one
+replica's: several files of it are read together by `read_engine_words`, and must not disagree.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ullage.errors import InputError
+from ullage.memory.engine_word import EngineMemory, merge
+from ullage.readers.engines import device_monitor, metrics, sglang, tensorrt_llm, vllm
+from ullage.readers.engines.lines import LogFormat, read_log, recognises
+
+
+class _Read(Protocol):
+    def __call__(self, text: str, *, file: str, date: datetime.date) -> EngineMemory: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineReader:
+    """One format: how it is told from the others, and how it is read. `engine` is empty for a device monitor."""
+
+    engine: str
+    recognises: Callable[[str], bool]
+    read: _Read
+
+
+def _log(log: LogFormat) -> EngineReader:
+    def read(text: str, *, file: str, date: datetime.date) -> EngineMemory:
+        return read_log(log, text, file=file, date=date)
+
+    return EngineReader(engine=log.engine, recognises=lambda text: recognises(log, text), read=read)
+
+
+ENGINE_READERS: dict[str, EngineReader] = {
+    "nvidia-smi": EngineReader(
+        engine="", recognises=device_monitor.recognises_nvidia_smi, read=device_monitor.read_nvidia_smi
+    ),
+    "dcgm": EngineReader(engine="", recognises=device_monitor.recognises_dcgm, read=device_monitor.read_dcgm),
+    "metrics": EngineReader(engine="", recognises=metrics.recognises, read=metrics.read),
+    "vllm": _log(vllm.LOG),
+    "sglang": _log(sglang.LOG),
+    "tensorrt-llm": _log(tensorrt_llm.LOG),
+}
+
+# A start-up takes a few hundred kilobytes; what is larger than this is a day of requests, and should be cut.
+MOST_BYTES = 1 << 30
+
+
+def read_engine_words(paths: Sequence[Path], *, date: datetime.date, engine: str = "") -> EngineMemory:
+    """What several files of one replica say. `date` is the day they are of, since many logs state no year."""
+    return merge([read_engine_word(path, date=date, engine=engine) for path in paths])
+
+
+def read_engine_word(path: Path, *, date: datetime.date, engine: str = "") -> EngineMemory:
+    """What one file says; with `engine`, a file of another engine is refused."""
+    text = _text(path)
+    name = path.name
+    reader = next((reader for reader in ENGINE_READERS.values() if reader.recognises(text)), None)
+    if reader is None:
+        raise InputError(
+            field=name,
+            value=text[:60],
+            problem="is not a log, a metrics page or a monitor's file that we know",
+            fix=f"Known: {', '.join(ENGINE_READERS)}. See docs/howto/read-engine-logs.md.",
+        )
+    word = reader.read(text, file=name, date=date)
+    if engine and word.engine and word.engine != engine:
+        raise InputError(
+            field=name, value=word.engine, problem=f"is of {word.engine}, not of {engine}", fix=f"Give {engine}'s log."
+        )
+    return word
+
+
+def _text(path: Path) -> str:
+    try:
+        size = path.stat().st_size
+        raw = b"" if size > MOST_BYTES else path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            field=str(path), value=error.strerror or "", problem="cannot be read", fix="Check the path."
+        ) from error
+    if size > MOST_BYTES:
+        fix = "Cut it after the engine is ready: head -n 100000."
+        raise InputError(field=path.name, value=f"{size} bytes", problem="is too large for a start-up log", fix=fix)
+    if not raw.strip():
+        raise InputError(field=path.name, value="", problem="is empty", fix="Give the log of an engine's start.")
+    if b"\x00" in raw[:65536]:
+        fix = "Give the log as text; unpack it first if it is compressed."
+        raise InputError(field=path.name, value=raw[:8], problem="is binary, not text", fix=fix)
+    text = raw.decode("utf-8", errors="replace")
+    if text.count("\ufffd") > len(text) // 20:
+        raise InputError(
+            field=path.name, value=raw[:8], problem="is not text", fix="Give the log as UTF-8 text, unpacked."
+        )
+    return text

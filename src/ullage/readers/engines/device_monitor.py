@@ -1,0 +1,181 @@
+"""Bytes in use on a device over time: `nvidia-smi --format=csv` and `dcgmi dmon`, or a DCGM exporter's CSV.
+
+    nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1
+    dcgmi dmon -e 250,252 -d 1000        (FB total, FB used, in MiB)
+
+A sum over processes is not in these figures: they count all that is on the device, the driver's share too.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ullage.errors import InputError
+from ullage.evidence import Source
+from ullage.memory.engine_word import EngineMemory, Rank, ResidentSeries, engine_memory, reading
+
+_MIB = 2**20
+_SMI_HEAD = re.compile(r"(?m)^[^\n]*\bmemory\.used \[MiB\]")
+_DCGM_HEAD = re.compile(
+    r"(?m)^#?\s*Entity\b.*\bFBUSD\b|^[^\n]*\bDCGM_FI_DEV_FB_USED\b[^\n]*,|^[^\n]*,[^\n]*\bDCGM_FI_DEV_FB_USED\b"
+)
+_TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
+
+
+def recognises_nvidia_smi(text: str) -> bool:
+    return _SMI_HEAD.search(text[:65536]) is not None
+
+
+def recognises_dcgm(text: str) -> bool:
+    return _DCGM_HEAD.search(text[:65536]) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sample:
+    where: str
+    device: str
+    at_s: float | None
+    used_bytes: int
+    total_bytes: int | None
+
+
+def read_nvidia_smi(text: str, *, file: str, date: datetime.date) -> EngineMemory:
+    """Read the CSV of nvidia-smi; any query that has memory.used in it."""
+    rows = csv.reader(io.StringIO(text), skipinitialspace=True)
+    head: list[str] | None = None
+    samples: list[_Sample] = []
+    for row in rows:
+        if "memory.used [MiB]" in row:
+            head = row
+        elif head is not None and row:
+            samples.append(_smi_sample(head, row, f"{file}:{rows.line_num}"))
+    return _word(samples, what="nvidia-smi", file=file, date=date)
+
+
+def _smi_sample(head: Sequence[str], row: Sequence[str], where: str) -> _Sample:
+    if len(row) != len(head):
+        raise _cut(where, row)
+    cells = dict(zip(head, row, strict=True))
+    total = cells.get("memory.total [MiB]")
+    return _Sample(
+        where=where,
+        device=cells.get("index", cells.get("uuid", cells.get("pci.bus_id", cells.get("name", "0")))),
+        at_s=_time(cells["timestamp"], where) if "timestamp" in cells else None,
+        used_bytes=_mib(cells["memory.used [MiB]"], where),
+        total_bytes=None if total is None else _mib(total, where),
+    )
+
+
+def read_dcgm(text: str, *, file: str, date: datetime.date) -> EngineMemory:
+    """Read `dcgmi dmon` (columns FBTTL, FBUSD) or a CSV with DCGM_FI_DEV_FB_USED."""
+    samples = list(_dmon(text, file) if re.search(r"(?m)^#?\s*Entity\b", text) else _dcgm_csv(text, file))
+    return _word(samples, what="DCGM", file=file, date=date)
+
+
+def _dmon(text: str, file: str) -> Iterator[_Sample]:
+    head: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if "FBUSD" in words:
+            head = [word for word in words if word not in ("#", "#Entity")]
+            head = head if head[0] == "Entity" else ["Entity", *head]
+        elif words and words[0] in ("GPU", "I-GPU", "CI") and head:
+            cells = words[2:]
+            if len(cells) != len(head) - 1:
+                raise _cut(f"{file}:{number}", words)
+            values = dict(zip(head[1:], cells, strict=True))
+            yield _Sample(
+                where=f"{file}:{number}",
+                device=words[1],
+                at_s=None,
+                used_bytes=_mib(values["FBUSD"], f"{file}:{number}"),
+                total_bytes=_mib(values["FBTTL"], f"{file}:{number}") if "FBTTL" in values else None,
+            )
+
+
+def _dcgm_csv(text: str, file: str) -> Iterator[_Sample]:
+    rows = csv.reader(io.StringIO(text), skipinitialspace=True)
+    head = next(rows)
+    for row in rows:
+        where = f"{file}:{rows.line_num}"
+        if not row:
+            continue
+        if len(row) != len(head):
+            raise _cut(where, row)
+        cells = dict(zip(head, row, strict=True))
+        free = cells.get("DCGM_FI_DEV_FB_FREE")
+        used = _mib(cells["DCGM_FI_DEV_FB_USED"], where)
+        time = next((cells[key] for key in ("timestamp", "time", "Time") if key in cells), None)
+        yield _Sample(
+            where=where,
+            device=cells.get("gpu", cells.get("GPU", cells.get("UUID", "0"))),
+            at_s=None if time is None else _time(time, where),
+            used_bytes=used,
+            total_bytes=None if free is None else used + _mib(free, where),
+        )
+
+
+def _word(samples: Sequence[_Sample], *, what: str, file: str, date: datetime.date) -> EngineMemory:
+    if not samples:
+        raise InputError(
+            field=file, value="0 samples", problem=f"this {what} file holds no sample", fix="Let it run for a while."
+        )
+    devices: dict[str, list[_Sample]] = {}
+    for sample in samples:
+        devices.setdefault(sample.device, []).append(sample)
+    readings, resident = [], []
+    for device, own in sorted(devices.items()):
+        rank = Rank(within=f"device {device}")
+        peak = max(own, key=lambda sample: sample.used_bytes)
+        totals = [sample for sample in own if sample.total_bytes is not None]
+        stated = [("resident_peak", peak, peak.used_bytes), ("resident_last", own[-1], own[-1].used_bytes)]
+        stated += [("device_memory", totals[-1], totals[-1].total_bytes or 0)] if totals else []
+        for quantity, sample, value in stated:
+            place = Source(what=f"{what}, device {device}", where=sample.where, date=date)
+            readings.append(reading(quantity, value, rank, place))
+        resident.append(_series(device, own))
+    return engine_memory(engine="", version="", readings=readings, resident=resident)
+
+
+def _series(device: str, own: Sequence[_Sample]) -> ResidentSeries:
+    """Seconds from the first sample; where there is no clock, the number of the sample, as at one a second."""
+    times = [sample.at_s if sample.at_s is not None else float(index) for index, sample in enumerate(own)]
+    return ResidentSeries(
+        device=device,
+        at_s=tuple(time - times[0] for time in times),
+        resident_bytes=tuple(sample.used_bytes for sample in own),
+    )
+
+
+def _mib(text: str, where: str) -> int:
+    found = re.fullmatch(r"\s*([\d.]+)\s*(?:MiB)?\s*", text)
+    if found is None:
+        raise InputError(
+            field=where, value=text, problem="is not a number of MiB", fix="Write the file anew; it seems damaged."
+        )
+    return round(float(found[1]) * _MIB)
+
+
+def _time(text: str, where: str) -> float:
+    for form in _TIMES:
+        try:
+            return datetime.datetime.strptime(text.strip(), form).replace(tzinfo=datetime.UTC).timestamp()
+        except ValueError:
+            continue
+    if re.fullmatch(r"\d{9,}(\.\d+)?", text.strip()):
+        return float(text)
+    raise InputError(field=where, value=text, problem="is not a time", fix="Use nvidia-smi's own timestamps.")
+
+
+def _cut(where: str, row: Sequence[str]) -> InputError:
+    return InputError(
+        field=where,
+        value=" ".join(row),
+        problem="is a line cut short",
+        fix="Drop the last line, or write the file anew.",
+    )
