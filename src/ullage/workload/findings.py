@@ -20,6 +20,7 @@ class FindingKind(enum.Enum):
     TIME_BATCHING = "time_batching"
     HOLES = "holes"
     SILENT_WINDOWS = "silent_windows"
+    UNEVEN_COVERAGE = "uneven_coverage"
     MISSING_OUTPUTS = "missing_outputs"
     MISSING_LENGTHS = "missing_lengths"
     NO_COMMON_CLOCK = "no_common_clock"

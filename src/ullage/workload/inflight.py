@@ -1,0 +1,55 @@
+"""What is in flight: requests and tokens held at once, second by second, where the trace logs durations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.workload.series import Distribution, distribution
+from ullage.workload.summary import Load
+
+# Two weeks of seconds: beyond, every second would be more than a distribution needs and memory can spare.
+MOST_SECONDS = 40_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFlight:
+    """Requests and active tokens at whole seconds of the trace's time.
+
+    A request holds its prompt from arrival on and its answer as it grows, at an even pace. The mean number of
+    requests is Little's law on the logged durations; it is exact, and the sampled mean must agree with it.
+    """
+
+    timed_fraction: float
+    mean_requests: float
+    requests: Distribution
+    active_tokens: Distribution
+
+
+def inflight_of(load: Load | None, *, requests: int, first_s: float, last_s: float) -> InFlight | None:
+    """None where durations are not logged: then only a service model can say what is in flight."""
+    if load is None or len(load.seconds) == 0 or last_s - first_s < 1 or last_s - first_s > MOST_SECONDS:
+        return None
+    first = int(load.seconds[0])
+    size = int(load.seconds[-1]) - first + 1
+    steps = np.zeros(size, dtype=np.int64)
+    steps[load.seconds - first] = load.request_steps
+    held = np.zeros(size)
+    held[load.seconds - first] = load.token_steps
+    slope = np.zeros(size)
+    slope[load.seconds - first] = load.slope_steps
+    growth = np.cumsum(slope)
+    tokens = np.cumsum(held) + np.r_[0.0, np.cumsum(growth)[:-1]]
+    # Before the first arrival and after the last the trace shows less than there was.
+    stop = max(1, min(size, int(last_s) - first + 1))
+    in_flight = distribution(np.cumsum(steps)[:stop], "requests")
+    active = distribution(np.maximum(np.round(tokens[:stop], 3), 0.0), "tokens")
+    assert in_flight is not None
+    assert active is not None
+    return InFlight(
+        timed_fraction=load.timed_requests / requests,
+        mean_requests=load.busy_s / (last_s - first_s),
+        requests=in_flight,
+        active_tokens=active,
+    )
