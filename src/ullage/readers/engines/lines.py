@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ullage.errors import InputError
 from ullage.evidence import Source
@@ -92,32 +92,34 @@ def read_log(log: LogFormat, text: str, *, file: str, date: datetime.date) -> En
     return starts.word()
 
 
-@dataclass(kw_only=True)
 class _Start:
     """What was said from one start of the engine to the next."""
 
-    readings: dict[tuple[str, Rank], Reading] = field(default_factory=dict)
-    ready: bool = False
+    def __init__(self) -> None:
+        self.readings: dict[tuple[str, Rank], Reading] = {}
+        self.is_ready = False
 
 
-@dataclass(kw_only=True)
 class _Starts:
-    log: LogFormat
-    file: str
-    date: datetime.date
-    version: str = ""
-    starts: list[_Start] = field(default_factory=lambda: [_Start()])
-    restarts: list[Source] = field(default_factory=list)
-    ooms: dict[str, OomEvent] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
+    """Takes a log line by line; `word()` is what it said in the end."""
+
+    def __init__(self, *, log: LogFormat, file: str, date: datetime.date) -> None:
+        self.log = log
+        self.file = file
+        self.date = date
+        self.version = ""
+        self.starts = [_Start()]
+        self.restarts: list[Source] = []
+        self.ooms: dict[str, OomEvent] = {}
+        self.seen: set[str] = set()
 
     def take(self, number: int, line: str) -> None:
         self._mark_start(number, line)
         current = self.starts[-1]
-        current.ready = current.ready or self.log.ready.search(line) is not None
+        current.is_ready = current.is_ready or self.log.ready.search(line) is not None
         if not self.version and (found := self.log.version.search(line)):
             self.version = found[1]
-        event = oom_event(line, self._source(number, Rank()), while_serving=current.ready)
+        event = oom_event(line, self._source(number, Rank()), while_serving=current.is_ready)
         if event is not None:
             # Every rank and every frame of a traceback repeats the message; the message is the event.
             self.ooms.setdefault(f"{len(self.starts)} {_message(line)}", event)
