@@ -38,7 +38,7 @@ def from_plain(plain: Mapping[str, object], *, where: str = "profile") -> Profil
             fix=f"Save it again with `ullage profile TRACE --save FILE`; this version writes {SCHEMA}.",
         )
     rest = {key: value for key, value in plain.items() if key != "schema"}
-    return typing.cast(Profile, _typed(Profile, rest, where))
+    return typing.cast("Profile", _typed(Profile, rest, where))
 
 
 def _plain(value: object) -> object:
