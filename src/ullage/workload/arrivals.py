@@ -117,5 +117,5 @@ def _gap_cv(gaps: Gaps | None) -> float | None:
     if gaps is None or gaps.gaps == 0 or gaps.sum_s <= 0:
         return None
     mean = gaps.sum_s / gaps.gaps
-    variance = max(0.0, gaps.square_sum_s2 / gaps.gaps - mean * mean)
+    variance = max(0.0, gaps.sum_squares / gaps.gaps - mean * mean)
     return math.sqrt(variance) / mean

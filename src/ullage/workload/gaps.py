@@ -39,7 +39,7 @@ def order_of(trace: Trace) -> InputOrder | None:
 
 def gaps_of(trace: Trace, arrivals: SecondCounts, *, in_order: bool) -> Gaps | None:
     """Moments and extremes of the gaps. Rows in order are streamed; others are sorted slice by slice."""
-    if not trace.clock.orders_requests or trace.rows.kept < 2:
+    if not trace.clock.orders_requests or trace.rows.kept_rows < 2:
         return None
     return _streamed(trace) if in_order else _sorted(trace, arrivals)
 
@@ -60,7 +60,7 @@ def _streamed(trace: Trace) -> Gaps:
         first_s=origin_s + first,
         last_s=origin_s + last,
         gaps=gaps,
-        square_sum_s2=squares,
+        sum_squares=squares,
         zero_gaps=zeros,
         longest=tuple(Hole(start_s=origin_s + start, length_s=gap) for start, gap in longest),
     )
@@ -89,7 +89,7 @@ def _sorted(trace: Trace, arrivals: SecondCounts) -> Gaps:
         first_s=origin_s + first,
         last_s=origin_s + last,
         gaps=count,
-        square_sum_s2=squares,
+        sum_squares=squares,
         zero_gaps=zeros,
         longest=tuple(Hole(start_s=origin_s + hole.start_s, length_s=hole.length_s) for hole in holes),
     )

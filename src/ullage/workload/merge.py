@@ -79,7 +79,7 @@ def _join(before: Gaps, after: Gaps) -> Gaps:
         first_s=before.first_s,
         last_s=after.last_s,
         gaps=before.gaps + 1 + after.gaps,
-        square_sum_s2=before.square_sum_s2 + border_s * border_s + after.square_sum_s2,
+        sum_squares=before.sum_squares + border_s * border_s + after.sum_squares,
         zero_gaps=before.zero_gaps + (border_s == 0) + after.zero_gaps,
         longest=tuple(hole for hole in longest if hole.length_s > 0)[:LONGEST_KEPT],
     )
@@ -103,8 +103,8 @@ def _about(abouts: Sequence[About]) -> About:
         abouts[0],
         sources=tuple(dict.fromkeys(source for about in abouts for source in about.sources)),
         rows=RowCounts(
-            read=sum(each.read for each in rows),
-            kept=sum(each.kept for each in rows),
+            read_rows=sum(each.read_rows for each in rows),
+            kept_rows=sum(each.kept_rows for each in rows),
             dropped=_reasons([reason for each in rows for reason in each.dropped]),
             repaired=_reasons([reason for each in rows for reason in each.repaired]),
         ),

@@ -57,22 +57,22 @@ class Coverage:
 class Outcomes:
     """How requests ended, where the source says so; requests without a status are `unknown`."""
 
-    ok: int
-    failed: int
-    cancelled: int
-    unknown: int
+    ok_count: int
+    failed_count: int
+    cancelled_count: int
+    unknown_count: int
 
     @property
     def failed_fraction(self) -> float:
-        return self.failed / self.known if self.known else 0.0
+        return self.failed_count / self.known_count if self.known_count else 0.0
 
     @property
     def cancelled_fraction(self) -> float:
-        return self.cancelled / self.known if self.known else 0.0
+        return self.cancelled_count / self.known_count if self.known_count else 0.0
 
     @property
-    def known(self) -> int:
-        return self.ok + self.failed + self.cancelled
+    def known_count(self) -> int:
+        return self.ok_count + self.failed_count + self.cancelled_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,10 +254,10 @@ def _outcomes(counts: Mapping[str, int]) -> Outcomes | None:
     if not counts:
         return None
     return Outcomes(
-        ok=counts.get("ok", 0),
-        failed=counts.get("failed", 0),
-        cancelled=counts.get("cancelled", 0),
-        unknown=counts.get("unknown", 0),
+        ok_count=counts.get("ok", 0),
+        failed_count=counts.get("failed", 0),
+        cancelled_count=counts.get("cancelled", 0),
+        unknown_count=counts.get("unknown", 0),
     )
 
 

@@ -90,7 +90,7 @@ def _order(summary: Summary) -> list[Finding]:
     order = summary.order
     if order is None or order.backward_steps == 0:
         return []
-    rows = summary.about.rows.kept
+    rows = summary.about.rows.kept_rows
     share = order.backward_steps / rows
     if order.hour_back_steps and not summary.about.zone:
         return [_summer_time(f"goes back by one hour {_times(order.hour_back_steps)} from one row to the next")]
@@ -132,7 +132,7 @@ def _summer_time(what: str) -> Finding:
 
 def _copies(summary: Summary) -> list[Finding]:
     findings = []
-    rows = summary.about.rows.kept
+    rows = summary.about.rows.kept_rows
     if summary.duplicate_rows:
         share = summary.duplicate_rows / rows
         findings.append(

@@ -30,7 +30,7 @@ class Season:
     calendar: bool
     shape: tuple[float | None, ...]
     strength_fraction: float | None
-    peak_hour: int
+    peak_hour_index: int
     peak_ratio: float
 
 
@@ -62,7 +62,7 @@ def season_of(counts: SecondCounts, *, first_s: float, last_s: float, calendar: 
         calendar=calendar,
         shape=tuple(None if math.isnan(value) else float(value) for value in shape),
         strength_fraction=_strength(hours, phase, shape * hours.mean()) if len(hours) >= 2 * period else None,
-        peak_hour=int(np.nanargmax(shape)),
+        peak_hour_index=int(np.nanargmax(shape)),
         peak_ratio=float(np.nanmax(shape)),
     )
 

@@ -39,7 +39,7 @@ class Grouping:
     dimension: str
     expression: str
     names: tuple[str, ...]
-    distinct: int
+    distinct_names: int
 
     @property
     def code(self) -> str:
@@ -78,7 +78,7 @@ def summarise(
         last_s=last_s,
         whole=whole,
         groups=groups,
-        distinct={grouping.dimension: grouping.distinct for grouping in groupings},
+        distinct={grouping.dimension: grouping.distinct_names for grouping in groupings},
         gaps=gaps,
         stamps=stamps_of(trace),
         order=order,
@@ -103,7 +103,7 @@ def groupings_of(trace: Trace, classes: Sequence[RequestClass] = ()) -> list[Gro
         )
         top = tuple(row[0] for row in rows.limit(MOST_GROUPS).fetchall())
         distinct = int(one_row(rows.aggregate("count(*)"))[0])
-        found.append(Grouping(dimension=dimension, expression=expression, names=top, distinct=distinct))
+        found.append(Grouping(dimension=dimension, expression=expression, names=top, distinct_names=distinct))
     return found
 
 
@@ -179,7 +179,7 @@ def _parts(trace: Trace, grouping: Grouping) -> dict[str, Part]:
 
 def _whole(trace: Trace, groups: Mapping[str, Mapping[str, Part]]) -> Part:
     """All requests: the sum of the groups of any dimension, or counted where there is none."""
-    everything = Grouping(dimension="", expression="'all'", names=("all",), distinct=1)
+    everything = Grouping(dimension="", expression="'all'", names=("all",), distinct_names=1)
     if not groups:
         return _parts(trace, everything)["all"]
     whole = add_parts(list(next(iter(groups.values())).values()))
@@ -350,7 +350,7 @@ def _group_sessions(trace: Trace, groupings: Sequence[Grouping]) -> dict[str, di
 
 def _missing_outputs(trace: Trace) -> int:
     if not trace.knows("output_tokens"):
-        return trace.rows.kept
+        return trace.rows.kept_rows
     succeeded = "AND COALESCE(status, 'ok') = 'ok'" if trace.knows("status") else ""
     return int(one_row(trace.query(f"SELECT count(*) FROM trace WHERE output_tokens IS NULL {succeeded}"))[0])
 

@@ -39,7 +39,7 @@ class Gaps:
     first_s: float
     last_s: float
     gaps: int
-    square_sum_s2: float
+    sum_squares: float
     zero_gaps: int
     longest: tuple[Hole, ...]
 

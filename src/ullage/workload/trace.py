@@ -84,8 +84,8 @@ class RowReason:
 class RowCounts:
     """Every row of the source is accounted for: read = kept + dropped."""
 
-    read: int
-    kept: int
+    read_rows: int
+    kept_rows: int
     dropped: tuple[RowReason, ...] = ()
     repaired: tuple[RowReason, ...] = ()
 

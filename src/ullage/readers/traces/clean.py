@@ -54,7 +54,7 @@ _serial = itertools.count(1)
 class _Tally:
     """What one scan over all rows says."""
 
-    kept: int
+    kept_rows: int
     least_s: float | None
     most_s: float | None
     known: frozenset[str]
@@ -74,12 +74,12 @@ def clean(
     rejected = _rejected_lines(connection, files)
     dropped = (*rejected, *_examples(connection, draft, table, reason, tally))
     counts = RowCounts(
-        read=tally.kept + sum(each.rows for each in dropped),
-        kept=tally.kept,
+        read_rows=tally.kept_rows + sum(each.rows for each in dropped),
+        kept_rows=tally.kept_rows,
         dropped=dropped,
         repaired=tuple(RowReason(reason=why, rows=rows, first_row=0, example="") for why, rows in tally.repaired),
     )
-    if tally.kept == 0:
+    if tally.kept_rows == 0:
         raise _nothing_kept(files, counts)
     start_s = 0.0 if tally.least_s is None or draft.clock is Clock.SESSION else tally.least_s
     written_zone, zone_findings = _zone(connection, draft, table, zone)
@@ -184,14 +184,14 @@ def _tally(connection: DuckDBPyConnection, draft: Draft, table: str, reason: str
         filled = dict(zip(draft.columns, measured[: len(draft.columns)], strict=True))
         mended = zip(repairs, measured[len(draft.columns) :], strict=True)
         return _Tally(
-            kept=kept,
+            kept_rows=kept,
             least_s=least,
             most_s=most,
             known=frozenset(column for column, count in filled.items() if count),
             dropped=dropped,
             repaired=tuple((why, count) for (why, _), count in mended if count),
         )
-    return _Tally(kept=0, least_s=None, most_s=None, known=frozenset(), dropped=dropped, repaired=())
+    return _Tally(kept_rows=0, least_s=None, most_s=None, known=frozenset(), dropped=dropped, repaired=())
 
 
 def _applies(draft: Draft, condition: str) -> bool:
@@ -250,7 +250,7 @@ def _nothing_kept(files: Sequence[Glimpse], counts: RowCounts) -> InputError:
     return InputError(
         field="trace",
         value=names,
-        problem=f"no row of {counts.read} can be used; {worst.rows} for this reason: {worst.reason}; "
+        problem=f"no row of {counts.read_rows} can be used; {worst.rows} for this reason: {worst.reason}; "
         f"the first is row {worst.first_row}{seen}",
         fix="Check the columns and their units, or map them with --map.",
     )
@@ -285,14 +285,14 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
 def _row_findings(counts: RowCounts, draft: Draft) -> list[Finding]:
     findings = []
     for each in counts.dropped:
-        share = each.rows / counts.read
+        share = each.rows / counts.read_rows
         first = f"; the first is row {each.first_row}" + (f" ({each.example})" if each.example else "")
         grave = Weight.SERIOUS if share > GRAVE_DROPPED_FRACTION else Weight.CAUTION
         findings.append(
             Finding(
                 kind=FindingKind.ROWS_DROPPED,
                 weight=Weight.NOTE if each.reason == draft.otherwise else grave,
-                sentence=f"{each.rows:,} of {counts.read:,} rows were left out: {each.reason}{first}.",
+                sentence=f"{each.rows:,} of {counts.read_rows:,} rows were left out: {each.reason}{first}.",
                 share_fraction=share,
                 touches=("arrivals", "lengths"),
             )
@@ -301,8 +301,8 @@ def _row_findings(counts: RowCounts, draft: Draft) -> list[Finding]:
         Finding(
             kind=FindingKind.ROWS_REPAIRED,
             weight=Weight.NOTE,
-            sentence=f"{each.rows:,} of {counts.read:,} rows were mended: {each.reason}.",
-            share_fraction=each.rows / counts.read,
+            sentence=f"{each.rows:,} of {counts.read_rows:,} rows were mended: {each.reason}.",
+            share_fraction=each.rows / counts.read_rows,
             touches=("lengths",),
         )
         for each in counts.repaired

@@ -149,7 +149,7 @@ def _open_rates(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> Rat
         rates=connection.sql(f"SELECT * FROM ullage_rates WHERE {usable}"),
         lengths=connection.sql("SELECT * FROM ullage_lengths") if has_lengths else None,
         width_s=servegen.WINDOW_S,
-        rows=RowCounts(read=read, kept=kept, dropped=unusable if read > kept else ()),
+        rows=RowCounts(read_rows=read, kept_rows=kept, dropped=unusable if read > kept else ()),
         format=servegen.READER.name,
         sources=tuple(file.name for file in files),
     )
