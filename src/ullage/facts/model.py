@@ -160,9 +160,9 @@ class LatentAttention:
 
     query_heads: int
     latent_channels: int
-    rope_channels: int
     nope_channels: int
     value_channels: int
+    rope_channels: int = 0
     query_latent_channels: int | None = None
     indexer: Indexer | None = None
     indexer_is_shared: bool = False
@@ -184,11 +184,11 @@ class CompressedAttention:
 
     query_heads: int
     head_channels: int
-    rope_channels: int
     query_latent_channels: int
     output_groups: int
     output_latent_channels: int
     window_tokens: int
+    rope_channels: int = 0
     tokens_per_entry: int | None = None
     overlapping_entries: bool = False
     indexer: Indexer | None = None
@@ -223,7 +223,7 @@ class LinearAttention:
     value_heads: int
     key_channels: int
     value_channels: int
-    conv_taps: int
+    conv_taps: int = 0
     state_bits: int = 32
     gate_rank_channels: int = 0
     full_rank_gate: bool = False

@@ -15,7 +15,11 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """What a class fixes. `full_every`: without another statement, every n-th layer is full and the others slide."""
+    """What a class fixes.
+
+    Without another statement, one in `full_every_layers` is full and the others slide, or one in
+    `linear_unless_every_layers` is full and the others are linear. `needs_pattern` refuses to read without one.
+    """
 
     tied: bool = False
     gated: bool = True
@@ -24,13 +28,15 @@ class Family:
     qk_norm: str = ""
     output_gate: bool = False
     sinks: bool = False
-    full_every: int = 0
+    full_every_layers: int = 0
+    linear_unless_every_layers: int = 0
     window_everywhere: bool = False
     experts_use_intermediate_size: bool = False
     shared_expert_like_routed: bool = False
     shared_gate: bool = False
     expert_bias: bool = False
     exclusive_blocks: bool = False
+    needs_pattern: bool = False
     multi_head_if_unsaid: bool = False
     head_channels: int = 0
     sizes: Mapping[str, int | str | bool] = field(default_factory=dict)
@@ -103,10 +109,10 @@ _OLD = Family(gated=False, multi_head_if_unsaid=True, qkv_bias=True)
 _QWEN2 = Family(qkv_bias=True, sizes=_QWEN2_SIZES)
 _QWEN3 = Family(qk_norm="head", head_channels=128)
 _QWEN3_MOE = replace(_QWEN3, shared_gate=True)
-_QWEN35 = Family(qk_norm="head", shared_gate=True, head_channels=256)
+_QWEN35 = Family(qk_norm="head", shared_gate=True, head_channels=256, linear_unless_every_layers=4)
 _GEMMA = Family(tied=True, head_channels=256)
-_GEMMA2 = Family(tied=True, norms=4, head_channels=256, full_every=2)
-_GEMMA3 = Family(tied=True, norms=4, qk_norm="head", full_every=6, head_channels=256, sizes=_GEMMA3_SIZES)
+_GEMMA2 = Family(tied=True, norms=4, head_channels=256, full_every_layers=2)
+_GEMMA3 = Family(tied=True, norms=4, qk_norm="head", full_every_layers=6, head_channels=256, sizes=_GEMMA3_SIZES)
 _GEMMA4 = replace(_GEMMA3, sizes=_GEMMA4_SIZES)
 _WINDOWED = Family(window_everywhere=True)
 
@@ -120,8 +126,8 @@ FAMILIES: Mapping[str, Family] = {
     "bloom": replace(_OLD, tied=True),
     "codellama": _LLAMA,
     "cohere": Family(tied=True, norms=1, multi_head_if_unsaid=True),
-    "cohere2": Family(tied=True, norms=1, full_every=4, multi_head_if_unsaid=True),
-    "cohere2_moe": Family(tied=True, norms=1, full_every=4, multi_head_if_unsaid=True),
+    "cohere2": Family(tied=True, norms=1, full_every_layers=4, multi_head_if_unsaid=True),
+    "cohere2_moe": Family(tied=True, norms=1, full_every_layers=4, multi_head_if_unsaid=True),
     "deepseek_ref": Family(sinks=True),
     "deepseek_v2": _MHA,
     "deepseek_v3": _MHA,
@@ -131,8 +137,8 @@ FAMILIES: Mapping[str, Family] = {
     "ernie4_5": Family(tied=True),
     "ernie4_5_moe": Family(tied=True),
     "exaone": _MHA,
-    "exaone4": Family(qk_norm="head", full_every=4),
-    "exaone_moe": Family(qk_norm="head", full_every=4),
+    "exaone4": Family(qk_norm="head", full_every_layers=4),
+    "exaone_moe": Family(qk_norm="head", full_every_layers=4),
     "falcon": Family(tied=True, gated=False, multi_head_if_unsaid=True),
     "falcon_h1": Family(multi_head_if_unsaid=True),
     "falcon_mamba": Family(tied=True, norms=1),
@@ -140,7 +146,7 @@ FAMILIES: Mapping[str, Family] = {
     "gemma2": _GEMMA2,
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
-    "gemma3n_text": replace(_GEMMA3, full_every=5, sizes={}),
+    "gemma3n_text": replace(_GEMMA3, full_every_layers=5, sizes={}),
     "gemma4": _GEMMA4,
     "gemma4_text": _GEMMA4,
     "glm": Family(qkv_bias=True),
@@ -152,7 +158,7 @@ FAMILIES: Mapping[str, Family] = {
     "gpt2": replace(_OLD, tied=True),
     "gpt_bigcode": replace(_OLD, tied=True),
     "gpt_neox": _OLD,
-    "gpt_oss": Family(sinks=True, experts_use_intermediate_size=True, expert_bias=True, full_every=2),
+    "gpt_oss": Family(sinks=True, experts_use_intermediate_size=True, expert_bias=True, full_every_layers=2),
     "gptj": replace(_OLD, norms=1, qkv_bias=False),
     "granite": _MHA,
     "granitemoe": Family(experts_use_intermediate_size=True, multi_head_if_unsaid=True),
@@ -165,9 +171,9 @@ FAMILIES: Mapping[str, Family] = {
     "internlm3": Family(),
     "jamba": Family(experts_use_intermediate_size=True),
     "kimi_k2": _MHA,
-    "kimi_linear": _MHA,
-    "lfm2": Family(tied=True, qk_norm="head"),
-    "lfm2_moe": Family(tied=True, qk_norm="head"),
+    "kimi_linear": replace(_MHA, needs_pattern=True),
+    "lfm2": Family(tied=True, qk_norm="head", needs_pattern=True),
+    "lfm2_moe": Family(tied=True, qk_norm="head", needs_pattern=True),
     "llama": _LLAMA,
     "llama4": Family(experts_use_intermediate_size=True, shared_expert_like_routed=True, sizes=_LLAMA4_SIZES),
     "llama4_text": Family(experts_use_intermediate_size=True, shared_expert_like_routed=True, sizes=_LLAMA4_SIZES),
@@ -179,10 +185,10 @@ FAMILIES: Mapping[str, Family] = {
     "mimo_v2_flash": Family(sinks=True),
     "minicpm": Family(tied=True, multi_head_if_unsaid=True),
     "minicpm3": Family(tied=True, multi_head_if_unsaid=True),
-    "minimax": Family(experts_use_intermediate_size=True),
+    "minimax": Family(experts_use_intermediate_size=True, needs_pattern=True),
     "minimax_m2": Family(experts_use_intermediate_size=True, qk_norm="whole"),
     "minimax_m3_vl_text": Family(experts_use_intermediate_size=True, qk_norm="head"),
-    "minimax_text_01": Family(experts_use_intermediate_size=True),
+    "minimax_text_01": Family(experts_use_intermediate_size=True, needs_pattern=True),
     "ministral": _WINDOWED,
     "ministral3": _WINDOWED,
     "mistral4": _MHA,
@@ -194,8 +200,8 @@ FAMILIES: Mapping[str, Family] = {
     "nemotron_h": Family(gated=False, norms=1, exclusive_blocks=True, omitted=_NEMOTRON_H_OMITTED),
     "olmo": Family(norms=0, multi_head_if_unsaid=True),
     "olmo2": Family(qk_norm="whole", multi_head_if_unsaid=True),
-    "olmo3": Family(qk_norm="whole", full_every=4, multi_head_if_unsaid=True),
-    "olmo_hybrid": Family(qk_norm="whole", multi_head_if_unsaid=True),
+    "olmo3": Family(qk_norm="whole", full_every_layers=4, multi_head_if_unsaid=True),
+    "olmo_hybrid": Family(qk_norm="whole", multi_head_if_unsaid=True, needs_pattern=True),
     "olmoe": Family(qk_norm="whole", experts_use_intermediate_size=True, multi_head_if_unsaid=True),
     "opt": replace(_OLD, tied=True),
     "phi": replace(_OLD, norms=1),
@@ -222,6 +228,7 @@ FAMILIES: Mapping[str, Family] = {
     "step3p5": Family(qk_norm="head"),
     "vaultgemma": replace(_GEMMA2, norms=2),
     "yi": _LLAMA,
+    "zaya": Family(tied=True, needs_pattern=True),
 }
 
 UNKNOWN = Family()

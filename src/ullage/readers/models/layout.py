@@ -93,6 +93,18 @@ _WORDS: dict[str, tuple[MixerKind, ...]] = {
 _BLOCK_WORDS = {"mlp": BlockKind.DENSE, "moe": BlockKind.MOE}
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 _PATTERN_LETTERS = {"L": MixerKind.SLIDING, "G": MixerKind.FULL}
+_RECURRENT_SIZES = (
+    "linear_num_value_heads",
+    "linear_key_head_dim",
+    "mamba_num_heads",
+    "mamba_n_heads",
+    "n_mamba_heads",
+    "mamba_d_state",
+    "ssm_state_size",
+    "mamba_state_dim",
+    "conv_L_cache",
+    "lru_width",
+)
 _OVERRIDABLE = ("head_dim", "num_key_value_heads", "num_attention_heads", "intermediate_size", "sliding_window")
 _SHORT_RATES = {
     "compressed_sparse_attention": "compress_rate_csa",
@@ -361,6 +373,17 @@ def _by_rule(text: TextConfig, layers: int) -> tuple[Slot, ...]:
 def _bounded_by_rule(text: TextConfig, layers: int) -> tuple[Slot, ...]:
     """Chunked and sliding layers; without either, every layer attends to everything."""
     keys = text.keys
+    if text.family.needs_pattern:
+        raise keys.missing("layer_types")
+    recurrent = keys.states(*_RECURRENT_SIZES)
+    if recurrent is not None:
+        if not text.family.linear_unless_every_layers:
+            fix = "Add layer_types with an entry per layer."
+            raise keys.wrong(recurrent, "sizes a recurrent layer, but no key says which layers are recurrent", fix)
+        every = text.family.linear_unless_every_layers
+        why = f"{text.model_type}: every {every}. layer attends to everything, the others are linear"
+        keys.record.assume(keys.where("full_attention_interval"), every, "layers", why)
+        return _every(layers, every, MixerKind.LINEAR)
     if keys.has("attention_chunk_size"):
         return _chunked(text, layers)
     if keys.has("sliding_window_pattern_expr"):
@@ -390,10 +413,10 @@ def _sliding(text: TextConfig, window: str, layers: int) -> tuple[Slot, ...]:
     every = keys.count_or("sliding_window_pattern", "global_attn_every_n_layers")
     if every is not None:
         return _every(layers, every, MixerKind.SLIDING)
-    if text.family.full_every:
-        why = f"{text.model_type}: every {text.family.full_every}. layer attends to everything, the others slide"
-        keys.record.assume(keys.where("sliding_window_pattern"), text.family.full_every, "layers", why)
-        return _every(layers, text.family.full_every, MixerKind.SLIDING)
+    if text.family.full_every_layers:
+        why = f"{text.model_type}: every {text.family.full_every_layers}. layer attends to everything, the others slide"
+        keys.record.assume(keys.where("sliding_window_pattern"), text.family.full_every_layers, "layers", why)
+        return _every(layers, text.family.full_every_layers, MixerKind.SLIDING)
     if text.family.window_everywhere or _is_wider_than_context(text, window):
         return _slots([MixerKind.SLIDING] * layers)
     if text.model_type in ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen2_vl", "qwen2_5_vl", "dots1"):

@@ -40,11 +40,11 @@ _LAYER = re.compile(r"(?:^|[.*])(?:layers|h|blocks)[.\\]+(\d+)(?!\d)")
 Match = Callable[[str], bool]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Patterns:
     """Patterns of module names. Those that name a layer are kept by its number, so that asking stays cheap."""
 
-    written: tuple[str, ...]
+    written: tuple[str, ...] = ()
     _anywhere: list[Match] = field(default_factory=list, repr=False, compare=False)
     _by_layer: dict[int, list[Match]] = field(default_factory=lambda: defaultdict(list), repr=False, compare=False)
 

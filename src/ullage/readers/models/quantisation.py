@@ -24,7 +24,7 @@ class Scheme:
     base: WeightFormat
     default: WeightFormat | None = None
     routed: WeightFormat | None = None
-    excluded: Patterns = field(default_factory=lambda: Patterns(()))
+    excluded: Patterns = field(default_factory=Patterns)
     named: tuple[tuple[Patterns, WeightFormat], ...] = ()
     only_routed: bool = False
     head: WeightFormat | None = None
@@ -218,7 +218,7 @@ def _compressed_tensors(config: Keys, base: WeightFormat) -> Scheme:
         if "Linear" in targets:
             default = form
         else:
-            named.append((Patterns(_texts(group, "targets", targets)), form))
+            named.append((Patterns(written=_texts(group, "targets", targets)), form))
     kv = config.sub("kv_cache_scheme") if isinstance(config.table.get("kv_cache_scheme"), dict) else None
     return Scheme(
         base=base,
@@ -267,7 +267,7 @@ def _modelopt(config: Keys, base: WeightFormat) -> Scheme:
         for name in layers.table:
             entry = layers.sub(name)
             by_form.setdefault(_algorithm(entry, entry.text_or("quant_algo") or ""), []).append(name)
-        named = [(Patterns(tuple(names)), form) for form, names in by_form.items()]
+        named = [(Patterns(written=tuple(names)), form) for form, names in by_form.items()]
     if algorithm == "MIXED_PRECISION":
         # Modules that the list does not name are as the rest of the config says (DeepSeek-V4: fp8 blocks).
         rest = _fp8(config, base).default if config.has("weight_block_size") else None
@@ -279,7 +279,7 @@ def _modelopt(config: Keys, base: WeightFormat) -> Scheme:
         if not named:
             config.record.note("hf_quant_config names no algorithm for weights: they are unquantised")
     # A mixed list excludes what its 4-bit pass left alone; those modules keep the format of the rest.
-    excluded = Patterns(()) if algorithm == "MIXED_PRECISION" and default is not None else _excluded(config)
+    excluded = Patterns() if algorithm == "MIXED_PRECISION" and default is not None else _excluded(config)
     return Scheme(base=base, default=default, excluded=excluded, named=tuple(named), kv_dtype=_modelopt_kv(config))
 
 
@@ -360,7 +360,7 @@ def _excluded(config: Keys) -> Patterns:
             if not rule.startswith("-:"):
                 raise rules.wrong(rule, "differs by module, which is not modelled", "Plan another checkpoint.")
             found.append(f"re:{rule.removeprefix('-:')}")
-    return Patterns(tuple(found))
+    return Patterns(written=tuple(found))
 
 
 def _texts(keys: Keys, name: str, found: Sequence[object]) -> tuple[str, ...]:

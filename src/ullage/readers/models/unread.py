@@ -16,7 +16,7 @@ from ullage.readers.models.text import TextConfig
 _SPEAKS_OF_MEMORY = re.compile(
     r"attn|attention|head|kv|window|chunk|ssm|mamba|conv|state|linear|compress|lora|latent|index|sparse|layer_types"
     r"|pattern|block|expert|moe|share|recurrent|memory|lru|rwkv|delta|mixer|cache|_rank|mtp|nextn|mlp|ffn"
-    r"|intermediate|num_layers|hash|per_layer|loop|repeat|key_|value_|query|codebook|depth|group"
+    r"|intermediate|num_layers|hash|per_layer|loop|repeat|key_|value_|query|codebook|depth|group|cca_"
 )
 
 _HARMLESS = frozenset(
