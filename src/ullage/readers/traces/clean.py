@@ -222,7 +222,8 @@ def _examples(
             f"FROM {table}) WHERE reason_ = {text(why)} LIMIT 1"
         ).fetchall()[0]
         pairs = [f"{column} = {value}" for column, value in zip(shown, first[2:], strict=False) if value is not None]
-        written = [f"time = {first[1]}"] if first[1] is not None else []
+        # Shown only where it looks like a time: a wrong column may hold anything, and findings are shared.
+        written = [f"time = {first[1]}"] if first[1] and re.fullmatch(r"[\dTZ:.,+/ -]{4,40}", first[1]) else []
         found.append(RowReason(reason=why, rows=rows, first_row=first[0], example=", ".join([*written, *pairs])))
     return tuple(found)
 

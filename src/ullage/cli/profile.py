@@ -1,0 +1,82 @@
+"""`ullage profile`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, NoColor, Quiet
+from ullage.cli.terminal import answer, answer_text, progress, talk
+from ullage.errors import ExitCode
+
+
+def command(
+    traces: Annotated[list[str], typer.Argument(metavar="TRACE...", help="Files, folders or quoted globs.")],
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OURS=THEIRS", help="A column of ours and the file's name for it. Repeat."),
+    ] = None,
+    format_name: Annotated[
+        str | None, typer.Option("--format", metavar="NAME", help="The format, where more than one fits.")
+    ] = None,
+    zone: Annotated[
+        str, typer.Option("--zone", metavar="ZONE", help="The zone of times that carry none. Default: UTC.")
+    ] = "",
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--class",
+            metavar="NAME:RULE",
+            help="A class by rule, for example chat:model=llama*,below_prompt_tokens=4000. Repeat.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Save the profile, without tenants' names.")
+    ] = None,
+    tenant_key: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant-key",
+            envvar="ULLAGE_TENANT_KEY",
+            metavar="SECRET",
+            help="Hash tenants with this key in --save and --json. Default: name them by rank.",
+        ),
+    ] = None,
+    max_age: Annotated[
+        str, typer.Option("--max-age", metavar="DURATION", help="The age from which a trace is too old.")
+    ] = "30d",
+    json: AsJson = False,
+    as_of: AsOf = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and what is odd about them.
+
+    Reads the formats listed in docs/reference/trace-formats.md and any table by --map.
+    """
+    from ullage.report.profile import profile_json, profile_page
+    from ullage.units import DURATION, parse
+    from ullage.verbs.profile import class_of, mapping_of, profile, save_profile
+
+    with progress("profiling", quiet=quiet) as report:
+        profiled = profile(
+            traces,
+            mapping=mapping_of(columns or []),
+            format_name=format_name,
+            zone=zone,
+            classes=[class_of(text) for text in classes or []],
+            as_of=as_of,
+            max_age_s=parse(max_age, DURATION, field="--max-age"),
+            tenant_key=tenant_key,
+            progress=report,
+        )
+    if save is not None:
+        save_profile(profiled, save)
+        talk(f"Saved {save}.", quiet=quiet)
+    if json:
+        answer_text(profile_json(profiled.shared))
+    else:
+        answer(*profile_page(profiled.own), no_color=no_color)
+    return ExitCode.OK
