@@ -48,3 +48,19 @@ SGLANG_SEQUENCES = Assumption(
     high=4096,
 )
 """SGLang has no fixed default: it derives the number from the KV cache, which is what is being computed here."""
+
+HOST_PROCESS = Assumption(
+    name="host memory of a worker",
+    value=1_189_294_080,
+    unit="bytes",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="a process with PyTorch 2.11 and a CUDA 13 context on one NVIDIA H200: 1.19 GB resident at its peak",
+        where="bench/device_memory.py, results in bench/RESULTS.md",
+        date=datetime.date(2026, 11, 15),
+    ),
+    low=1_000_000_000,
+    high=8_000_000_000,
+)
+"""One worker process per device. The bare libraries are the least; tokenisers, compiled code and message buffers of an
+engine come on top, which is why the range is wide and lies above."""

@@ -9,7 +9,7 @@ A block is the unit of allocation. For a model whose layers all keep everything 
               and the attention block first grows until a page can hold a state.
     others    Each kind has a pool of its own. No padding, but what a window or a state takes is set aside.
 
-Both are written as groups: a sequence takes `blocks` of each group, and each of those is worth `weight` blocks
+Both are written as groups: a sequence takes `blocks` of each group, and each of those is worth `weight_blocks` blocks
 of the pool. vLLM's rules are those of its kv_cache_utils (0.11 to 0.27 alike).
 """
 
@@ -54,13 +54,13 @@ class CachePart:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockGroup:
-    """Layers that share a block table. Each block a sequence takes here is worth `weight` blocks of the pool."""
+    """Layers that share a block table. Each block a sequence takes here is worth `weight_blocks` blocks of the pool."""
 
     kept: Kept
     layers: int
     block_tokens: int
     bound_tokens: int = 0
-    weight: float = 1.0
+    weight_blocks: float = 1.0
 
     def blocks(self, context_tokens: int, step_tokens: int) -> int:
         """Blocks one sequence holds at most: a window slides only after the tokens of a step are computed."""
@@ -90,7 +90,7 @@ class BlockLayout:
 
     def sequence_blocks(self, context_tokens: int, step_tokens: int) -> float:
         """Blocks of the pool that one sequence of this length takes."""
-        return sum(group.weight * group.blocks(context_tokens, step_tokens) for group in self.groups)
+        return sum(group.weight_blocks * group.blocks(context_tokens, step_tokens) for group in self.groups)
 
     def tokens_in(self, blocks: int, context_tokens: int, step_tokens: int) -> int:
         """Tokens that fit, as engines state it: sequences of the longest context that fit, times its length."""
@@ -101,7 +101,9 @@ class BlockLayout:
     @property
     def is_uniform(self) -> bool:
         """Whether every layer keeps every token, so that tokens and blocks are the same thing."""
-        return all(group.kept is Kept.ALL and group.weight == 1 for group in self.groups) and len(self.groups) == 1
+        return (
+            all(group.kept is Kept.ALL and group.weight_blocks == 1 for group in self.groups) and len(self.groups) == 1
+        )
 
 
 def cache_parts(
@@ -160,7 +162,7 @@ def own_pools_layout(parts: tuple[CachePart, ...], block_tokens: int) -> BlockLa
             layers=part.layers,
             block_tokens=block_tokens,
             bound_tokens=part.bound_tokens,
-            weight=part.layers * part.block_bytes(block_tokens) / unit_bytes,
+            weight_blocks=part.layers * part.block_bytes(block_tokens) / unit_bytes,
         )
         for part in parts
     )

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ullage.errors import InputError
+from ullage.evidence import Figure
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
@@ -99,20 +100,21 @@ class Outcome:
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """What is asked. Without an approved load, one sequence of the longest context has to fit: engines refuse to
-    start otherwise."""
+    start otherwise. `margin` is what has to stay free, where memory ran out before."""
 
     model: Model
     device: Device
     settings: RuntimeSettings
     approved: Approved | None = None
     word: EngineMemory | None = None
+    margin: Figure | None = None
     engines: Catalogue | None = None
     device_bytes: int | None = None
 
     def outcome(self) -> Outcome:
         runtime = resolve(self.settings, self.model, self.device, self.engines)
         memory_bytes = self.device.memory_bytes if self.device_bytes is None else self.device_bytes
-        measured = Measured() if self.word is None else measured_lines(self.word, runtime, memory_bytes)
+        measured = Measured() if self.word is None else measured_lines(self.word, runtime)
         if measured.device_memory is not None:
             memory_bytes = whole(measured.device_memory)
         stage = tightest(estimate_stages(self.model, memory_bytes, runtime, measured))
@@ -128,7 +130,7 @@ class Case:
             measured=measured,
             stage=stage,
             capacity=capacity,
-            shortfall=self._shortfall(runtime, measured, stage, capacity),
+            shortfall=self._shortfall(runtime, stage, capacity),
         )
 
     def with_settings(self, settings: RuntimeSettings) -> Case:
@@ -139,12 +141,10 @@ class Case:
         context = max_context_tokens or self.settings.max_context_tokens
         return replace(self, approved=approved, settings=replace(self.settings, max_context_tokens=context))
 
-    def _shortfall(
-        self, runtime: Runtime, measured: Measured, stage: StageEstimate, capacity: Capacity
-    ) -> Shortfall | None:
+    def _shortfall(self, runtime: Runtime, stage: StageEstimate, capacity: Capacity) -> Shortfall | None:
         return (
             _no_pool(stage, runtime)
-            or _no_margin(stage, measured, runtime)
+            or _no_margin(stage, self.margin, runtime)
             or _too_long(runtime, capacity)
             or _too_much(self.approved, runtime, capacity)
         )
@@ -164,12 +164,12 @@ def _no_pool(stage: StageEstimate, runtime: Runtime) -> Shortfall | None:
     )
 
 
-def _no_margin(stage: StageEstimate, measured: Measured, runtime: Runtime) -> Shortfall | None:
+def _no_margin(stage: StageEstimate, wanted: Figure | None, runtime: Runtime) -> Shortfall | None:
     margin = stage.lines[LineName.MARGIN]
-    required = 0 if measured.margin is None else whole(measured.margin)
+    required = 0 if wanted is None else whole(wanted)
     if margin >= required:
         return None
-    after = "" if measured.margin is None else f" after memory ran out, where {_gib(required)} must stay free"
+    after = "" if wanted is None else f" after memory ran out, where {_gib(required)} must stay free"
     return Shortfall(
         line=LineName.MARGIN,
         missing_bytes=required - margin,

@@ -69,8 +69,7 @@ _TWO_COPIES_ENGINES = ("vllm",)
 class Measured:
     """What an engine itself reported, by line; it takes the place of the estimate.
 
-    The KV cache is of one device, its tokens are of the replica. `margin` is what has to stay free because memory
-    ran out before.
+    The KV cache is of one device, its tokens are of the replica.
     """
 
     lines: Mapping[LineName, Figure] = field(default_factory=dict)
@@ -78,7 +77,6 @@ class Measured:
     kv_pool: Figure | None = None
     kv_blocks: Figure | None = None
     kv_tokens: Figure | None = None
-    margin: Figure | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,7 +80,7 @@ def _whole_or_none(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def measured_lines(word: EngineMemory, runtime: Runtime, device_bytes: int) -> Measured:
+def measured_lines(word: EngineMemory, runtime: Runtime) -> Measured:
     """What takes the place of estimates, line by line."""
     reader = _Lines(word=word, runtime=runtime)
     found = {
@@ -97,7 +97,6 @@ def measured_lines(word: EngineMemory, runtime: Runtime, device_bytes: int) -> M
         kv_pool=reader.pool(),
         kv_blocks=reader.blocks(),
         kv_tokens=word.figures.get("kv_tokens"),
-        margin=_margin(word, device_bytes),
     )
 
 
@@ -180,8 +179,8 @@ def _less(name: str, whole_figure: Figure, parts: tuple[Figure | Assumption, ...
     return Figure(name=name, value=max(rest, 0), unit="bytes", formula=formula, inputs=(whole_figure, *parts))
 
 
-def _margin(word: EngineMemory, device_bytes: int) -> Figure | None:
-    """What has to stay free after the device ran out of memory: the largest shortfall seen."""
+def required_margin(word: EngineMemory, device_bytes: int) -> Figure | None:
+    """What has to stay free after the device ran out of memory: the largest shortfall seen; None where it never did."""
     events = [event for event in word.oom_events if event.kind is OomKind.DEVICE]
     if not events:
         return None

@@ -1,0 +1,221 @@
+"""The memory budget of one device: every line with its evidence, and what follows from them.
+
+`memory_budget` is the stage. It hands back a `MemoryBudget`, whose lines add up to the device, or a `Rejection` that
+names the line to change and the changes that were worked out to help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ullage.errors import InternalError, Rejection, Remedy
+from ullage.evidence import Evidence, Figure
+from ullage.facts.catalogue import Catalogue
+from ullage.facts.device import Device
+from ullage.facts.model import Model
+from ullage.memory.case import Approved, Case, Outcome, Shortfall
+from ullage.memory.engine_word import EngineMemory
+from ullage.memory.estimate import LineName
+from ullage.memory.figures import BudgetFigures, budget_figures
+from ullage.memory.host import HostBudget, host_budget
+from ullage.memory.measured import required_margin, settings_with
+from ullage.memory.remedies import longest_context, remedies, smallest_tp
+from ullage.memory.settings import Runtime, RuntimeSettings, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of the device. `estimate` is what was computed before an engine's own word took its place."""
+
+    name: LineName
+    figure: Figure
+    estimate: Figure | None = None
+
+    @property
+    def line_bytes(self) -> int:
+        return whole(self.figure)
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.figure.evidence
+
+    @property
+    def difference_bytes(self) -> int | None:
+        """Measured less estimated."""
+        return None if self.estimate is None else self.line_bytes - whole(self.estimate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concurrency:
+    """How many sequences of one context run at once on a replica, and what stops more: memory or max sequences."""
+
+    context_tokens: int
+    sequences: int
+    bound_by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryBudget:
+    """What one device of a replica holds, and what the replica can serve with it.
+
+    Lines, bytes per token and headroom are of one device (of the fullest pipeline stage); tokens and sequences are of
+    the replica. `headroom_bytes` is the cache beyond the worst approved load.
+    """
+
+    model: Model
+    device: Device
+    runtime: Runtime
+    stage: int
+    device_bytes: int
+    lines: tuple[Line, ...]
+    weights: Mapping[str, Figure]
+    kv_bytes_per_token: float
+    sequence_state_bytes: float
+    kv_block_tokens: int
+    kv_block_bytes: int
+    kv_blocks: int
+    kv_tokens: int
+    padding_fraction: float
+    worst: Concurrency
+    approved: Approved
+    concurrency: tuple[Concurrency, ...]
+    headroom_bytes: int
+    longest_context_tokens: int
+    smallest_tp: int | None
+    host: HostBudget
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...]
+
+    def line(self, name: LineName) -> Line:
+        return next(line for line in self.lines if line.name is name)
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.figures["memory.kv_tokens"].evidence
+
+
+def memory_budget(
+    model: Model,
+    device: Device,
+    settings: RuntimeSettings,
+    *,
+    approved: Approved | None = None,
+    contexts_tokens: Iterable[int] = (),
+    word: EngineMemory | None = None,
+    host_bytes: int | None = None,
+    device_bytes: int | None = None,
+    engines: Catalogue | None = None,
+    devices: Iterable[Device] = (),
+) -> MemoryBudget | Rejection:
+    """Budget one device, or refuse.
+
+    `approved` is the worst load that must fit; without it one sequence of the longest context must. Concurrency is
+    also given at `contexts_tokens` (percentiles of the workload). `word` is what an engine said of itself, `devices`
+    are those that may be offered instead, `device_bytes` a part of the device (a MIG slice).
+    """
+    total_bytes = device.memory_bytes if device_bytes is None else device_bytes
+    case = Case(
+        model=model,
+        device=device,
+        settings=settings if word is None else settings_with(settings, word),
+        approved=approved,
+        word=word,
+        margin=None if word is None else required_margin(word, total_bytes),
+        engines=engines,
+        device_bytes=device_bytes,
+    )
+    outcome = case.outcome()
+    figures = budget_figures(case, outcome)
+    if outcome.shortfall is not None:
+        return _rejection(outcome.shortfall, figures, remedies(case, devices))
+    return _budget(case, outcome, figures, tuple(contexts_tokens), host_bytes)
+
+
+def _budget(
+    case: Case, outcome: Outcome, figures: BudgetFigures, contexts_tokens: tuple[int, ...], host_bytes: int | None
+) -> MemoryBudget:
+    stage, runtime = outcome.stage, outcome.runtime
+    approved = case.approved or Approved(context_tokens=whole(runtime.max_context), sequences=1)
+    _check_sum(stage.lines, stage.device_bytes)
+    longest, least = longest_context(case, outcome), smallest_tp(case)
+    found = replace(figures, results=figures.with_results(outcome, approved, longest, least))
+    per_token, state_bytes = figures.kv_bytes_per_token, figures.sequence_state_bytes
+    return MemoryBudget(
+        model=case.model,
+        device=case.device,
+        runtime=runtime,
+        stage=stage.stage,
+        device_bytes=stage.device_bytes,
+        lines=tuple(
+            Line(name=name, figure=figures.lines[name], estimate=figures.estimates.get(name)) for name in LineName
+        ),
+        weights=figures.weights,
+        kv_bytes_per_token=per_token,
+        sequence_state_bytes=state_bytes,
+        kv_block_tokens=stage.layout.block_tokens,
+        kv_block_bytes=stage.layout.block_bytes,
+        kv_blocks=stage.blocks,
+        kv_tokens=outcome.kv_tokens,
+        padding_fraction=stage.layout.padding_fraction,
+        worst=_concurrency(outcome, approved.context_tokens),
+        approved=approved,
+        concurrency=tuple(_concurrency(outcome, each) for each in contexts_tokens),
+        headroom_bytes=whole(found.results["memory.headroom_bytes"]),
+        longest_context_tokens=longest,
+        smallest_tp=least,
+        host=host_budget(case.model, case.settings, per_token, host_bytes),
+        figures=found.by_name,
+        notes=_notes(case, outcome),
+    )
+
+
+def _concurrency(outcome: Outcome, context_tokens: int) -> Concurrency:
+    held, running = outcome.capacity.held(context_tokens), outcome.capacity.sequences(context_tokens)
+    return Concurrency(
+        context_tokens=context_tokens,
+        sequences=running,
+        bound_by="max sequences" if held > running else "KV cache",
+    )
+
+
+def _notes(case: Case, outcome: Outcome) -> tuple[str, ...]:
+    """What a reader has to know that no number says."""
+    model, runtime, stage = case.model, outcome.runtime, outcome.stage
+    notes = [runtime.fallback] if runtime.fallback else []
+    if runtime.sharding.pp > 1:
+        notes.append(f"Lines are of pipeline stage {stage.stage + 1} of {runtime.sharding.pp}, which holds the fewest.")
+    if stage.layout.padding_fraction > 0.01:
+        share = f"{stage.layout.padding_fraction:.0%}"
+        notes.append(f"{share} of the KV cache is padding: {runtime.engine} gives layers of every kind equal pages.")
+    if model.vision is not None and case.settings.vision:
+        notes.append("The vision tower's weights are counted, its activations are not: check an engine log.")
+    if model.mtp is not None and not case.settings.mtp:
+        notes.append("The MTP layers are left out: engines load them only for speculative decoding.")
+    if case.word is not None:
+        notes += [f"{len(case.word.restarts)} restarts in the log."] if case.word.restarts else []
+    return (*notes, *model.notes)
+
+
+def _rejection(shortfall: Shortfall, figures: BudgetFigures, offers: tuple[Remedy, ...]) -> Rejection:
+    return Rejection(
+        stage="memory",
+        reason=f"{shortfall.line.value}: {shortfall.reason}",
+        figure=Figure(
+            name="memory.missing_bytes",
+            value=shortfall.missing_bytes,
+            unit="bytes",
+            formula=f"what {shortfall.line.value} would need more",
+            inputs=tuple(figures.lines.values()),
+        ),
+        remedies=offers,
+    )
+
+
+def _check_sum(lines: Mapping[LineName, int], device_bytes: int) -> None:
+    if sum(lines.values()) != device_bytes or min(lines.values()) < 0:
+        raise InternalError(
+            law="the lines of a device add up to its memory, and none is negative",
+            left={name.value: value for name, value in lines.items()},
+            right=device_bytes,
+        )
