@@ -267,16 +267,12 @@ def _reuse(reuse: Reuse | None) -> list[RenderableType]:
         return []
     size = f" of {reuse.block_tokens} tokens" if reuse.block_tokens else ""
     sampled = "" if reuse.sampled_fraction == 1 else f", from a sample of {reuse.sampled_fraction:.1%} of blocks"
-    table = _table(
-        f"Prefix reuse: {reuse.uses:,} uses of {reuse.distinct_blocks:,} blocks{size}{sampled}",
-        "cache, blocks",
-        "cold",
-        "warm",
-    )
+    title = f"Prefix reuse: {reuse.uses:,} uses of {reuse.distinct_blocks:,} blocks{size}{sampled}"
+    table = _table("", "cache, blocks", "cold", "warm")
     for point in reuse.points:
         table.add_row(f"{point.cache_blocks:,}", f"{point.cold_hit_fraction:.1%}", f"{point.warm_hit_fraction:.1%}")
     table.add_row("endless", f"{reuse.endless_cold_fraction:.1%}", f"{reuse.endless_warm_fraction:.1%}")
-    return [table]
+    return [Text(title, style="bold"), table]
 
 
 # ---- who, and what to doubt --------------------------------------------------------------------------
@@ -337,7 +333,8 @@ def _hanging(mark: str, style: str, sentence: str) -> RenderableType:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.padding = (0, 2, 0, 0)
     for place, column in enumerate(columns):
         table.add_column(column, justify="left" if place == 0 else "right", header_style="dim")
     return table

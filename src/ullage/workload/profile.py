@@ -181,8 +181,9 @@ def _part_profile(summary: Summary, part: Part, sessions: Sessions | None) -> Pa
             least_width_s=summary.least_width_s,
         )
         bursts = bursts_of(part.arrivals, first_s=first_s, last_s=last_s, resolution_s=grain_s)
-        season = season_of(part.arrivals, first_s=first_s, last_s=last_s, calendar=calendar)
-        growth = growth_of(part.arrivals, first_s=first_s, last_s=last_s)
+        if part.evenly_watched:
+            season = season_of(part.arrivals, first_s=first_s, last_s=last_s, calendar=calendar)
+            growth = growth_of(part.arrivals, first_s=first_s, last_s=last_s)
     return PartProfile(
         requests=part.requests,
         arrivals=arrivals,

@@ -96,7 +96,8 @@ class Part:
     """Requests that belong together: all of them, or those of one class, tenant or model.
 
     `joint` is kept for all requests and for classes; `load` where durations are logged. `watched` is the time
-    over which this part was looked at, where that is not the time of the whole trace.
+    over which this part was looked at, where that is not the time of the whole trace; where its members were
+    looked at for different times, its rises and falls are those of the looking.
     """
 
     requests: int
@@ -106,6 +107,7 @@ class Part:
     joint: JointCounts | None = None
     load: Load | None = None
     watched: tuple[float, float] | None = None
+    evenly_watched: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

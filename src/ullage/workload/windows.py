@@ -7,6 +7,7 @@ client in a window: their spread is that between clients, and the tail of single
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ HEAVY_FRACTION = 0.01
 def summarise_windows(table: RateTable) -> Summary:
     """A summary of counted windows; what needs single requests is None in it."""
     groups = {dimension: _parts(table, dimension) for dimension in ("class", "tenant", "model")}
-    whole = add_parts(list(groups["model"].values()))
+    is_even = len({part.watched for part in groups["model"].values()}) == 1
+    whole = replace(add_parts(list(groups["model"].values())), evenly_watched=is_even)
     first_s, last_s = one_row(table.rates.aggregate("min(window_s), max(window_s)"))
     known = {"tenant", "model", "class"} | ({"prompt_tokens", "output_tokens"} if table.lengths else set())
     return Summary(
@@ -83,12 +85,15 @@ def _part(table: RateTable, where: str) -> Part:
         )
     )
     arrivals = second_counts(counted["second"], counted["n"])
+    models = table.rates.query("rates", f"SELECT min(window_s), max(window_s) FROM rates WHERE {where} GROUP BY model")
+    assert models is not None
     return Part(
         requests=arrivals.total,
         arrivals=arrivals,
         lengths=_length_counts(table, where),
         outcomes={},
         watched=(float(counted["second"][0]), float(counted["second"][-1]) + table.width_s),
+        evenly_watched=len(set(models.fetchall())) == 1,
     )
 
 
