@@ -23,6 +23,16 @@ DEVICES = Kind(
     folder="devices",
     howto="docs/howto/add-a-device.md",
     texts={"title": True, "vendor": True, "architecture": True, "link": False},
+    listed={
+        "architecture": "",
+        "memory": "GiB",
+        "memory_bandwidth": "TB/s",
+        "bf16_dense": "TFLOP/s",
+        "fp8_dense": "TFLOP/s",
+        "fp4_dense": "TFLOP/s",
+        "link_bandwidth": "GB/s",
+        "power": "W",
+    },
     fields={
         "memory": Field(
             unit="bytes", required=True, meaning="device memory that the driver reports in total, before any process"

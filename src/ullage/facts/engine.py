@@ -57,6 +57,7 @@ ENGINES = Kind(
     folder="engines",
     howto="docs/howto/add-a-device.md",
     texts={"title": True, "versions": True},
+    listed={"title": "", "versions": ""},
     fields={},
     rows={
         "memory_fraction": _default(

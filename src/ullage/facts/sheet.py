@@ -56,7 +56,11 @@ class RowKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What the files of one folder hold. `texts` and a row's texts map each key to whether it is required."""
+    """What the files of one folder hold.
+
+    `texts` and a row's texts map each key to whether it is required; `listed` are the texts and values that a
+    list of many sheets shows, each value with the unit it is shown in.
+    """
 
     noun: str
     folder: str
@@ -64,6 +68,7 @@ class Kind:
     fields: Mapping[str, Field]
     howto: str
     rows: Mapping[str, RowKind] = field(default_factory=dict)
+    listed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

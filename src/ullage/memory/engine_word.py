@@ -189,8 +189,8 @@ def _less_unforced(figures: dict[str, Figure]) -> dict[str, Figure]:
 def merge(words: Sequence[EngineMemory]) -> EngineMemory:
     """One word out of several files about the same deployment: a log, its metrics, a device monitor.
 
-    What several state must agree, within the rounding of a printed figure; the more finely printed one is
-    kept. Files of two engines, two versions or two configurations are an InputError that names both.
+    What several state must agree, within the rounding of a printed figure; the first file's is kept. Files of
+    two engines, two versions or two configurations are an InputError that names both.
     """
     if not words:
         raise InputError(field="logs", value=[], problem="name no file", fix="Give at least one log or metrics file.")
@@ -231,7 +231,7 @@ def _agreed(key: str, one: Figure, other: Figure) -> Figure:
             problem=f"the two disagree ({QUANTITIES[key].unit})",
             fix="Give the files of one deployment, or each deployment by itself.",
         )
-    return max(one, other, key=lambda figure: len(f"{_value(figure):.15g}".rstrip("0")))
+    return one
 
 
 def _one_of(field: str, stated: Sequence[str], words: Sequence[EngineMemory]) -> str:

@@ -5,6 +5,8 @@ The functions are bound here under the verbs' own names, and each imports what i
 
 from __future__ import annotations
 
+from ullage.verbs.facts import facts
 from ullage.verbs.plan import plan
+from ullage.verbs.profile import profile
 
-__all__ = ["plan"]
+__all__ = ["facts", "plan", "profile"]
