@@ -196,14 +196,14 @@ class Subject:
 class Load:
     """What was asked of the server.
 
-    `offered_rps` is None for a closed loop and for a burst: there is no rate to offer. `concurrency_cap` bounds the
+    `offered_rps` is None for a closed loop and for a burst: there is no rate to offer. `concurrency_cap_count` bounds the
     requests under way at once, whatever the loop. `burstiness_ratio` is the shape of gamma-distributed gaps (1 is
     Poisson), `even` says that gaps are all equal.
     """
 
     loop: Loop
     offered_rps: float | None = None
-    concurrency_cap: int | None = None
+    concurrency_cap_count: int | None = None
     burstiness_ratio: float | None = None
     even: bool | None = None
 

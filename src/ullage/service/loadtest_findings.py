@@ -12,11 +12,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ullage.service.loadtest import Definition, Flag, LatencySummary, Loop, Point, PointFinding
+from ullage.service.loadtest_requests import due_rate_rps
 from ullage.units import DURATION, brief, brief_number
 from ullage.workload.findings import Weight
 
 # Below this share of the offered rate a point no longer shows the load that was asked for.
 KEPT_UP_FRACTION = 0.97
+# A handful of requests shows no rate.
+LEAST_REQUESTS = 10
 # Counts of the same tokens that differ by more than this were made by different tokenizers.
 SAME_COUNT_FRACTION = 0.01
 # The client's own delay is part of what a user would have waited; above this share of TTFT it hides in the figures.
@@ -54,7 +57,7 @@ def impossible(point: Point) -> str | None:
                 f"{latency.definition} is {_time(longest_s)} as written, in a run of {_time(point.duration_s)}; "
                 f"in a unit a thousand times smaller it would be {_time(longest_s / 1000)}"
             )
-    little, cap = point.little_concurrency_count, point.load.concurrency_cap
+    little, cap = point.little_concurrency_count, point.load.concurrency_cap_count
     e2e = point.latency(Definition.E2E)
     if little is not None and cap is not None and e2e is not None and little > 10.0 * cap:
         mean_s = e2e.mean_s or 0.0
@@ -68,12 +71,16 @@ def impossible(point: Point) -> str | None:
 
 def load_not_kept(point: Point) -> PointFinding | None:
     """Whether the client sent, and the server finished, what was offered."""
-    offered, count = point.load.offered_rps, point.sent_count or point.completed_count
-    if point.load.loop not in (Loop.OPEN, Loop.TRACE) or not offered or not count:
+    count = point.sent_count or point.completed_count
+    due_rps = due_rate_rps(point.requests) if point.has_every_request else None
+    offered = due_rps if due_rps is not None else point.load.offered_rps
+    if point.load.loop not in (Loop.OPEN, Loop.TRACE) or not offered or not count or count < LEAST_REQUESTS:
         return None
-    # Random arrivals come in faster or slower than their rate by luck; two standard errors of that are no finding.
-    kept = KEPT_UP_FRACTION - (0.0 if point.load.even else 2.0 / math.sqrt(count))
-    cap = point.load.concurrency_cap
+    cap = point.load.concurrency_cap_count
+    # Random arrivals come in faster or slower than their rate by luck; two standard errors of that are no finding, but
+    # for a point that is known to have stood at its cap, or whose every arrival is known.
+    exact = point.load.even or due_rps is not None or (cap is not None and _cap_was_reached(point, cap))
+    kept = KEPT_UP_FRACTION - (0.0 if exact else 2.0 / math.sqrt(count))
     under_cap = f" under a cap of {cap} at once" if cap is not None else ""
     if point.sent_rps is not None and point.sent_rps < kept * offered:
         return _finding(
@@ -189,7 +196,7 @@ def decode_time_disagrees(point: Point) -> PointFinding | None:
     if e2e.mean_s is None or ttft.mean_s is None or not per_token.mean_s:
         return None
     implied_s = (e2e.mean_s - ttft.mean_s) / (tokens - 1.0)
-    if implied_s <= 0 or 1 / SAME_DECODE_FACTOR <= implied_s / per_token.mean_s <= SAME_DECODE_FACTOR:
+    if 1 / SAME_DECODE_FACTOR <= implied_s / per_token.mean_s <= SAME_DECODE_FACTOR:
         return None
     return _finding(
         Flag.DECODE_TIME_DISAGREES,
@@ -202,7 +209,7 @@ def decode_time_disagrees(point: Point) -> PointFinding | None:
 
 def concurrency_disagrees(point: Point) -> PointFinding | None:
     """Little's law: completed a second times mean E2E is the number under way."""
-    little, cap = point.little_concurrency_count, point.load.concurrency_cap
+    little, cap = point.little_concurrency_count, point.load.concurrency_cap_count
     stated = point.mean_concurrency_count
     if little is None:
         return None
@@ -314,7 +321,7 @@ def _longest_s(latency: LatencySummary) -> float:
 
 def _cap_was_reached(point: Point, cap: int) -> bool:
     little = point.little_concurrency_count
-    return little is None or little >= 0.7 * cap
+    return little is not None and little >= 0.85 * cap
 
 
 def _finding(flag: Flag, weight: Weight, sentence: str) -> PointFinding:

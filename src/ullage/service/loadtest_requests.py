@@ -76,10 +76,19 @@ def succeeded(requests: Iterable[Request]) -> list[Request]:
 
 def sending_rate_rps(requests: Sequence[Request]) -> float | None:
     """How fast the client really sent: gaps a second between the first and the last request it sent."""
-    times = sorted(each.sent_s for each in requests if each.sent_s is not None)
-    if len(times) < 2 or len(times) < len(requests) or times[-1] == times[0]:
+    return _gaps_a_second([each.sent_s for each in requests])
+
+
+def due_rate_rps(requests: Sequence[Request]) -> float | None:
+    """How fast the client meant to send, by the times that were drawn, which is the rate offered but for luck."""
+    return _gaps_a_second([each.due_s for each in requests])
+
+
+def _gaps_a_second(times_s: Sequence[float | None]) -> float | None:
+    known = sorted(each for each in times_s if each is not None)
+    if len(known) < 2 or len(known) < len(times_s) or known[-1] == known[0]:
         return None
-    return (len(times) - 1) / (times[-1] - times[0])
+    return (len(known) - 1) / (known[-1] - known[0])
 
 
 def _percentiles(array: np.ndarray) -> tuple[tuple[float, float], ...]:

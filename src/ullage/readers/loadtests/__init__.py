@@ -1,0 +1,128 @@
+"""Load-test results in: one small file a tool, one table that lists them, one function that reads any.
+
+To add a tool, see docs/howto/add-a-load-test-format.md: write `recognise` and `read`, list them in LOADTEST_READERS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ullage.errors import InputError
+from ullage.readers.loadtests import (
+    aiperf,
+    aiperf_requests,
+    aiperf_server,
+    engine_timestamps,
+    genai_perf,
+    guidellm,
+    guidellm_csv,
+    inference_perf,
+    inference_perf_requests,
+    inference_perf_server,
+    inferencex,
+    llmd_report,
+    llmperf,
+    mlperf,
+    points_csv,
+    sglang,
+    vllm,
+)
+from ullage.readers.loadtests.content import Content, parse
+from ullage.readers.loadtests.side_files import known_side_file
+from ullage.service.loadtest import LoadTest
+from ullage.service.loadtest_findings import examined, impossible
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadTestReader:
+    """A format: what it is, whether a file is of it, and how it is read."""
+
+    what: str
+    recognise: Callable[[Content], bool]
+    read: Callable[[Content], LoadTest]
+
+
+def _reader(what: str, recognise: Callable[[Content], bool], read: Callable[[Content], LoadTest]) -> LoadTestReader:
+    return LoadTestReader(what=what, recognise=recognise, read=read)
+
+
+LOADTEST_READERS: dict[str, LoadTestReader] = {
+    "vllm": _reader("vllm bench serve or sweep", vllm.recognise, vllm.read),
+    "sglang": _reader("SGLang bench_serving", sglang.recognise, sglang.read),
+    "guidellm": _reader("GuideLLM report", guidellm.recognise, guidellm.read),
+    "guidellm_csv": _reader("GuideLLM CSV", guidellm_csv.recognise, guidellm_csv.read),
+    "aiperf": _reader("AIPerf aggregate", aiperf.recognise, aiperf.read),
+    "aiperf_requests": _reader("AIPerf requests", aiperf_requests.recognise, aiperf_requests.read),
+    "aiperf_server": _reader("AIPerf server metrics", aiperf_server.recognise, aiperf_server.read),
+    "genai_perf": _reader("genai-perf aggregate", genai_perf.recognise, genai_perf.read),
+    "inference_perf": _reader("inference-perf stage or summary", inference_perf.recognise, inference_perf.read),
+    "inference_perf_requests": _reader(
+        "inference-perf requests", inference_perf_requests.recognise, inference_perf_requests.read
+    ),
+    "inference_perf_server": _reader(
+        "inference-perf engine metrics", inference_perf_server.recognise, inference_perf_server.read
+    ),
+    "llmd_report": _reader("llm-d benchmark report", llmd_report.recognise, llmd_report.read),
+    "inferencex": _reader("InferenceX result", inferencex.recognise, inferencex.read),
+    "mlperf_summary": _reader("MLPerf loadgen summary", mlperf.recognise_summary, mlperf.read_summary),
+    "mlperf_detail": _reader("MLPerf loadgen detail", mlperf.recognise_detail, mlperf.read_detail),
+    "llmperf_summary": _reader("LLMPerf summary", llmperf.recognise_summary, llmperf.read_summary),
+    "llmperf_requests": _reader("LLMPerf requests", llmperf.recognise_requests, llmperf.read_requests),
+    "engine_timestamps": _reader("vLLM request timestamps", engine_timestamps.recognise, engine_timestamps.read),
+    "points_csv": _reader("a CSV of points", points_csv.recognise, points_csv.read),
+}
+
+
+def read_loadtest(path: Path) -> LoadTest:
+    """Read one file, whichever tool wrote it."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            field="file", value=str(path), problem=f"cannot be read ({error.strerror})", fix="Give the path of a file."
+        ) from None
+    return read_bytes(data, file=str(path))
+
+
+def read_bytes(data: bytes, *, file: str) -> LoadTest:
+    """The load test in these bytes, every point examined; a result that contradicts itself is refused."""
+    content = parse(data, file=file)
+    found = LOADTEST_READERS[recognised(content)].read(content)
+    for point in found.points:
+        contradiction = impossible(point)
+        if contradiction is not None:
+            raise InputError(
+                field=f"{file}: {point.name}",
+                value=point.load.loop.value,
+                problem=contradiction,
+                fix="Find out which unit the file is in; nothing is rescaled here.",
+            )
+    return replace(found, sha256=content.sha256, points=tuple(examined(point) for point in found.points))
+
+
+def recognised(content: Content) -> str:
+    """The name of the one reader whose format this is; none or several is an error that names them."""
+    names = [name for name, reader in LOADTEST_READERS.items() if reader.recognise(content)]
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise InputError(
+            field=content.file,
+            value=content.shape.value,
+            problem=f"looks like more than one format: {', '.join(names)}",
+            fix="Give the file as one tool wrote it.",
+        )
+    side = known_side_file(content)
+    if side is not None:
+        raise InputError(
+            field=content.file, value=content.shape.value, problem=f"is {side.what}, not a result", fix=side.instead
+        )
+    known = "; ".join(reader.what for reader in LOADTEST_READERS.values())
+    raise InputError(
+        field=content.file,
+        value=content.shape.value,
+        problem="is of no load-test format that is known here, or is cut short",
+        fix=f"Known: {known}. Or write the points into a CSV: docs/reference/loadtest-formats.md.",
+    )

@@ -1,0 +1,114 @@
+"""AIPerf's single requests, `profile_export.jsonl`: one object a request, times in ns since 1970.
+
+The server's token counts (`usage_*`) are taken where they are kept, for they are those the engine worked by; the
+client's stand beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ullage.readers.loadtests.aiperf import unit_s
+from ullage.readers.loadtests.content import Content
+from ullage.readers.loadtests.fields import NS, Fields, rate
+from ullage.service.loadtest import (
+    CountedBy,
+    Definition,
+    Load,
+    LoadTest,
+    Loop,
+    Point,
+    Request,
+    Status,
+    Subject,
+    Tokens,
+)
+from ullage.service.loadtest_requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
+
+
+def recognise(content: Content) -> bool:
+    metadata = content.first.get("metadata")
+    return isinstance(metadata, dict) and "request_start_ns" in metadata
+
+
+def read(content: Content) -> LoadTest:
+    records = [Fields(each, content.file, f"line {index + 1}") for index, each in enumerate(content.mappings)]
+    kept = [each for each in records if each.child("metadata").text("benchmark_phase") in (None, "profiling")]
+    first_ns = min(each.child("metadata").need("request_start_ns") for each in kept)
+    last_ns = max(each.child("metadata").need("request_end_ns") for each in kept)
+    requests = tuple(_request(each, first_ns) for each in kept)
+    good = succeeded(requests)
+    duration_s = (last_ns - first_ns) * NS
+    by_server = any("usage_completion_tokens" in each.child("metrics") for each in kept)
+    point = Point(
+        name="profiling",
+        subject=Subject(),
+        # The file keeps when each request was due, not by what law; a replay of those times is what can be simulated.
+        load=Load(loop=Loop.TRACE),
+        duration_s=duration_s,
+        completed_count=len(good),
+        failed_count=sum(each.status is Status.FAILED for each in requests),
+        unfinished_count=sum(each.status is Status.UNFINISHED for each in requests),
+        achieved_rps=rate(len(good), duration_s),
+        sent_rps=sending_rate_rps(requests),
+        output_tokens_per_s=rate(sum(each.output_tokens or 0 for each in good), duration_s),
+        tokens=Tokens(
+            prompt_tokens=_sum(each.prompt_tokens for each in good),
+            output_tokens=_sum(each.output_tokens for each in good),
+            counted_by=CountedBy.SERVER if by_server else CountedBy.CLIENT,
+            other_prompt_tokens=_other(kept, "input_sequence_length") if by_server else None,
+            other_output_tokens=_other(kept, "output_sequence_length") if by_server else None,
+            prompt_lengths=lengths_of(each.prompt_tokens for each in good),
+            output_lengths=lengths_of(each.output_tokens for each in good),
+        ),
+        latencies=summaries(requests),
+        client_delay=summarise(requests, Definition.CLIENT_DELAY),
+        requests=requests,
+    )
+    return LoadTest(
+        file=content.file, reader="aiperf_requests", tool="aiperf", format_version="requests", points=(point,)
+    )
+
+
+def _request(record: Fields, first_ns: float) -> Request:
+    metadata, metrics = record.child("metadata"), record.child("metrics")
+    sent_ns, due_ns = metadata.need("request_start_ns"), metadata.number("credit_issued_ns")
+    return Request(
+        status=_status(record),
+        sent_s=(sent_ns - first_ns) * NS,
+        due_s=None if due_ns is None else (due_ns - first_ns) * NS,
+        ttft_s=_time_s(metrics, "time_to_first_token"),
+        e2e_s=_time_s(metrics, "request_latency"),
+        itl_s=_time_s(metrics, "inter_token_latency"),
+        prompt_tokens=_count(metrics, "usage_prompt_tokens", "input_sequence_length"),
+        output_tokens=_count(metrics, "usage_completion_tokens", "output_sequence_length"),
+        cached_tokens=_count(metrics, "usage_prompt_cache_read_tokens"),
+    )
+
+
+def _status(record: Fields) -> Status:
+    if record.child("metadata").raw("was_cancelled") is True:
+        return Status.UNFINISHED
+    return Status.FAILED if "error" in record else Status.OK
+
+
+def _time_s(metrics: Fields, name: str) -> float | None:
+    if name not in metrics:
+        return None
+    metric = metrics.child(name)
+    value = metric.amount("value")
+    return None if value is None else value * unit_s(metric)
+
+
+def _count(metrics: Fields, *names: str) -> int | None:
+    return next((value for name in names if (value := metrics.child(name).whole("value")) is not None), None)
+
+
+def _sum(tokens: Iterable[float | None]) -> float | None:
+    known = [each for each in tokens if each is not None]
+    return float(sum(known)) if known else None
+
+
+def _other(records: list[Fields], name: str) -> float | None:
+    good = (each for each in records if _status(each) is Status.OK)
+    return _sum(each.child("metrics").value_of(name) for each in good)

@@ -1,0 +1,143 @@
+"""The bytes of a file as what they hold: JSON documents, a YAML document, rows of a CSV, or plain text.
+
+A reader decides by content, never by the name of the file, so everything is parsed once here, before any reader looks.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.errors import InputError
+
+_YAML_KEY = re.compile(r"^(?:---\s*$|[A-Za-z_\"'][^,{}]*:(?:\s|$))")
+
+
+class Shape(enum.Enum):
+    """What kind of file it is."""
+
+    JSON = "JSON"
+    YAML = "YAML"
+    CSV = "CSV"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """A parsed file: `documents` for JSON (several may follow each other) and YAML, `rows` for CSV, `text` always."""
+
+    file: str
+    shape: Shape
+    text: str
+    sha256: str
+    documents: tuple[Any, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def mappings(self) -> list[dict[str, Any]]:
+        """The documents that are objects; where the file is one list of objects, those."""
+        found = self.documents
+        if len(found) == 1 and isinstance(found[0], list):
+            found = tuple(found[0])
+        return [each for each in found if isinstance(each, dict)]
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """The first object, or an empty one, for a reader that asks whether the file is its own."""
+        mappings = self.mappings
+        return mappings[0] if mappings else {}
+
+
+def parse(data: bytes, *, file: str) -> Content:
+    """Find out what these bytes hold, or say why they hold nothing that a load-test tool writes."""
+    text = _decode(data, file)
+    sha256 = hashlib.sha256(data).hexdigest()
+    start = text.lstrip()
+    if start.startswith(("{", "[")):
+        return Content(file=file, shape=Shape.JSON, text=text, sha256=sha256, documents=_json(text, file))
+    if _looks_like_yaml(start):
+        return Content(file=file, shape=Shape.YAML, text=text, sha256=sha256, documents=(_yaml(text, file),))
+    if "," in start.splitlines()[0]:
+        rows = tuple(tuple(row) for row in csv.reader(text.splitlines()) if row)
+        return Content(file=file, shape=Shape.CSV, text=text, sha256=sha256, rows=rows)
+    return Content(file=file, shape=Shape.TEXT, text=text, sha256=sha256)
+
+
+def _decode(data: bytes, file: str) -> str:
+    if b"\x00" in data[:4096] or data.startswith(b"\x1f\x8b"):
+        raise _wrong(
+            file, f"{len(data)} bytes", "is binary", "Give the text file that the tool wrote; unpack it first."
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _wrong(
+            file, f"byte {error.start}", "is not UTF-8 text", "Give the text file that the tool wrote."
+        ) from None
+    if not text.strip():
+        raise _wrong(file, f"{len(data)} bytes", "is empty", "Let the tool finish, then give the file it wrote.")
+    return text
+
+
+def _json(text: str, file: str) -> tuple[Any, ...]:
+    """Every JSON value in the text: tools append one object after another, on one line each or not.
+
+    The bare words Infinity and NaN are taken, which strict JSON does not have and SGLang writes.
+    """
+    decoder = json.JSONDecoder()
+    documents: list[Any] = []
+    at = _next(text, 0)
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            cut = error.pos >= len(text.rstrip()) - 1 or "Unterminated" in error.msg or "Expecting value" in error.msg
+            problem = "the file is cut short" if cut else f"is not JSON ({error.msg})"
+            before = f" after {len(documents)} whole ones" if documents else ""
+            raise _wrong(
+                file,
+                f"line {error.lineno}, column {error.colno}",
+                problem + before,
+                "Copy it again, or let the tool finish.",
+            ) from None
+        documents.append(value)
+        at = _next(text, at)
+    return tuple(documents)
+
+
+def _next(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _looks_like_yaml(text: str) -> bool:
+    lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+    return _YAML_KEY.match(next(lines, "")) is not None
+
+
+def _yaml(text: str, file: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise _wrong(
+            file, "YAML", "needs the package PyYAML, which is not installed", "Install pyyaml, or give the JSON file."
+        ) from None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark is not None else "YAML"
+        raise _wrong(
+            file, where, "is not YAML, or the file is cut short", "Copy it again, or let the tool finish."
+        ) from None
+
+
+def _wrong(file: str, value: object, problem: str, fix: str) -> InputError:
+    return InputError(field=file, value=value, problem=problem, fix=fix)

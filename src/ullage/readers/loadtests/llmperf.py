@@ -1,0 +1,135 @@
+"""LLMPerf: `*_summary.json`, flat keys, and `*_individual_responses.json`, one object a request.
+
+Seconds, but throughput is per *minute*. `inter_token_latency` is the sum of all gaps and of TTFT over the tokens, that
+is E2E / output tokens, so it is read as what it is. Some extremes are numbers in quotes.
+"""
+
+from __future__ import annotations
+
+from ullage.readers.loadtests.content import Content
+from ullage.readers.loadtests.fields import Fields, latency, lengths, present, rate
+from ullage.service.loadtest import (
+    CountedBy,
+    Definition,
+    LatencySummary,
+    LengthSummary,
+    Load,
+    LoadTest,
+    Loop,
+    Point,
+    Request,
+    Status,
+    Subject,
+    Tokens,
+)
+from ullage.service.loadtest_requests import lengths_of, succeeded, summaries
+
+_SECONDS_A_MINUTE = 60.0
+
+
+def recognise_summary(content: Content) -> bool:
+    return {"results_ttft_s_mean", "results_num_completed_requests_per_min"} <= set(content.first)
+
+
+def recognise_requests(content: Content) -> bool:
+    return {"ttft_s", "inter_token_latency_s", "end_to_end_latency_s"} <= set(content.first)
+
+
+def read_summary(content: Content) -> LoadTest:
+    fields = Fields(content.first, content.file)
+    completed = fields.need_whole("results_num_completed_requests")
+    per_minute = fields.need("results_num_completed_requests_per_min")
+    achieved = per_minute / _SECONDS_A_MINUTE
+    point = Point(
+        name=fields.text("name") or "summary",
+        subject=Subject(model=fields.text("model")),
+        load=_load(fields),
+        duration_s=rate(completed, achieved),
+        completed_count=completed,
+        failed_count=fields.whole("results_number_errors"),
+        achieved_rps=achieved,
+        output_tokens_per_s=fields.amount("results_mean_output_throughput_token_per_s"),
+        tokens=Tokens(
+            counted_by=CountedBy.CLIENT,
+            nominal_prompt_tokens=fields.amount("mean_input_tokens"),
+            nominal_output_tokens=fields.amount("mean_output_tokens"),
+            prompt_lengths=_lengths(fields, "number_input_tokens"),
+            output_lengths=_lengths(fields, "number_output_tokens"),
+        ),
+        latencies=present(
+            _latency(fields, "ttft_s", Definition.TTFT),
+            _latency(fields, "inter_token_latency_s", Definition.NTPOT),
+            _latency(fields, "end_to_end_latency_s", Definition.E2E),
+        ),
+    )
+    return LoadTest(
+        file=content.file,
+        reader="llmperf_summary",
+        tool="llmperf",
+        format_version=fields.text("version"),
+        run_at=fields.text("timestamp"),
+        points=(point,),
+    )
+
+
+def read_requests(content: Content) -> LoadTest:
+    records = [Fields(each, content.file, f"[{index}]") for index, each in enumerate(content.mappings)]
+    requests = tuple(_request(each) for each in records)
+    good = succeeded(requests)
+    point = Point(
+        name="all requests",
+        subject=Subject(),
+        # When requests were sent and how many at once is not in this file; the summary beside it has the latter.
+        load=Load(loop=Loop.CLOSED),
+        duration_s=None,
+        completed_count=len(good),
+        failed_count=len(requests) - len(good),
+        tokens=Tokens(
+            prompt_tokens=float(sum(each.prompt_tokens or 0 for each in good)),
+            output_tokens=float(sum(each.output_tokens or 0 for each in good)),
+            counted_by=CountedBy.CLIENT,
+            prompt_lengths=lengths_of(each.prompt_tokens for each in good),
+            output_lengths=lengths_of(each.output_tokens for each in good),
+        ),
+        latencies=summaries(requests),
+        requests=requests,
+    )
+    return LoadTest(
+        file=content.file, reader="llmperf_requests", tool="llmperf", format_version="requests", points=(point,)
+    )
+
+
+def _load(fields: Fields) -> Load:
+    concurrent = fields.whole("num_concurrent_requests")
+    return Load(loop=Loop.CLOSED, concurrency_cap_count=concurrent or None)
+
+
+def _latency(fields: Fields, name: str, definition: Definition) -> LatencySummary | None:
+    return latency(_statistics(fields, name), definition, scale=1.0, std="stddev")
+
+
+def _lengths(fields: Fields, name: str) -> LengthSummary | None:
+    return lengths(_statistics(fields, name), std="stddev")
+
+
+def _statistics(fields: Fields, name: str) -> Fields:
+    """`results_ttft_s_quantiles_p99` and `results_ttft_s_mean` as p99 and mean."""
+    start = f"results_{name}_"
+    inside = {}
+    for key in fields:
+        if key.startswith(start):
+            value = fields.raw(key)
+            short = key.removeprefix(start).removeprefix("quantiles_")
+            inside[short] = float(value) if isinstance(value, str) and value.replace(".", "").isdigit() else value
+    return fields.with_data(inside, name)
+
+
+def _request(fields: Fields) -> Request:
+    failed = fields.raw("error_code") is not None
+    return Request(
+        status=Status.FAILED if failed else Status.OK,
+        ttft_s=None if failed else fields.amount("ttft_s"),
+        e2e_s=None if failed else fields.amount("end_to_end_latency_s"),
+        prompt_tokens=fields.whole("number_input_tokens"),
+        output_tokens=None if failed else fields.whole("number_output_tokens"),
+    )

@@ -1,0 +1,67 @@
+"""Files that lie beside a load test's result and are not one: each is known by its content, and says what to give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ullage.readers.loadtests.content import Content, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideFile:
+    """A file that is not a load test, how it is known, and what to give in its place."""
+
+    what: str
+    recognise: Callable[[Content], bool]
+    instead: str
+
+
+def _is_object_with(*names: str) -> Callable[[Content], bool]:
+    return lambda content: set(names) <= set(content.first)
+
+
+def _is_aiperf_csv(content: Content) -> bool:
+    return content.shape is Shape.CSV and content.rows[0][:2] in (("Metric", "avg"), ("Timeslice", "Start_NS"))
+
+
+def _is_scrape_lines(content: Content) -> bool:
+    return len(content.documents) > 1 and {"endpoint_url", "timestamp_ns", "metrics"} <= set(content.first)
+
+
+SIDE_FILES: tuple[SideFile, ...] = (
+    SideFile(
+        what="AIPerf's time slices",
+        recognise=_is_object_with("timeslices"),
+        instead="Give profile_export_aiperf.json or profile_export.jsonl of the same run.",
+    ),
+    SideFile(
+        what="a CSV of AIPerf, which rounds to two decimals",
+        recognise=_is_aiperf_csv,
+        instead="Give profile_export_aiperf.json or profile_export.jsonl of the same run.",
+    ),
+    SideFile(
+        what="AIPerf's raw scrapes of the engine",
+        recognise=_is_scrape_lines,
+        instead="Give server_metrics_export.json, or the result itself.",
+    ),
+    SideFile(
+        what="a description of a system under MLPerf",
+        recognise=_is_object_with("accelerator_model_name", "submitter"),
+        instead="Give mlperf_log_summary.txt or mlperf_log_detail.txt of a run.",
+    ),
+    SideFile(
+        what="the configuration of inference-perf",
+        recognise=_is_object_with("api", "data", "load", "server"),
+        instead="Give stage_N_lifecycle_metrics.json of the run.",
+    ),
+    SideFile(
+        what="a JSON schema",
+        recognise=_is_object_with("$defs", "properties"),
+        instead="Give a report written by it.",
+    ),
+)
+
+
+def known_side_file(content: Content) -> SideFile | None:
+    return next((each for each in SIDE_FILES if each.recognise(content)), None)
