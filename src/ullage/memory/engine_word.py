@@ -52,6 +52,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "graphs": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="captured graphs, measured"),
     "graphs_estimated": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="captured graphs, as foreseen"),
     "state_cache": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="state of linear and state-space layers"),
+    "free_for_kv": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="free before the KV cache is allocated"),
     "kv_cache": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="KV cache on one device"),
     "free_after_start": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="free once all is allocated"),
     "kv_tokens": Quantity(unit="tokens", combine=Combine.SUM, meaning="tokens the KV cache holds"),

@@ -78,6 +78,8 @@ def test_tensorrt_llm() -> None:
     assert memory.version == "0.17.0"
     assert numbers(memory, "weights", "activations") == [6214 * 2**20, round(928.75 * 2**20)]
     assert numbers(memory, "workspace") == [223_000_000]
+    assert numbers(memory, "device_memory", "free_for_kv") == [round(79.1 * GIB), 70 * GIB]
+    assert memory.number("free_at_start") is None, "the weights are loaded by then"
     assert numbers(memory, "kv_cache", "kv_tokens", "kv_blocks", "block_size") == [63 * GIB, 258_048, 4032, 64]
     assert memory.kv_bytes_per_token == 63 * GIB / 258_048
 

@@ -24,7 +24,7 @@ LOG = LogFormat(
         rule("for decoder", r"Allocated (?P<workspace__gb>NUM) GB GPU memory for decoder", adds=True),
         rule(
             "calculating max tokens",
-            r"in paged kv cache: total: (?P<device_memory__gib>NUM) GiB, available: (?P<free_at_start__gib>NUM) GiB",
+            r"in paged kv cache: total: (?P<device_memory__gib>NUM) GiB, available: (?P<free_for_kv__gib>NUM) GiB",
         ),
         rule("bytes for k/v cache", r"Allocate (?P<kv_cache__bytes>NUM) bytes for k/v cache"),
         rule("tokens in paged KV cache.", r"Using (?P<kv_tokens__n>NUM) tokens in paged KV cache"),
