@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
-from ullage.facts.device import DEVICES, devices
+from ullage.facts.device import devices
+from ullage.report.facts_page import list_page, one_page
+from ullage.verbs.facts import KINDS
 
 TODAY = datetime.date(2026, 11, 15)
 
@@ -142,5 +146,14 @@ def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
         verbs.facts("devices", directory=tmp_path, as_of=TODAY)
 
 
-def test_what_is_listed_exists() -> None:
-    assert all(key in DEVICES.fields or key in DEVICES.texts for key in DEVICES.listed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_listed_exists_and_every_sheet_can_be_shown(kind: str) -> None:
+    found = verbs.facts(kind, as_of=TODAY)
+    assert found.sheets
+    assert all(key in found.kind.fields or key in found.kind.texts for key in found.kind.listed)
+    console = Console(file=io.StringIO(), width=110)
+    for sheet in found.sheets:
+        for part in one_page(found.kind, sheet, TODAY):
+            console.print(part)
+    for part in list_page(found.kind, found.sheets):
+        console.print(part)

@@ -87,6 +87,7 @@ MODELS = Kind(
     folder="models",
     howto="docs/howto/read-a-model-config.md",
     texts={"title": True, "architecture": True, "order": True, "mtp_order": False, "notes": False},
+    listed={"architecture": "", "published_parameters": "10^9", "max_context_tokens": ""},
     fields={
         "hidden_channels": Field(unit="count", required=True, meaning="length of a token's vector between layers"),
         "vocabulary_tokens": Field(unit="tokens", required=True, meaning="rows of the embedding"),

@@ -21,6 +21,8 @@ SCHEMA = "ullage.facts/1"
 _DAY = datetime.timedelta(days=1)
 # Driver totals differ in the fourth digit, and that is what a memory budget is about.
 _DIGITS = 4
+# Plain numbers in a list, and how many one of the column's unit is.
+_PLAIN_SCALES = {"": 1.0, "10^9": 1e9}
 
 
 def list_page(kind: Kind, sheets: Sequence[Sheet]) -> list[RenderableType]:
@@ -43,7 +45,7 @@ def _listed(sheet: Sheet, key: str, unit: str) -> str:
     fact = sheet.values.get(key)
     if fact is None or isinstance(fact.value, str):
         return sheet.texts.get(key, "") if fact is None else str(fact.value)
-    scale = float(DIMENSIONS[fact.unit].spellings[unit]) if fact.unit in DIMENSIONS else 1.0
+    scale = float(DIMENSIONS[fact.unit].spellings[unit]) if fact.unit in DIMENSIONS else _PLAIN_SCALES[unit]
     return brief_number(fact.value / scale, _DIGITS)
 
 
@@ -116,15 +118,23 @@ def _headline(sheet: Sheet) -> RenderableType:
 def _rows_table(key: str, sheet: Sheet, rows: Sequence[Row], as_of: datetime.date) -> RenderableType:
     texts = list(dict.fromkeys(name for row in rows for name in row.texts))
     values = list(dict.fromkeys(name for row in rows for name in row.values))
-    main = [row.values.get("value", next(iter(row.values.values()))) for row in rows]
-    ranges = ["range"] if any(_range(fact) for fact in main) else []
-    table = _table(*(name.replace("_", " ") for name in (*texts, *values, *ranges)), "source", "age")
+    main = [_main_fact(row) for row in rows]
+    has_range = any(_range(fact) for fact in main if fact is not None)
+    headers = (*texts, *values, *(["range"] if has_range else []), *(["source", "age"] if any(main) else []))
+    table = _table(*(name.replace("_", " ") for name in headers))
     table.title, table.title_justify, table.title_style = key.replace("_", " "), "left", "bold"
     for row, fact in zip(rows, main, strict=True):
         cells = [row.texts.get(name, "") for name in texts]
         cells += [_value(row.values[name]) if name in row.values else "" for name in values]
-        table.add_row(*cells, *([_range(fact)] if ranges else []), *_origin(sheet, fact, as_of))
+        if fact is not None:
+            cells += [*([_range(fact)] if has_range else []), *_origin(sheet, fact, as_of)]
+        table.add_row(*cells)
     return table
+
+
+def _main_fact(row: Row) -> Assumption | None:
+    """The fact whose range and source a row shows: its `value`, or its first; parts may have none of their own."""
+    return row.values.get("value", next(iter(row.values.values()), None))
 
 
 def _origin(sheet: Sheet, fact: Assumption, as_of: datetime.date) -> tuple[str, str]:

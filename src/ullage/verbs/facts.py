@@ -67,8 +67,6 @@ def _packaged(kind: str) -> Catalogue:
         from ullage.facts.engine import engines
 
         return engines()
-    from ullage.errors import InputError
+    from ullage.facts.model_sheet import models
 
-    raise InputError(
-        field="kind", value=kind, problem="model facts are not built in this version", fix="Ask for devices or engines."
-    )
+    return models()
