@@ -41,7 +41,8 @@ def model_from_config(
     other = Keys(table=beside, path="hf_quant_config.json", record=top.record) if beside is not None else None
     stored = scheme(top, text.keys, other, base)
     layers = [_layer(text, slot, index, len(pattern), stored) for index, slot in enumerate(pattern)]
-    mtp = mtp_head(mtp_layer_count(text), _mtp_layers(text, pattern, layers, stored))
+    predictors = mtp_layer_count(text)
+    mtp = mtp_head(predictors, _mtp_layers(text, pattern, layers, stored) if predictors else ())
     model = Model(
         name=name,
         architecture=_architecture(top, text),

@@ -31,12 +31,16 @@ def attention(
         return _compressed(text, slot)
     if text.keys.has("kv_lora_rank") and kind in (MixerKind.FULL, MixerKind.SPARSE):
         return _latent(text, index, layers)
+    if text.keys.states("qk_nope_head_dim", "qk_rope_head_dim") and not text.keys.has("swa_head_dim"):
+        raise text.keys.missing("kv_lora_rank")
     return _grouped(text, slot, kind, index, layers)
 
 
 def _grouped(text: TextConfig, slot: Slot, kind: MixerKind, index: int, layers: int) -> GroupedAttention:
     keys = text.keys
     query_heads, kv_heads, key_channels, value_channels = _head_sizes(text, slot, kind)
+    if keys.has("num_global_key_value_heads") and not keys.states("attention_k_eq_v"):
+        raise keys.missing("attention_k_eq_v")
     shares = kind is MixerKind.FULL and keys.flag("attention_k_eq_v")
     bias = keys.states("attention_bias", "qkv_bias", "use_qkv_bias", "use_bias", "add_qkv_bias")
     has_bias = keys.flag(bias) if bias is not None else text.family.qkv_bias
@@ -118,8 +122,8 @@ def _kv_heads(text: TextConfig, slot: Slot, kind: MixerKind, query_heads: int) -
 
 def _head_channels(text: TextConfig, query_heads: int, *, full: bool) -> int:
     keys = text.keys
-    if full and keys.has("global_head_dim"):
-        return keys.count("global_head_dim")
+    if full and (found := text.size_or("global_head_dim")) is not None:
+        return found
     name = keys.states("head_dim", "attention_head_dim", "kv_channels", "head_size", "d_kv")
     if name is not None:
         return keys.count(name)
@@ -130,7 +134,10 @@ def _head_channels(text: TextConfig, query_heads: int, *, full: bool) -> int:
     if text.hidden_channels % query_heads:
         fix = "State head_dim."
         raise keys.wrong(keys.states(*HEADS) or HEADS[0], f"does not divide hidden_size {text.hidden_channels}", fix)
-    return text.hidden_channels // query_heads
+    found = text.hidden_channels // query_heads
+    why = "hidden_size / num_attention_heads, as in every class that lets head_dim be absent"
+    keys.record.assume(keys.where("head_dim"), found, "channels", why)
+    return found
 
 
 def _require_heads(text: TextConfig, query_heads: int, kv_heads: int) -> None:

@@ -19,6 +19,7 @@ class Family:
 
     Without another statement, one in `full_every_layers` is full and the others slide, or one in
     `linear_unless_every_layers` is full and the others are linear. `needs_pattern` refuses to read without one.
+    `experts_need` names keys that a config with experts must state, because leaving them out is not "none".
     """
 
     tied: bool = False
@@ -35,6 +36,7 @@ class Family:
     shared_expert_like_routed: bool = False
     shared_gate: bool = False
     expert_bias: bool = False
+    experts_need: tuple[str, ...] = ()
     exclusive_blocks: bool = False
     needs_pattern: bool = False
     multi_head_if_unsaid: bool = False
@@ -109,11 +111,20 @@ _OLD = Family(gated=False, multi_head_if_unsaid=True, qkv_bias=True)
 _QWEN2 = Family(qkv_bias=True, sizes=_QWEN2_SIZES)
 _QWEN3 = Family(qk_norm="head", head_channels=128)
 _QWEN3_MOE = replace(_QWEN3, shared_gate=True)
-_QWEN35 = Family(qk_norm="head", shared_gate=True, head_channels=256, linear_unless_every_layers=4)
+_DEEPSEEK = replace(_MHA, experts_need=("n_shared_experts", "first_k_dense_replace"))
+_GLM_MOE = Family(experts_need=("n_shared_experts", "first_k_dense_replace"))
+_QWEN35 = Family(
+    qk_norm="head",
+    shared_gate=True,
+    output_gate=True,
+    head_channels=256,
+    linear_unless_every_layers=4,
+    omitted={"shared_expert_intermediate_size": 512},
+)
 _GEMMA = Family(tied=True, head_channels=256)
 _GEMMA2 = Family(tied=True, norms=4, head_channels=256, full_every_layers=2)
 _GEMMA3 = Family(tied=True, norms=4, qk_norm="head", full_every_layers=6, head_channels=256, sizes=_GEMMA3_SIZES)
-_GEMMA4 = replace(_GEMMA3, sizes=_GEMMA4_SIZES)
+_GEMMA4 = replace(_GEMMA3, sizes=_GEMMA4_SIZES, experts_need=("enable_moe_block",), omitted={"global_head_dim": 512})
 _WINDOWED = Family(window_everywhere=True)
 
 FAMILIES: Mapping[str, Family] = {
@@ -128,11 +139,11 @@ FAMILIES: Mapping[str, Family] = {
     "cohere": Family(tied=True, norms=1, multi_head_if_unsaid=True),
     "cohere2": Family(tied=True, norms=1, full_every_layers=4, multi_head_if_unsaid=True),
     "cohere2_moe": Family(tied=True, norms=1, full_every_layers=4, multi_head_if_unsaid=True),
-    "deepseek_ref": Family(sinks=True),
-    "deepseek_v2": _MHA,
-    "deepseek_v3": _MHA,
-    "deepseek_v32": _MHA,
-    "deepseek_v4": Family(sinks=True),
+    "deepseek_ref": Family(sinks=True, experts_need=("n_shared_experts",)),
+    "deepseek_v2": _DEEPSEEK,
+    "deepseek_v3": _DEEPSEEK,
+    "deepseek_v32": _DEEPSEEK,
+    "deepseek_v4": Family(sinks=True, experts_need=("n_shared_experts",)),
     "dots1": Family(qk_norm="head", multi_head_if_unsaid=True),
     "ernie4_5": Family(tied=True),
     "ernie4_5_moe": Family(tied=True),
@@ -151,14 +162,21 @@ FAMILIES: Mapping[str, Family] = {
     "gemma4_text": _GEMMA4,
     "glm": Family(qkv_bias=True),
     "glm4": Family(norms=4),
-    "glm4_moe": Family(),
+    "glm4_moe": _GLM_MOE,
     "glm4_moe_lite": Family(),
-    "glm4v_moe_text": Family(),
-    "glm_moe_dsa": Family(),
+    "glm4v_moe_text": _GLM_MOE,
+    "glm_moe_dsa": _GLM_MOE,
     "gpt2": replace(_OLD, tied=True),
     "gpt_bigcode": replace(_OLD, tied=True),
     "gpt_neox": _OLD,
-    "gpt_oss": Family(sinks=True, experts_use_intermediate_size=True, expert_bias=True, full_every_layers=2),
+    "gpt_oss": Family(
+        sinks=True,
+        qkv_bias=True,
+        head_channels=64,
+        experts_use_intermediate_size=True,
+        expert_bias=True,
+        full_every_layers=2,
+    ),
     "gptj": replace(_OLD, norms=1, qkv_bias=False),
     "granite": _MHA,
     "granitemoe": Family(experts_use_intermediate_size=True, multi_head_if_unsaid=True),
@@ -170,8 +188,8 @@ FAMILIES: Mapping[str, Family] = {
     "internlm2": Family(),
     "internlm3": Family(),
     "jamba": Family(experts_use_intermediate_size=True),
-    "kimi_k2": _MHA,
-    "kimi_linear": replace(_MHA, needs_pattern=True),
+    "kimi_k2": _DEEPSEEK,
+    "kimi_linear": replace(_MHA, needs_pattern=True, experts_need=("num_shared_experts", "first_k_dense_replace")),
     "lfm2": Family(tied=True, qk_norm="head", needs_pattern=True),
     "lfm2_moe": Family(tied=True, qk_norm="head", needs_pattern=True),
     "llama": _LLAMA,
@@ -186,7 +204,7 @@ FAMILIES: Mapping[str, Family] = {
     "minicpm": Family(tied=True, multi_head_if_unsaid=True),
     "minicpm3": Family(tied=True, multi_head_if_unsaid=True),
     "minimax": Family(experts_use_intermediate_size=True, needs_pattern=True),
-    "minimax_m2": Family(experts_use_intermediate_size=True, qk_norm="whole"),
+    "minimax_m2": Family(experts_use_intermediate_size=True, qk_norm="whole", head_channels=128),
     "minimax_m3_vl_text": Family(experts_use_intermediate_size=True, qk_norm="head"),
     "minimax_text_01": Family(experts_use_intermediate_size=True, needs_pattern=True),
     "ministral": _WINDOWED,
@@ -197,7 +215,13 @@ FAMILIES: Mapping[str, Family] = {
     "mpt": replace(_OLD, tied=True, qkv_bias=False),
     "nemotron": Family(gated=False),
     "nemotron-nas": Family(),
-    "nemotron_h": Family(gated=False, norms=1, exclusive_blocks=True, omitted=_NEMOTRON_H_OMITTED),
+    "nemotron_h": Family(
+        gated=False,
+        norms=1,
+        exclusive_blocks=True,
+        experts_need=("moe_shared_expert_intermediate_size",),
+        omitted=_NEMOTRON_H_OMITTED,
+    ),
     "olmo": Family(norms=0, multi_head_if_unsaid=True),
     "olmo2": Family(qk_norm="whole", multi_head_if_unsaid=True),
     "olmo3": Family(qk_norm="whole", full_every_layers=4, multi_head_if_unsaid=True),
@@ -216,7 +240,7 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3_5_moe_text": _QWEN35,
     "qwen3_5_text": _QWEN35,
     "qwen3_moe": _QWEN3_MOE,
-    "qwen3_next": replace(_QWEN35, output_gate=True, omitted=_QWEN3_NEXT_OMITTED),
+    "qwen3_next": replace(_QWEN35, omitted=_QWEN3_NEXT_OMITTED),
     "qwen3_omni_moe_text": _QWEN3_MOE,
     "qwen3_vl_moe_text": _QWEN3_MOE,
     "qwen3_vl_text": _QWEN3,

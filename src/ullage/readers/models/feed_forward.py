@@ -63,10 +63,28 @@ def feed_forward(text: TextConfig, slot: Slot, index: int, layers: int) -> FeedF
 
 def experts_stated(text: TextConfig) -> int | None:
     """The number of routed experts, or None for a dense model; 0 and 1 mean dense."""
-    if text.keys.table.get("enable_moe_block") is False:
+    keys = text.keys
+    if keys.table.get("enable_moe_block") is False:
         return None
     found = text.size_or(*_EXPERTS, least=0)
-    return found if found is not None and found > 1 else None
+    if found is None:
+        _refuse_experts_without_number(keys)
+        return None
+    if found <= 1:
+        return None
+    for name in text.family.experts_need:
+        if not keys.has(name) and text.class_default(name) is None and not keys.has("mlp_layer_types"):
+            raise keys.missing(name)
+    return found
+
+
+def _refuse_experts_without_number(keys: Keys) -> None:
+    """A config that speaks of experts but does not say how many is cut, not dense."""
+    hint = next((name for name in (*_TOP, *_EXPERT_WIDTH, *_SHARED) if keys.table.get(name) not in (None, 0)), None)
+    if hint is not None:
+        problem = f"is missing, though {hint} speaks of experts"
+        fix = "Give the model's own config.json; say 0 for a dense model."
+        raise InputError(field=keys.where(_EXPERTS[0]), value=None, problem=problem, fix=fix)
 
 
 def _moe(text: TextConfig, index: int) -> MoeFeedForward:
@@ -134,18 +152,23 @@ def _is_moe(text: TextConfig, index: int, layers: int) -> bool:
         return False
     if keys.has("moe_layer_start_index"):
         last = keys.count_or("moe_layer_end_index", least=-1)
-        every = keys.count_or("moe_layer_interval") or 1
+        interval = keys.count_or("moe_layer_interval") or 1
         inside = index >= keys.count("moe_layer_start_index", least=0) and (last in (None, -1) or index <= (last or 0))
-        return inside and (index + 1) % every == 0
+        return inside and (index + 1) % interval == 0
     if keys.has("expert_layer_period"):
         return index % keys.count("expert_layer_period") == keys.count("expert_layer_offset", least=0)
     dense = keys.count_or("first_k_dense_replace", "num_dense_layers", "first_dense_layers", least=0)
     if index < (dense or 0):
         return False
-    step = keys.count_or("decoder_sparse_step", "interleave_moe_layer_step", "moe_every_n_layers")
+    step = text.size_or("decoder_sparse_step", "interleave_moe_layer_step", "moe_every_n_layers")
     if step is not None:
         return (index + 1) % step == 0
-    return index % (keys.count_or("moe_layer_freq") or 1) == 0
+    every = keys.count_or("moe_layer_freq")
+    known = text.family.experts_use_intermediate_size or text.family.experts_need
+    if every is None and dense is None and not known:
+        why = "every layer has experts where the config does not say which have"
+        keys.record.assume(keys.where("moe_layer_freq"), 1, "layers", why)
+    return index % (every or 1) == 0
 
 
 def _mlp_words(keys: Keys, layers: int) -> list[bool]:
@@ -173,9 +196,9 @@ def _dense_width(text: TextConfig, index: int, *, beside_experts: bool = False) 
     """The width of a dense block. Where experts exist, some classes keep the dense layers' width apart."""
     keys = text.keys
     if beside_experts:
-        name = keys.states("intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size")
-        if name is not None:
-            return keys.count(name)
+        own = text.size_or("intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size")
+        if own is not None:
+            return own
     if keys.has("block_ff_dim") or (text.model_type.startswith("lfm2") and keys.has("block_multiple_of")):
         return _lfm2_width(text)
     found = _at(keys, index, *_DENSE)

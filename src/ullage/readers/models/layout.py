@@ -174,6 +174,10 @@ def mtp_slots(text: TextConfig, layers: int) -> tuple[Slot, ...] | None:
         return _letters(text, "mtp_hybrid_override_pattern", counted=False)
     if text.keys.has("mtp_layers_block_type"):
         return _words(text, "mtp_layers_block_type", exclusive=True, counted=False)
+    if text.family.exclusive_blocks:
+        why = f"{text.model_type}: a prediction module is an attention block and an expert block"
+        text.keys.record.assume(text.keys.where("mtp_hybrid_override_pattern"), "*E", "blocks", why)
+        return _blocks(text, "mtp_hybrid_override_pattern", ["attention", "moe"], exclusive=True, counted=False)
     for name in ("compress_ratios", "layer_types"):
         listed = text.keys.table.get(name)
         if isinstance(listed, list) and len(listed) > layers:
@@ -308,7 +312,9 @@ def _hybrid(text: TextConfig, name: str) -> Slot:
 
 def _compress_ratios(text: TextConfig) -> tuple[Slot, ...]:
     ratios = text.keys.whole_items("compress_ratios", least=1, most=4096)
-    layers = text.stated_layers() or len(ratios)
+    layers = text.stated_layers()
+    if layers is None:  # the list goes on for prediction layers, so its length does not say
+        raise text.keys.missing(*LAYERS)
     if not 0 <= len(ratios) - layers <= _predicted_layers(text.keys):
         problem = f"has {len(ratios)} entries, but the config has {layers} layers"
         raise text.keys.wrong("compress_ratios", problem, "One entry per layer, and one per prediction layer.")
