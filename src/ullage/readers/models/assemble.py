@@ -19,10 +19,12 @@ from ullage.readers.models.extras import (
 )
 from ullage.readers.models.feed_forward import feed_forward
 from ullage.readers.models.keys import Keys
-from ullage.readers.models.layout import MixerKind, Slot, mtp_slots, slots
+from ullage.readers.models.layout import slots
+from ullage.readers.models.listed import mtp_slots
 from ullage.readers.models.modules import layer_modules
 from ullage.readers.models.quantisation import Scheme, layer_formats, scheme
 from ullage.readers.models.recurrent import linear_attention, short_convolution, state_space
+from ullage.readers.models.slot import MixerKind, Slot
 from ullage.readers.models.text import TextConfig, text_config
 from ullage.readers.models.unread import refuse_unread
 

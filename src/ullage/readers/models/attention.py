@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ullage.errors import InputError
 from ullage.facts.model import CompressedAttention, GroupedAttention, Indexer, LatentAttention
 from ullage.readers.models.keys import Keys
-from ullage.readers.models.layout import MixerKind, Slot
+from ullage.readers.models.slot import MixerKind, Slot
 from ullage.readers.models.text import HEADS, KV_HEADS, TextConfig
 
 _WINDOWS = ("sliding_window", "sliding_window_size", "attention_window_size")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ullage.errors import InputError
 from ullage.facts.model import DenseFeedForward, FeedForward, MoeFeedForward
 from ullage.readers.models.keys import Keys
-from ullage.readers.models.layout import BlockKind, Slot
+from ullage.readers.models.slot import BlockKind, Slot
 from ullage.readers.models.text import TextConfig
 
 _DENSE = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "mlp_hidden_size", "inner_size")
