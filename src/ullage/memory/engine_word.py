@@ -163,7 +163,7 @@ def engine_memory(
     return EngineMemory(
         engine=engine,
         version=version,
-        figures=_less_unforced({key: _combined(key, found) for key, found in by_quantity.items()}),
+        figures=_with_tokens(_less_unforced({key: _combined(key, found) for key, found in by_quantity.items()})),
         ranks=tuple(readings),
         kv_caches=len({each.rank.dp for each in readings if each.quantity in ("kv_tokens", "kv_blocks")}) or 1,
         oom_events=tuple(oom_events),
@@ -185,6 +185,22 @@ def _less_unforced(figures: dict[str, Figure]) -> dict[str, Figure]:
         inputs=(cache, forced, fitting),
     )
     return {**figures, "kv_cache": allocated}
+
+
+def _with_tokens(figures: dict[str, Figure]) -> dict[str, Figure]:
+    """KV tokens where only blocks, or only the concurrency at a context length, were stated."""
+    for left, right in (("kv_blocks", "block_size"), ("max_concurrency", "context_tokens")):
+        one, other = figures.get(left), figures.get(right)
+        if "kv_tokens" not in figures and one is not None and other is not None:
+            tokens = Figure(
+                name="kv_tokens",
+                value=round(_value(one) * _value(other)),
+                unit="tokens",
+                formula=f"{left} x {right}",
+                inputs=(one, other),
+            )
+            return {**figures, "kv_tokens": tokens}
+    return figures
 
 
 def merge(words: Sequence[EngineMemory]) -> EngineMemory:
@@ -272,9 +288,12 @@ def _combined(key: str, readings: Sequence[Reading]) -> Figure:
 
 
 def reading(quantity: str, value: float, rank: Rank, source: Source) -> Reading:
-    """A reading of a quantity of QUANTITIES; bytes, tokens and counts become whole."""
+    """A reading of a quantity of QUANTITIES; bytes, tokens and counts become whole, shares keep six digits.
+
+    Engines print shares that went through single precision: 0.8999999761581421 is 0.9.
+    """
     kind = QUANTITIES[quantity]
-    exact = value if kind.unit in ("fraction", "ratio") else round(value)
+    exact = round(value, 6) if kind.unit in ("fraction", "ratio") else round(value)
     figure = Figure(name=quantity, value=exact, unit=kind.unit, sources=(source,), own_evidence=Evidence.MEASURED)
     return Reading(quantity=quantity, rank=rank, figure=figure)
 

@@ -44,6 +44,7 @@ def test_sglang_sums_tokens_over_data_parallel_ranks_and_adds_pools_and_captures
     assert numbers(memory, "kv_tokens", "kv_cache") == [1_200_000, 60 * GIB]
     assert numbers(memory, "weights", "graphs") == [round(40.5 * GIB), 2 * GIB]
     assert numbers(memory, "free_after_start", "max_sequences", "token_budget") == [34 * GIB, 512, 8192]
+    assert numbers(memory, "memory_fraction", "block_size") == [0.85, 1]
     assert memory.kv_bytes_per_token == pytest.approx(60 * GIB / 600_000)
 
 
@@ -112,6 +113,11 @@ WHOLE_BUDGET = (
                 "device_memory": 79.11,
             },
         ),
+        (
+            "non-default args: {'model': 'm', 'max_num_seqs': 64, 'gpu_memory_utilization': 0.85}",
+            {"max_sequences": 64 / GIB, "memory_fraction": 0.85 / GIB},
+        ),
+        ("Setting kv cache block size to 64 for FLASHMLA backend.", {"block_size": 64 / GIB}),
         ("Graph capturing finished in 18 secs, took 0.25 GiB", {"graphs": 0.25}),
         ("Model loading took 16.06 GiB memory and 5.1 seconds", {"weights": 16.06}),
         ("Model loading took 15.4137 GB and 9.033798 seconds", {"weights": 15.4137}),
@@ -129,6 +135,35 @@ def test_vllm_wordings(line: str, expected: dict[str, float]) -> None:
         assert values[quantity] == pytest.approx(value * GIB)
 
 
+def test_vllm_of_the_old_engine_states_blocks_and_concurrency_which_make_tokens() -> None:
+    text = (
+        "INFO kv_cache_utils.py:395] # GPU blocks: 1381\nINFO Maximum concurrency for 2048 tokens per request: 10.79x\n"
+    )
+    memory = word(vllm.LOG, text)
+    assert memory.number("kv_tokens") == pytest.approx(1381 * 16, rel=1e-3)
+    assert memory.figures["kv_tokens"].formula == "max_concurrency x context_tokens"
+
+
+def test_tensorrt_llm_of_the_pytorch_backend() -> None:
+    start = "[12/20/2025-04:21:50] [TRT-LLM] [I] "
+    text = (
+        f"{start}Memory used after loading model weights (inside torch) in memory usage profiling: 60.00 GiB\n"
+        f"{start}Memory used after loading model weights (outside torch) in memory usage profiling: 1.50 GiB\n"
+        f"{start}Memory dynamically allocated during inference (inside torch) in memory usage profiling: 4.00 GiB\n"
+        f"{start}Memory used outside torch (e.g., NCCL and CUDA graphs) in memory usage profiling: 2.00 GiB\n"
+        f"{start}Peak memory during memory usage profiling (torch + non-torch): 66.00 GiB, available KV cache memory "
+        "when calculating max tokens: 11.00 GiB, fraction is set 0.8999999761581421, kv size is 73728. device total memory "
+        "79.10 GiB, , tmp kv_mem 0.56 GiB\n"
+        "[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 65 [window size=2080], tokens per block=32, primary "
+        "blocks=5000, secondary blocks=0, max sequence length=2080\n"
+        "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 11.00 GiB for max tokens in paged KV cache (160000).\n"
+    )
+    memory = word(tensorrt_llm.LOG, text)
+    assert numbers(memory, "weights", "activations", "non_torch") == [60 * GIB, 4 * GIB, 2 * GIB]
+    assert numbers(memory, "memory_fraction", "device_memory") == [0.9, round(79.1 * GIB)]
+    assert numbers(memory, "kv_cache", "kv_tokens", "kv_blocks", "block_size") == [11 * GIB, 160_000, 5000, 32]
+
+
 @pytest.mark.parametrize(
     ("line", "rank"),
     [
@@ -139,6 +174,9 @@ def test_vllm_wordings(line: str, expected: dict[str, float]) -> None:
         ("(EngineCore pid=4088) INFO x", ""),
         ("(VllmWorkerProcess pid=507) INFO x", "rank 507"),
         ("(VllmWorker rank=5 pid=10) INFO x", "rank 5"),
+        ("(VllmWorker TP3 pid=10) INFO x", "TP3"),
+        ("(RayWorkerWrapper pid=77, ip=10.0.0.2) INFO x", "rank 77"),
+        ("(APIServer pid=10) INFO x", ""),
         ("INFO x", ""),
     ],
 )

@@ -189,7 +189,7 @@ def rank_of(log: LogFormat, line: str) -> Rank:
     tags = dict(re.findall(r"(DP|TP|PP|EP)(\d+)", found[0]))
     within = " ".join(f"{key}{tags[key]}" for key in ("PP", "TP") if key in tags)
     if not tags:
-        other = re.search(r"rank=(\d+)|RANK (\d+)|VllmWorkerProcess pid=(\d+)|\[\d+,(\d+)\]", found[0])
+        other = re.search(r"rank=(\d+)|RANK (\d+)|(?:VllmWorkerProcess|RayWorker\w*) pid=(\d+)|\[\d+,(\d+)\]", found[0])
         within = f"rank {next(part for part in other.groups() if part)}" if other else ""
     return Rank(dp=tags.get("DP", ""), within=within)
 

@@ -88,20 +88,7 @@ def _word(kept: Mapping[tuple[str, Rank], Reading], engines: set[str], file: str
             problem="this page does not state the KV capacity",
             fix="Give the whole /metrics page (SGLang: --enable-metrics, 0.5.7 or later).",
         )
-    readings = [*kept.values()]
-    readings += [
-        _tokens(each, kept["block_size", rank])
-        for (quantity, rank), each in kept.items()
-        if quantity == "kv_blocks" and ("kv_tokens", rank) not in kept and ("block_size", rank) in kept
-    ]
-    return engine_memory(engine=engines.pop(), version="", readings=readings)
-
-
-def _tokens(blocks: Reading, size: Reading) -> Reading:
-    """KV tokens where a page states blocks and their size. Hybrid models' blocks hold fewer; 0.32 says tokens."""
-    assert not isinstance(blocks.figure.value, str)
-    assert not isinstance(size.figure.value, str)
-    return reading("kv_tokens", blocks.figure.value * size.figure.value, blocks.rank, blocks.figure.sources[0])
+    return engine_memory(engine=engines.pop(), version="", readings=list(kept.values()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,11 @@ LOG = LogFormat(
     engine="sglang",
     title="SGLang",
     rules=(
+        rule(
+            "server_args=ServerArgs(",
+            r"ServerArgs\((?:(?=.*\bmem_fraction_static=(?P<memory_fraction__n>[\d.]+)))?"
+            r"(?:(?=.*\bpage_size=(?P<block_size__n>\d+)))?",
+        ),
         rule("Init torch distributed ends", r"Init torch distributed ends\..*mem usage=(?P<communication__gib>NUM) GB"),
         rule("Load weight begin", r"Load weight begin\. avail mem=(?P<free_at_start__gib>NUM) GB"),
         rule("Load weight end", r"Load weight end\..*mem usage=(?P<weights__gib>NUM) GB"),

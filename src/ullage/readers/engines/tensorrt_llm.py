@@ -16,6 +16,24 @@ LOG = LogFormat(
     rules=(
         rule("Loaded engine size", r"Loaded engine size: (?P<weights__mib>NUM) MiB"),
         rule("Memory usage when loading", r"Memory usage when loading weights: (?P<weights__gib>NUM) GiB"),
+        # the PyTorch backend measures one run before it sizes the cache
+        rule(
+            "loading model weights (inside torch)",
+            r"loading model weights \(inside torch\) in memory usage profiling: (?P<weights__gib>NUM) GiB",
+        ),
+        rule(
+            "during inference (inside torch)",
+            r"during inference \(inside torch\) in memory usage profiling: (?P<activations__gib>NUM) GiB",
+        ),
+        rule(
+            "Memory used outside torch",
+            r"Memory used outside torch.* in memory usage profiling: (?P<non_torch__gib>NUM) GiB",
+        ),
+        rule(
+            "Peak memory during memory usage",
+            r"fraction is set (?P<memory_fraction__n>[\d.]+),.*device total memory (?P<device_memory__gib>NUM) GiB",
+        ),
+        # the TensorRT backend
         rule("execution context memory", r"Allocated (?P<activations__mib>NUM) Mi?B for execution context memory"),
         rule("execution context memory", r"Allocated (?P<activations__gib>NUM) Gi?B for execution context memory"),
         rule("for runtime buffers", r"Allocated (?P<workspace__mb>NUM) MB GPU memory for runtime buffers", adds=True),
@@ -41,7 +59,7 @@ LOG = LogFormat(
         rule(
             "max_num_requests=",
             r"max_seq_len=(?P<context_tokens__n>\d+), max_num_requests=(?P<max_sequences__n>\d+), "
-            r"max_num_tokens=(?P<token_budget__n>\d+)",
+            r"max_num_tokens=(?P<token_budget__n>\d+)(?:, max_batch_size=\d+)?",
         ),
     ),
     rank=re.compile(r"\[RANK \d+\]|^\[\d+,\d+\]"),

@@ -77,13 +77,21 @@ LOG = LogFormat(
             r"(?:.*Current kv cache memory in use is (?P<kv_cache__gib>NUM) GiB)?",
         ),
         # settings and use
+        rule("cache block size to", r"Setting kv cache block size to (?P<block_size__n>\d+) for"),
+        rule("attention block size to", r"Setting attention block size to (?P<block_size__n>\d+) tokens"),
+        rule(
+            "non-default args",
+            r"non-default args: (?:(?=.*'gpu_memory_utilization': (?P<memory_fraction__n>[\d.]+)))?"
+            r"(?:(?=.*'max_num_seqs': (?P<max_sequences__n>\d+)))?"
+            r"(?:(?=.*'max_num_batched_tokens': (?P<token_budget__n>\d+)))?",
+        ),
         rule(
             "max_num_batched_tokens=",
             r"Chunked prefill is enabled with max_num_batched_tokens=(?P<token_budget__n>\d+)",
         ),
         rule("KV cache usage:", r"KV cache usage: (?P<kv_usage__percent>NUM)%"),
     ),
-    rank=re.compile(r"\((?:EngineCore|Worker|VllmWorker|VllmWorkerProcess)[^()]*\)"),
+    rank=re.compile(r"\((?:EngineCore|Worker|VllmWorker|VllmWorkerProcess|RayWorker)[^()]*\)"),
     start=re.compile(r"vLLM API server version|[█▀▄] +version \d|Initializing a V0 LLM engine"),
     version=re.compile(r"(?:vLLM API server version|[█▀▄] +version|LLM engine \(v)\s*v?(\d+\.\d+[\w.]*)"),
     ready=re.compile(r"Application startup complete|Starting vLLM (?:API )?server"),
