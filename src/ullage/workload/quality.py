@@ -21,6 +21,8 @@ HOLE_S, HOLE_GAPS = 60.0, 100.0
 BATCH_S, BATCH_SPREAD_FRACTION, BATCH_SHARED_FRACTION = 0.5, 0.1, 0.5
 # More tokens a second than any one service is known to take in: a sign that times are in another unit.
 MOST_TOKENS_PER_S = 1e7
+# Answers of a session overlap and logs round, but not by this much.
+MOST_PACE_RATIO = 100.0
 # Fewer backward steps than this share is a clock that was set; more is a source that is not sorted.
 CLOCK_STEP_FRACTION = 1e-3
 # The hour that a clock skips when summer time starts, with the gap that was there anyway.
@@ -239,6 +241,15 @@ def _lengths(summary: Summary) -> list[Finding]:
 
 
 def _units(summary: Summary) -> list[Finding]:
+    paces = [sessions.pace_ratio for sessions in summary.sessions if sessions.pace_ratio is not None]
+    for pace in paces:
+        if not 1 / MOST_PACE_RATIO < pace < MOST_PACE_RATIO:
+            return [
+                _unit_in_doubt(
+                    f"Between the arrivals of a session there is {pace:,.3g} times the time that its answers and "
+                    "pauses take: one of the two is in another unit than the format says."
+                )
+            ]
     span_s = summary.last_s - summary.first_s
     prompts = summary.whole.lengths.get("prompt_tokens")
     if span_s <= 0 or prompts is None or summary.whole.requests < 2:
@@ -247,14 +258,20 @@ def _units(summary: Summary) -> list[Finding]:
     if tokens_per_s <= MOST_TOKENS_PER_S:
         return []
     return [
-        Finding(
-            kind=FindingKind.UNIT_IN_DOUBT,
-            weight=Weight.SERIOUS,
-            sentence=f"{tokens_per_s:,.0f} prompt tokens a second is more than any one service takes in: the times may "
-            "be in another unit than the format says.",
-            touches=("arrivals", "bursts", "season"),
+        _unit_in_doubt(
+            f"{tokens_per_s:,.0f} prompt tokens a second is more than any one service takes in: the times may be in "
+            "another unit than the format says."
         )
     ]
+
+
+def _unit_in_doubt(sentence: str) -> Finding:
+    return Finding(
+        kind=FindingKind.UNIT_IN_DOUBT,
+        weight=Weight.SERIOUS,
+        sentence=sentence,
+        touches=("arrivals", "bursts", "season", "sessions"),
+    )
 
 
 def _age(summary: Summary, as_of: datetime.date | None, max_age_s: float) -> list[Finding]:

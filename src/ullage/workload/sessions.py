@@ -23,7 +23,8 @@ class Sessions:
 
     `think_s` is the pause between an answer and the next request of a person, `tool_s` the same where the
     request brings a tool's result. `waits_measured` is false where pauses were computed from arrivals alone,
-    so that they include the answer's own time.
+    so that they include the answer's own time. `pace_ratio` compares the two clocks of a session, the time
+    between arrivals with the answers and pauses logged for it; far from 1, one of them is in another unit.
     """
 
     sessions: int
@@ -33,6 +34,7 @@ class Sessions:
     think_s: Distribution | None
     tool_s: Distribution | None
     waits_measured: bool
+    pace_ratio: float | None
     tasks: int | None
     tool_calls_per_task: Distribution | None
     repeated_blocks_fraction: float | None
@@ -63,6 +65,7 @@ def sessions_of(trace: Trace) -> Sessions | None:
         think_s=distribution(waits["wait"][~tool], "s"),
         tool_s=distribution(waits["wait"][tool], "s"),
         waits_measured=trace.knows("wait_s") or trace.knows("duration_s"),
+        pace_ratio=_pace(trace),
         tasks=tasks,
         tool_calls_per_task=per_task,
         repeated_blocks_fraction=_repeated_blocks(trace),
@@ -80,6 +83,20 @@ def _waits_sql(trace: Trace) -> str:
         f"AS wait, after_tool FROM (SELECT session, arrival_s, {end} AS ended, {after_tool} AS after_tool FROM trace "
         "WHERE session IS NOT NULL)) WHERE wait >= 0"
     )
+
+
+def _pace(trace: Trace) -> float | None:
+    if not trace.knows("wait_s", "duration_s"):
+        return None
+    between, logged = one_row(
+        trace.query(
+            "SELECT COALESCE(sum(gap), 0), COALESCE(sum(ended + wait_s), 0) FROM (SELECT wait_s, "
+            "arrival_s - lag(arrival_s) OVER turns AS gap, lag(duration_s) OVER turns AS ended FROM trace "
+            "WHERE session IS NOT NULL WINDOW turns AS (PARTITION BY session ORDER BY arrival_s)) "
+            "WHERE gap IS NOT NULL AND ended IS NOT NULL AND wait_s IS NOT NULL"
+        )
+    )
+    return float(between / logged) if logged > 0 and between > 0 else None
 
 
 def _tasks(trace: Trace) -> tuple[int | None, Distribution | None]:

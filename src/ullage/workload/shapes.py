@@ -62,7 +62,8 @@ def _by_name(dimension: str, parts: Mapping[str, Part]) -> Suggestion | None:
     total = sum(part.requests for part in parts.values())
     large = {name: part for name, part in named.items() if part.requests >= LEAST_SHARE_FRACTION * total}
     for column in ("prompt_tokens", "output_tokens"):
-        counts = {name: part.lengths[column] for name, part in large.items() if part.lengths[column].total}
+        counts = {name: part.lengths[column] for name, part in large.items() if column in part.lengths}
+        counts = {name: each for name, each in counts.items() if each.total}
         if len(counts) < 2:
             continue
         explained = _explained(list(counts.values()))
@@ -77,6 +78,7 @@ def _by_name(dimension: str, parts: Mapping[str, Part]) -> Suggestion | None:
                 median_prompt_tokens=_median(part.lengths["prompt_tokens"]),
             )
             for name, part in large.items()
+            if "prompt_tokens" in part.lengths
         )
         return Suggestion(by=dimension, column=column, explained_fraction=explained, classes=classes)
     return None

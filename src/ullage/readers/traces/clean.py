@@ -71,7 +71,7 @@ def clean(
     draft = _with_clock(connection, draft, table, files)
     reason = _reason(draft)
     tally = _tally(connection, draft, table, reason)
-    rejected = _rejected_lines(connection, files)
+    rejected = rejected_lines(connection, files)
     dropped = (*rejected, *_examples(connection, draft, table, reason, tally))
     counts = RowCounts(
         read_rows=tally.kept_rows + sum(each.rows for each in dropped),
@@ -228,7 +228,7 @@ def _examples(
     return tuple(found)
 
 
-def _rejected_lines(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> tuple[RowReason, ...]:
+def rejected_lines(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> tuple[RowReason, ...]:
     if all(file.layout is not Layout.CSV for file in files):
         return ()
     rows = connection.execute(

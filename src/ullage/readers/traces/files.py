@@ -67,7 +67,8 @@ def expand(patterns: Sequence[str]) -> list[str]:
     """The files that paths, globs and folders stand for, each once, sorted by name within each pattern."""
     found: dict[str, None] = {}
     for pattern in patterns:
-        matches = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
+        is_glob = glob.has_magic(pattern) and not os.path.exists(pattern)
+        matches = sorted(glob.glob(pattern, recursive=True)) if is_glob else [pattern]
         files = [path for match in matches for path in _files_under(match)]
         if not files:
             raise InputError(
@@ -103,7 +104,7 @@ def glimpse(connection: DuckDBPyConnection, path: str) -> Glimpse:
         raise InputError(
             field="trace", value=path, problem=f"cannot be read ({error.strerror})", fix="Check its name and rights."
         ) from None
-    if not start:
+    if not start.strip():
         raise InputError(field="trace", value=path, problem="is empty", fix="Give a file with at least one request.")
     if start.startswith(b"PAR1"):
         return Glimpse(path=path, layout=Layout.PARQUET, compression="none", fields=_parquet_fields(connection, path))
@@ -194,7 +195,8 @@ def _parquet_fields(connection: DuckDBPyConnection, path: str) -> tuple[str, ...
     import duckdb
 
     try:
-        sql = f"SELECT column_name FROM (DESCRIBE SELECT * FROM read_parquet({text(path)}, hive_partitioning = true))"
+        source = f"read_parquet({file_list([path])}, hive_partitioning = true)"
+        sql = f"SELECT column_name FROM (DESCRIBE SELECT * FROM {source})"
         return tuple(row[0] for row in connection.execute(sql).fetchall())
     except duckdb.Error as error:
         raise _unreadable(path, "is not whole Parquet", error) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ullage.errors import InputError, unknown_name
 from ullage.readers.traces import servegen
-from ullage.readers.traces.clean import clean
+from ullage.readers.traces.clean import clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
 from ullage.readers.traces.files import Glimpse, expand, glimpse
@@ -142,14 +142,37 @@ def _open_rates(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> Rat
     has_lengths = any(servegen.is_lengths(file) for file in files)
     if has_lengths:
         connection.execute(f"CREATE TEMP TABLE ullage_lengths AS {servegen.lengths_sql(files)}")
+    _check_windows(connection, files)
     usable = "window_s IS NOT NULL AND requests >= 0"
-    read, kept = connection.execute(f"SELECT count(*), count(*) FILTER ({usable}) FROM ullage_rates").fetchall()[0]
-    unusable = (RowReason(reason="no window or no rate", rows=read - kept, first_row=0, example=""),)
+    read, kept, requests = connection.execute(
+        f"SELECT count(*), count(*) FILTER ({usable}), sum(requests) FILTER ({usable}) FROM ullage_rates"
+    ).fetchall()[0]
+    dropped = list(rejected_lines(connection, files))
+    if read > kept:
+        dropped.append(RowReason(reason="no window or no rate", rows=read - kept, first_row=0, example=""))
+    if not requests:
+        raise InputError(
+            field="trace", value=files[0].name, problem="counts no requests", fix="Give a table with rates above 0."
+        )
     return RateTable(
         rates=connection.sql(f"SELECT * FROM ullage_rates WHERE {usable}"),
         lengths=connection.sql("SELECT * FROM ullage_lengths") if has_lengths else None,
         width_s=servegen.WINDOW_S,
-        rows=RowCounts(read_rows=read, kept_rows=kept, dropped=unusable if read > kept else ()),
+        rows=RowCounts(read_rows=kept + sum(each.rows for each in dropped), kept_rows=kept, dropped=tuple(dropped)),
         format=servegen.READER.name,
         sources=tuple(file.name for file in files),
     )
+
+
+def _check_windows(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> None:
+    rows = connection.execute(
+        "SELECT min(step) FROM (SELECT window_s - lag(window_s) OVER (ORDER BY window_s) AS step "
+        "FROM (SELECT DISTINCT window_s FROM ullage_rates)) WHERE step > 0"
+    ).fetchall()
+    if rows[0][0] not in (None, servegen.WINDOW_S):
+        raise InputError(
+            field=f"{files[0].name}: t_s",
+            value=rows[0][0],
+            problem=f"windows are that far apart, where the format counts in windows of {servegen.WINDOW_S:g} s",
+            fix="Give t_s in seconds.",
+        )

@@ -44,7 +44,7 @@ def _draft(files: Sequence[Glimpse]) -> Draft:
         return _drafted(rows, lambda key: f'"attributes.{key}"', (stamp("start_time"), duration, failed, request), kind)
     failed = "upper(COALESCE(code, status_code, '')) IN ('2', 'ERROR', 'STATUS_CODE_ERROR')"
     times = (start_s(), duration_s(), failed, 'COALESCE(span_id, "spanId")')
-    return _drafted(spans_of(files), attribute, times, attribute("openinference.span.kind"))
+    return _drafted(spans_of(files, ATTRIBUTES), attribute, times, attribute("openinference.span.kind"))
 
 
 def _drafted(rows: str, value: Callable[[str], str], times: tuple[str, str, str, str], kind: str) -> Draft:

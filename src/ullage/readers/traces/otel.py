@@ -25,6 +25,28 @@ from ullage.workload.trace import Clock
 # Operations that put a prompt through a model; tool and agent spans wrap these and would count them twice.
 MODEL_CALLS = ("chat", "text_completion", "generate_content", "completion")
 
+ATTRIBUTES = (
+    "gen_ai.operation.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "gen_ai.request.id",
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.response.finish_reasons",
+    "gen_ai.response.time_to_first_chunk",
+    "gen_ai.latency.time_to_first_token",
+    "gen_ai.latency.e2e",
+    "gen_ai.conversation.id",
+    "session.id",
+    "enduser.id",
+    "user.id",
+    "error.type",
+)
+
 
 def _recognises(file: Glimpse) -> bool:
     return has_attributes(file, ("gen_ai.",))
@@ -37,7 +59,7 @@ def _draft(files: Sequence[Glimpse]) -> Draft:
     cancelled = f"{attribute('gen_ai.response.finish_reasons')} LIKE '%abort%'"
     calls = ", ".join(f"'{call}'" for call in MODEL_CALLS)
     return Draft(
-        rows=spans_of(files),
+        rows=spans_of(files, ATTRIBUTES),
         columns={
             "arrival_s": start_s(),
             "prompt_tokens": whole(prompt),

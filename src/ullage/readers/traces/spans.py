@@ -13,11 +13,15 @@ from collections.abc import Sequence
 
 from ullage.readers.traces.draft import extracted, json_path, records_of
 from ullage.readers.traces.files import Glimpse
-from ullage.readers.traces.sql import first_of, stamp, text, whole
+from ullage.readers.traces.sql import first_of, name, stamp, text, whole
+
+# Attributes stand beside a span's own fields under this prefix.
+_ATTRIBUTE = "attribute:"
 
 _OTLP_VALUE = '{"stringValue":"VARCHAR","intValue":"VARCHAR","doubleValue":"VARCHAR","boolValue":"VARCHAR"}'
 _OTLP_ATTRIBUTES = f'[{{"key":"VARCHAR","value":{_OTLP_VALUE}}}]'
-_PREFIXES = ("attributes.", "spans[].attributes.", "resourceSpans[].scopeSpans[].spans[].attributes")
+# Where spans stand in a record, from the outermost shape in.
+_PLACES = ("$.resourceSpans[*].scopeSpans[*].spans[*]", "$.spans[*]")
 FIELDS = {
     "name": json_path("name"),
     "start_time": json_path("start_time"),
@@ -29,7 +33,6 @@ FIELDS = {
     "trace_id": json_path("trace_id"),
     "code": json_path("status", "code"),
     "status_code": json_path("status_code"),
-    "attributes": json_path("attributes"),
 }
 
 # In OTLP JSON and in vendors' exports alike: 2 is the enum's number for an error.
@@ -61,28 +64,22 @@ def attribute(key: str) -> str:
     """SQL for an attribute's text, from either spelling of attributes."""
     listed = f"list_filter(otlp_, lambda each: each.key = {text(key)})[1].value"
     found = f"COALESCE({listed}.intValue, {listed}.doubleValue, {listed}.stringValue, {listed}.boolValue)"
-    return f"CASE WHEN otlp_ IS NULL THEN json_extract_string(attributes, {text(json_path(key))}) ELSE {found} END"
+    return f"CASE WHEN otlp_ IS NULL THEN {name(_ATTRIBUTE + key)} ELSE {found} END"
 
 
-def spans_of(files: Sequence[Glimpse]) -> str:
-    """SQL for one row a span: the fields above, and `otlp_` where attributes are a list."""
-    records = records_of(files)
-    parts = " UNION ALL ".join(
-        f"SELECT unnest(json_extract(json, {text(path)})) AS span FROM {records} WHERE {where}"
-        for path, where in (
-            ("$.spans[*]", "json_exists(json, '$.spans')"),
-            ("$.resourceSpans[*].scopeSpans[*].spans[*]", "json_exists(json, '$.resourceSpans')"),
-        )
+def spans_of(files: Sequence[Glimpse], keys: Sequence[str]) -> str:
+    """SQL for one row a span: the fields above and these attributes, which `attribute` reads.
+
+    Only what is asked for is taken out of a span: its attributes may hold the whole prompt.
+    """
+    found = [f"NULLIF(json_extract(json, {text(place)}), [])" for place in _PLACES]
+    spans = f"(SELECT unnest({first_of(*found, '[json]')}) AS span FROM {records_of(files)})"
+    listed = (
+        "CASE WHEN json_type(span, '$.attributes') = 'ARRAY' "
+        f"THEN from_json(json_extract(span, '$.attributes'), {text(_OTLP_ATTRIBUTES)}) END"
     )
-    alone = (
-        f"SELECT json AS span FROM {records} WHERE json IS NULL "
-        "OR NOT (json_exists(json, '$.spans') OR json_exists(json, '$.resourceSpans'))"
-    )
-    return (
-        f"SELECT * EXCLUDE (attributes), TRY_CAST(attributes AS JSON) AS attributes, "
-        f"CASE WHEN starts_with(attributes, '[') THEN from_json(attributes, {text(_OTLP_ATTRIBUTES)}) END AS otlp_ "
-        f"FROM ({extracted(f'({parts} UNION ALL {alone})', 'span', FIELDS)})"
-    )
+    paths = FIELDS | {_ATTRIBUTE + key: json_path("attributes", key) for key in keys}
+    return extracted(f"(SELECT span, {listed} AS otlp_ FROM {spans})", "span", paths, beside=("otlp_",))
 
 
 def start_s() -> str:

@@ -1,0 +1,175 @@
+"""What every trace reader keeps to, whatever its format: one test over the table for each promise."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from support.trace_samples import REQUESTS, SAMPLES, START_EPOCH_S, Sample
+from ullage.errors import InputError
+from ullage.readers.traces.open import open_trace
+from ullage.readers.traces.table import TRACE_READERS
+from ullage.workload.findings import FindingKind
+from ullage.workload.profile import Profile, profile, profile_of
+from ullage.workload.saved import to_plain
+from ullage.workload.trace import SQL_TYPES, Clock, RateTable, Trace
+from ullage.workload.windows import summarise_windows
+
+EVERY = pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+LISTING = pytest.mark.parametrize(
+    "sample", [each for each in SAMPLES.values() if each.name != "servegen"], ids=lambda each: each.name
+)
+# Formats whose times are no calendar times: a wrong unit cannot be proved, only doubted.
+COUNT_FROM_ZERO = ("mooncake", "burstgpt", "agent-sessions")
+MEGABYTES_10 = "x" * 10_000_000
+
+
+def profiled(path: Path) -> Profile:
+    trace = open_trace([str(path)])
+    return profile_of(summarise_windows(trace)) if isinstance(trace, RateTable) else profile(trace)
+
+
+def accounted(trace: Trace | RateTable) -> bool:
+    return trace.rows.read_rows == trace.rows.kept_rows + sum(each.rows for each in trace.rows.dropped)
+
+
+def test_every_reader_has_a_sample() -> None:
+    assert set(SAMPLES) == set(TRACE_READERS)
+
+
+@EVERY
+def test_a_good_file_is_recognised_and_kept_whole(sample: Sample, tmp_path: Path) -> None:
+    trace = open_trace([str(sample.write(tmp_path))])
+    assert trace.format == sample.name
+    assert trace.rows.kept_rows == trace.rows.read_rows == len(REQUESTS)
+    assert not trace.rows.dropped
+
+
+@LISTING
+def test_rows_are_the_requests_that_were_written(sample: Sample, tmp_path: Path) -> None:
+    trace = open_trace([str(sample.write(tmp_path))])
+    assert isinstance(trace, Trace)
+    assert trace.relation.columns == list(SQL_TYPES)
+    rows = trace.query("SELECT arrival_s, prompt_tokens, output_tokens FROM trace ORDER BY arrival_s").fetchall()
+    assert rows == [
+        (pytest.approx(each.arrival_s, abs=1e-5), each.prompt_tokens, each.output_tokens) for each in REQUESTS
+    ]
+    if trace.clock is Clock.UTC:
+        assert trace.start_epoch_s == pytest.approx(START_EPOCH_S, abs=1e-5)
+
+
+@EVERY
+def test_a_cut_file_is_an_error_or_a_counted_row(sample: Sample, tmp_path: Path) -> None:
+    path = sample.write(tmp_path)
+    whole = path.read_bytes()
+    if not sample.lines:
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(InputError, match="may be cut"):
+            open_trace([str(path)])
+        return
+    last = whole.rstrip().rfind(b"\n")
+    path.write_bytes(whole[: last + 1 + 4])
+    trace = open_trace([str(path)])
+    assert accounted(trace)
+    assert trace.rows.kept_rows == len(REQUESTS) - 1
+    assert sum(each.rows for each in trace.rows.dropped) == 1
+    if isinstance(trace, Trace):
+        assert any(finding.kind is FindingKind.ROWS_DROPPED for finding in trace.findings)
+
+
+@EVERY
+def test_a_wrong_unit_is_an_error_or_a_finding(sample: Sample, tmp_path: Path) -> None:
+    if sample.name in COUNT_FROM_ZERO:
+        scale = 1e3 if sample.name == "agent-sessions" else 1e-3
+        found = profiled(sample.write(tmp_path, scale=scale))
+        assert any(finding.kind is FindingKind.UNIT_IN_DOUBT for finding in found.findings)
+    else:
+        with pytest.raises(InputError, match=r"time|windows are that far apart"):
+            profiled(sample.write(tmp_path, scale=1e3))
+
+
+@EVERY
+def test_order_does_not_matter(sample: Sample, tmp_path: Path) -> None:
+    shuffled = list(REQUESTS)
+    if sample.name in ("agent-sessions", "servegen"):
+        # What these samples write beside a request depends on its place; reversing whole lines does not.
+        path = sample.write(tmp_path)
+        head, lines = ([], path.read_text().splitlines())
+        if sample.name == "servegen":
+            head, lines = lines[:1], lines[1:]
+        other = tmp_path / f"other{sample.suffix}"
+        other.write_text("\n".join([*head, *reversed(lines), ""]))
+    else:
+        random.Random(1).shuffle(shuffled)
+        path, other = sample.write(tmp_path), sample.write(tmp_path, shuffled, name="other")
+    straight, turned = to_plain(profiled(path)), to_plain(profiled(other))
+    # Block hashes of the sample go by place, and places are what was exchanged.
+    for different in ("findings", "sources", "reuse"):
+        straight.pop(different)
+        turned.pop(different)
+    assert straight == turned
+
+
+@LISTING
+def test_a_file_out_of_order_says_so(sample: Sample, tmp_path: Path) -> None:
+    if sample.name == "agent-sessions":
+        pytest.skip("sessions have no common clock to be out of order in")
+    found = profiled(sample.write(tmp_path, list(reversed(REQUESTS))))
+    assert any(finding.kind is FindingKind.UNSORTED for finding in found.findings)
+
+
+@EVERY
+@pytest.mark.parametrize("content", [b"", b"\n"], ids=["no bytes", "a blank line"])
+def test_an_empty_file_is_an_error(sample: Sample, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"empty{sample.suffix}"
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        open_trace([str(path)])
+
+
+@EVERY
+def test_a_file_without_requests_is_an_error(sample: Sample, tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        profiled(sample.write(tmp_path, []))
+
+
+@EVERY
+def test_binary_is_an_error(sample: Sample, tmp_path: Path) -> None:
+    path = tmp_path / f"binary{sample.suffix}"
+    path.write_bytes(random.Random(2).randbytes(100_000))
+    with pytest.raises(InputError, match="neither text nor Parquet"):
+        open_trace([str(path)])
+
+
+@EVERY
+def test_a_line_of_ten_megabytes_is_kept_or_counted(sample: Sample, tmp_path: Path) -> None:
+    path = sample.write(tmp_path, filler=MEGABYTES_10 if not sample.lines else "")
+    if sample.lines:
+        with path.open("a") as stream:
+            stream.write(MEGABYTES_10 + "\n")
+    if not sample.lines:
+        path = sample.write(tmp_path, REQUESTS[:1], filler=MEGABYTES_10)
+        assert open_trace([str(path)]).rows.kept_rows == 1
+        return
+    trace = open_trace([str(path)])
+    assert accounted(trace)
+    assert trace.rows.kept_rows == len(REQUESTS)
+    assert sum(each.rows for each in trace.rows.dropped) == 1
+
+
+def test_a_record_with_a_prompt_of_ten_megabytes_is_kept(tmp_path: Path) -> None:
+    path = SAMPLES["litellm"].write(tmp_path)
+    with path.open("ab") as stream:
+        stream.write(SAMPLES["litellm"].render(REQUESTS[:1], 1.0, MEGABYTES_10))
+    assert open_trace([str(path)]).rows.kept_rows == len(REQUESTS) + 1
+
+
+def test_a_bad_row_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,5\n1,10,-3\n2,10,5\n")
+    trace = open_trace([str(path)])
+    (dropped,) = trace.rows.dropped
+    assert (dropped.reason, dropped.rows, dropped.first_row) == ("negative output tokens", 1, 2)
+    assert "output_tokens = -3" in dropped.example

@@ -1,0 +1,189 @@
+"""Finding files and formats: globs, folders, compression, mappings, and errors that say what to do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from support.trace_samples import REQUESTS, SAMPLES
+from ullage.errors import InputError
+from ullage.readers.traces import table
+from ullage.readers.traces.draft import TraceReader
+from ullage.readers.traces.open import open_trace
+from ullage.workload.trace import Clock, Trace
+
+AZURE = SAMPLES["azure"]
+
+
+def opened(*patterns: Path | str, mapping: dict[str, str] | None = None) -> Trace:
+    trace = open_trace([str(each) for each in patterns], mapping=mapping)
+    assert isinstance(trace, Trace)
+    return trace
+
+
+def test_a_glob_names_files(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        AZURE.write(tmp_path, name=name)
+    assert opened(tmp_path / "[ab].csv").rows.kept_rows == 2 * len(REQUESTS)
+    assert opened(tmp_path / "a.csv", tmp_path / "*.csv").rows.kept_rows == 3 * len(REQUESTS)
+
+
+def test_a_name_with_magic_characters_is_a_name(tmp_path: Path) -> None:
+    folder = tmp_path / "run[1]"
+    folder.mkdir()
+    assert opened(AZURE.write(folder, name="what?")).rows.kept_rows == len(REQUESTS)
+
+
+def test_a_folder_stands_for_what_is_in_it(tmp_path: Path) -> None:
+    AZURE.write(tmp_path, name="a")
+    deeper = tmp_path / "more"
+    deeper.mkdir()
+    AZURE.write(deeper, name="b")
+    (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / ".hidden").write_text("x")
+    assert opened(tmp_path).rows.kept_rows == 2 * len(REQUESTS)
+
+
+@pytest.mark.parametrize("name", ["azure", "mooncake", "guidellm"])
+def test_packed_files_are_read(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    plain = sample.write(tmp_path).read_bytes()
+    packed = tmp_path / "packed.gz"
+    packed.write_bytes(gzip.compress(plain))
+    assert opened(packed).rows.kept_rows == len(REQUESTS)
+
+
+@pytest.mark.parametrize("layout", ["csv", "json"])
+def test_zstd_is_read(layout: str, tmp_path: Path) -> None:
+    source = tmp_path / "plain.csv"
+    source.write_text("arrival_s,prompt_tokens,output_tokens\n0,1,2\n1,3,4\n")
+    target = tmp_path / f"packed.{layout}.zst"
+    duckdb.connect().execute(f"COPY (SELECT * FROM '{source}') TO '{target}' (FORMAT {layout}, COMPRESSION zstd)")
+    assert opened(target).rows.kept_rows == 2
+
+
+def test_old_packed_logs_beside_a_plain_one(tmp_path: Path) -> None:
+    sample = SAMPLES["litellm"]
+    sample.write(tmp_path, REQUESTS[6:], name="now")
+    (tmp_path / "old.jsonl.gz").write_bytes(gzip.compress(sample.render(REQUESTS[:6], 1.0, "")))
+    assert opened(tmp_path).rows.kept_rows == len(REQUESTS)
+
+
+@pytest.mark.parametrize("layout", ["parquet", "csv"])
+def test_folders_of_a_partition_are_columns(layout: str, tmp_path: Path) -> None:
+    duckdb.connect().execute(
+        "COPY (SELECT i::DOUBLE AS arrival_s, 10 AS prompt_tokens, 5 AS output_tokens, 'm' || i % 2 AS model "
+        f"FROM range(10) t(i)) TO '{tmp_path / 'out'}' (FORMAT {layout}, PARTITION_BY (model))"
+    )
+    trace = opened(tmp_path / "out")
+    rows = trace.query("SELECT model, count(*) FROM trace GROUP BY model ORDER BY model").fetchall()
+    assert rows == [("m0", 5), ("m1", 5)]
+
+
+def test_a_mapping_names_columns_and_units(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("when,in,out,took\n1760000000000,10,5,250\n1760000002000,20,6,500\n")
+    mapping = {"arrival_ms": "when", "prompt_tokens": "in", "output_tokens": "out", "duration_ms": "took"}
+    trace = opened(path, mapping=mapping)
+    assert trace.clock is Clock.UTC
+    rows = trace.query("SELECT arrival_s, prompt_tokens, output_tokens, duration_s FROM trace").fetchall()
+    assert rows == [(0.0, 10, 5, 0.25), (2.0, 20, 6, 0.5)]
+
+
+def test_a_mapping_goes_into_nested_json(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    record = {"ts": "2026-01-05T00:00:00Z", "usage": {"in.tokens": 7}, "a.b": 3}
+    path.write_text(json.dumps(record) + "\n")
+    trace = opened(path, mapping={"arrival_time": "ts", "prompt_tokens": "usage.in.tokens", "output_tokens": "a.b"})
+    assert trace.query("SELECT prompt_tokens, output_tokens FROM trace").fetchall() == [(7, 3)]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ({"arival_s": "when"}, "Did you mean arrival_s"),
+        ({"arrival_s": "wen"}, "Did you mean when"),
+        ({"arrival_s": "when", "arrival_ms": "when"}, "a second time"),
+        ({"arrival_s": "when"}, "2025-10-09 if it were in milliseconds"),
+    ],
+)
+def test_a_wrong_mapping_is_explained(mapping: dict[str, str], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("when,in,out\n1760000000000,10,5\n1760000002000,20,6\n")
+    with pytest.raises(InputError, match=said):
+        opened(path, mapping=mapping)
+
+
+def test_an_unknown_file_says_what_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("when,in,out\n1,10,5\n")
+    with pytest.raises(InputError, match=r"no known format; it has when, in, out.*--map"):
+        opened(path)
+
+
+def test_a_histogram_of_lengths_is_not_taken_for_requests(tmp_path: Path) -> None:
+    path = tmp_path / "histogram.csv"
+    path.write_text("prompt_tokens,output_tokens,prob\n10,5,0.5\n20,5,0.5\n")
+    with pytest.raises(InputError, match="no known format"):
+        opened(path)
+
+
+def test_several_formats_are_named(tmp_path: Path) -> None:
+    paths = [SAMPLES[name].write(tmp_path, name=name) for name in ("azure", "mooncake")]
+    with pytest.raises(InputError, match="several formats: azure, mooncake"):
+        opened(*paths)
+
+
+def test_ambiguity_names_the_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = TraceReader(
+        name="twin",
+        title="like Azure",
+        recognises=table.TRACE_READERS["azure"].recognises,
+        draft=table.TRACE_READERS["azure"].draft,
+    )
+    monkeypatch.setitem(table.TRACE_READERS, "twin", twin)
+    path = AZURE.write(tmp_path)
+    with pytest.raises(InputError, match=r"any of azure, twin.*--format"):
+        opened(path)
+    assert open_trace([str(path)], format_name="twin").format == "twin"
+
+
+@pytest.mark.parametrize(("name", "said"), [("azur", "Did you mean azure"), ("mooncake", "is not Mooncake trace")])
+def test_a_wrong_format_is_explained(name: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        open_trace([str(AZURE.write(tmp_path))], format_name=name)
+
+
+def test_a_wrong_zone_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a time zone"):
+        open_trace([str(AZURE.write(tmp_path))], zone="Berlin")
+
+
+def test_a_missing_file_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="names no file"):
+        opened(tmp_path / "*.csv")
+    with pytest.raises(InputError, match="names no file"):
+        opened(tmp_path / "nothing.csv")
+
+
+def test_cut_parquet_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "cut.parquet"
+    duckdb.connect().execute(f"COPY (SELECT i AS arrival_s FROM range(1000) t(i)) TO '{path}'")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match="not whole Parquet"):
+        opened(path)
+
+
+def test_repairs_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("arrival_s,prompt_tokens,output_tokens,cached_tokens,duration_s\n0,10,5,12,1\n1,10,5,4,-1\n")
+    trace = opened(path)
+    assert {each.reason.split(",")[0]: each.rows for each in trace.rows.repaired} == {
+        "cached tokens above the prompt": 1,
+        "negative duration": 1,
+    }
+    assert trace.query("SELECT cached_tokens, duration_s FROM trace").fetchall() == [(10, 1.0), (4, None)]
