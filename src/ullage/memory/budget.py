@@ -19,7 +19,7 @@ from ullage.memory.engine_word import EngineMemory
 from ullage.memory.estimate import LineName
 from ullage.memory.figures import BudgetFigures, budget_figures
 from ullage.memory.host import HostBudget, host_budget
-from ullage.memory.measured import required_margin, settings_with
+from ullage.memory.measured import check_same, required_margin, settings_with
 from ullage.memory.remedies import longest_context, remedies, smallest_tp
 from ullage.memory.settings import Runtime, RuntimeSettings, whole
 
@@ -127,6 +127,8 @@ def memory_budget(
     )
     outcome = case.outcome()
     figures = budget_figures(case, outcome)
+    if word is not None:
+        check_same(word, outcome.stage.layout, figures.kv_bytes_per_token, device, model)
     if outcome.shortfall is not None:
         return _rejection(outcome.shortfall, figures, remedies(case, devices))
     return _budget(case, outcome, figures, tuple(contexts_tokens), host_bytes)

@@ -115,8 +115,6 @@ class Case:
         runtime = resolve(self.settings, self.model, self.device, self.engines)
         memory_bytes = self.device.memory_bytes if self.device_bytes is None else self.device_bytes
         measured = Measured() if self.word is None else measured_lines(self.word, runtime)
-        if measured.device_memory is not None:
-            memory_bytes = whole(measured.device_memory)
         stage = tightest(estimate_stages(self.model, memory_bytes, runtime, measured))
         capacity = Capacity(
             stage=stage,

@@ -81,7 +81,8 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class StageEstimate:
-    """One device of one pipeline stage. `estimated` has every fixed line as computed, `fixed` as used."""
+    """One device of one pipeline stage. `estimated` has every fixed line as computed, `fixed` as used; the estimated
+    pool is what would be left if the engine had said nothing."""
 
     stage: int
     device_bytes: int
@@ -114,7 +115,7 @@ class StageEstimate:
 def estimate_stages(
     model: Model, device_bytes: int, runtime: Runtime, measured: Measured | None = None
 ) -> tuple[StageEstimate, ...]:
-    """One device of every pipeline stage."""
+    """One device of every pipeline stage; `device_bytes` is its memory as far as the catalogue knows."""
     return tuple(
         _estimate_stage(model, device_bytes, runtime, measured or Measured(), stage)
         for stage in range(runtime.sharding.pp)
@@ -137,19 +138,20 @@ def _estimate_stage(model: Model, device_bytes: int, runtime: Runtime, measured:
     )
     estimated = _fixed_lines(model, runtime, sum(weights.values()), peak, stage)
     fixed = {name: _replaced(measured.lines.get(name), value) for name, value in estimated.items()}
+    fixed[LineName.FRAGMENTATION] = math.ceil(share(runtime.fragmentation) * fixed[LineName.ACTIVATIONS])
     layout = block_layout(model, runtime, stage)
-    estimated_pool = _pool_bytes(device_bytes, fixed, runtime)
+    memory_bytes = _replaced(measured.device_memory, device_bytes)
     blocks = _measured_blocks(measured, layout, runtime)
-    pool = _measured_pool(measured, layout, blocks, estimated_pool)
+    pool = _measured_pool(measured, layout, blocks, _pool_bytes(memory_bytes, fixed, runtime))
     return StageEstimate(
         stage=stage,
-        device_bytes=device_bytes,
+        device_bytes=memory_bytes,
         weights=weights,
         peak=peak,
         estimated=estimated,
         fixed=fixed,
         pool_bytes=pool,
-        estimated_pool_bytes=estimated_pool,
+        estimated_pool_bytes=_pool_bytes(device_bytes, estimated, runtime),
         layout=layout,
         blocks=layout.blocks_in(pool) if blocks is None else blocks,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.memory.case import Approved, Case, Outcome
@@ -16,7 +16,6 @@ from ullage.memory.estimate import IN_FRACTION, LineName
 from ullage.memory.kv import CacheCost, device_cache
 from ullage.memory.parameters import parameter_count
 from ullage.memory.settings import Runtime
-from ullage.memory.tensors import TensorClass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +111,13 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
     weights = _weight_figures(case, outcome, model)
     estimated = _fixed_figures(case, outcome, model, weights)
     lines = {name: _renamed(_key(name), measured.lines.get(name, figure)) for name, figure in estimated.items()}
+    lines[LineName.FRAGMENTATION] = _figure(
+        _key(LineName.FRAGMENTATION),
+        stage.fixed[LineName.FRAGMENTATION],
+        "bytes",
+        "activations x fragmentation",
+        (lines[LineName.ACTIVATIONS], runtime.fragmentation),
+    )
     memory = measured.device_memory or case.device.memory
     copies = 2 if runtime.engine == "vllm" else 1
     cost = device_cache(case.model, runtime.sharding, runtime.cache, shared_kv_copies=copies, mtp=runtime.settings.mtp)[
@@ -132,16 +138,12 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
         "tokens of a block x bytes per token" if stage.layout.is_uniform else "largest page x layers of a group",
         (per_token, runtime.block_tokens),
     )
-    guess = _pool_figure(runtime, memory, lines, stage.estimated_pool_bytes)
-    pool = _renamed("kv_pool_bytes", measured.kv_pool) if measured.kv_pool is not None else guess
-    if measured.kv_pool is None and stage.pool_bytes != stage.estimated_pool_bytes:
-        told = measured.kv_blocks or measured.kv_tokens
-        assert told is not None
-        pool = _figure("kv_pool_bytes", stage.pool_bytes, "bytes", "blocks, as logged, x bytes", (told, block))
+    pool = _pool(outcome, memory, lines, block)
     lines |= _cache_lines(outcome, pool, block, memory, lines)
-    estimates = {name: figure for name, figure in estimated.items() if name in measured.lines}
-    if pool is not guess:
-        estimates[LineName.KV_CACHE] = guess
+    estimates = {name: _as_estimate(figure) for name, figure in estimated.items() if name in measured.lines}
+    if measured.kv_pool is not None or measured.kv_blocks is not None or measured.kv_tokens is not None:
+        guess = _pool_figure(runtime, case.device.memory, estimated, stage.estimated_pool_bytes)
+        estimates[LineName.KV_CACHE] = _as_estimate(guess)
     return BudgetFigures(
         lines={name: lines[name] for name in LineName},
         estimates=estimates,
@@ -151,6 +153,17 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
         block=block,
         per_token=per_token,
     )
+
+
+def _pool(outcome: Outcome, memory: Figure | Assumption, lines: Mapping[LineName, Figure], block: Figure) -> Figure:
+    """What the cache may take: by the engine's word, from its blocks or tokens, or by the rule of its fraction."""
+    measured, pool_bytes = outcome.measured, outcome.stage.pool_bytes
+    if measured.kv_pool is not None:
+        return _renamed("kv_pool_bytes", measured.kv_pool)
+    told = measured.kv_blocks or measured.kv_tokens
+    if told is not None:
+        return _figure("kv_pool_bytes", pool_bytes, "bytes", "blocks or tokens, as logged, x bytes", (told, block))
+    return _pool_figure(outcome.runtime, memory, lines, pool_bytes)
 
 
 def _model_figure(case: Case) -> Figure:
@@ -175,7 +188,6 @@ def _weight_figures(case: Case, outcome: Outcome, model: Figure) -> dict[str, Fi
             (model, *_cuts(outcome.runtime)),
         )
         for name, stored in outcome.stage.weights.items()
-        if isinstance(name, TensorClass)
     }
 
 
@@ -196,18 +208,10 @@ def _fixed_figures(
         ),
         LineName.GRAPHS: ("assumed", (runtime.graph_memory,)),
     }
-    figures = {
+    return {
         name: _figure(_key(name), stage.estimated[name], "bytes", formula, inputs, Evidence.ESTIMATED)
         for name, (formula, inputs) in formulas.items()
     }
-    figures[LineName.FRAGMENTATION] = _figure(
-        _key(LineName.FRAGMENTATION),
-        stage.estimated[LineName.FRAGMENTATION],
-        "bytes",
-        "activations x fragmentation",
-        (figures[LineName.ACTIVATIONS], runtime.fragmentation),
-    )
-    return figures
 
 
 def _cache_lines(
@@ -218,9 +222,9 @@ def _cache_lines(
     fixed: Mapping[LineName, Figure],
 ) -> dict[LineName, Figure]:
     lines = outcome.stage.lines
-    cache = _figure(
-        _key(LineName.KV_CACHE), lines[LineName.KV_CACHE], "bytes", "whole blocks of the pool", (pool, block)
-    )
+    # Where the engine states its cache, that is the line; our bytes of a block say only how it is cut.
+    inputs = (pool, block) if outcome.measured.kv_pool is None else (pool,)
+    cache = _figure(_key(LineName.KV_CACHE), lines[LineName.KV_CACHE], "bytes", "whole blocks of the pool", inputs)
     rounding = _figure(_key(LineName.ROUNDING), lines[LineName.ROUNDING], "bytes", "pool - whole blocks", (pool, cache))
     margin = _figure(
         _key(LineName.MARGIN),
@@ -284,6 +288,11 @@ def _figure(
     evidence: Evidence | None = None,
 ) -> Figure:
     return Figure(name=f"memory.{name}", value=value, unit=unit, formula=formula, inputs=inputs, own_evidence=evidence)
+
+
+def _as_estimate(figure: Figure) -> Figure:
+    """The same under a name of its own: a name means one number, and the line's name is the measured one's."""
+    return replace(figure, name=figure.name.replace("memory.", "memory.estimated.", 1))
 
 
 def _renamed(name: str, figure: Figure) -> Figure:

@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.facts.device import Device
+from ullage.facts.model import Model
+from ullage.memory.blocks import BlockLayout
 from ullage.memory.engine_word import EngineMemory, OomKind
 from ullage.memory.estimate import LineName, Measured
 from ullage.memory.settings import Runtime, RuntimeSettings, whole
@@ -24,7 +27,7 @@ _OOM_MARGIN_FRACTION = 0.02
 
 def settings_with(settings: RuntimeSettings, word: EngineMemory) -> RuntimeSettings:
     """The settings, with gaps filled from what the engine said it was started with."""
-    if word.engine and word.engine != settings.engine:
+    if word.engine and settings.engine and word.engine != settings.engine:
         raise InputError(
             field="log",
             value=word.engine,
@@ -42,6 +45,7 @@ def settings_with(settings: RuntimeSettings, word: EngineMemory) -> RuntimeSetti
     }
     return replace(
         settings,
+        engine=settings.engine or word.engine or None,
         version=settings.version or word.version or None,
         memory_fraction=numbers["memory fraction"],
         step_tokens=_whole_or_none(numbers["token budget"]),
@@ -80,6 +84,35 @@ def _whole_or_none(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
+_SAME_DEVICE_FRACTION = 0.1
+_SAME_TOKEN_FRACTION = 0.05
+"""How far a log may be from what is asked before it must be of something else: devices of one name differ by a few
+percent between drivers, and a cache by what a connector keeps beside it (1.1 % was seen)."""
+
+
+def check_same(
+    word: EngineMemory, layout: BlockLayout, kv_bytes_per_token: float, device: Device, model: Model
+) -> None:
+    """Refuse a log that is plainly of another device, model, tp or cache dtype."""
+    memory, per_token = word.number("device_memory"), word.kv_bytes_per_token
+    if memory is not None and abs(memory - device.memory_bytes) > _SAME_DEVICE_FRACTION * device.memory_bytes:
+        raise InputError(
+            field="log",
+            value=f"{memory / 2**30:.2f} GiB of device memory",
+            problem=f"{device.name} has {device.memory_bytes / 2**30:.2f} GiB: the log is of another device",
+            fix="State the device that the log is of.",
+        )
+    if per_token is None or not layout.is_uniform:
+        return
+    if abs(per_token - kv_bytes_per_token) > _SAME_TOKEN_FRACTION * kv_bytes_per_token:
+        raise InputError(
+            field="log",
+            value=f"{per_token:,.0f} KV bytes a token",
+            problem=f"{model.name} takes {kv_bytes_per_token:,.0f} on a device as asked: the log is of something else",
+            fix="State the model, tp, pp and KV dtype that the log is of.",
+        )
+
+
 def measured_lines(word: EngineMemory, runtime: Runtime) -> Measured:
     """What takes the place of estimates, line by line."""
     reader = _Lines(word=word, runtime=runtime)
@@ -110,7 +143,7 @@ class _Lines:
         if "weights" in figures or "weights_and_non_torch" not in figures:
             return figures.get("weights")
         both, workspace = figures["weights_and_non_torch"], self.runtime.workspace_memory
-        return _less("weights", both, (workspace,), "weights and workspace, as logged, - assumed workspace")
+        return _less("weights_alone", both, (workspace,), "weights and workspace, as logged, - assumed workspace")
 
     def workspace(self) -> Figure | None:
         figures = self.word.figures
@@ -119,7 +152,7 @@ class _Lines:
                 return figures[key]
         if "weights_and_non_torch" in figures and "weights" in figures:
             formula = "weights and workspace, as logged, - weights"
-            return _less("workspace", figures["weights_and_non_torch"], (figures["weights"],), formula)
+            return _less("workspace_alone", figures["weights_and_non_torch"], (figures["weights"],), formula)
         return None
 
     def activations(self) -> Figure | None:
@@ -130,14 +163,14 @@ class _Lines:
             return peak
         graphs = figures.get("graphs_estimated") or figures.get("graphs")
         if graphs is None:
-            return _less("activations", peak, (self.runtime.graph_memory,), "peak, as logged, - assumed graphs")
-        return _less("activations", peak, (graphs,), "peak, as logged, - graphs")
+            return _less("activations_alone", peak, (self.runtime.graph_memory,), "peak, as logged, - assumed graphs")
+        return _less("activations_alone", peak, (graphs,), "peak, as logged, - graphs")
 
     def context(self) -> Figure | None:
         figures = self.word.figures
         if "device_memory" in figures and "free_at_start" in figures:
             formula = "device memory - free at start"
-            return _less("context", figures["device_memory"], (figures["free_at_start"],), formula)
+            return _less("taken_at_start", figures["device_memory"], (figures["free_at_start"],), formula)
         return None
 
     def communication(self) -> Figure | None:
@@ -145,7 +178,7 @@ class _Lines:
         if both is None:
             return None
         formula = "context and collectives, as logged, - assumed context"
-        return _less("communication", both, (self.runtime.context_memory,), formula)
+        return _less("communication_alone", both, (self.runtime.context_memory,), formula)
 
     def pool(self) -> Figure | None:
         figures = self.word.figures
@@ -153,7 +186,7 @@ class _Lines:
         if cache is None or state is None:
             return cache
         return Figure(
-            name="kv_pool",
+            name="kv_and_state_cache",
             value=whole(cache) + whole(state),
             unit="bytes",
             formula="KV cache + state cache",
@@ -166,7 +199,7 @@ class _Lines:
         if found is None or groups == 1:
             return found
         return Figure(
-            name="kv_blocks",
+            name="kv_blocks_of_a_group",
             value=whole(found) // groups,
             unit="blocks",
             formula="blocks of all attention groups / groups",

@@ -21,6 +21,8 @@ from ullage.memory.assumed import FRAGMENTATION, NO_MEMORY, SGLANG_SEQUENCES
 from ullage.memory.kv import KvDtype, kv_dtype
 from ullage.memory.sharding import Sharding, check_sharding
 
+USUAL_ENGINE = "vllm"
+
 _MOST_STEP_TOKENS = 1 << 22
 _MOST_SEQUENCES = 1 << 20
 _MOST_BLOCK_TOKENS = 1 << 14
@@ -29,7 +31,8 @@ _MOST_BYTES = 1 << 60
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeSettings:
-    """How an engine is started. None leaves a value to the engine's default for its version and device.
+    """How an engine is started. None leaves a value to the engine's default for its version and device, and the
+    engine itself to its log, or to vLLM.
 
     `step_tokens` are the tokens one step may compute (vLLM's max_num_batched_tokens, SGLang's
     chunked_prefill_size). `kv_pool_bytes` sizes the cache outright, in place of a fraction. Offloaded bytes are of
@@ -37,7 +40,7 @@ class RuntimeSettings:
     """
 
     source: Source
-    engine: str = "vllm"
+    engine: str | None = None
     version: str | None = None
     sharding: Sharding = field(default_factory=Sharding)
     memory_fraction: float | None = None
@@ -117,7 +120,7 @@ def resolve(
     """Fill what is not stated from the engine's defaults; refuse contradictions by InputError."""
     check_sharding(model, settings.sharding)
     defaults = engine_defaults(
-        settings.engine,
+        settings.engine or USUAL_ENGINE,
         settings.version,
         device.memory_bytes,
         device_name=device.name,

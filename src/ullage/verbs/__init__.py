@@ -5,8 +5,10 @@ The functions are bound here under the verbs' own names, and each imports what i
 
 from __future__ import annotations
 
+from ullage.verbs.calibrate import calibrate
 from ullage.verbs.facts import facts
+from ullage.verbs.memory import memory
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
 
-__all__ = ["facts", "plan", "profile"]
+__all__ = ["calibrate", "facts", "memory", "plan", "profile"]
