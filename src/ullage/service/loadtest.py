@@ -196,8 +196,8 @@ class Subject:
 class Load:
     """What was asked of the server.
 
-    `offered_rps` is None for a closed loop and for a burst: there is no rate to offer. `concurrency_cap_count` bounds the
-    requests under way at once, whatever the loop. `burstiness_ratio` is the shape of gamma-distributed gaps (1 is
+    `offered_rps` is None for a closed loop and for a burst: there is no rate to offer. `concurrency_cap_count` bounds
+    the requests under way at once, whatever the loop. `burstiness_ratio` is the shape of gamma-distributed gaps (1 is
     Poisson), `even` says that gaps are all equal.
     """
 
