@@ -128,7 +128,7 @@ def _smaller_fraction(device: Device, largest: Claim, excess_bytes: int) -> tupl
     runtime = largest.budget.runtime
     fraction = share(runtime.memory_fraction) - excess_bytes / device.memory_bytes
     fraction = int(fraction * 100) / 100
-    if fraction <= 0:
+    if fraction <= 0 or largest.budget.device_bytes < device.memory_bytes:
         return ()
     settings = replace(runtime.settings, memory_fraction=fraction, kv_pool_bytes=None, logged={})
     again = memory_budget(largest.budget.model, device, settings, approved=largest.budget.approved, devices=())
