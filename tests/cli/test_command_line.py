@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from ullage import verbs
 from ullage.cli.app import run
 from ullage.cli.help import VERBS
 from ullage.errors import ExitCode, InternalError, Rejection, Remedy
-from ullage.plan.example import example
+from ullage.verbs.plan import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,7 +93,7 @@ def test_a_pipe_gets_no_colour_and_one_width() -> None:
         (["plan", "--seed", "-1"], "--seed"),
         (["plan", "--as-of", "yesterday"], "--as-of = 'yesterday': is not a date. Give year, month and day"),
         (["plan", "--explain", "chat.mean_rat"], "Did you mean chat.mean_rate"),
-        (["plan", "missing.yaml"], "missing.yaml"),
+        (["plan", "missing.yaml"], "file = 'missing.yaml': no such file or directory. Give a plan file"),
     ],
 )
 def test_wrong_input_is_exit_2_and_one_line(arguments: list[str], message: str) -> None:
@@ -111,7 +112,11 @@ def test_a_refused_plan_is_exit_3_with_its_remedies(
     from ullage.evidence import Figure
 
     figure = Figure(
-        name="memory.kv_tokens", value=0, unit="tokens", formula="what is left", inputs=(example().pool.device,)
+        name="memory.kv_tokens",
+        value=0,
+        unit="tokens",
+        formula="what is left",
+        inputs=load_spec(None, as_of=datetime.date(2026, 11, 15)).inputs[:1],
     )
     refusal = Rejection(
         stage="memory",

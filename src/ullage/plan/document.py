@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,10 +21,10 @@ class Verdict(enum.Enum):
 
 
 class Answer(Protocol):
-    """What a stage hands over: figures that explain themselves."""
+    """What a stage hands over: figures that explain themselves, by name, in the order they are printed."""
 
     @property
-    def figures(self) -> tuple[Figure, ...]: ...
+    def figures(self) -> Mapping[str, Figure]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class Stage:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        return () if isinstance(self.answer, NotBuilt) else self.answer.figures
+        return () if isinstance(self.answer, NotBuilt) else tuple(self.answer.figures.values())
 
 
 def stages(**answers: Answer | NotBuilt) -> tuple[Stage, ...]:

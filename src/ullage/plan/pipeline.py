@@ -7,9 +7,10 @@ import datetime
 from ullage.admission.limits import admission_limits
 from ullage.admission.ready import time_to_ready
 from ullage.cost.bill import monthly_bill
-from ullage.errors import NotBuilt, Rejection
+from ullage.errors import Rejection
 from ullage.fleet.reserves import named_reserves
 from ullage.fleet.steady import steady_fleet
+from ullage.memory.budget import memory_budget
 from ullage.plan.document import Plan, stages
 from ullage.plan.spec import PlanSpec
 from ullage.scaling.rule import scaling_rule
@@ -21,12 +22,23 @@ from ullage.workload.demand import forecast_demand
 
 def plan(spec: PlanSpec, *, as_of: datetime.date, seed: int) -> Plan | Rejection:
     """From traffic to cost, stage by stage; each works from what the ones before it found."""
+    pool = spec.pool
     demand = forecast_demand(spec.demands, spec.policy.horizon)
-    memory = NotBuilt(stage="memory", gives="device memory reserved for what, and the KV tokens that fit")
-    step = step_model(spec.pool, memory)
+    memory = memory_budget(
+        pool.model,
+        pool.device,
+        pool.settings,
+        approved=pool.approved,
+        word=pool.word,
+        engines=pool.engines,
+        devices=pool.alternatives,
+    )
+    if isinstance(memory, Rejection):
+        return memory
+    step = step_model(pool, memory)
     curve = service_curve(step, memory, demand, seed)
     point = operating_point(curve, demand)
-    ready = time_to_ready(spec.pool, memory)
+    ready = time_to_ready(pool, memory)
     limits = admission_limits(curve, point, ready)
     steady = steady_fleet(demand, point, limits)
     reserves = named_reserves(steady, ready, spec.policy.zones)

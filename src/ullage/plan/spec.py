@@ -10,6 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ullage.evidence import Assumption, Evidence, Source
+from ullage.facts.catalogue import Catalogue
+from ullage.facts.device import Device
+from ullage.facts.model import Model
+from ullage.memory.case import Approved
+from ullage.memory.engine_word import EngineMemory
+from ullage.memory.settings import RuntimeSettings
 from ullage.workload.classes import RequestClass
 
 
@@ -39,25 +45,19 @@ def promises(request_class: RequestClass, *, evidence: Evidence, source: Source)
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSpec:
-    """The model, the engine and the device that a pool's replicas are made of."""
+    """What a pool's replicas are made of. `choices` are the names by which it was asked for.
 
-    model: Assumption
-    engine: Assumption
-    engine_version: Assumption
-    device: Assumption
-    tensor_parallel: Assumption
-    approved_concurrency: Assumption
+    `word` is what an engine of this pool said of itself; `alternatives` are devices that a refusal may offer.
+    """
 
-    @property
-    def inputs(self) -> tuple[Assumption, ...]:
-        return (
-            self.model,
-            self.engine,
-            self.engine_version,
-            self.device,
-            self.tensor_parallel,
-            self.approved_concurrency,
-        )
+    choices: tuple[Assumption, ...]
+    model: Model
+    device: Device
+    settings: RuntimeSettings
+    approved: Approved
+    word: EngineMemory | None = None
+    engines: Catalogue | None = None
+    alternatives: tuple[Device, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,5 +91,5 @@ class PlanSpec:
     def _each_input(self) -> Iterator[Assumption]:
         for demand in self.demands:
             yield from demand.inputs
-        yield from self.pool.inputs
+        yield from self.pool.choices
         yield from self.policy.inputs

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.facts.catalogue import Catalogue
+    from ullage.facts.model import Model
     from ullage.facts.sheet import Kind, Sheet
 
 KINDS = ("devices", "models", "engines")
@@ -56,6 +57,17 @@ def catalogue_of(kind: str, directory: Path | None) -> Catalogue:
     if directory is None:
         return packaged
     return packaged.overlaid(read_facts_directory(directory).get(packaged.kind.folder, {}))
+
+
+def model_of(model: str | Path, directory: Path | None = None) -> Model:
+    """A model by path where there is a config there, else by its name in the catalogue."""
+    from ullage.facts.model_sheet import find_model
+    from ullage.readers.models import read_model
+
+    path = Path(model)
+    if isinstance(model, Path) or path.suffix == ".json" or (path / "config.json").is_file():
+        return read_model(path)
+    return find_model(model, catalogue_of("models", directory))
 
 
 def _packaged(kind: str) -> Catalogue:

@@ -1,4 +1,4 @@
-"""`plan`: a specification in, the whole chain out."""
+"""`plan`: a plan file in, the whole chain out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.errors import Rejection
+    from ullage.files.plan_file import PlanFile
+    from ullage.files.plan_spec import Loaded
     from ullage.plan.document import Plan
+    from ullage.plan.spec import PlanSpec
 
 
 def plan(file: Path | None = None, *, as_of: datetime.date | None = None, seed: int = 0) -> Plan | Rejection:
@@ -17,25 +20,62 @@ def plan(file: Path | None = None, *, as_of: datetime.date | None = None, seed: 
     `as_of` is the date on which ages are counted (today where it is None); together with `seed` it makes the
     answer the same bytes every time.
     """
-    from ullage.errors import InputError, Rejection
-    from ullage.plan.example import example
+    from ullage.errors import Rejection
     from ullage.plan.pipeline import plan as run_pipeline
     from ullage.reconcile.score import score
     from ullage.uncertainty.study import study
 
-    if file is not None:
-        raise InputError(
-            field="file",
-            value=str(file),
-            problem="plan files are not built in this version",
-            fix="Run ullage plan without a file to plan the built-in example.",
-        )
-    spec = example()
-    found = run_pipeline(spec, as_of=as_of or _today(), seed=seed)
+    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
+    spec = load_spec(file, as_of=day)
+    found = run_pipeline(spec, as_of=day, seed=seed)
     if isinstance(found, Rejection):
         return found
     return found.followed_by(uncertainty=study(spec), reconcile=score(spec))
 
 
-def _today() -> datetime.date:
-    return datetime.datetime.now(tz=datetime.UTC).date()
+def load_spec(file: Path | None, *, as_of: datetime.date) -> PlanSpec:
+    """The specification in a plan file, with all that its names and paths stand for; the example's for None."""
+    from ullage.files.plan_file import read_plan_file
+    from ullage.files.plan_spec import spec_of, word_of
+
+    where = "built-in example" if file is None else str(file)
+    read = read_plan_file(_text(file), file=where)
+    word = word_of(file=where, dated=read.dated or as_of, is_example=file is None)
+    return spec_of(read, _load(read, Path() if file is None else file.parent, as_of), word)
+
+
+def _load(read: PlanFile, folder: Path, as_of: datetime.date) -> Loaded:
+    """Look up names, and read the files that the plan file points to; paths are relative to it."""
+    from ullage.facts.device import device_of, find_device
+    from ullage.files.plan_spec import Loaded
+    from ullage.readers.engines import read_engine_words
+    from ullage.verbs.facts import catalogue_of, model_of
+
+    facts = None if read.facts is None else folder / read.facts
+    devices, engines = catalogue_of("devices", facts), catalogue_of("engines", facts)
+    logs = [folder / each for each in read.evidence.engine_logs]
+    beside = folder / read.pool.model
+    return Loaded(
+        model=model_of(beside if beside.exists() else read.pool.model, facts),
+        device=find_device(read.pool.device, devices, field="pool.device"),
+        word=read_engine_words(logs, date=as_of, engine=read.pool.engine or "") if logs else None,
+        engines=engines,
+        alternatives=tuple(device_of(sheet) for sheet in devices),
+    )
+
+
+def _text(file: Path | None) -> str:
+    from importlib.resources import files
+
+    from ullage.errors import InputError
+
+    if file is None:
+        return (files("ullage.files") / "example.yaml").read_text(encoding="utf-8")
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = (
+            "is not text" if isinstance(error, UnicodeDecodeError) else (error.strerror or "cannot be read").lower()
+        )
+        fix = "Give a plan file, or none for the built-in example."
+        raise InputError(field="file", value=str(file), problem=problem, fix=fix) from None

@@ -1,0 +1,169 @@
+"""A plan file as the value the core plans from: statements become assumptions, gaps become named defaults."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass
+
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Source
+from ullage.facts.catalogue import Catalogue
+from ullage.facts.device import Device
+from ullage.facts.model import Model
+from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
+from ullage.memory.case import Approved
+from ullage.memory.engine_word import EngineMemory
+from ullage.memory.settings import RuntimeSettings
+from ullage.memory.sharding import Sharding
+from ullage.plan.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
+from ullage.workload.classes import Metric, RequestClass, Slo
+
+_DAY_S = 86_400.0
+
+# The defaults of a plan file, each once, with its reason.
+HORIZON_S = 30 * _DAY_S  # a month is what capacity is ordered for
+PLANNING_FRACTION = 0.95  # one hour in twenty may exceed the plan; reserves are added on top, not hidden in it
+ZONES = 1  # a second zone is a decision with a price, so it is not assumed
+RECONCILE_S = 7 * _DAY_S  # a week holds every day of the week once
+TENSOR_PARALLEL = 1
+ENGINE = "vllm"  # the engine most request logs and load tests come from
+APPROVED_CONCURRENCY = 1  # an engine refuses to start unless one request of the longest context fits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """Whose word the file's statements are."""
+
+    evidence: Evidence
+    source: Source
+    defaults: Source
+
+    def says(self, name: str, value: int | float | str | None, unit: str, default: int | float | str) -> Assumption:
+        """A statement of the file or, where it says nothing, the default, marked as ours."""
+        if value is None:
+            return Assumption(name=name, value=default, unit=unit, evidence=Evidence.ASSUMED, source=self.defaults)
+        return Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What the names in the file stand for."""
+
+    model: Model
+    device: Device
+    word: EngineMemory | None
+    engines: Catalogue
+    alternatives: tuple[Device, ...]
+
+
+def word_of(*, file: str, dated: datetime.date, is_example: bool) -> Word:
+    """The user's word, or ours for the built-in example, which is about nobody's system."""
+    source = (
+        Source(what="built-in example, made up", where="docs/reference/example.md", date=dated)
+        if is_example
+        else Source(what="plan file", where=file, date=dated)
+    )
+    return Word(
+        evidence=Evidence.ASSUMED if is_example else Evidence.STATED,
+        source=source,
+        defaults=Source(
+            what="default of Ullage", where="docs/reference/plan-file.md", date=datetime.date(2026, 11, 15)
+        ),
+    )
+
+
+def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
+    """The specification; a class named twice or a promise that is none is an InputError."""
+    names = [each.name for each in file.workload.classes]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                field="workload.classes", value=name, problem="is named twice", fix="Give each class its own name."
+            )
+    return PlanSpec(
+        name=file.service,
+        demands=tuple(_demand(each, word) for each in file.workload.classes),
+        pool=_pool(file, loaded, word),
+        policy=_policy(file, word),
+    )
+
+
+def _demand(section: ClassSection, word: Word) -> ClassDemand:
+    name = section.name
+    request_class = RequestClass(
+        name=name,
+        slos=tuple(_slo(name, promise, limit_s) for promise, limit_s in section.slo.items()),
+        priority=section.priority,
+    )
+    return ClassDemand(
+        request_class=request_class,
+        promises=promises(request_class, evidence=word.evidence, source=word.source),
+        mean_rate=word.says(f"{name}.mean_rate", section.rate, "req/s", 0),
+        longest_context=word.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
+    )
+
+
+def _slo(name: str, promise: str, limit_s: float) -> Slo:
+    found = re.fullmatch(r"(ttft|tpot|itl|e2e)_p(\d+(?:\.\d+)?)", promise)
+    if found is None:
+        raise InputError(
+            field=f"workload.classes.{name}.slo",
+            value=promise,
+            problem="is not a metric and a percentile",
+            fix="Write ttft, tpot, itl or e2e and the percentile, for example ttft_p95.",
+        )
+    return Slo(metric=Metric(found.group(1)), percentile_fraction=float(found.group(2)) / 100, limit_s=limit_s)
+
+
+def _pool(file: PlanFile, loaded: Loaded, word: Word) -> PoolSpec:
+    pool = file.pool
+    engine = word.says("pool.engine", pool.engine, "", ENGINE)
+    tp = word.says("pool.tensor_parallel", pool.tensor_parallel, "devices", TENSOR_PARALLEL)
+    concurrency = word.says("pool.approved_concurrency", pool.approved_concurrency, "requests", APPROVED_CONCURRENCY)
+    longest = max(each.longest_context for each in file.workload.classes)
+    choices = [
+        word.says("pool.model", pool.model, "", ""),
+        engine,
+        *([] if pool.engine_version is None else [word.says("pool.engine_version", pool.engine_version, "", "")]),
+        word.says("pool.device", pool.device, "", ""),
+        tp,
+        concurrency,
+    ]
+    return PoolSpec(
+        choices=tuple(choices),
+        model=loaded.model,
+        device=loaded.device,
+        settings=_settings(pool, str(engine.value), int(tp.value), longest, word),
+        approved=Approved(context_tokens=longest, sequences=int(concurrency.value)),
+        word=loaded.word,
+        engines=loaded.engines,
+        alternatives=loaded.alternatives,
+    )
+
+
+def _settings(pool: PoolSection, engine: str, tp: int, longest_tokens: int, word: Word) -> RuntimeSettings:
+    return RuntimeSettings(
+        source=word.source,
+        engine=engine,
+        version=pool.engine_version,
+        sharding=Sharding(tp=tp, pp=pool.pipeline_parallel or 1, ep=pool.expert_parallel or 1),
+        memory_fraction=pool.memory_fraction,
+        step_tokens=pool.token_budget,
+        max_sequences=pool.max_sequences,
+        kv_dtype=pool.kv_dtype,
+        # An engine started for more context than any class may use would set memory aside for nothing.
+        max_context_tokens=pool.max_context or longest_tokens,
+    )
+
+
+def _policy(file: PlanFile, word: Word) -> Policy:
+    policy = file.policy
+    return Policy(
+        horizon=word.says("policy.horizon", policy.horizon, "s", HORIZON_S),
+        planning_percentile=word.says(
+            "policy.planning_percentile", policy.planning_percentile, "fraction", PLANNING_FRACTION
+        ),
+        zones=word.says("policy.zones", policy.zones, "zones", ZONES),
+        reconcile_every=word.says("policy.reconcile_every", policy.reconcile_every, "s", RECONCILE_S),
+    )
