@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ullage.facts.model import Model
     from ullage.memory.adapters import Adapters
     from ullage.memory.budget import MemoryBudget
-    from ullage.units import Dimension
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,18 +130,25 @@ def _model(model: str | Path | Model, facts: Path | None) -> Model:
 # ---- what people type ----------------------------------------------------------------------------------
 
 
-def whole_of(text: str | None, dimension: Dimension, field: str) -> int | None:
-    """A counted quantity as typed, such as 32k or 80GiB."""
-    from ullage.units import parse_whole
+def tokens_of(text: str | None, field: str) -> int | None:
+    """Tokens as typed, such as 32768 or 32Ki."""
+    from ullage.units import TOKENS, parse_whole
 
-    return None if text is None else parse_whole(text, dimension, field=field)
+    return None if text is None else parse_whole(text, TOKENS, field=field)
 
 
-def share_of(text: str | None, dimension: Dimension, field: str) -> float | None:
+def bytes_of(text: str | None, field: str) -> int | None:
+    """Bytes as typed, such as 80GiB."""
+    from ullage.units import BYTES, parse_whole
+
+    return None if text is None else parse_whole(text, BYTES, field=field)
+
+
+def share_of(text: str | None, field: str) -> float | None:
     """A share as typed, such as 0.9 or 90%."""
-    from ullage.units import parse
+    from ullage.units import FRACTION, parse
 
-    return None if text is None else parse(text, dimension, field=field)
+    return None if text is None else parse(text, FRACTION, field=field)
 
 
 def adapters_of(text: str | None) -> Adapters | None:
