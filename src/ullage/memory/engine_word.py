@@ -175,8 +175,8 @@ def engine_memory(
 def _less_unforced(figures: dict[str, Figure]) -> dict[str, Figure]:
     """The cache that is allocated where the number of blocks was set by hand: the rest is never taken."""
     cache, forced, fitting = (figures.get(key) for key in ("kv_cache", "kv_blocks", "kv_blocks_unforced"))
-    if cache is None or forced is None or fitting is None:
-        return figures
+    if cache is None or forced is None or fitting is None or not _value(fitting):
+        return figures  # older versions print the override before they have counted: "num_gpu_blocks=0"
     allocated = Figure(
         name="kv_cache",
         value=round(_value(cache) * _value(forced) / _value(fitting)),

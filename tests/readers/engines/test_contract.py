@@ -7,6 +7,8 @@ import gzip
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.engine_logs import GOOD_AND_CUT
 from ullage.errors import InputError
@@ -92,6 +94,30 @@ def test_what_is_no_engines_word_is_refused(content: bytes, said: str, tmp_path:
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_engine_word(tmp_path / "missing.log", date=DATE)
+
+
+@given(st.sampled_from(sorted(ENGINE_READERS)), st.data())
+def test_a_damaged_file_is_read_or_refused_but_never_crashes(name: str, data: st.DataObject) -> None:
+    """Cut anywhere, characters changed, lines lost or doubled: an answer or an InputError, nothing else."""
+    text = GOOD_AND_CUT[name][0]
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        damage = data.draw(st.sampled_from(["cut", "change", "drop line", "double line"]))
+        line_end = text.find("\n", at) + 1 or len(text)
+        if damage == "cut":
+            text = text[: at + 1]
+        elif damage == "change":
+            text = text[:at] + data.draw(st.sampled_from("0.,:-()[]{}\"' \nxé\ufffd")) + text[at + 1 :]
+        elif damage == "drop line":
+            text = text[:at] + text[line_end:] or "\n"
+        else:
+            text = text[:line_end] + text[at:]
+    reader = ENGINE_READERS[name]
+    try:
+        word = reader.read(text, file="engine.log", date=DATE)
+    except InputError:
+        return
+    assert all(figure.evidence is Evidence.MEASURED for figure in word.figures.values())
 
 
 @each_reader

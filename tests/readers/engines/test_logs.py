@@ -201,6 +201,11 @@ def test_a_forced_number_of_blocks_leaves_the_rest_of_the_cache_untaken() -> Non
     assert numbers(memory, "kv_cache", "kv_tokens") == [GIB // 2, 4000]
 
 
+def test_an_override_printed_before_anything_was_counted_changes_nothing() -> None:
+    text = VLLM + "INFO [kv_cache_utils.py:1] Overriding num_gpu_blocks=0 with num_gpu_blocks_override=250\n"
+    assert word(vllm.LOG, text).number("kv_cache") == 29 * GIB
+
+
 # ---- restarts and memory that ran out -----------------------------------------------------------------
 
 

@@ -46,15 +46,27 @@ class _Sample:
 
 def read_nvidia_smi(text: str, *, file: str, date: datetime.date) -> EngineMemory:
     """Read the CSV of nvidia-smi; any query that has memory.used in it."""
-    rows = csv.reader(io.StringIO(text), skipinitialspace=True)
     head: list[str] | None = None
     samples: list[_Sample] = []
-    for row in rows:
+    for where, row in _rows(text, file):
         if "memory.used [MiB]" in row:
             head = row
-        elif head is not None and row:
-            samples.append(_smi_sample(head, row, f"{file}:{rows.line_num}"))
+        elif head is not None:
+            samples.append(_smi_sample(head, row, where))
     return _word(samples, what="nvidia-smi", file=file, date=date)
+
+
+def _rows(text: str, file: str) -> Iterator[tuple[str, list[str]]]:
+    """The rows of a CSV that are not empty, each with its file and line."""
+    rows = csv.reader(io.StringIO(text), skipinitialspace=True)
+    try:
+        for row in rows:
+            if row:
+                yield f"{file}:{rows.line_num}", row
+    except csv.Error as error:
+        raise InputError(
+            field=f"{file}:{rows.line_num}", value=str(error), problem="is not CSV", fix="Write the file anew."
+        ) from error
 
 
 def _smi_sample(head: Sequence[str], row: Sequence[str], where: str) -> _Sample:
@@ -99,11 +111,10 @@ def _dmon(text: str, file: str) -> Iterator[_Sample]:
 
 
 def _dcgm_csv(text: str, file: str) -> Iterator[_Sample]:
-    rows = csv.reader(io.StringIO(text), skipinitialspace=True)
-    head = next(rows)
-    for row in rows:
-        where = f"{file}:{rows.line_num}"
-        if not row:
+    head: list[str] | None = None
+    for where, row in _rows(text, file):
+        if head is None:
+            head = row if "DCGM_FI_DEV_FB_USED" in row else None
             continue
         if len(row) != len(head):
             raise _cut(where, row)
@@ -153,7 +164,7 @@ def _series(device: str, own: Sequence[_Sample]) -> ResidentSeries:
 
 
 def _mib(text: str, where: str) -> int:
-    found = re.fullmatch(r"\s*([\d.]+)\s*(?:MiB)?\s*", text)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:MiB)?\s*", text)
     if found is None:
         raise InputError(
             field=where, value=text, problem="is not a number of MiB", fix="Write the file anew; it seems damaged."

@@ -17,7 +17,7 @@ LOG = LogFormat(
     rules=(
         rule(
             "server_args=ServerArgs(",
-            r"ServerArgs\((?:(?=.*\bmem_fraction_static=(?P<memory_fraction__n>[\d.]+)))?"
+            r"ServerArgs\((?:(?=.*\bmem_fraction_static=(?P<memory_fraction__n>NUM)))?"
             r"(?:(?=.*\bpage_size=(?P<block_size__n>\d+)))?",
         ),
         rule("Init torch distributed ends", r"Init torch distributed ends\..*mem usage=(?P<communication__gib>NUM) GB"),

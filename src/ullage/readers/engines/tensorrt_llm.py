@@ -31,7 +31,7 @@ LOG = LogFormat(
         ),
         rule(
             "Peak memory during memory usage",
-            r"fraction is set (?P<memory_fraction__n>[\d.]+),.*device total memory (?P<device_memory__gib>NUM) GiB",
+            r"fraction is set (?P<memory_fraction__n>NUM),.*device total memory (?P<device_memory__gib>NUM) GiB",
         ),
         # the TensorRT backend
         rule("execution context memory", r"Allocated (?P<activations__mib>NUM) Mi?B for execution context memory"),

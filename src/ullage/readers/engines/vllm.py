@@ -81,7 +81,7 @@ LOG = LogFormat(
         rule("attention block size to", r"Setting attention block size to (?P<block_size__n>\d+) tokens"),
         rule(
             "non-default args",
-            r"non-default args: (?:(?=.*'gpu_memory_utilization': (?P<memory_fraction__n>[\d.]+)))?"
+            r"non-default args: (?:(?=.*'gpu_memory_utilization': (?P<memory_fraction__n>NUM)))?"
             r"(?:(?=.*'max_num_seqs': (?P<max_sequences__n>\d+)))?"
             r"(?:(?=.*'max_num_batched_tokens': (?P<token_budget__n>\d+)))?",
         ),
