@@ -15,6 +15,7 @@ from ullage.readers.models.slot import MixerKind, Slot
 from ullage.readers.models.text import HEADS, KV_HEADS, TextConfig
 
 _WINDOWS = ("sliding_window", "sliding_window_size", "attention_window_size")
+_SWA = ("swa_num_attention_heads", "swa_num_key_value_heads", "swa_head_dim")
 _SPARSE_NAMES = {
     "index_n_heads": "sparse_num_index_heads",
     "index_head_dim": "sparse_index_dim",
@@ -67,33 +68,30 @@ def _grouped(text: TextConfig, slot: Slot, kind: MixerKind, index: int, layers: 
 
 def _head_sizes(text: TextConfig, slot: Slot, kind: MixerKind) -> tuple[int, int, int, int]:
     """Query heads, key-value heads, key size and value size of one layer."""
-    keys, sliding = text.keys, kind is MixerKind.SLIDING
-    source = _sliding_source(text) if sliding else None
-    query_heads = _own(source, *HEADS) or text.size(*HEADS)
-    kv_heads = _own(source, *KV_HEADS) or _kv_heads(text, slot, kind, query_heads)
-    head = _own(source, "head_dim") or _head_channels(text, query_heads, full=kind is not MixerKind.SLIDING)
-    value = _own(source, "v_head_dim") or keys.count_or("v_head_dim") or head
-    _require_heads(text, query_heads, kv_heads)
-    return query_heads, kv_heads, head, value
+    keys = text.keys
+    if kind is MixerKind.SLIDING and (keys.has("hybrid_layer_pattern") or keys.states(*_SWA)):
+        heads, kv_heads, head = (keys.count(name) for name in _SWA)
+        value = keys.count("swa_v_head_dim") if keys.has("v_head_dim") else keys.count_or("swa_v_head_dim") or head
+    else:
+        other = keys.sub("attention_other_setting") if _has_other_setting(text, kind) else None
+        heads = _own(other, *HEADS) or _sliding_heads(text, kind) or text.size(*HEADS)
+        kv_heads = _own(other, *KV_HEADS) or _kv_heads(text, slot, kind, heads)
+        head = _own(other, "head_dim") or _head_channels(text, heads, full=kind is not MixerKind.SLIDING)
+        value = keys.count_or("v_head_dim") or head
+    _require_heads(text, heads, kv_heads)
+    return heads, kv_heads, head, value
+
+
+def _has_other_setting(text: TextConfig, kind: MixerKind) -> bool:
+    return kind is MixerKind.SLIDING and text.keys.has("attention_other_setting")
+
+
+def _sliding_heads(text: TextConfig, kind: MixerKind) -> int | None:
+    return text.keys.count_or("num_sliding_attention_heads") if kind is MixerKind.SLIDING else None
 
 
 def _own(source: Keys | None, *names: str) -> int | None:
     return None if source is None else source.count_or(*names)
-
-
-def _sliding_source(text: TextConfig) -> Keys | None:
-    """Sizes that hold for sliding layers alone: `swa_*` keys, or a nested object of Step's."""
-    keys = text.keys
-    own = {name.removeprefix("swa_"): value for name, value in keys.table.items() if name.startswith("swa_")}
-    if own:
-        for name in own:
-            keys.record.used.add(keys.where(f"swa_{name}"))
-        return Keys(table=own, path=keys.where("swa"), record=keys.record)
-    if keys.has("attention_other_setting"):
-        return keys.sub("attention_other_setting")
-    if keys.has("num_sliding_attention_heads"):
-        return Keys(table={HEADS[0]: keys.count("num_sliding_attention_heads")}, path=keys.path, record=keys.record)
-    return None
 
 
 def _kv_heads(text: TextConfig, slot: Slot, kind: MixerKind, query_heads: int) -> int:

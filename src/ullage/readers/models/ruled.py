@@ -140,6 +140,9 @@ def _chunked(text: TextConfig, layers: int) -> tuple[Slot, ...]:
         rotary = [bool(each) for each in keys.whole_items("no_rope_layers", least=layers, most=layers)]
     else:
         interval = keys.count_or("no_rope_layer_interval")
+        if interval is None and not text.model_type.startswith("llama4"):
+            fix = "Add layer_types with an entry per layer."
+            raise keys.wrong("attention_chunk_size", "is stated, but not which layers attend in chunks", fix)
         if interval is None:
             interval = 4
             why = "Llama-4: every 4. layer has no rotary position and attends to everything"

@@ -1,0 +1,247 @@
+"""Every spelling of the layer pattern, reduced to which layers grow, which are bounded, which keep a state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.model_configs import blocks, dense, latent, linear, moe, nested, read
+from ullage.errors import InputError
+from ullage.facts.model import (
+    GroupedAttention,
+    LatentAttention,
+    Layer,
+    LinearAttention,
+    LinearKind,
+    MoeFeedForward,
+    ShortConvolution,
+    StateSpace,
+)
+
+_MAMBA = {
+    "mamba_n_heads": 8,
+    "mamba_d_head": 16,
+    "mamba_d_state": 32,
+    "mamba_n_groups": 1,
+    "mamba_d_conv": 4,
+    "mamba_expand": 1,
+    "mamba_ssm_cache_dtype": "float32",
+}
+
+
+def _letter(layer: Layer) -> str:
+    """f full, s sliding, c chunked, l linear, m state space, v convolution, - none; upper case with experts."""
+    letters = ""
+    for mixer in layer.mixers:
+        match mixer:
+            case GroupedAttention(window_tokens=int()):
+                letters += "s"
+            case GroupedAttention(chunk_tokens=int()):
+                letters += "c"
+            case LinearAttention():
+                letters += "l"
+            case StateSpace():
+                letters += "m"
+            case ShortConvolution():
+                letters += "v"
+            case _:
+                letters += "f"
+    letters = letters or "-"
+    return letters.upper() if isinstance(layer.feed_forward, MoeFeedForward) else letters
+
+
+def _pattern(config: dict[str, Any]) -> str:
+    return " ".join(_letter(layer) for layer in read(config).each_layer())
+
+
+@pytest.mark.parametrize(
+    ("changes", "pattern"),
+    [
+        ({}, "f f f f"),
+        ({"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 512}, "s f s f"),
+        ({"model_type": "qwen2", "sliding_window": 512, "use_sliding_window": False}, "f f f f"),
+        ({"model_type": "qwen2", "sliding_window": 512}, "f f f f"),
+        ({"model_type": "qwen2", "sliding_window": 512, "use_sliding_window": True, "max_window_layers": 3}, "f f f s"),
+        ({"model_type": "mistral", "sliding_window": 512}, "s s s s"),
+        ({"model_type": "mistral", "sliding_window": None}, "f f f f"),
+        ({"model_type": "phi3", "sliding_window": 262144}, "f f f f"),
+        ({"model_type": "gemma2", "sliding_window": 512}, "s f s f"),
+        ({"model_type": "gemma3_text", "sliding_window": 512, "sliding_window_pattern": 2}, "s f s f"),
+        ({"model_type": "exaone4", "sliding_window": 512, "sliding_window_pattern": "LLG"}, "s s f s"),
+        ({"model_type": "afmoe", "sliding_window": 512, "global_attn_every_n_layers": 2}, "s f s f"),
+        ({"sliding_window": 512, "sliding_window_pattern_expr": "1 if i % 2 == 0 else 0 for i in range(4)"}, "s f s f"),
+        (
+            {"sliding_window": 512, "sliding_window_pattern_expr": "0 if (i + 1) % 2 == 0 else 1 for i in range(4)"},
+            "s f s f",
+        ),
+        ({"model_type": "llama4_text", "attention_chunk_size": 512}, "c c c f"),
+        ({"model_type": "llama4_text", "attention_chunk_size": 512, "no_rope_layers": [1, 0, 1, 0]}, "c f c f"),
+        ({"model_type": "llama4_text", "attention_chunk_size": 512, "no_rope_layer_interval": 2}, "c f c f"),
+        ({"model_type": "llama4_text", "attention_chunk_size": None}, "f f f f"),
+        ({"model_type": "jamba", "attn_layer_period": 2, "attn_layer_offset": 1, **_MAMBA}, "m f m f"),
+        ({"model_type": "bamba", "attn_layer_indices": [1], **_MAMBA}, "m f m m"),
+        ({"model_type": "granitemoehybrid", "layer_types": ["mamba", "attention"] * 2, **_MAMBA}, "m f m f"),
+        ({"model_type": "lfm2", "full_attn_idxs": [2], "conv_L_cache": 3}, "v v f v"),
+        ({"model_type": "lfm2", "layer_types": ["conv", "full_attention"] * 2, "conv_L_cache": 3}, "v f v f"),
+        ({"model_type": "minimax_text_01", "attn_type_list": [0, 0, 0, 1]}, "l l l f"),
+        ({"model_type": "bailing_moe_linear", "layer_group_size": 2}, "l f l f"),
+        ({"model_type": "falcon_h1", **_MAMBA}, "fm fm fm fm"),
+        (
+            {"model_type": "exaone_moe", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+             "mlp_layer_types": ["dense", "sparse", "sparse", "dense"]},
+            "f F F f",
+        ),
+    ],
+)  # fmt: skip
+def test_patterns_of_layers(changes: dict[str, Any], pattern: str) -> None:
+    assert _pattern(dense(**changes)) == pattern
+
+
+def test_linear_attention_by_interval_list_and_class_rule() -> None:
+    assert _pattern(linear()) == "l l l f"
+    listed = linear(layer_types=["linear_attention", "full_attention"] * 2)
+    listed.pop("full_attention_interval")
+    assert _pattern(listed) == "l f l f"
+    unsaid = linear()
+    unsaid.pop("full_attention_interval")
+    assert _pattern(unsaid) == "l l l f"
+    assert "full_attention_interval" in {each.name for each in read(unsaid).assumptions}
+
+
+def test_a_list_and_an_interval_that_disagree_are_refused() -> None:
+    with pytest.raises(InputError, match="full_attention_interval = 4: contradicts layer_types"):
+        read(linear(layer_types=["linear_attention", "full_attention"] * 2))
+
+
+def test_kimi_counts_its_layers_from_one() -> None:
+    config = latent(
+        model_type="kimi_linear",
+        num_shared_experts=1,
+        linear_attn_config={
+            "kda_layers": [1, 2, 3],
+            "full_attn_layers": [4],
+            "num_heads": 8,
+            "head_dim": 16,
+            "short_conv_kernel_size": 4,
+        },
+    )
+    model = read(config)
+    assert " ".join(_letter(layer) for layer in model.each_layer()) == "l L L F"
+    last = list(model.each_layer())[-1].mixers[0]
+    assert isinstance(last, LatentAttention)
+    config["linear_attn_config"]["full_attn_layers"] = [3]
+    with pytest.raises(InputError, match=r"linear_attn_config\.full_attn_layers"):
+        read(config)
+
+
+def test_nemotron_blocks_as_letters_and_as_words_are_the_same_model() -> None:
+    words = blocks()
+    letters = {**blocks(), "hybrid_override_pattern": "ME*-"}
+    letters.pop("layers_block_type")
+    assert read(words).layers == read(letters).layers
+    assert [_letter(layer) for layer in read(words).each_layer()] == ["m", "-", "f", "-"]
+
+
+def test_prediction_layers_of_nemotron_are_spelled_by_a_pattern() -> None:
+    model = read(blocks(num_nextn_predict_layers=1, mtp_hybrid_override_pattern="*E"))
+    assert model.mtp is not None
+    assert [_letter(group.layer) for group in model.mtp.groups] == ["f", "-"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "moe_layers"),
+    [
+        ({"decoder_sparse_step": 1}, "1111"),
+        ({"decoder_sparse_step": 1, "mlp_only_layers": [0, 1]}, "0011"),
+        ({"decoder_sparse_step": 2}, "0101"),
+        ({"model_type": "deepseek_v3", "first_k_dense_replace": 2, "n_shared_experts": 1}, "0011"),
+        ({"model_type": "llama4_text", "interleave_moe_layer_step": 2}, "0101"),
+        ({"model_type": "llama4_text", "moe_layers": [3]}, "0001"),
+        ({"model_type": "mimo_v2", "moe_layer_freq": [0, 0, 1, 1]}, "0011"),
+        ({"model_type": "jamba", "expert_layer_period": 2, "expert_layer_offset": 1}, "0101"),
+        ({"model_type": "step3p5", "moe_layers_enum": "1,3"}, "0101"),
+        ({"model_type": "lfm2_moe", "num_dense_layers": 3, "layer_types": ["full_attention"] * 4}, "0001"),
+        ({"model_type": "ernie4_5_moe", "moe_layer_start_index": 1, "moe_layer_end_index": 2}, "0110"),
+    ],
+)  # fmt: skip
+def test_which_layers_have_experts(changes: dict[str, Any], moe_layers: str) -> None:
+    found = "".join(
+        "1" if isinstance(layer.feed_forward, MoeFeedForward) else "0"
+        for layer in read(moe(**{"decoder_sparse_step": None, **changes})).each_layer()
+    )
+    assert found == moe_layers
+
+
+@pytest.mark.parametrize(
+    "spelling", ["num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts", "num_routed_experts"]
+)
+@pytest.mark.parametrize("top", ["num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk"])
+def test_spellings_of_experts(spelling: str, top: str) -> None:
+    config = moe()
+    config[spelling] = config.pop("num_experts")
+    config[top] = config.pop("num_experts_per_tok")
+    block = next(read(config).each_layer()).feed_forward
+    assert isinstance(block, MoeFeedForward)
+    assert (block.routed_experts, block.experts_per_token) == (8, 2)
+
+
+def test_two_spellings_must_agree() -> None:
+    with pytest.raises(InputError, match="contradicts another spelling"):
+        read(moe(num_local_experts=16))
+
+
+def test_the_language_model_is_found_in_its_wrapper() -> None:
+    for key in ("text_config", "llm_config", "language_config"):
+        config = nested()
+        config[key] = config.pop("text_config") if key != "text_config" else config["text_config"]
+        assert read(config).layers == read(dense()).layers
+    inside = {"model_type": "some_omni", "thinker_config": nested()}
+    assert read(inside).layers == read(dense()).layers
+
+
+def test_class_defaults_fill_a_nested_config_and_are_listed() -> None:
+    text = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+            "sliding_window": 1024}  # fmt: skip
+    model = read({"model_type": "gemma3", "text_config": text, "torch_dtype": "bfloat16"})
+    assumed = {each.name: each.value for each in model.assumptions}
+    assert assumed["text_config.num_attention_heads"] == 8
+    assert assumed["text_config.num_key_value_heads"] == 4
+    assert assumed["text_config.vocab_size"] == 262208
+    # At top level the same config is cut, not terse.
+    with pytest.raises(InputError, match="num_attention_heads = None: is missing"):
+        read({**text, "torch_dtype": "bfloat16"})
+
+
+def test_layers_may_override_their_sizes_one_by_one() -> None:
+    model = read(dense(per_layer_config={"3": {"head_dim": 32, "num_key_value_heads": 1}}))
+    last = list(model.each_layer())[-1].mixers[0]
+    assert isinstance(last, GroupedAttention)
+    assert (last.key_channels, last.kv_heads) == (32, 1)
+    with pytest.raises(InputError, match=r"per_layer_config\.3\.odd_size"):
+        read(dense(per_layer_config={"3": {"odd_size": 32}}))
+
+
+def test_layers_may_reuse_the_cache_of_an_earlier_one() -> None:
+    model = read(dense(model_type="gemma4_text", num_kv_shared_layers=2, global_head_dim=16))
+    reuses = [
+        layer.mixers[0].reuses_cache for layer in model.each_layer() if isinstance(layer.mixers[0], GroupedAttention)
+    ]
+    assert reuses == [False, False, True, True]
+
+
+def test_indexers_that_are_shared_keep_no_keys() -> None:
+    sizes = {"index_topk": 64, "index_n_heads": 4, "index_head_dim": 16}
+    model = read(latent(model_type="deepseek_v32", indexer_types=["full", "shared", "full", "shared"], **sizes))
+    mixers = [layer.mixers[0] for layer in model.each_layer()]
+    assert [isinstance(mixer, LatentAttention) and mixer.indexer is not None for mixer in mixers] == [1, 0, 1, 0]
+    assert [isinstance(mixer, LatentAttention) and mixer.indexer_is_shared for mixer in mixers] == [0, 1, 0, 1]
+
+
+def test_kinds_of_recurrence() -> None:
+    delta = next(read(linear()).each_layer()).mixers[0]
+    assert isinstance(delta, LinearAttention)
+    assert delta.kind is LinearKind.GATED_DELTA
+    lightning = next(read(dense(model_type="minimax_text_01", attn_type_list=[0, 1, 1, 1])).each_layer()).mixers[0]
+    assert isinstance(lightning, LinearAttention)
+    assert lightning.kind is LinearKind.LIGHTNING
