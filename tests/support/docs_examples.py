@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import subprocess
@@ -116,7 +117,16 @@ def record(page: Path) -> bool:
     return new != text
 
 
+def write_schema() -> None:
+    """The JSON Schema of plan files, from the code that reads them."""
+    from ullage.files.plan_file import plan_file_schema
+
+    text = json.dumps(plan_file_schema(), indent=2, ensure_ascii=False) + "\n"
+    (ROOT / "docs" / "reference" / "plan.schema.json").write_text(text)
+
+
 def main() -> None:
+    write_schema()
     named = [Path(each).resolve() for each in sys.argv[1:]]
     for page in named or pages():
         if record(page):

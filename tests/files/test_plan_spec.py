@@ -1,0 +1,96 @@
+"""From a plan file to a specification: statements stay stated, gaps become named defaults, nothing is lost."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from ullage import verbs
+from ullage.errors import InputError, Rejection
+from ullage.evidence import Evidence
+from ullage.verbs.plan import load_spec
+
+AS_OF = datetime.date(2026, 11, 15)
+LEAST = """\
+version: 1
+service: least
+workload:
+  classes:
+    - {name: chat, rate: 8 req/s, longest_context: 8192, slo: {ttft_p95: 1s}}
+pool: {model: llama-3.1-8b, device: h100-sxm}
+"""
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "plan.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_what_is_stated_is_stated_and_the_rest_is_assumed(tmp_path: Path) -> None:
+    spec = load_spec(_file(tmp_path, LEAST), as_of=AS_OF)
+    evidence = {each.name: each.evidence for each in spec.inputs}
+    stated = {name for name, each in evidence.items() if each is Evidence.STATED}
+    assert stated == {"chat.ttft_p95", "chat.mean_rate", "chat.longest_context", "pool.model", "pool.device"}
+    assert all(each is Evidence.ASSUMED for name, each in evidence.items() if name not in stated)
+    assert {"policy.horizon", "policy.zones", "pool.tensor_parallel", "pool.engine"} <= set(evidence)
+
+
+def test_the_date_of_a_statement_is_the_files_own(tmp_path: Path) -> None:
+    spec = load_spec(_file(tmp_path, LEAST + "dated: 2026-09-01\n"), as_of=AS_OF)
+    assert spec.demands[0].mean_rate.source.date == datetime.date(2026, 9, 1)
+    assert load_spec(_file(tmp_path, LEAST), as_of=AS_OF).demands[0].mean_rate.source.date == AS_OF
+
+
+def test_the_example_is_nobodys_statement() -> None:
+    assert {each.evidence for each in load_spec(None, as_of=AS_OF).inputs} == {Evidence.ASSUMED}
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_remedies(tmp_path: Path) -> None:
+    found = verbs.plan(_file(tmp_path, LEAST.replace("llama-3.1-8b", "llama-3.1-70b")), as_of=AS_OF)
+    assert isinstance(found, Rejection)
+    assert found.stage == "memory"
+    assert found.remedies
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("llama-3.1-8b", "llama-9", "model = 'llama-9': is not known. Did you mean"),
+        ("h100-sxm", "h300", "pool.device = 'h300': is not known. Did you mean"),
+        ("ttft_p95", "ttfb_p95", "workload.classes.chat.slo = 'ttfb_p95': is not a metric and a percentile."),
+        ("ttft_p95", "ttft_p100", "must lie strictly between 0 and 1"),
+        ("h100-sxm}", "h100-sxm, tensor_parallel: 3}", "tp = 3"),
+        (
+            "slo: {ttft_p95: 1s}}",
+            "slo: {ttft_p95: 1s}}\n    - {name: chat, rate: 1 req/s, longest_context: 1, slo: {ttft_p95: 1s}}",
+            "workload.classes = 'chat': is named twice.",
+        ),
+        ("h100-sxm}", "h100-sxm}\nevidence: {engine_logs: [missing.log]}", "missing.log"),
+        ("h100-sxm}", "h100-sxm}\nfacts: nowhere", "is not a directory"),
+    ],
+)
+def test_a_fault_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in LEAST
+    with pytest.raises(InputError) as caught:
+        verbs.plan(_file(tmp_path, LEAST.replace(old, new)), as_of=AS_OF)
+    assert message in str(caught.value)
+
+
+def test_a_binary_file_is_no_plan(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(InputError, match="is not text"):
+        verbs.plan(tmp_path / "plan.yaml", as_of=AS_OF)
+
+
+def test_paths_are_relative_to_the_plan_file(tmp_path: Path) -> None:
+    overlay = tmp_path / "mine" / "devices"
+    overlay.mkdir(parents=True)
+    (overlay / "h100-sxm.toml").write_text(
+        'source = "us"\n[sources.us]\nwhat = "our own rack"\nwhere = "inventory"\ndate = 2026-11-01\n'
+        'evidence = "measured"\n[values]\nmemory = "70 GiB"\n'
+    )
+    spec = load_spec(_file(tmp_path, LEAST + "facts: mine\n"), as_of=AS_OF)
+    assert spec.pool.device.memory_bytes == 70 * 2**30
