@@ -37,7 +37,8 @@ def test_every_fact_is_positive_dated_and_sourced(device: Device) -> None:
         assert fact.source.what
         assert fact.source.where
         assert datetime.date(2020, 1, 1) <= fact.source.date <= TODAY
-        assert fact.evidence in (Evidence.MEASURED, Evidence.ESTIMATED)
+        assert fact.evidence in (Evidence.MEASURED, Evidence.ESTIMATED, Evidence.ASSUMED)
+        assert (fact.evidence is Evidence.ASSUMED) == (fact.source.where == "unconfirmed")
 
 
 @each_device
