@@ -133,8 +133,11 @@ def _head_channels(text: TextConfig, query_heads: int, *, full: bool) -> int:
         fix = "State head_dim."
         raise keys.wrong(keys.states(*HEADS) or HEADS[0], f"does not divide hidden_size {text.hidden_channels}", fix)
     found = text.hidden_channels // query_heads
-    why = "hidden_size / num_attention_heads, as in every class that lets head_dim be absent"
-    keys.record.assume(keys.where("head_dim"), found, "channels", why)
+    if text.known:  # the class computes it: a consequence of what the config states, not an assumption of ours
+        keys.record.note(f"head_dim is hidden_size / num_attention_heads = {found}, as {text.model_type} computes it")
+    else:
+        why = "hidden_size / num_attention_heads, as in every class that lets head_dim be absent"
+        keys.record.assume(keys.where("head_dim"), found, "channels", why)
     return found
 
 
