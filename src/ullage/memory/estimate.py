@@ -30,6 +30,7 @@ from ullage.memory.blocks import (
     own_pools_layout,
     shared_pool_layout,
 )
+from ullage.memory.padding import expert_padding_bytes
 from ullage.memory.parameters import device_weights
 from ullage.memory.settings import Runtime, share, whole
 from ullage.memory.tensors import TensorClass
@@ -133,6 +134,11 @@ def _estimate_stage(model: Model, device_bytes: int, runtime: Runtime, measured:
         line.tensor_class: line.stored_bytes
         for line in device_weights(model, sharding, mtp=settings.mtp, vision=settings.vision)[stage].lines
     }
+    padding = expert_padding_bytes(
+        model, sharding, engine=runtime.engine, architecture=runtime.architecture, stage=stage
+    )
+    if padding:
+        weights[TensorClass.ROUTED] += padding
     peak = activation_peak(
         model, sharding, step_tokens=whole(runtime.step_tokens), sequences=whole(runtime.max_sequences)
     )

@@ -184,7 +184,7 @@ def _weight_figures(case: Case, outcome: Outcome, model: Figure) -> dict[str, Fi
             f"weights.{name.name.lower()}_bytes",
             stored,
             "bytes",
-            "parameters of this class x stored bits / 8 x the share of one device",
+            "parameters of this class x stored bits / 8 x the share of one device, padded as kernels need",
             (model, *_cuts(outcome.runtime)),
         )
         for name, stored in outcome.stage.weights.items()

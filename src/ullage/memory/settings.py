@@ -85,6 +85,7 @@ class Runtime:
     engine: str
     version: str
     fallback: str
+    architecture: str
     covers: str
     cache: KvDtype
     graphs_in_fraction: bool
@@ -137,6 +138,7 @@ def resolve(
         engine=defaults.engine,
         version=defaults.version,
         fallback=defaults.fallback,
+        architecture=device.architecture,
         covers=covers,
         cache=kv_dtype(str(_kv_dtype(settings, model).value), field="KV dtype"),
         graphs_in_fraction=bool(defaults.number("graphs_in_fraction")),
