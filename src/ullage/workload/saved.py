@@ -49,7 +49,9 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        rounded = float(f"{value:.{DIGITS}g}")
+        # A whole number is written as one, whether it was counted or computed.
+        return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
     return value
 
 

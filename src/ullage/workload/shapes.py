@@ -48,13 +48,17 @@ class Suggestion:
 
 
 def suggestion_of(whole: Part, groups: Mapping[str, Mapping[str, Part]]) -> Suggestion | None:
-    """The split that explains most, if any explains enough; none where classes are named already."""
+    """A split by name where names explain enough, else one by length; none where classes are named already.
+
+    A name is preferred: it is known before the request is served, and says whose traffic it is.
+    """
     if len(groups.get("class", {})) > 1 or "prompt_tokens" not in whole.lengths:
         return None
-    found = [_by_name(dimension, groups[dimension]) for dimension in ("model", "tenant") if dimension in groups]
-    found.append(_by_length(whole.lengths["prompt_tokens"]))
-    enough = [suggestion for suggestion in found if suggestion is not None]
-    return max(enough, key=lambda suggestion: suggestion.explained_fraction) if enough else None
+    named = [_by_name(dimension, groups[dimension]) for dimension in ("model", "tenant") if dimension in groups]
+    enough = [suggestion for suggestion in named if suggestion is not None]
+    if enough:
+        return max(enough, key=lambda suggestion: suggestion.explained_fraction)
+    return _by_length(whole.lengths["prompt_tokens"])
 
 
 def _by_name(dimension: str, parts: Mapping[str, Part]) -> Suggestion | None:
