@@ -18,6 +18,8 @@ from ullage.facts.model import (
     ShortConvolution,
     StateSpace,
 )
+from ullage.memory.kv import cache_cost
+from ullage.memory.parameters import active_parameter_count, parameter_count
 
 _MAMBA = {
     "mamba_n_heads": 8,
@@ -245,3 +247,84 @@ def test_kinds_of_recurrence() -> None:
     lightning = next(read(dense(model_type="minimax_text_01", attn_type_list=[0, 1, 1, 1])).each_layer()).mixers[0]
     assert isinstance(lightning, LinearAttention)
     assert lightning.kind is LinearKind.LIGHTNING
+
+
+def test_minimax_m3_scores_blocks_of_keys_from_its_fourth_layer_on() -> None:
+    """Sizes as vLLM's class states them; the publisher says 427 billion parameters."""
+    flags = [0] * 3 + [1] * 57
+    text = dense(
+        model_type="minimax_m3_text",
+        hidden_act="swigluoai",
+        hidden_size=6144,
+        intermediate_size=3072,
+        dense_intermediate_size=12288,
+        shared_intermediate_size=3072,
+        num_hidden_layers=60,
+        num_attention_heads=64,
+        num_key_value_heads=4,
+        head_dim=128,
+        vocab_size=200064,
+        max_position_embeddings=524288,
+        attention_output_gate=False,
+        use_qk_norm=True,
+        num_local_experts=128,
+        num_experts_per_tok=4,
+        n_shared_experts=1,
+        num_mtp_modules=1,
+        moe_layer_freq=flags,
+        sparse_attention_config={
+            "use_sparse_attention": True,
+            "sparse_index_dim": 128,
+            "sparse_num_index_heads": 4,
+            "sparse_topk_blocks": 16,
+            "sparse_block_size": 128,
+            "sparse_attention_freq": flags,
+        },
+    )
+    model = read({"model_type": "minimax_m3_vl", "text_config": text})
+    cost = cache_cost(model)
+    assert cost.kv_bytes_per_token == 60 * 4 * (128 + 128) * 2 == 122_880
+    assert cost.indexer_bytes_per_token == 57 * 128 * 2
+    assert parameter_count(model) == pytest.approx(427e9, rel=0.01)
+
+
+def test_step_3_has_more_query_heads_where_it_slides() -> None:
+    """Sizes as its class states them; the publisher says 196 billion parameters, 11 billion in use."""
+    types = ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"] * 12
+    model = read(
+        dense(
+            model_type="step3p5",
+            hidden_size=4096,
+            intermediate_size=11264,
+            num_hidden_layers=45,
+            layer_types=types[:48],
+            num_nextn_predict_layers=3,
+            num_attention_heads=64,
+            num_attention_groups=8,
+            num_key_value_heads=None,
+            head_dim=128,
+            attention_other_setting={
+                "attention_type": "sliding_attention",
+                "num_attention_heads": 96,
+                "num_attention_groups": 8,
+                "head_dim": 128,
+            },
+            sliding_window=512,
+            use_head_wise_attn_gate=True,
+            moe_num_experts=288,
+            moe_top_k=8,
+            moe_intermediate_size=1280,
+            share_expert_dim=1280,
+            moe_layers_enum=",".join(str(layer) for layer in range(3, 45)),
+            vocab_size=128815,
+            max_seq_len=65536,
+            max_position_embeddings=262144,
+        )
+    )
+    cost = cache_cost(model)
+    assert cost.kv_bytes_per_token == 12 * 8 * (128 + 128) * 2
+    assert [(each.layers, each.bound_tokens) for each in cost.bounded] == [(33, 512)]
+    assert model.max_context_tokens == 262144
+    assert parameter_count(model) == pytest.approx(196e9, rel=0.01)
+    tables = 2 * 128815 * 4096  # its publisher leaves embedding and head out
+    assert active_parameter_count(model) - tables == pytest.approx(11e9, rel=0.01)

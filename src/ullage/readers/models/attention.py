@@ -45,7 +45,8 @@ def _grouped(text: TextConfig, slot: Slot, kind: MixerKind, index: int, layers: 
     shares = kind is MixerKind.FULL and keys.flag("attention_k_eq_v")
     bias = keys.states("attention_bias", "qkv_bias", "use_qkv_bias", "use_bias", "add_qkv_bias")
     has_bias = keys.flag(bias) if bias is not None else text.family.qkv_bias
-    gate = query_heads * value_channels if keys.flag("attn_output_gate", text.family.output_gate) else 0
+    gated = keys.states("attn_output_gate", "attention_output_gate")
+    gate = query_heads * value_channels if (keys.flag(gated) if gated else text.family.output_gate) else 0
     if keys.flag("use_head_wise_attn_gate"):
         gate = query_heads
     return GroupedAttention(
@@ -83,7 +84,11 @@ def _head_sizes(text: TextConfig, slot: Slot, kind: MixerKind) -> tuple[int, int
 
 
 def _has_other_setting(text: TextConfig, kind: MixerKind) -> bool:
-    return kind is MixerKind.SLIDING and text.keys.has("attention_other_setting")
+    """Step: sizes of the layers of one type, which it names."""
+    if not text.keys.has("attention_other_setting"):
+        return False
+    named = text.keys.sub("attention_other_setting").text_or("attention_type")
+    return kind is (MixerKind.FULL if named == "full_attention" else MixerKind.SLIDING)
 
 
 def _sliding_heads(text: TextConfig, kind: MixerKind) -> int | None:

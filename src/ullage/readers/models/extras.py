@@ -28,8 +28,13 @@ def base_format(top: Keys, text: TextConfig) -> WeightFormat:
 
 
 def max_context(top: Keys, text: TextConfig) -> int:
-    found = text.size_or(*CONTEXT)
-    return found if found is not None else top.count(*CONTEXT)
+    found = text.context_tokens
+    if found is not None:
+        return found
+    name = top.states(*CONTEXT)
+    if name is None:
+        raise text.keys.missing(*CONTEXT)
+    return top.count(name)
 
 
 def tied_embeddings(top: Keys, text: TextConfig) -> bool:

@@ -125,6 +125,7 @@ _GEMMA = Family(tied=True, head_channels=256)
 _GEMMA2 = Family(tied=True, norms=4, head_channels=256, full_every_layers=2)
 _GEMMA3 = Family(tied=True, norms=4, qk_norm="head", full_every_layers=6, head_channels=256, sizes=_GEMMA3_SIZES)
 _GEMMA4 = replace(_GEMMA3, sizes=_GEMMA4_SIZES, experts_need=("enable_moe_block",), omitted={"global_head_dim": 512})
+_MINIMAX_M3 = Family(experts_use_intermediate_size=True, qk_norm="head", head_channels=128)
 _WINDOWED = Family(window_everywhere=True)
 
 FAMILIES: Mapping[str, Family] = {
@@ -205,7 +206,9 @@ FAMILIES: Mapping[str, Family] = {
     "minicpm3": Family(tied=True, multi_head_if_unsaid=True),
     "minimax": Family(experts_use_intermediate_size=True, needs_pattern=True),
     "minimax_m2": Family(experts_use_intermediate_size=True, qk_norm="whole", head_channels=128),
-    "minimax_m3_vl_text": Family(experts_use_intermediate_size=True, qk_norm="head"),
+    "minimax_m3_text": _MINIMAX_M3,
+    "minimax_m3_vl": _MINIMAX_M3,
+    "minimax_m3_vl_text": _MINIMAX_M3,
     "minimax_text_01": Family(experts_use_intermediate_size=True, needs_pattern=True),
     "ministral": _WINDOWED,
     "ministral3": _WINDOWED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ullage.readers.models.slot import BlockKind, MixerKind, Slot, plain_slots
-from ullage.readers.models.text import CONTEXT, TextConfig
+from ullage.readers.models.text import TextConfig
 
 _PATTERN_LETTERS = {"L": MixerKind.SLIDING, "G": MixerKind.FULL}
 _RECURRENT_SIZES = (
@@ -33,7 +33,7 @@ def ruled_slots(text: TextConfig, layers: int) -> tuple[Slot, ...]:
         return _kimi(text, layers)
     if keys.has("sparse_attention_config"):
         nested = keys.sub("sparse_attention_config")
-        if nested.has("sparse_attention_freq"):
+        if nested.has("sparse_attention_freq") and nested.flag("use_sparse_attention", True):
             flags = nested.whole_items("sparse_attention_freq", least=layers, most=layers)
             return plain_slots(MixerKind.SPARSE if flag else MixerKind.FULL for flag in flags)
     if keys.has("hybrid_layer_pattern"):
@@ -165,7 +165,7 @@ def _expression(text: TextConfig, layers: int) -> tuple[Slot, ...]:
 
 
 def window_is_wider_than_context(text: TextConfig, window: str) -> bool:
-    context, bound = text.size_or(*CONTEXT), text.keys.table.get(window)
+    context, bound = text.context_tokens, text.keys.table.get(window)
     return context is not None and isinstance(bound, int) and bound >= context
 
 

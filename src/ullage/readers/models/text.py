@@ -78,6 +78,12 @@ class TextConfig:
         return self.size(*HIDDEN)
 
     @property
+    def context_tokens(self) -> int | None:
+        """The longest context. Configs carry limits of other things beside it, so the first spelling wins."""
+        name = self.keys.states(*CONTEXT)
+        return self.size_or(name if name is not None else CONTEXT[0])
+
+    @property
     def known(self) -> bool:
         return self.model_type in FAMILIES
 
