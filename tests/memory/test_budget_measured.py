@@ -18,11 +18,11 @@ from ullage.memory.estimate import LineName
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
 
-H100 = find_device("h100-sxm")
+A100 = find_device("a100-80gb-sxm")
 GIB = 2**30
 LOG = Source(what="vLLM start-up log", where="vllm.log:12", date=datetime.date(2026, 10, 6))
 
-# Llama-3.1-8B on one H100, vLLM 0.30, as its log says: 15.0 GiB of weights, 15.26 with the workspace, 1.44 of
+# Llama-3.1-8B on one A100 80GB, vLLM 0.31, as its log says: 15.0 GiB of weights, 15.26 with the workspace, 1.44 of
 # activations with 0.23 of graphs in them, 56.21 of cache for 460,496 tokens, of 79.25 with 78.84 free at the start.
 SAID = {
     "device_memory": 79.25 * GIB,
@@ -38,11 +38,11 @@ SAID = {
 
 def word_of(said: dict[str, float], *, engine: str = "vllm", ooms: tuple[OomEvent, ...] = ()) -> EngineMemory:
     readings = [reading(name, value, Rank(), LOG) for name, value in said.items()]
-    return engine_memory(engine=engine, version="0.30.0", readings=readings, oom_events=ooms)
+    return engine_memory(engine=engine, version="0.31.0", readings=readings, oom_events=ooms)
 
 
 def budget(said: dict[str, float], **stated: object) -> MemoryBudget:
-    found = memory_budget(LLAMA_3_8B, H100, RuntimeSettings(source=SOURCE, **stated), word=word_of(said))  # type: ignore[arg-type]
+    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE, **stated), word=word_of(said))  # type: ignore[arg-type]
     assert isinstance(found, MemoryBudget), found
     return found
 
@@ -71,7 +71,7 @@ def test_every_line_the_log_states_is_measured_and_shows_its_difference() -> Non
 
 
 def test_the_estimate_is_what_would_have_been_said_without_the_log() -> None:
-    alone = memory_budget(LLAMA_3_8B, H100, RuntimeSettings(source=SOURCE, version="0.30.0"))
+    alone = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE, version="0.31.0"))
     assert isinstance(alone, MemoryBudget)
     estimate = budget(SAID).line(LineName.KV_CACHE).estimate
     assert estimate is not None
@@ -108,7 +108,7 @@ def test_settings_in_the_log_fill_the_gaps_as_measured() -> None:
     assumed = {each.name: each for each in found.runtime.assumptions}
     assert (assumed["token budget"].value, assumed["token budget"].evidence) == (4096, Evidence.MEASURED)
     assert found.approved.context_tokens == 32_768
-    assert found.runtime.version == "0.30.0"
+    assert found.runtime.version == "0.31.0"
 
 
 def test_a_stated_setting_that_the_log_contradicts_is_refused() -> None:
@@ -119,7 +119,7 @@ def test_a_stated_setting_that_the_log_contradicts_is_refused() -> None:
 def test_a_log_of_another_engine_is_refused() -> None:
     with pytest.raises(InputError, match="another engine"):
         memory_budget(
-            LLAMA_3_8B, H100, RuntimeSettings(source=SOURCE, engine="sglang"), word=word_of(SAID, engine="vllm")
+            LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE, engine="sglang"), word=word_of(SAID, engine="vllm")
         )
 
 
@@ -139,19 +139,19 @@ def test_weights_and_workspace_in_one_number_are_taken_apart() -> None:
 def test_an_out_of_memory_raises_the_margin() -> None:
     event = OomEvent(kind=OomKind.DEVICE, while_serving=True, source=LOG, shortfall_bytes=7 * GIB)
     settings = RuntimeSettings(source=SOURCE)
-    found = memory_budget(LLAMA_3_8B, H100, settings, word=word_of(SAID, ooms=(event,)))
+    found = memory_budget(LLAMA_3_8B, A100, settings, word=word_of(SAID, ooms=(event,)))
     assert isinstance(found, Rejection)
     assert found.reason.startswith("safety margin: ")
     change = next(each.change for each in found.remedies if each.change.startswith("memory fraction"))
     lower = RuntimeSettings(source=SOURCE, memory_fraction=float(change.split()[-1]))
-    again = memory_budget(LLAMA_3_8B, H100, lower)
+    again = memory_budget(LLAMA_3_8B, A100, lower)
     assert isinstance(again, MemoryBudget)
     assert again.line(LineName.MARGIN).line_bytes >= 7 * GIB
 
 
 def test_an_out_of_memory_that_the_margin_covers_is_no_reason_to_refuse() -> None:
     event = OomEvent(kind=OomKind.DEVICE, while_serving=True, source=LOG)
-    found = memory_budget(LLAMA_3_8B, H100, RuntimeSettings(source=SOURCE), word=word_of(SAID, ooms=(event,)))
+    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE), word=word_of(SAID, ooms=(event,)))
     assert isinstance(found, MemoryBudget)
 
 
@@ -160,7 +160,7 @@ def test_tokens_of_several_attention_groups_are_shared_out() -> None:
     said = {"kv_tokens": 4 * 160_000.0}
     found = memory_budget(
         LLAMA_3_8B,
-        H100,
+        A100,
         RuntimeSettings(source=SOURCE, sharding=Sharding(tp=4, dp_attention=4), max_context_tokens=8192),
         word=word_of(said),
     )

@@ -16,7 +16,7 @@ from ullage.memory.budget import MemoryBudget
 
 DAY = datetime.date(2026, 11, 15)
 LOG = """\
-(APIServer pid=1) INFO 10-06 16:59:01 [api_utils.py:347]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.30.0
+(APIServer pid=1) INFO 10-06 16:59:01 [api_utils.py:347]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.31.0
 (EngineCore pid=326) INFO 10-06 17:00:11 [model_runner.py:407] Model loading took 15.0 GiB memory and 5.42 seconds
 (EngineCore pid=326) INFO 10-06 17:00:33 [gpu_worker.py:692] Available KV cache memory: 56.21 GiB
 (EngineCore pid=326) INFO 10-06 17:00:33 [kv_cache_utils.py:2464] GPU KV cache size: 460,496 tokens, \
@@ -106,13 +106,13 @@ def test_wrong_input_ends_with_two_and_says_how_to_mend_it(
 def test_a_log_replaces_estimates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_text(LOG)
-    found = answered(capsys, "llama-3.1-8b", "--device", "h100", "--log", str(log))
+    found = answered(capsys, "llama-3.1-8b", "--device", "a100-80gb-sxm", "--log", str(log))
     lines = {line["name"]: line for line in found["lines"]}
     assert lines["weights"]["evidence"] == "measured"
     assert lines["weights"]["bytes"] == 15 * 2**30
     assert lines["weights"]["estimate_bytes"] == 16_060_522_496
     assert found["kv_tokens"] == 460_496
-    assert found["engine_version"] == "0.30.0"
+    assert found["engine_version"] == "0.31.0"
 
 
 def test_a_log_of_another_engine_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
