@@ -8,8 +8,7 @@ wrapper (`model`, `backbone`, `language_model.model`), so a name is tried under 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ullage.errors import InputError
@@ -35,47 +34,56 @@ _PREFIXES = (
     "backbone.",
     "transformer.",
 )
-_LAYER = re.compile(r"(?:^|[.*])(?:layers|h|blocks)[.\\]+(\d+)(?!\d)")
+# A number between dots names one layer; "layers.1*" may also mean layer 10.
+_LAYER = re.compile(r"(?:layers|blocks|h)\.(\d+)\.")
 
 Match = Callable[[str], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patterns:
-    """Patterns of module names. Those that name a layer are kept by its number, so that asking stays cheap."""
+    """Patterns of module names.
+
+    Plain names, of which a list may have tens of thousands, are looked up in a set; expressions that name a layer
+    are kept under its number, so that asking about a layer stays cheap.
+    """
 
     written: tuple[str, ...] = ()
-    _anywhere: list[Match] = field(default_factory=list, repr=False, compare=False)
-    _by_layer: dict[int, list[Match]] = field(default_factory=lambda: defaultdict(list), repr=False, compare=False)
+    _plain: set[str] = field(default_factory=set, repr=False, compare=False)
+    _expressions: dict[str, list[Match]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for each in dict.fromkeys(self.written):
-            layer = None if each.startswith("re:") else _LAYER.search(each)
-            # "layers.1*" also stands for layer 10: a star right after the number keeps the pattern general.
-            if layer is None or each[layer.end() : layer.end() + 1] == "*":
-                self._anywhere.append(_matcher(each))
+            if each.startswith("re:") or "*" in each:
+                layer = None if each.startswith("re:") else _LAYER.search(each)
+                self._expressions.setdefault(layer[1] if layer else "", []).append(_matcher(each))
             else:
-                self._by_layer[int(layer[1])].append(_matcher(each))
+                self._plain.add(each)
 
     def match(self, layer: int, name: str) -> bool:
         """Whether some pattern means module `name` of this layer (`self_attn.q_proj` of layer 3)."""
-        matchers = [*self._by_layer.get(layer, ()), *self._anywhere]
-        if not matchers:
-            return False
         full = [f"{prefix}layers.{layer}.{name}" for prefix in _PREFIXES]
-        return any(matches(each) for matches in matchers for each in full)
+        if self._plain and any(part in self._plain for each in full for part in _parts(each)):
+            return True
+        expressions = (*self._expressions.get(str(layer), ()), *self._expressions.get("", ()))
+        return any(matches(each) for matches in expressions for each in full)
+
+
+def _parts(name: str) -> Iterator[str]:
+    """Every run of whole words in a dotted name: a.b gives a, a.b and b."""
+    words = name.split(".")
+    for start in range(len(words)):
+        for end in range(start + 1, len(words) + 1):
+            yield ".".join(words[start:end])
 
 
 def _matcher(pattern: str) -> Match:
     if pattern.startswith("re:"):
         expression = _compiled(pattern)
         return lambda name: expression.match(name) is not None
-    if "*" in pattern:
-        translated = ".*".join(re.escape(part) for part in pattern.split("*"))
-        stars = re.compile(translated + r"(\..*)?")
-        return lambda name: stars.fullmatch(name) is not None
-    inner = f".{pattern}."
-    return lambda name: inner in f".{name}."
+    translated = ".*".join(re.escape(part) for part in pattern.split("*"))
+    stars = re.compile(translated + r"(\..*)?")
+    return lambda name: stars.fullmatch(name) is not None
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
