@@ -34,6 +34,12 @@ _PREFIXES = (
     "backbone.",
     "transformer.",
 )
+# What of a prefix a pattern may begin with: `language_model.model.layers.3.mlp`, `model.layers.3.mlp`.
+_PREFIX_ENDS = tuple(
+    dict.fromkeys(
+        prefix[start:] for prefix in _PREFIXES for start in range(len(prefix)) if start == 0 or prefix[start - 1] == "."
+    )
+)
 # A number between dots names one layer; "layers.1*" may also mean layer 10.
 _LAYER = re.compile(r"(?:layers|blocks|h)\.(\d+)\.")
 
@@ -63,18 +69,23 @@ class Patterns:
     def match(self, layer: int, name: str) -> bool:
         """Whether some pattern means module `name` of this layer (`self_attn.q_proj` of layer 3)."""
         full = [f"{prefix}layers.{layer}.{name}" for prefix in _PREFIXES]
-        if self._plain and any(part in self._plain for each in full for part in _parts(each)):
+        if self._plain and not self._plain.isdisjoint(_parts(layer, name)):
             return True
         expressions = (*self._expressions.get(str(layer), ()), *self._expressions.get("", ()))
         return any(matches(each) for matches in expressions for each in full)
 
 
-def _parts(name: str) -> Iterator[str]:
-    """Every run of whole words in a dotted name: a.b gives a, a.b and b."""
-    words = name.split(".")
+def _parts(layer: int, name: str) -> Iterator[str]:
+    """Every run of whole words in a module's name, under every prefix: a.b gives a, a.b and b."""
+    words = ("layers", str(layer), *name.split("."))
     for start in range(len(words)):
-        for end in range(start + 1, len(words) + 1):
-            yield ".".join(words[start:end])
+        run = words[start]
+        yield run
+        for word in words[start + 1 :]:
+            run = f"{run}.{word}"
+            yield run
+            if start == 0:
+                yield from (prefix + run for prefix in _PREFIX_ENDS)
 
 
 def _matcher(pattern: str) -> Match:
