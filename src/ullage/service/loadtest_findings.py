@@ -26,12 +26,12 @@ SAME_COUNT_FRACTION = 0.01
 LATE_FRACTION = 0.1
 LATE_S = 0.005
 # Outside these a mean latency is more likely in another unit than true. The fastest engines known give a token to one
-# request every 0.3 ms; nobody waits an hour for a first token.
+# request every 0.3 ms; nobody waits an hour for a first token, nor ten seconds for each one after it.
 PLAUSIBLE_S = {
     Definition.TTFT: (0.0005, 3600.0),
-    Definition.TPOT: (0.0002, 60.0),
-    Definition.ITL_PER_REQUEST: (0.0002, 60.0),
-    Definition.ITL_PER_REQUEST_BY_TOKEN: (0.0002, 60.0),
+    Definition.TPOT: (0.0002, 10.0),
+    Definition.ITL_PER_REQUEST: (0.0002, 10.0),
+    Definition.ITL_PER_REQUEST_BY_TOKEN: (0.0002, 10.0),
     Definition.E2E: (0.001, 86400.0),
 }
 # A mean over requests and a ratio of means differ where lengths do; a factor beyond this is not explained by that.

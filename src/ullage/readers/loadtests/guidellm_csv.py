@@ -12,7 +12,7 @@ from typing import Any
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields
-from ullage.readers.loadtests.guidellm import PERCENTILE_KEYS, point_of
+from ullage.readers.loadtests.guidellm import point_of
 from ullage.service.loadtest import LoadTest
 
 _STRATEGY = re.compile(r"^([a-z]+)(?:@([\d.]+))?")
@@ -27,9 +27,9 @@ _GROUPS = {
     "output_token_count": ("Token Metrics", "Successful Output Tokens"),
     "output_tokens_per_second": ("Token Throughput", "Successful Output Tokens/Sec"),
 }
-# The list in a single-row file leaves the median out and has the extremes in.
-_OLD_LIST = ("min", "p001", "p01", "p05", "p10", "p25", "p75", "p90", "p95", "p99", "max")
-_OLD_LIST_TITLE = "[min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max]"
+# What a cell of percentiles lists: the extremes are in it, and the median is not, for it has a column of its own.
+_LISTED = ("min", "p001", "p01", "p05", "p10", "p25", "p75", "p90", "p95", "p99", "max")
+_LISTED_TITLE = "[min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max]"
 
 Row = dict[tuple[str, ...], str]
 
@@ -113,26 +113,31 @@ def _benchmark(row: Row, three: bool) -> dict[str, Any]:
 
 
 def _statistics(row: Row, group: tuple[str, str]) -> dict[str, Any]:
-    listed = _list(row.get((*group, "Percentiles")))
-    return {
-        "mean": _number(row, (*group, "Mean")),
-        "median": _number(row, (*group, "Median")),
-        "std_dev": _number(row, (*group, "Std Dev")),
-        "percentiles": dict(zip(PERCENTILE_KEYS, listed, strict=False)) if len(listed) == len(PERCENTILE_KEYS) else {},
-    }
+    return _laid_out(
+        mean=_number(row, (*group, "Mean")),
+        median=_number(row, (*group, "Median")),
+        std_dev=_number(row, (*group, "Std Dev")),
+        listed=_list(row.get((*group, "Percentiles"))),
+    )
 
 
 def _old_statistics(row: Row, name: str) -> dict[str, Any]:
     title = f"Successful {name.replace('_', ' ').capitalize()}"
-    listed = dict(zip(_OLD_LIST, _list(row.get((f"{title} {_OLD_LIST_TITLE}",))), strict=False))
-    return {
-        "mean": _number(row, (f"{title} mean",)),
-        "median": _number(row, (f"{title} median",)),
-        "std_dev": _number(row, (f"{title} std dev",)),
-        "min": listed.pop("min", None),
-        "max": listed.pop("max", None),
-        "percentiles": listed,
-    }
+    return _laid_out(
+        mean=_number(row, (f"{title} mean",)),
+        median=_number(row, (f"{title} median",)),
+        std_dev=_number(row, (f"{title} std dev",)),
+        listed=_list(row.get((f"{title} {_LISTED_TITLE}",))),
+    )
+
+
+def _laid_out(
+    *, mean: float | None, median: float | None, std_dev: float | None, listed: list[float]
+) -> dict[str, Any]:
+    named = dict(zip(_LISTED, listed, strict=True)) if len(listed) == len(_LISTED) else {}
+    low, high = named.pop("min", None), named.pop("max", None)
+    statistics = {"mean": mean, "median": median, "std_dev": std_dev, "min": low, "max": high}
+    return {**statistics, "percentiles": named}
 
 
 def _strategy(text: str) -> dict[str, Any]:

@@ -1,0 +1,545 @@
+"""Every trap that was found in real result files, each as a small file of our own that has it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support.loadtest_samples import (
+    DURATION_S,
+    OUTPUT,
+    PROMPT,
+    REQUESTS,
+    TPOT_S,
+    TTFT_S,
+    aiperf_export,
+    aiperf_record,
+    aiperf_server,
+    guide_request,
+    guide_statistic,
+    guidellm_csv,
+    guidellm_oldest,
+    guidellm_report,
+    inferencex_run,
+    lifecycle,
+    lifecycle_newer,
+    llmd_report,
+    llmperf_summary,
+    mlperf_detail,
+    mlperf_offline_summary,
+    mlperf_summary,
+    perf_latency,
+    perf_metric,
+    prometheus,
+    sglang_run,
+    spread,
+    to_json,
+    to_lines,
+    vllm_arrays,
+    vllm_older,
+    vllm_run,
+)
+from ullage.errors import InputError
+from ullage.readers.loadtests import read_bytes
+from ullage.service.loadtest import (
+    Definition,
+    Denominator,
+    Flag,
+    GoodputLimits,
+    LoadTest,
+    Loop,
+    Point,
+    SingleToken,
+    Status,
+)
+
+
+def read(data: bytes) -> LoadTest:
+    return read_bytes(data, file="sample")
+
+
+def one(value: Any) -> Point:
+    found = read(value if isinstance(value, bytes) else to_json(value))
+    assert len(found.points) == 1
+    return found.points[0]
+
+
+def flags(point: Point) -> set[Flag]:
+    return {each.flag for each in point.findings}
+
+
+def sentence(point: Point, flag: Flag) -> str:
+    return next(each.sentence for each in point.findings if each.flag is flag)
+
+
+# ---- 1: coordinated omission -------------------------------------------------------------------------
+
+
+def test_a_stage_sent_late_is_closed_loop_limited_and_its_ttft_hides_the_wait() -> None:
+    late = lifecycle()
+    late["load_summary"] |= {"requested_rate": 8.0, "achieved_rate": 4.2, "schedule_delay": spread(2.0)}
+    point = one(late)
+    assert {Flag.CLOSED_LOOP_SATURATION, Flag.COORDINATED_OMISSION} <= flags(point)
+    assert point.load.offered_rps == 8.0
+    assert point.sent_rps == 4.2
+    assert point.client_delay is not None
+    assert point.client_delay.mean_s == 2.0
+    assert "2.1 s from when each was due" in sentence(point, Flag.COORDINATED_OMISSION)
+
+
+def test_vllm_queue_times_are_the_clients_delay() -> None:
+    arrays = vllm_arrays(gap_s=0.25)
+    # Due every 0.1 s, sent every 0.25 s: each request is later than the one before.
+    arrays["queue_times"] = [0.15 * each for each in range(REQUESTS)]
+    point = one(vllm_run(request_rate=10.0, **arrays))
+    assert point.load.loop is Loop.OPEN
+    assert point.load.offered_rps == 10.0
+    assert {Flag.CLOSED_LOOP_SATURATION, Flag.COORDINATED_OMISSION} <= flags(point)
+    assert "under a cap of 4" in sentence(point, Flag.CLOSED_LOOP_SATURATION)
+    assert point.requests[2].due_s == pytest.approx(0.2)
+    assert point.requests[2].sent_s == pytest.approx(0.5)
+
+
+def test_a_delay_behind_the_cap_of_a_closed_loop_is_no_omission() -> None:
+    assert Flag.COORDINATED_OMISSION not in flags(one(vllm_run(**vllm_arrays(waited_s=3.0))))
+
+
+def test_guidellm_dispatch_delay_and_its_own_warning() -> None:
+    report = guidellm_report(warnings=[{"code": "root_late", "message": "p95 was 2.7s"}])
+    benchmark = report["benchmarks"][0]
+    benchmark["config"]["strategy"] = {"type_": "poisson", "rate": 4.0, "max_concurrency": 10240}
+    benchmark["metrics"]["request_dispatch_delay"] = {"total": guide_statistic(0.5)}
+    point = one(report)
+    assert {Flag.COORDINATED_OMISSION, Flag.CLIENT_LIMITED} <= flags(point)
+    assert "root_late" in sentence(point, Flag.CLIENT_LIMITED)
+    assert point.load.concurrency_cap_count is None, "10240 is the client's own bound, not the user's"
+
+
+def test_aiperf_credit_to_start() -> None:
+    point = one(aiperf_export(credit_to_start_latency=perf_latency(0.3)))
+    assert Flag.COORDINATED_OMISSION in flags(point)
+
+
+def test_a_short_open_run_that_waits_for_its_last_answers_is_not_saturated() -> None:
+    # 40 requests at 10 a second and 4 s to drain: 40 / 8 s = 5 a second, and nothing is wrong.
+    slow = {f"{name}_e2el_ms": 4000.0 for name in ("mean", "median", "p99")}
+    point = one(vllm_run(request_rate=10.0, max_concurrency=None, duration=8.0, request_throughput=5.0, **slow))
+    assert flags(point).isdisjoint({Flag.CLOSED_LOOP_SATURATION, Flag.OVERLOAD})
+
+
+# ---- 2 and 3: vLLM -----------------------------------------------------------------------------------
+
+
+def test_the_goodput_key_with_a_colon() -> None:
+    found = read(vllm_older())
+    assert found.format_version == "keys of 0.8.5 or earlier"
+    stated = found.points[0].stated_goodput
+    assert stated is not None
+    assert stated.rps == 3.5
+    assert stated.limits is None, "vLLM does not store what was promised"
+    assert stated.single_token is SingleToken.GOOD
+
+
+def test_no_goodput_asked_for_is_none_and_not_zero() -> None:
+    assert one(vllm_run()).stated_goodput is None
+
+
+def test_max_concurrent_requests_is_not_a_concurrency() -> None:
+    point = one(vllm_run(max_concurrent_requests=16))
+    assert point.mean_concurrency_count is None
+    assert "= 16" in sentence(point, Flag.FIGURE_IGNORED)
+
+
+def test_appended_results_are_several_points() -> None:
+    found = read(to_json(vllm_run()) + b"\n" + to_json(vllm_run(max_concurrency=8)) + b"\n")
+    assert [each.load.concurrency_cap_count for each in found.points] == [4, 8]
+
+
+def test_a_cut_appended_result_says_how_many_are_whole() -> None:
+    data = to_json(vllm_run()) + b"\n" + to_json(vllm_run())[:100]
+    with pytest.raises(InputError, match="cut short after 1 whole ones"):
+        read(data)
+
+
+def test_a_sweep_as_a_list_and_as_csv() -> None:
+    runs = [vllm_run(run_number=number, max_concurrency=cap) for number, cap in enumerate((4, 8))]
+    listed = read(to_json(runs))
+    assert listed.tool == "vllm bench sweep"
+    header = list(runs[0])
+    rows = "\n".join(",".join("" if run[key] is None else str(run[key]) for key in header) for run in runs)
+    as_csv = read(f"{','.join(header)}\n{rows}\n".encode())
+    assert as_csv.points == listed.points
+
+
+def test_rates_and_caps_make_the_loop() -> None:
+    loops = {
+        (rate, cap): one(vllm_run(request_rate=rate, max_concurrency=cap)).load.loop
+        for rate in ("inf", 2.0)
+        for cap in (None, 4)
+    }
+    assert loops == {
+        ("inf", None): Loop.BURST,
+        ("inf", 4): Loop.CLOSED,
+        (2.0, None): Loop.OPEN,
+        (2.0, 4): Loop.OPEN,
+    }
+
+
+def test_end_to_end_of_a_version_without_latencies_is_the_sum_of_its_parts() -> None:
+    arrays = vllm_arrays()
+    del arrays["latencies"]
+    assert one(vllm_run(**arrays)).requests[0].e2e_s == pytest.approx(1.0)
+
+
+def test_a_failed_request_has_no_latency() -> None:
+    arrays = vllm_arrays()
+    arrays["errors"][3], arrays["ttfts"][3], arrays["latencies"][3], arrays["output_lens"][3] = "timeout", 0.0, 0.0, 0
+    point = one(vllm_run(completed=REQUESTS - 1, failed=1, **arrays))
+    request = point.requests[3]
+    assert request.status is Status.FAILED
+    assert (request.ttft_s, request.e2e_s, request.output_tokens) == (None, None, None)
+
+
+def test_arrays_of_different_length_are_refused() -> None:
+    arrays = vllm_arrays()
+    arrays["ttfts"] = arrays["ttfts"][:-1]
+    with pytest.raises(InputError, match="differ in length"):
+        one(vllm_run(**arrays))
+
+
+def test_a_mean_of_zero_is_nothing_measured() -> None:
+    point = one(vllm_run(mean_ttft_ms=0.0, median_ttft_ms=0.0, p99_ttft_ms=0.0))
+    assert point.latency(Definition.TTFT) is None
+
+
+# ---- SGLang ------------------------------------------------------------------------------------------
+
+
+def test_a_bare_infinity_is_a_closed_loop() -> None:
+    data = to_lines(
+        [sglang_run(), sglang_run(request_rate=4.0, max_concurrency=None), sglang_run(request_rate="trace")]
+    )
+    assert b"Infinity" in data
+    assert [each.load.loop for each in read(data).points] == [Loop.CLOSED, Loop.OPEN, Loop.TRACE]
+
+
+def test_a_retokenised_count_that_differs_is_flagged() -> None:
+    point = one(sglang_run(total_output_tokens_retokenized=REQUESTS * OUTPUT * 1.05))
+    assert Flag.TOKEN_COUNT_MISMATCH in flags(point)
+    assert point.mean_output_tokens == OUTPUT
+
+
+def test_stored_limits_come_in_seconds() -> None:
+    stated = one(sglang_run()).stated_goodput
+    assert stated is not None
+    assert stated.limits == GoodputLimits(ttft_s=0.5, tpot_s=0.06)
+    assert stated.denominator is Denominator.SENT
+
+
+# ---- 4 and 5: AIPerf ---------------------------------------------------------------------------------
+
+
+def test_client_and_server_count_tokens_differently() -> None:
+    point = one(
+        aiperf_export(
+            total_usage_completion_tokens=perf_metric("tokens", REQUESTS * 56),
+            osl_mismatch_count=perf_metric("requests", REQUESTS),
+        )
+    )
+    assert {Flag.TOKEN_COUNT_MISMATCH, Flag.STATED_BY_TOOL} <= flags(point)
+    assert (point.tokens.output_tokens, point.tokens.other_output_tokens) == (REQUESTS * OUTPUT, REQUESTS * 56)
+
+
+def test_requests_take_the_servers_count_where_there_is_one() -> None:
+    records = [aiperf_record(index) for index in range(REQUESTS)]
+    for record in records:
+        record["metrics"]["usage_completion_tokens"] = {"value": 56, "unit": "tokens"}
+    point = read(to_lines(records)).points[0]
+    assert point.requests[0].output_tokens == 56
+    assert point.tokens.other_output_tokens == REQUESTS * OUTPUT
+    assert Flag.TOKEN_COUNT_MISMATCH in flags(point)
+
+
+def test_warm_up_requests_are_left_out_and_cancelled_ones_are_unfinished() -> None:
+    records = [aiperf_record(index) for index in range(4)]
+    records[0]["metadata"]["benchmark_phase"] = "warmup"
+    records[1]["metadata"]["was_cancelled"] = True
+    records[2]["error"] = {"code": 500}
+    point = read(to_lines(records)).points[0]
+    assert (point.completed_count, point.failed_count, point.unfinished_count) == (1, 1, 1)
+
+
+def test_server_rates_are_totals_over_the_phase() -> None:
+    point = one(aiperf_server())
+    assert point.achieved_rps == pytest.approx(REQUESTS / DURATION_S)
+    assert point.output_tokens_per_s == pytest.approx(REQUESTS * OUTPUT / DURATION_S)
+    assert "2.857 req/s" in sentence(point, Flag.RATE_DISAGREES)
+
+
+def test_a_histogram_says_what_it_cannot_resolve() -> None:
+    fast = aiperf_server()
+    series = fast["metrics"]["vllm:inter_token_latency_seconds"]["series"][0]
+    series["stats"] |= {"sum": 0.006 * REQUESTS * 45, "p50_estimate": 0.005}
+    point = one(fast)
+    assert "first bucket ends at 10 ms" in sentence(point, Flag.HISTOGRAM_FLOOR)
+    found = point.latency(Definition.ITL_POOLED)
+    assert found is not None
+    assert found.floor_s == 0.01
+    assert found.mean_s == pytest.approx(0.006), "sum over count is exact whatever the buckets"
+
+
+def test_a_metric_in_seconds_is_read_in_seconds() -> None:
+    metric = perf_metric("sec", TTFT_S, p99=TTFT_S * 1.1)
+    found = one(aiperf_export(time_to_first_token=metric, goodput=None)).latency(Definition.TTFT)
+    assert found is not None
+    assert found.mean_s == pytest.approx(TTFT_S)
+
+
+def test_an_unknown_unit_is_refused() -> None:
+    with pytest.raises(InputError, match=r"time_to_first_token\.unit = 'fortnights'"):
+        one(aiperf_export(time_to_first_token=perf_metric("fortnights", 1.0)))
+
+
+# ---- 6: inference-perf's engine section --------------------------------------------------------------
+
+
+def test_the_engine_section_of_old_files_is_distrusted() -> None:
+    point = one(prometheus(prompt_mean=10721, kv=0.0))
+    assert point.mean_prompt_tokens == pytest.approx(PROMPT)
+    assert {Flag.SERVER_SECTION_DOUBTFUL, Flag.FIGURE_IGNORED} <= flags(point)
+    assert "10,721 tokens" in sentence(point, Flag.SERVER_SECTION_DOUBTFUL)
+
+
+def test_two_chunks_a_token_halve_the_time_per_token() -> None:
+    halved = lifecycle()
+    halved["successes"]["latency"]["time_per_output_token"] = spread(TPOT_S / 2)
+    point = one(halved)
+    assert "gives 20 ms a token" in sentence(point, Flag.DECODE_TIME_DISAGREES)
+
+
+def test_newer_files_keep_cached_tokens_and_goodput() -> None:
+    point = one(lifecycle_newer())
+    assert point.tokens.cached_prompt_tokens == REQUESTS * 128
+    assert point.mean_prompt_tokens == PROMPT
+    stated = point.stated_goodput
+    assert stated is not None
+    assert (stated.rps, stated.attained_fraction) == (3.2, 0.8)
+    assert stated.denominator is Denominator.SUCCEEDED
+
+
+def test_a_concurrency_stage_is_a_closed_loop() -> None:
+    stage = lifecycle()
+    stage["load_summary"]["concurrency"] = 4
+    assert one(stage).load.loop is Loop.CLOSED
+
+
+def test_a_yaml_report_reads_as_the_json_one() -> None:
+    import yaml
+
+    assert one(yaml.safe_dump(lifecycle()).encode()) == one(lifecycle())
+
+
+# ---- 7: MLPerf ---------------------------------------------------------------------------------------
+
+
+def test_meaningless_figures_of_a_server_run_are_not_used() -> None:
+    point = one(mlperf_detail())
+    assert point.output_tokens_per_s == 184.0, "not 6.9e-09"
+    assert point.failed_count is None, "not the over-latency count"
+    assert "mean nothing" in sentence(point, Flag.FIGURE_IGNORED)
+    assert point.load.burstiness_ratio == 1.0
+
+
+def test_interactive_is_told_by_its_limits_alone() -> None:
+    assert one(mlperf_summary(ttft_ms=450, tpot_ms=40)).name == "Interactive (printed as Server)"
+    assert one(mlperf_summary()).name == "Server"
+
+
+def test_an_invalid_result_says_so() -> None:
+    assert "INVALID" in sentence(one(mlperf_summary(verdict="INVALID")), Flag.INCOMPLETE_RUN)
+
+
+def test_summary_and_detail_of_one_run_agree() -> None:
+    summary, detail = one(mlperf_summary()), one(mlperf_detail())
+    for definition in (Definition.TTFT, Definition.TPOT, Definition.E2E):
+        left, right = summary.latency(definition), detail.latency(definition)
+        assert left is not None
+        assert right is not None
+        assert left.mean_s == pytest.approx(right.mean_s)
+        assert left.at(0.99) == pytest.approx(right.at(0.99))
+    assert summary.stated_goodput == detail.stated_goodput
+
+
+def test_offline_counts_what_was_generated_not_what_was_set() -> None:
+    detail = one(mlperf_detail(scenario="Offline"))
+    assert detail.load.loop is Loop.BURST
+    assert detail.completed_count == REQUESTS
+    summary = one(mlperf_offline_summary())
+    assert summary.completed_count is None
+    assert Flag.FIGURE_IGNORED in flags(summary)
+
+
+# ---- 8: InferenceX -----------------------------------------------------------------------------------
+
+
+def test_interactivity_is_not_read() -> None:
+    point = one(inferencex_run())
+    assert {each.definition for each in point.latencies} == {
+        Definition.TTFT,
+        Definition.TPOT,
+        Definition.ITL_POOLED,
+        Definition.E2E,
+    }
+    assert "std_intvty" in sentence(point, Flag.FIGURE_IGNORED)
+
+
+def test_gpus_are_tp_x_pp_x_prefill_context_parallel() -> None:
+    point = one(inferencex_run(tp=4, pp=2, pcp_size=2, dcp_size=4, output_tput_per_gpu=10.0))
+    assert point.subject.devices == 16
+    assert point.output_tokens_per_s == 160.0
+
+
+def test_disaggregated_output_is_divided_by_decode_gpus_alone() -> None:
+    point = one(inferencex_run(disagg=True, num_prefill_gpu=8, num_decode_gpu=4, output_tput_per_gpu=46.0))
+    assert point.subject.devices == 12
+    assert point.output_tokens_per_s == 184.0
+    assert "prefill and decode on separate GPUs" in point.subject.notes
+
+
+def test_a_list_of_configurations_is_a_list_of_points() -> None:
+    found = read(to_json([inferencex_run(conc=cap) for cap in (1, 2, 4)]))
+    assert [each.load.concurrency_cap_count for each in found.points] == [1, 2, 4]
+
+
+# ---- 9 and 10: GuideLLM ------------------------------------------------------------------------------
+
+
+def test_the_rate_is_a_count_over_the_duration() -> None:
+    point = one(guidellm_report())
+    assert point.achieved_rps == REQUESTS / DURATION_S
+    assert point.stated_rps == 3.9
+    assert Flag.RATE_DISAGREES in flags(point)
+
+
+def test_tpot_counts_the_first_token_and_its_limit_is_held_against_itl() -> None:
+    point = one(guidellm_report())
+    assert point.latency(Definition.TPOT) is None
+    assert point.latency(Definition.TPOT_WITH_FIRST) is not None
+    stated = point.stated_goodput
+    assert stated is not None
+    assert stated.limits == GoodputLimits(ttft_s=0.15, itl_s=0.025)
+    assert stated.single_token is SingleToken.UNDETERMINED
+
+
+def test_the_oldest_reports_have_another_tpot_and_no_itl_of_one_token() -> None:
+    found = read(guidellm_oldest())
+    assert found.format_version == "report of 0.3 or earlier"
+    point = found.points[0]
+    assert point.latency(Definition.TPOT_OVER_ALL) is not None
+    assert point.latency(Definition.TPOT_WITH_FIRST) is None
+    assert point.load.even is True
+    assert point.requests[0].itl_s is None
+    assert point.client_delay is not None
+    assert point.client_delay.mean_s == 0.002
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ({"metadata": {"version": 2}, "config": {}}, "report schema 2"),
+        ({"metadata": {"version": 1}, "args": {}}, "report schema 1"),
+        ({"args": {"target": "x"}}, "report of 0.4"),
+        ({}, "report of 0.3 or earlier"),
+    ],
+)
+def test_every_generation_is_told_apart(head: dict[str, Any], expected: str) -> None:
+    found = read(to_json({**head, "benchmarks": guidellm_report()["benchmarks"]}))
+    assert found.format_version == expected
+
+
+def test_a_schema_newer_than_known_is_read_with_a_caution() -> None:
+    report = guidellm_report() | {"metadata": {"version": 3}}
+    assert "newer than those known" in read(to_json(report)).findings[0].sentence
+
+
+def test_a_report_in_yaml_and_in_csv_is_the_same_run() -> None:
+    import yaml
+
+    report = guidellm_report()
+    as_json = one(report)
+    assert one(yaml.safe_dump(report).encode()) == as_json
+    as_csv = one(guidellm_csv())
+    for latency in as_json.latencies:
+        other = as_csv.latency(latency.definition)
+        assert other is not None
+        assert other.mean_s == pytest.approx(latency.mean_s)
+        for fraction in (0.01, 0.1, 0.25, 0.5, 0.75, 0.99):
+            assert other.at(fraction) == pytest.approx(latency.at(fraction)), fraction
+    assert as_csv.load == as_json.load
+
+
+def test_requests_that_were_sampled_are_not_counted_as_all() -> None:
+    point = one(guidellm_report())
+    assert not point.has_every_request
+    assert "5 of 41 requests" in sentence(point, Flag.REQUESTS_SAMPLED)
+    assert point.requests[0].cached_tokens == 128
+
+
+def test_an_unknown_strategy_is_refused_by_name() -> None:
+    report = guidellm_report()
+    report["benchmarks"][0]["config"]["strategy"] = {"type_": "zigzag"}
+    with pytest.raises(InputError, match="zigzag"):
+        one(report)
+
+
+def test_a_conclusion_is_passed_on() -> None:
+    report = guidellm_report() | {"conclusions": [{"kind": "goodput", "best_passing_streams": 8, "probes": []}]}
+    assert "best passing streams 8" in read(to_json(report)).findings[0].sentence
+
+
+def test_one_token_answers_have_no_itl() -> None:
+    report = guidellm_report(requests={"successful": [guide_request(0, output=1)], "errored": [], "incomplete": []})
+    assert one(report).requests[0].itl_s is None
+
+
+# ---- llm-d, LLMPerf ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["0.2", "0.2.1"])
+def test_each_statistic_is_read_in_its_own_unit(version: str) -> None:
+    for unit in ("s", "ms"):
+        point = one(llmd_report(version=version, unit=unit))
+        found = point.latency(Definition.TPOT)
+        assert found is not None
+        assert found.mean_s == pytest.approx(TPOT_S)
+        assert found.at(0.999) == pytest.approx(TPOT_S * 1.1)
+        assert point.load.concurrency_cap_count is None, ".inf is no cap"
+        assert point.subject.devices == 4
+        assert point.stated_goodput is None
+
+
+def test_units_that_are_wrong_by_a_thousand_are_kept_and_doubted() -> None:
+    # The published example of 0.1 says ms where its numbers are seconds.
+    report = json.loads(to_json(llmd_report()))
+    for statistic in report["results"]["request_performance"]["aggregate"]["latency"].values():
+        statistic["units"] = statistic["units"].replace("s", "ms", 1)
+    point = one(report)
+    assert "100 us" in sentence(point, Flag.UNIT_IN_DOUBT)
+    assert "100 ms" in sentence(point, Flag.UNIT_IN_DOUBT)
+
+
+def test_a_report_version_that_is_not_known_is_read_with_a_caution() -> None:
+    assert "0.9" in read(to_json(llmd_report(version="0.9"))).findings[0].sentence
+
+
+def test_llmperf_counts_per_minute_and_calls_e2e_over_tokens_itl() -> None:
+    point = one(llmperf_summary())
+    assert point.achieved_rps == pytest.approx(REQUESTS / DURATION_S)
+    assert point.latency(Definition.ITL_POOLED, Definition.ITL_PER_REQUEST) is None
+    found = point.latency(Definition.NTPOT)
+    assert found is not None
+    assert found.mean_s == pytest.approx(1.0 / OUTPUT)
+    assert point.tokens.prompt_lengths is not None
+    assert point.tokens.prompt_lengths.min_tokens == PROMPT, "a number in quotes"
