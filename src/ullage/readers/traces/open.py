@@ -53,6 +53,8 @@ def connect(zone: str = "") -> DuckDBPyConnection:
 
     spill = os.path.join(tempfile.gettempdir(), f"ullage-duckdb-{os.getpid()}")
     connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": spill})
+    # DuckDB would draw its own bar on stdout, which is for the answer alone.
+    connection.execute("SET enable_progress_bar = false")
     try:
         connection.execute(f"SET TimeZone = {text(zone or 'UTC')}")
     except duckdb.Error:
