@@ -234,7 +234,7 @@ def _source(key: str, what: str, entry: Entry) -> list[str]:
         f"what = {_text(what)}",
         f"where = {_text(f'https://huggingface.co/{entry.repository}')}",
         f"date = {READ_ON}",
-        'evidence = "stated"',
+        'evidence = "estimated"',
     ]
 
 
