@@ -6,8 +6,9 @@ Each reference is something an engine printed about itself. Two questions are as
     given the bytes of its KV cache, how many tokens fit?   our bytes a token; within 0.1 %
     given nothing but model, device and settings?           the whole budget;  within 3 %
 
-Nothing here is fitted: the references were looked at after the formulas, and the facts of engines and devices stand
-in their own sheets with their own sources.
+Nothing here is fitted: no coefficient was chosen to meet a reference, and the facts of engines and devices stand in
+their own sheets with their own sources. The gpt-oss rows did teach something: their weights were 9 to 14 % larger than
+the parameters, and the reason was then read in vLLM's source (memory/padding.py).
 """
 
 from __future__ import annotations

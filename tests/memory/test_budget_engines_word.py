@@ -1,7 +1,7 @@
 """Budgets from nothing but model, device and settings, against what engines said of themselves.
 
-The figures are printed by `make bench-memory` with their sources; here they must stay within 3 %. None of them was
-used to choose a formula.
+The figures are printed by `make bench-memory` with their sources; here they must stay within 3 %. No coefficient was
+chosen to meet them.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ def test_json_has_what_a_script_needs(capsys: pytest.CaptureFixture[str]) -> Non
     assert sum(line["bytes"] for line in found["lines"]) == found["device_bytes"]
     assert all(line["evidence"] for line in found["lines"])
     stated = {each["name"]: each["value"] for each in found["assumptions"]}
-    assert stated["approved context"] == 32_000
+    assert stated["context"] == 32_000
+    assert stated["approved sequences"] == 1
 
 
 def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:

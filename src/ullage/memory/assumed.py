@@ -15,7 +15,7 @@ _MEASURED_HERE = Source(
 FRAGMENTATION = Assumption(
     name="fragmentation",
     value=0.11,
-    unit="fraction of activations",
+    unit="of activations",
     evidence=Evidence.ASSUMED,
     source=_MEASURED_HERE,
     low=0.0,
@@ -64,3 +64,16 @@ HOST_PROCESS = Assumption(
 )
 """One worker process per device. The bare libraries are the least; tokenisers, compiled code and message buffers of an
 engine come on top, which is why the range is wide and lies above."""
+
+ONE_SEQUENCE = Assumption(
+    name="approved sequences",
+    value=1,
+    unit="sequences",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="vLLM refuses to start unless one sequence of the longest context fits: kv_cache_utils.py, 0.7 to 0.27",
+        where="github.com/vllm-project/vllm",
+        date=datetime.date(2026, 8, 23),
+    ),
+)
+"""The load that must fit where none was approved."""

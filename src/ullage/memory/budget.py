@@ -138,10 +138,10 @@ def _budget(
     case: Case, outcome: Outcome, figures: BudgetFigures, contexts_tokens: tuple[int, ...], host_bytes: int | None
 ) -> MemoryBudget:
     stage, runtime = outcome.stage, outcome.runtime
-    approved = case.approved or Approved(context_tokens=whole(runtime.max_context), sequences=1)
+    approved = case.approved or outcome.least
     _check_sum(stage.lines, stage.device_bytes)
     longest, least = longest_context(case, outcome), smallest_tp(case)
-    found = replace(figures, results=figures.with_results(outcome, approved, longest, least))
+    found = replace(figures, results=figures.with_results(outcome, case.approved, longest, least))
     per_token, state_bytes = figures.kv_bytes_per_token, figures.sequence_state_bytes
     return MemoryBudget(
         model=case.model,

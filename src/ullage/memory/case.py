@@ -88,6 +88,11 @@ class Outcome:
     shortfall: Shortfall | None
 
     @property
+    def least(self) -> Approved:
+        """What an engine must hold to start at all."""
+        return Approved(context_tokens=whole(self.runtime.max_context), sequences=1)
+
+    @property
     def kv_tokens(self) -> int:
         """Tokens the replica's cache holds, as the engine would state it."""
         if self.measured.kv_tokens is not None:

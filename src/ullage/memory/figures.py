@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ullage.evidence import Assumption, Evidence, Figure
+from ullage.memory.assumed import ONE_SEQUENCE
 from ullage.memory.case import Approved, Case, Outcome
 from ullage.memory.estimate import IN_FRACTION, LineName
 from ullage.memory.kv import CacheCost, device_cache
@@ -47,7 +48,7 @@ class BudgetFigures:
         return {figure.name: figure for figure in (*found, *self.results.values())}
 
     def with_results(
-        self, outcome: Outcome, approved: Approved, longest_tokens: int, least_tp: int | None
+        self, outcome: Outcome, asked: Approved | None, longest_tokens: int, least_tp: int | None
     ) -> dict[str, Figure]:
         """Blocks, tokens, sequences and headroom, from the lines."""
         runtime, stage, capacity = outcome.runtime, outcome.stage, outcome.capacity
@@ -58,11 +59,8 @@ class BudgetFigures:
         tokens = outcome.measured.kv_tokens or _figure(
             "kv_tokens", outcome.kv_tokens, "tokens", _tokens_formula(outcome), (blocks, runtime.block_tokens)
         )
-        settings = runtime.settings
-        load = (
-            settings.stated("approved context", approved.context_tokens, "tokens"),
-            settings.stated("approved sequences", approved.sequences, "sequences"),
-        )
+        approved = asked or outcome.least
+        load = _load(asked, runtime)
         each = math.ceil(approved.sequences / capacity.groups)
         taken = math.ceil(each * capacity.blocks_of(approved.context_tokens)) + capacity.null_blocks
         held = capacity.sequences(approved.context_tokens)
@@ -102,6 +100,15 @@ class BudgetFigures:
                 )
             )
         return {figure.name: figure for figure in named}
+
+
+def _load(asked: Approved | None, runtime: Runtime) -> tuple[Assumption, Assumption]:
+    if asked is None:
+        return runtime.max_context, ONE_SEQUENCE
+    return (
+        runtime.settings.stated("approved context", asked.context_tokens, "tokens"),
+        runtime.settings.stated("approved sequences", asked.sequences, "sequences"),
+    )
 
 
 def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:

@@ -20,7 +20,7 @@ from ullage.units import brief_number
 
 SCHEMA = "ullage.memory/1"
 _BAR_WIDTH = 36
-_SOURCE_WIDTH = 44
+_SOURCE_WIDTH = 34
 _GIB = 2**30
 _STYLES = {
     LineName.WEIGHTS: "blue",
@@ -134,7 +134,7 @@ def _headline(budget: MemoryBudget) -> Text:
     cut = ", ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1 or name == "tp")
     text = Text(f"{budget.model.name} on {budget.device.name}, {runtime.engine} {runtime.version}, {cut}", style="bold")
     load = f"{budget.approved.sequences:,} x {budget.approved.context_tokens:,} tokens"
-    return text.append(f"\nFits: {load} approved, {_gib(budget.headroom_bytes)} of KV cache to spare on a device.")
+    return text.append(f"\nFits: {load}, with {_gib(budget.headroom_bytes)} of KV cache to spare on a device.")
 
 
 def _lines_table(budget: MemoryBudget) -> Table:
