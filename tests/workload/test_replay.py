@@ -1,0 +1,115 @@
+"""Replay: as it was, scaled without losing its bursts, drawn anew by whole days."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ullage.errors import InputError
+from ullage.readers.traces.open import open_trace
+from ullage.workload.builtin import builtin
+from ullage.workload.modulation import Modulation, local_dispersion
+from ullage.workload.replay import moved, replayed, resampled, scaled
+from ullage.workload.stream import PS_PER_S, Stream
+from ullage.workload.synthetic import ClassModel, Lengths, SyntheticModel, synthesised
+from ullage.workload.trace import Trace
+
+WIDTHS_S = (1.0, 4.0, 10.0, 60.0)
+
+
+def bursty(hours: float = 24.0, rate_rps: float = 10.0) -> Stream:
+    one = ClassModel(
+        name="one",
+        mean_rate_rps=rate_rps,
+        lengths=Lengths(prompt_tokens=(50.0,) * 12, output_tokens=(5.0,) * 12),
+        bursts=Modulation(variances=(0.3, 0.1, 0.1, 0.1, 0.05, 0.05)),
+    )
+    return synthesised(SyntheticModel(classes=(one,)), span_s=hours * 3600.0, rng=np.random.default_rng(5))
+
+
+def curve(stream: Stream) -> list[float]:
+    return [local_dispersion(stream.counts(width_s)) for width_s in WIDTHS_S]
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.5, 0.9, 1.5, 2.0, 3.25])
+def test_scaling_multiplies_counts_and_keeps_dispersion_at_every_width(factor: float) -> None:
+    source = bursty(hours=48.0)
+    streams = [scaled(source, factor, np.random.default_rng(seed)) for seed in range(5)]
+    assert np.mean([each.requests for each in streams]) == pytest.approx(factor * source.requests, rel=0.03)
+    assert np.mean([curve(each) for each in streams], axis=0) == pytest.approx(curve(source), rel=0.2)
+    # A law that coins tossed one by one would break: they lose the share (1 - factor) of all that exceeds Poisson's.
+    assert curve(source)[-1] > 20.0
+
+
+def test_scaling_by_one_is_the_stream_itself() -> None:
+    source = bursty(hours=1.0)
+    assert scaled(source, 1.0, np.random.default_rng(0)) is source
+
+
+def test_scaling_keeps_sessions_whole() -> None:
+    source = synthesised(builtin(), span_s=4 * 3600.0, rng=np.random.default_rng(2))
+    turns = dict(zip(*np.unique(source.session, return_counts=True), strict=True))
+    half = scaled(source, 0.5, np.random.default_rng(3))
+    for session, kept in zip(*np.unique(half.session, return_counts=True), strict=True):
+        assert kept == turns[session]
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan")])
+def test_a_factor_that_is_none_is_refused(factor: float) -> None:
+    with pytest.raises(InputError, match="factor"):
+        scaled(bursty(hours=0.1), factor, np.random.default_rng(0))
+
+
+def test_a_turned_stream_has_the_same_rows() -> None:
+    source = synthesised(builtin(), span_s=3600.0, rng=np.random.default_rng(2))
+    turned = moved(source, 1_000 * PS_PER_S)
+    assert (np.diff(turned.arrival_ps) >= 0).all()
+    assert sorted((turned.arrival_ps - 1_000 * PS_PER_S) % source.until_ps) == source.arrival_ps.tolist()
+    assert turned.prompt_tokens.sum() == source.prompt_tokens.sum()
+
+
+def test_days_are_drawn_whole_and_from_their_own_kind() -> None:
+    # Working days have 10 requests a second, weekends 2.
+    season = tuple(10.0 if hour < 120 else 2.0 for hour in range(168))
+    one = ClassModel(
+        name="one",
+        mean_rate_rps=1.0,
+        season=season,
+        lengths=Lengths(prompt_tokens=(50.0,) * 12, output_tokens=(5.0,) * 12),
+    )
+    source = synthesised(SyntheticModel(classes=(one,)), span_s=7 * 86_400.0, rng=np.random.default_rng(0))
+    drawn = resampled(source, days=21, rng=np.random.default_rng(1))
+    assert drawn.span_s == 21 * 86_400.0
+    recorded = set(source.counts(86_400.0).tolist())
+    daily = drawn.counts(86_400.0)
+    assert set(daily.tolist()) <= recorded
+    weekend = np.arange(21) % 7 >= 5
+    assert daily[weekend].max() < daily[~weekend].min()
+
+
+def test_a_day_cannot_be_drawn_from_an_hour() -> None:
+    with pytest.raises(InputError, match="shorter than one day"):
+        resampled(bursty(hours=1.0), days=2, rng=np.random.default_rng(0))
+
+
+def test_exact_replay_is_the_trace(shared_data: Path) -> None:
+    trace = open_trace([str(shared_data / "traces" / "azure2023_conv.parquet")])
+    assert isinstance(trace, Trace)
+    stream = replayed(trace)
+    assert stream.requests == 19_366
+    assert int(np.median(stream.prompt_tokens)) == 1_020
+    assert stream.rate_rps == pytest.approx(5.53, rel=0.01)
+    doubled = scaled(stream, 2.0, np.random.default_rng(0))
+    assert doubled.requests == 2 * stream.requests
+    assert [local_dispersion(doubled.counts(w)) for w in (1.0, 4.0)] == pytest.approx(
+        [local_dispersion(stream.counts(w)) for w in (1.0, 4.0)], rel=0.15
+    )
+
+
+def test_sessions_without_a_common_clock_cannot_be_replayed(shared_data: Path) -> None:
+    trace = open_trace([str(shared_data / "traces" / "weka_claude_code.parquet")])
+    assert isinstance(trace, Trace)
+    with pytest.raises(InputError, match="no common clock"):
+        replayed(trace)

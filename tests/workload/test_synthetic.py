@@ -1,0 +1,69 @@
+"""The synthetic model: printed, edited, read back, fitted to a profile, and compared with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ullage.errors import InputError
+from ullage.readers.traces.open import open_trace
+from ullage.workload.builtin import builtin
+from ullage.workload.profile import Profile, profile
+from ullage.workload.synthetic import Lengths, as_document, from_document, synthesised
+from ullage.workload.synthetic_fit import Match, fitted, matches
+from ullage.workload.trace import Trace
+
+
+def test_parameters_are_printed_and_read_back() -> None:
+    printed = json.loads(json.dumps(as_document(builtin())))
+    assert from_document(printed) == builtin()
+
+
+def test_an_unknown_parameter_is_named_with_its_neighbour() -> None:
+    printed = json.loads(json.dumps(as_document(builtin())))
+    printed["classes"][0]["lengths"]["promt_tokens"] = printed["classes"][0]["lengths"].pop("prompt_tokens")
+    with pytest.raises(InputError, match="prompt_tokens"):
+        from_document(printed)
+
+
+def test_quantiles_that_fall_are_refused() -> None:
+    with pytest.raises(InputError, match=r"lengths\.prompt_tokens"):
+        Lengths(prompt_tokens=tuple(range(12, 0, -1)), output_tokens=(1.0,) * 12)
+
+
+def _profile(shared_data: Path, name: str) -> Profile:
+    trace = open_trace([str(shared_data / "traces" / f"{name}.parquet")])
+    assert isinstance(trace, Trace)
+    return profile(trace)
+
+
+def _matches(source: Profile, draws: int = 24) -> dict[str, Match]:
+    model = fitted(source)
+    streams = [
+        synthesised(model, span_s=source.coverage.span_s, rng=np.random.default_rng(seed)) for seed in range(draws)
+    ]
+    return {each.name: each for each in matches(source, streams)}
+
+
+@pytest.mark.parametrize("name", ["azure2023_conv", "vtc_arena_27clients"])
+def test_a_stream_fitted_to_a_chat_trace_keeps_every_promise(shared_data: Path, name: str) -> None:
+    found = _matches(_profile(shared_data, name))
+    assert {"mean rate", "dispersion in windows of 1 s", "prompt length p99", "output length p99"} <= set(found)
+    assert [each.sentence for each in found.values() if not each.holds] == []
+
+
+def test_what_a_fit_does_not_keep_is_said(shared_data: Path) -> None:
+    # Two thousand seconds with holes in them have three windows of ten minutes: no law fits those.
+    found = _matches(_profile(shared_data, "azure2023_code"))
+    broken = [each for each in found.values() if not each.holds]
+    assert [each.name for each in broken] == ["dispersion in windows of 600 s"]
+    assert "promised 35%" in broken[0].sentence
+
+
+def test_the_reuse_curve_of_a_fitted_stream_is_the_sources(shared_data: Path) -> None:
+    found = _matches(_profile(shared_data, "mooncake_conversation"), draws=2)
+    for blocks in (1_000, 5_000, 10_000, 50_000):
+        assert found[f"reuse of {blocks} blocks"].holds
