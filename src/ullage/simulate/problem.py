@@ -1,0 +1,163 @@
+"""The question as integers: what both the kernel and the literal reference simulate.
+
+`simulate()` turns engines, a fleet and a load into a `Problem`; nothing below this type knows seconds,
+names or floats. Times are picoseconds in int64 (range 106 days), because with floating-point times two
+events that ought to coincide do not, and runs take different discrete paths.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.simulate import kernel as k
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Int16s = NDArray[np.int16]
+Int8s = NDArray[np.int8]
+
+NEVER_PS = k.NEVER
+PS_PER_S = 10**12
+
+
+class EngineField(enum.IntEnum):
+    """Columns of `Problem.engines`: one row per replica type."""
+
+    MAX_SEQUENCES = k.MAX_SEQUENCES
+    TOKEN_BUDGET = k.TOKEN_BUDGET
+    BLOCKS = k.BLOCKS
+    BLOCK_SHIFT = k.BLOCK_SHIFT  # log2 of the tokens in a block
+    QUEUE_BOUND = k.QUEUE_BOUND
+    LONG_PREFILL = k.LONG_PREFILL  # most prefill tokens of one request in one step
+    PRIORITY = k.PRIORITY  # 1: priority scheduling, 0: first come first served
+    KV_SHIFT = k.KV_SHIFT  # log2 of the KV tokens in a segment of the decode table
+    KV_SEGMENTS = k.KV_SEGMENTS
+    TOKEN_SHIFT = k.TOKEN_SHIFT  # log2 of the tokens in a segment of the prefill table
+    TOKEN_SEGMENTS = k.TOKEN_SEGMENTS
+    PAIR_PS_1024 = k.PAIR_PS_1024  # time per query-key pair of prefill attention, in ps / 1024
+    SUM = k.SUM  # 1: prefill adds to decode time, 0: the longer of the two
+
+
+class ClassField(enum.IntEnum):
+    """Columns of `Problem.classes`: one row per request class; NEVER_PS where there is no limit."""
+
+    TTFT_TIMEOUT = k.TTFT_TIMEOUT
+    TOTAL_TIMEOUT = k.TOTAL_TIMEOUT
+    TTFT_SLO = k.TTFT_SLO
+    TPOT_SLO = k.TPOT_SLO
+    E2E_SLO = k.E2E_SLO
+    LEVEL = k.LEVEL  # rank of the class's priority, 0 is served first
+
+
+class Routing(enum.IntEnum):
+    ROUND_ROBIN = k.ROUND_ROBIN
+    RANDOM = k.RANDOM
+    POWER_OF_TWO = k.POWER_OF_TWO
+    LEAST_OUTSTANDING = k.LEAST_OUTSTANDING
+    LEAST_TOKENS = k.LEAST_TOKENS
+    LEAST_KV = k.LEAST_KV
+
+
+class EventKind(enum.IntEnum):
+    READY = k.EVENT_READY
+    DRAIN = k.EVENT_DRAIN
+    FAIL = k.EVENT_FAIL
+    REPAIR = k.EVENT_REPAIR
+
+
+class ControlKind(enum.IntEnum):
+    NONE = k.CONTROL_NONE
+    RULE = k.CONTROL_RULE
+    CALLBACK = k.CONTROL_CALLBACK
+
+
+class SignalKind(enum.IntEnum):
+    OUTSTANDING = k.SIGNAL_OUTSTANDING
+    TOKENS = k.SIGNAL_TOKENS
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlTerms:
+    """The control tick: every `period_ps` signals are read and a number of replicas is asked for."""
+
+    kind: ControlKind = ControlKind.NONE
+    period_ps: int = NEVER_PS
+    ready_delay_ps: int = 0
+    signal: SignalKind = SignalKind.OUTSTANDING
+    target_milli: int = 1000
+    window_ticks: int = 1
+    least_replicas: int = 1
+    most_replicas: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryTerms:
+    """When an attempt is repeated. The budget is a bucket: first attempts pay in, retries take 1000 out."""
+
+    most_attempts: int = 1
+    backoff_ps: int = 1
+    growth_milli: int = 2000
+    jitter_milli: int = 0
+    deposit_milli: int = 1000
+    bucket_milli: int = 10**12
+    on_shed: bool = True
+    on_timeout: bool = True
+    on_failure: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Everything a run depends on. Optional per-request arrays have length 0 when the feature is unused."""
+
+    engines: Int64s
+    decode_base_ps: Int64s  # [type, decode sequences, KV segment]
+    decode_slope_ps: Int64s
+    token_base_ps: Int64s  # [type, token segment]
+    token_slope_ps: Int64s
+
+    replica_type: Int16s
+    ready_at_start: Int8s
+    event_ps: Int64s
+    event_replica: Int32s
+    event_kind: Int8s
+    routing: Routing = Routing.LEAST_OUTSTANDING
+    refresh_ps: int = 0  # 0: the router sees the present; otherwise its view is renewed this often
+    control: ControlTerms = ControlTerms()
+
+    classes: Int64s
+    group_class: Int16s
+    arrival_ps: Int64s  # open loop: sorted; closed loop: written by the run
+    prompt_tokens: Int32s
+    output_tokens: Int32s
+    cached_tokens: Int32s
+    group: Int16s
+    cancel_after_ps: Int64s
+    client_start_ps: Int64s  # length 0: open loop
+    think_ps: Int64s
+    retry: RetryTerms = RetryTerms()
+
+    seed: int = 0
+    until_ps: int = NEVER_PS
+    measure_from_ps: int = 0
+    measure_until_ps: int = NEVER_PS
+    sample_ps: int = NEVER_PS
+    keep_requests: bool = True
+    attribute: bool = True
+    histograms: bool = True
+    most_events: int = 2**62
+
+    @property
+    def requests(self) -> int:
+        return int(self.prompt_tokens.size)
+
+    @property
+    def replicas(self) -> int:
+        return int(self.replica_type.size)
+
+    @property
+    def closed(self) -> bool:
+        return self.client_start_ps.size > 0

@@ -1,0 +1,256 @@
+"""Small random problems for the simulator, chosen so that every pair of features meets.
+
+`covering_rows` lists combinations of feature levels in which every pair of levels of two features occurs;
+`scenario(row, seed)` fills a combination with random numbers. Integers are small, so that events often fall
+on the same picosecond: that is where two simulators differ.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import numpy as np
+
+from ullage.simulate import kernel as k
+from ullage.simulate.problem import (
+    NEVER_PS,
+    ControlKind,
+    ControlTerms,
+    EventKind,
+    Int64s,
+    Problem,
+    RetryTerms,
+    Routing,
+    SignalKind,
+)
+
+FEATURES: dict[str, tuple[str, ...]] = {
+    "budget": ("loose", "tight"),
+    "long_prefill": ("off", "short"),
+    "scheduling": ("fcfs", "priority"),
+    "kv": ("loose", "tight", "tiny"),
+    "block": ("1", "4", "16"),
+    "outputs": ("short", "long", "same"),
+    "cached": ("no", "yes"),
+    "queue": ("unbounded", "bounded"),
+    "ttft_timeout": ("no", "yes"),
+    "total_timeout": ("no", "yes"),
+    "cancel": ("no", "yes"),
+    "classes": ("one", "three"),
+    "load": ("open", "bursts", "closed", "closed_at_once"),
+    "retry": ("no", "free", "budget"),
+    "replicas": ("one", "few", "five"),
+    "types": ("one", "two"),
+    "routing": ("round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv"),
+    "refresh": ("live", "stale"),
+    "platform": ("none", "ready_drain", "failures"),
+    "control": ("none", "outstanding", "tokens", "callback"),
+    "step": ("affine", "table", "coarse"),
+    "horizon": ("none", "cut"),
+}
+Row = dict[str, str]
+
+
+@functools.cache
+def covering_rows() -> tuple[tuple[tuple[str, str], ...], ...]:
+    """A greedy covering array of strength two; each row is the items of a dict."""
+    names = list(FEATURES)
+    left = {
+        (a, x, b, y) for a, b in itertools.combinations(names, 2) for x in FEATURES[a] for y in FEATURES[b]
+    }
+    rng = np.random.default_rng(5)
+    rows = []
+    while left:
+        best: Row = {}
+        best_gain = -1
+        for _ in range(12):
+            seed_pair = sorted(left)[int(rng.integers(len(left)))]
+            row = {seed_pair[0]: seed_pair[1], seed_pair[2]: seed_pair[3]}
+            for name in rng.permutation([each for each in names if each not in row]).tolist():
+                gains = [
+                    sum((n, row[n], name, level) in left or (name, level, n, row[n]) in left for n in row)
+                    for level in FEATURES[name]
+                ]
+                most = max(gains)
+                ties = [level for level, gain in zip(FEATURES[name], gains, strict=True) if gain == most]
+                row[name] = ties[int(rng.integers(len(ties)))]
+            gain = sum(pair in left for pair in pairs_of(row))
+            if gain > best_gain:
+                best, best_gain = row, gain
+        left -= pairs_of(best)
+        rows.append(tuple((name, best[name]) for name in names))
+    return tuple(rows)
+
+
+def pairs_of(row: Row) -> set[tuple[str, str, str, str]]:
+    return {(a, row[a], b, row[b]) for a, b in itertools.combinations(FEATURES, 2)}
+
+
+def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
+    """One random problem with these features."""
+    rng = np.random.default_rng([seed, 77])
+    requests = int(rng.integers(1, most_requests + 1))
+    types = 2 if row["types"] == "two" else 1
+    replicas = {"one": 1, "few": int(rng.integers(2, 4)), "five": 5}[row["replicas"]]
+    coarse = row["step"] == "coarse"
+    unit = 1 if coarse else 10**9
+    longest_prompt = int(rng.choice([3, 20, 120]))
+    longest_output = {"short": int(rng.choice([1, 3])), "long": int(rng.choice([20, 150])), "same": 12}[row["outputs"]]
+    prompt = rng.integers(1, longest_prompt + 1, requests)
+    output = rng.integers(1, longest_output + 1, requests)
+    if row["outputs"] == "same":
+        output[:] = longest_output
+    need = int((prompt + output - 1).max())
+    engines = np.array([_engine(row, rng, need) for _ in range(types)], np.int64)
+    sequences = int(engines[:, k.MAX_SEQUENCES].max())
+    decode_base, decode_slope, token_base, token_slope = _tables(row, rng, engines, unit)
+    typical = int(decode_base[0, -1, 0] + decode_slope[0, -1, 0] * need)
+    span = max(2, int(typical * float(output.mean()) * requests / sequences * rng.choice([0.05, 0.3, 1, 3]) / replicas))
+    arrival = np.sort(rng.integers(0, span, requests))
+    if row["load"] == "bursts":
+        grain = max(1, span // 5)
+        arrival = arrival // grain * grain
+    closed = row["load"].startswith("closed")
+    clients = int(rng.integers(1, 2 * sequences * replicas + 1)) if closed else 0
+    starts = np.zeros(clients, np.int64)
+    if row["load"] == "closed":
+        starts = rng.integers(0, max(2, 3 * typical), clients)
+    groups = 3 if row["classes"] == "three" else 1
+    life = typical * (1 + float(output.mean()))
+    event_ps, event_replica, event_kind = _events(row, rng, replicas, span + int(life))
+    at_start = np.ones(replicas, np.int8)
+    if row["platform"] == "ready_drain":
+        at_start = (rng.random(replicas) < 0.6).astype(np.int8)
+    if row["control"] != "none":
+        at_start[: int(rng.integers(1, replicas + 1))] = 1
+    cached = np.zeros(0, np.int32)
+    if row["cached"] == "yes":
+        cached = ((prompt - 1) * rng.random(requests)).astype(np.int32)
+    cancel = np.zeros(0, np.int64)
+    if row["cancel"] == "yes":
+        cancel = np.where(rng.random(requests) < 0.5, NEVER_PS, (life * rng.random(requests) * 2).astype(np.int64) + 1)
+    return Problem(
+        engines=engines,
+        decode_base_ps=decode_base, decode_slope_ps=decode_slope,
+        token_base_ps=token_base, token_slope_ps=token_slope,
+        replica_type=rng.integers(0, types, replicas).astype(np.int16),
+        ready_at_start=at_start,
+        event_ps=event_ps, event_replica=event_replica, event_kind=event_kind,
+        routing=Routing[row["routing"].upper()],
+        refresh_ps=max(1, span // int(rng.integers(2, 12))) if row["refresh"] == "stale" else 0,
+        control=_control(row, rng, replicas, span, need),
+        classes=_classes(row, rng, groups, life),
+        group_class=np.array([0, 1, 2, 1] if groups == 3 else [0], np.int16),
+        arrival_ps=np.zeros(0, np.int64) if closed else arrival,
+        prompt_tokens=prompt.astype(np.int32), output_tokens=output.astype(np.int32), cached_tokens=cached,
+        group=rng.integers(0, 4, requests).astype(np.int16) if groups == 3 else np.zeros(0, np.int16),
+        cancel_after_ps=cancel,
+        client_start_ps=starts,
+        think_ps=rng.integers(0, max(2, 2 * typical), requests) if row["load"] == "closed" else np.zeros(requests, np.int64),
+        retry=_retry(row, rng, typical),
+        seed=seed & 0xFFFF,
+        until_ps=int(span * rng.random() * 2) + 1 if row["horizon"] == "cut" else NEVER_PS,
+        measure_from_ps=int(span * rng.random() * 0.3),
+        sample_ps=max(1, span // int(rng.integers(1, 9))),
+    )  # fmt: skip
+
+
+def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
+    shift = {"1": 0, "4": 2, "16": 4}[row["block"]]
+    sequences = int(rng.integers(1, 10))
+    budget = sequences + int(rng.integers(0, 4)) if row["budget"] == "tight" else int(rng.choice([64, 256]))
+    least = -(-need >> shift)
+    factor = {"loose": 50.0, "tight": float(rng.choice([1, 1.3, 2])), "tiny": float(rng.choice([0.7, 1.0]))}[row["kv"]]
+    fields = [0] * k.ENGINE_FIELDS
+    fields[k.MAX_SEQUENCES] = sequences
+    fields[k.TOKEN_BUDGET] = budget
+    fields[k.BLOCKS] = max(1, int(least * factor) + int(rng.integers(0, 3)))
+    fields[k.BLOCK_SHIFT] = shift
+    fields[k.QUEUE_BOUND] = int(rng.integers(1, 5)) if row["queue"] == "bounded" else 2**40
+    fields[k.LONG_PREFILL] = int(rng.integers(1, 9)) if row["long_prefill"] == "short" else 2**40
+    fields[k.PRIORITY] = int(row["scheduling"] == "priority")
+    fields[k.KV_SHIFT] = int(rng.integers(2, 7)) if row["step"] == "table" else 40
+    fields[k.KV_SEGMENTS] = 6 if row["step"] == "table" else 1
+    fields[k.TOKEN_SHIFT] = 4 if row["step"] == "table" else 40
+    fields[k.TOKEN_SEGMENTS] = 4 if row["step"] == "table" else 1
+    fields[k.PAIR_PS_1024] = int(rng.integers(0, 3000))
+    fields[k.SUM] = int(row["step"] == "affine")
+    return fields
+
+
+def _tables(
+    row: Row, rng: np.random.Generator, engines: Int64s, unit: int
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    types = len(engines)
+    sequences = int(engines[:, k.MAX_SEQUENCES].max())
+    kv_segments, token_segments = int(engines[0, k.KV_SEGMENTS]), int(engines[0, k.TOKEN_SEGMENTS])
+    slope = rng.integers(0, 4, (types, sequences + 1, kv_segments)) * max(1, unit // 100)
+    base = np.sort(rng.integers(1, 10, (types, sequences + 1, kv_segments)) * unit, axis=1)
+    base = base + np.cumsum(rng.integers(0, 3, (types, 1, kv_segments)), axis=2) * unit
+    token_base = np.cumsum(rng.integers(0, 5, (types, token_segments)), axis=1) * unit
+    token_slope = rng.integers(0, 4, (types, token_segments)) * max(1, unit // 10)
+    return tuple(np.ascontiguousarray(each, np.int64) for each in (base, slope, token_base, token_slope))  # type: ignore[return-value]
+
+
+def _events(row: Row, rng: np.random.Generator, replicas: int, span: int) -> tuple[Int64s, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    if row["platform"] == "none":
+        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int8)
+    count = int(rng.integers(1, 12))
+    kinds = [EventKind.READY, EventKind.READY, EventKind.DRAIN]
+    if row["platform"] == "failures":
+        kinds = [EventKind.FAIL, EventKind.FAIL, EventKind.REPAIR, EventKind.REPAIR, EventKind.READY]
+    when = np.sort(rng.integers(0, max(2, span), count))
+    if rng.random() < 0.4:
+        when = when // max(1, span // 4) * max(1, span // 4)
+    return when, rng.integers(0, replicas, count).astype(np.int32), rng.choice(kinds, count).astype(np.int8)
+
+
+def _classes(row: Row, rng: np.random.Generator, classes: int, life: float) -> Int64s:
+    made = np.full((classes, k.CLASS_FIELDS), NEVER_PS, np.int64)
+    made[:, k.LEVEL] = rng.permutation(classes) % 2
+    if not (made[:, k.LEVEL] == 0).any():
+        made[:, k.LEVEL] = 0
+    some = rng.random(classes) < 0.8
+    if row["ttft_timeout"] == "yes":
+        made[some, k.TTFT_TIMEOUT] = (life * rng.random(int(some.sum())) * rng.choice([0.3, 2])).astype(np.int64) + 1
+    if row["total_timeout"] == "yes":
+        made[:, k.TOTAL_TIMEOUT] = (life * rng.random(classes) * rng.choice([0.5, 2, 5])).astype(np.int64) + 1
+    made[some, k.TTFT_SLO] = int(life * rng.random())
+    made[some, k.TPOT_SLO] = int(life * rng.random() / 4) + 1
+    made[some, k.E2E_SLO] = int(life * rng.random() * 3)
+    return made
+
+
+def _retry(row: Row, rng: np.random.Generator, typical: int) -> RetryTerms:
+    if row["retry"] == "no":
+        return RetryTerms()
+    limited = row["retry"] == "budget"
+    return RetryTerms(
+        most_attempts=int(rng.integers(2, 5)),
+        backoff_ps=max(1, int(typical * rng.random() * 3)),
+        growth_milli=int(rng.choice([1000, 1500, 2000])),
+        jitter_milli=500 if limited else 0,
+        deposit_milli=200 if limited else 1000,
+        bucket_milli=int(rng.integers(1, 4)) * 1000 if limited else 10**12,
+        on_shed=bool(rng.random() < 0.8),
+        on_timeout=bool(rng.random() < 0.8),
+        on_failure=bool(rng.random() < 0.8),
+    )
+
+
+def _control(row: Row, rng: np.random.Generator, replicas: int, span: int, need: int) -> ControlTerms:
+    if row["control"] == "none":
+        return ControlTerms()
+    kind = ControlKind.CALLBACK if row["control"] == "callback" else ControlKind.RULE
+    tokens = row["control"] == "tokens"
+    return ControlTerms(
+        kind=kind,
+        period_ps=max(1, span // int(rng.integers(3, 30))),
+        ready_delay_ps=int(rng.integers(0, max(1, span // 4) + 1)),
+        signal=SignalKind.TOKENS if tokens else SignalKind.OUTSTANDING,
+        target_milli=1000 * int(rng.integers(1, 5)) * (need if tokens else 1),
+        window_ticks=int(rng.integers(1, 5)),
+        least_replicas=1,
+        most_replicas=replicas,
+    )
