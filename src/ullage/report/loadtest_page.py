@@ -43,8 +43,8 @@ def loadtests_page(found: Sequence[tuple[LoadTest, tuple[tuple[Goodput, ...], ..
 
 def _headline(loadtest: LoadTest) -> RenderableType:
     text = Text(loadtest.file, style="bold")
-    version = f" {loadtest.tool_version}" if loadtest.tool_version else ", version not stated"
-    form = f", {loadtest.format_version}" if loadtest.format_version else ""
+    version = f" {loadtest.tool_version}" if loadtest.tool_version else ""
+    form = f", {loadtest.format_version}" if loadtest.format_version else "" if version else ", version not stated"
     count = len(loadtest.points)
     text.append(f": {loadtest.tool}{version}{form}; {count} point{'s' if count != 1 else ''}", style="not bold")
     return text
@@ -67,7 +67,7 @@ def load_in_words(load: Load) -> str:
     cap = load.concurrency_cap_count
     at_most = f", at most {cap} at once" if cap is not None else ""
     if load.loop is Loop.CLOSED:
-        return "closed loop" + (f", {cap} clients" if cap is not None else ", clients not stated")
+        return "closed loop, " + ("clients not stated" if cap is None else f"{cap} client{'s' if cap != 1 else ''}")
     if load.loop is Loop.BURST:
         return f"everything at once{at_most}"
     if load.loop is Loop.TRACE:

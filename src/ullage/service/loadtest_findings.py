@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ullage.service.loadtest import Definition, Flag, LatencySummary, Loop, Point, PointFinding
 from ullage.service.loadtest_requests import due_rate_rps
@@ -46,27 +46,37 @@ def examined(point: Point) -> Point:
     return replace(point, findings=tuple(both))
 
 
-def impossible(point: Point) -> str | None:
+@dataclass(frozen=True, kw_only=True)
+class Contradiction:
+    """A latency that the rest of its point rules out: which, what it is as written, and against what."""
+
+    definition: Definition
+    shown: str
+    sentence: str
+
+
+def impossible(point: Point) -> Contradiction | None:
     """A contradiction that no measurement can contain, naming both readings; None where there is none."""
     for latency in point.latencies:
         longest_s = latency.mean_s if latency.mean_s is not None else latency.max_s
         if longest_s is None or not point.duration_s or latency.definition not in PLAUSIBLE_S:
             continue
         if longest_s > 10.0 * point.duration_s:
-            return (
-                f"{latency.definition} is {_time(longest_s)} as written, in a run of {_time(point.duration_s)}; "
-                f"in a unit a thousand times smaller it would be {_time(longest_s / 1000)}"
+            return Contradiction(
+                definition=latency.definition,
+                shown=_time(longest_s),
+                sentence=f"the whole run took {_time(point.duration_s)}; "
+                f"in a unit a thousand times smaller it would be {_time(longest_s / 1000)}",
             )
-    little, cap = point.little_concurrency_count, point.load.concurrency_cap_count
-    e2e = point.latency(Definition.E2E)
-    if little is not None and cap is not None and e2e is not None and little > 10.0 * cap:
-        mean_s = e2e.mean_s or 0.0
-        return (
-            f"{brief_number(point.achieved_rps or 0.0)} requests a second of {_time(mean_s)} each keep "
-            f"{brief_number(little)} under way, but at most {cap} were allowed; "
-            f"in a unit a thousand times smaller E2E would be {_time(mean_s / 1000)}"
-        )
-    return None
+    little, cap, e2e = point.little_concurrency_count, point.load.concurrency_cap_count, point.latency(Definition.E2E)
+    if little is None or cap is None or little <= 10.0 * cap or e2e is None or e2e.mean_s is None:
+        return None
+    return Contradiction(
+        definition=Definition.E2E,
+        shown=_time(e2e.mean_s),
+        sentence=f"{_rate(point.achieved_rps or 0.0)} of that length keep {brief_number(little)} under way, but at "
+        f"most {cap} were allowed; in a unit a thousand times smaller it would be {_time(e2e.mean_s / 1000)}",
+    )
 
 
 def load_not_kept(point: Point) -> PointFinding | None:

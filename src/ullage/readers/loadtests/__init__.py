@@ -94,9 +94,9 @@ def read_bytes(data: bytes, *, file: str) -> LoadTest:
         contradiction = impossible(point)
         if contradiction is not None:
             raise InputError(
-                field=f"{file}: {point.name}",
-                value=point.load.loop.value,
-                problem=contradiction,
+                field=f"{file}: {point.name}.{contradiction.definition}",
+                value=contradiction.shown,
+                problem=contradiction.sentence,
                 fix="Find out which unit the file is in; nothing is rescaled here.",
             )
     return replace(found, sha256=content.sha256, points=tuple(examined(point) for point in found.points))

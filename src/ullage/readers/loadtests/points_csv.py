@@ -66,7 +66,7 @@ def read(content: Content) -> LoadTest:
         file=content.file,
         reader="points_csv",
         tool="a CSV of points",
-        format_version="1",
+        format_version="layout 1",
         points=tuple(_point(_row(content, header, row, index), index) for index, row in enumerate(rows)),
     )
 
