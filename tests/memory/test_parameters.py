@@ -127,7 +127,7 @@ def test_more_devices_never_hold_more_each(name: str, groups: int, pp: int) -> N
     model = MODELS[name]
     held = [
         fullest(device_weights(model, Sharding(tp=tp * groups, pp=pp, dp_attention=groups))).stored_bytes
-        for tp in (1, 2, 4, 8)
+        for tp in (1, 2, 4)
     ]
     assert held == sorted(held, reverse=True)
 
@@ -209,6 +209,11 @@ def test_a_cut_between_heads_and_key_value_heads_is_refused() -> None:
     with pytest.raises(InputError, match="neither divides the 4 key-value heads"):
         check_sharding(model, Sharding(tp=6))
     check_sharding(model, Sharding(tp=12))
+
+
+def test_linear_attention_is_cut_no_finer_than_its_key_heads() -> None:
+    with pytest.raises(InputError, match="tp = 8: does not divide the 4 linear attention key heads"):
+        check_sharding(read(linear()), Sharding(tp=8))
 
 
 def test_compressed_attention_by_hand() -> None:

@@ -114,6 +114,7 @@ def _check_heads(mixer: Mixer, sharding: Sharding) -> None:
             _require_split("query heads", mixer.query_heads, split)
         case LinearAttention():
             _require_split("linear attention heads", mixer.value_heads, split)
+            _require_split("linear attention key heads", mixer.key_heads, split)
         case StateSpace():
             _require_split("state-space heads", mixer.heads, split)
         case _:

@@ -73,9 +73,15 @@ def state_space(text: TextConfig) -> StateSpace:
             step_rank_channels=_step_rank(text),
         )
     heads = text.size("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads")
+    channels = _head_channels(text, heads)
+    stated = keys.count_or("mamba_d_ssm")
+    if stated is not None and stated != heads * channels:
+        raise keys.wrong("mamba_d_ssm", f"is not {heads} heads of {channels} channels", "Correct one of the three.")
+    for name in ("expand", "mamba_expand"):  # the heads say it already, and rounding may differ
+        keys.record.used.add(keys.where(name))
     return StateSpace(
         heads=heads,
-        head_channels=_head_channels(text, heads),
+        head_channels=channels,
         state_channels=states,
         groups=text.size("n_groups", "mamba_n_groups", "mamba_num_groups", "mamba_ngroups"),
         conv_taps=taps,
