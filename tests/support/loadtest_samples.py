@@ -283,13 +283,17 @@ def guidellm_oldest() -> bytes:
     return to_json({"benchmarks": [benchmark]})
 
 
-def guidellm_csv(k: float = 1.0) -> bytes:
+def guidellm_csv(
+    k: float = 1.0, *, strategy: str = "concurrent@4", profile: dict[str, Any] | None = None, place: int = 0
+) -> bytes:
     # The list in a cell has the extremes in it and the median not.
     shares = (0.9, 0.9, 0.9, 0.92, 0.93, 0.95, 1.02, 1.05, 1.07, 1.1, 1.1)
     columns: list[tuple[str, str, str, Any]] = [
         ("Run Info", "Run ID", "", "an-id"),
+        ("Run Info", "Run Index", "", place),
+        ("Run Info", "Profile", "", json.dumps(profile or {})),
         ("Run Info", "Backend", "", json.dumps({"model": "example/model"})),
-        ("Benchmark", "Strategy", "", "concurrent@4"),
+        ("Benchmark", "Strategy", "", strategy),
         ("Timings", "Duration", "Sec", DURATION_S),
         ("Request Counts", "Successful", "", REQUESTS),
         ("Request Counts", "Incomplete", "", 1),

@@ -480,6 +480,35 @@ def test_a_report_in_yaml_and_in_csv_is_the_same_run() -> None:
     assert as_csv.load == as_json.load
 
 
+@pytest.mark.parametrize(
+    ("strategy", "profile", "place", "expected"),
+    [
+        ("concurrent", {"streams": [1, 4, 16]}, 1, (Loop.CLOSED, None, 4)),
+        ("poisson", {"rate": [2.0, 4.0]}, 1, (Loop.OPEN, 4.0, None)),
+        ("constant", {"measured_rates": [2.0, 4.0], "max_concurrency": 64}, 3, (Loop.OPEN, 4.0, 64)),
+        (
+            "constant",
+            {"completed_strategies": [{"type_": "synchronous"}, {"type_": "constant", "rate": 4.0}]},
+            1,
+            (Loop.OPEN, 4.0, None),
+        ),
+        ("synchronous", {}, 0, (Loop.CLOSED, None, 1)),
+        ("throughput@4", {}, 0, (Loop.BURST, None, 4)),
+        ("throughput@unlimited", {}, 0, (Loop.BURST, None, None)),
+    ],
+)
+def test_a_csv_that_names_the_kind_alone_has_its_load_in_the_profile(
+    strategy: str, profile: dict[str, Any], place: int, expected: tuple[Loop, float | None, int | None]
+) -> None:
+    load = one(guidellm_csv(strategy=strategy, profile=profile, place=place)).load
+    assert (load.loop, load.offered_rps, load.concurrency_cap_count) == expected
+
+
+def test_a_csv_that_states_no_load_asks_for_the_report() -> None:
+    with pytest.raises(InputError, match=r"Give benchmarks\.json"):
+        one(guidellm_csv(strategy="poisson"))
+
+
 def test_requests_that_were_sampled_are_not_counted_as_all() -> None:
     point = one(guidellm_report())
     assert not point.has_every_request

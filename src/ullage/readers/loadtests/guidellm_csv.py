@@ -1,6 +1,7 @@
 """GuideLLM's CSV: three header rows since 0.4 (group, status and unit, statistic), one row before.
 
-Each row is laid out as the benchmark of a JSON report and then read as one.
+Each row is laid out as the benchmark of a JSON report and then read as one. From 0.4 to 0.7 the column of the strategy
+names its kind alone; the rate or the streams then stand in the profile, at the row's place in the run.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ def _row(content: Content, titles: list[tuple[str, ...]], row: tuple[str, ...], 
 
 def _benchmark(row: Row, three: bool) -> dict[str, Any]:
     strategy = row.get(("Benchmark", "Strategy", "")) if three else row.get(("Name",))
+    profile = _object(row.get(("Run Info", "Profile", "")))
+    place = _number(row, ("Run Info", "Run Index", ""))
     counts = {
         name: _number(row, ("Request Counts", name.capitalize(), "") if three else (f"{name.capitalize()} Requests",))
         for name in ("successful", "errored", "incomplete")
@@ -103,9 +106,9 @@ def _benchmark(row: Row, three: bool) -> dict[str, Any]:
     return {
         "duration": _number(row, ("Timings", "Duration", "Sec") if three else ("Duration",)),
         "config": {
-            "strategy": _strategy(strategy or ""),
+            "strategy": _strategy(strategy or "", profile, None if place is None else int(place)),
             "backend": _object(row.get(("Run Info", "Backend", ""))),
-            "profile": _object(row.get(("Run Info", "Profile", ""))),
+            "profile": profile,
         },
         "scheduler_metrics": {"request_targeted_start_delay_avg": delay},
         "metrics": metrics,
@@ -140,13 +143,35 @@ def _laid_out(
     return {**statistics, "percentiles": named}
 
 
-def _strategy(text: str) -> dict[str, Any]:
+def _strategy(text: str, profile: dict[str, Any], place: int | None) -> dict[str, Any]:
     match = _STRATEGY.match(text)
     if match is None:
         return {"type_": text}
     kind, number = match.groups()
-    value = float(number) if number else None
-    return {"type_": kind, "rate": value, "streams": value}
+    value = float(number) if number else _stated_by_profile(kind, profile, place)
+    if value is None and kind in ("concurrent", "constant", "poisson"):
+        raise InputError(
+            field="Benchmark / Strategy",
+            value=text,
+            problem="neither this column nor the profile states the rate or the streams",
+            fix="Give benchmarks.json of the same run.",
+        )
+    return {"type_": kind, "rate": value, "streams": value, "max_concurrency": value if kind == "throughput" else None}
+
+
+def _stated_by_profile(kind: str, profile: dict[str, Any], place: int | None) -> float | None:
+    """A sweep measures the rate of one request at a time and of all at once first; its rates begin at the third run."""
+    lists = (("completed_strategies", 0), ("streams", 0), ("rate", 0), ("measured_rates", 2))
+    for name, first in lists:
+        values = profile.get(name)
+        if place is None or not isinstance(values, list) or not 0 <= place - first < len(values):
+            continue
+        value = values[place - first]
+        if isinstance(value, dict):
+            value = value.get("streams" if kind == "concurrent" else "rate") if value.get("type_") == kind else None
+        if isinstance(value, int | float):
+            return float(value)
+    return None
 
 
 def _version(titles: list[tuple[str, ...]], rows: tuple[tuple[str, ...], ...]) -> str | None:
