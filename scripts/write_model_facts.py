@@ -143,7 +143,12 @@ _GRANITE: dict[str, object] = {
 }
 _PHI4: dict[str, object] = {"model_type": "phi3", "torch_dtype": "bfloat16", "tie_word_embeddings": False}
 _QWEN25: dict[str, object] = {"model_type": "qwen2", "torch_dtype": "bfloat16", "tie_word_embeddings": False}
-_MISTRAL: dict[str, object] = {"model_type": "mistral", "torch_dtype": "bfloat16", "tie_word_embeddings": False}
+_MISTRAL: dict[str, object] = {
+    "model_type": "mistral",
+    "sliding_window": None,
+    "torch_dtype": "bfloat16",
+    "tie_word_embeddings": False,
+}
 _NEXT: dict[str, object] = {
     "vocab_size": 151936,
     "num_experts_per_tok": 10,

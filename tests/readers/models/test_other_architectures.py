@@ -129,6 +129,32 @@ MINIMAX_01 = {
 }
 
 
+FALCON_7B = {
+    "model_type": "falcon",
+    "hidden_size": 4544,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 71,
+    "num_kv_heads": 71,
+    "multi_query": True,
+    "new_decoder_architecture": False,
+    "vocab_size": 65024,
+    "max_position_embeddings": 2048,
+    "torch_dtype": "bfloat16",
+}
+DBRX = {
+    "model_type": "dbrx",
+    "d_model": 6144,
+    "n_layers": 40,
+    "n_heads": 48,
+    "max_seq_len": 32768,
+    "vocab_size": 100352,
+    "attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500000},
+    "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4},
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+
+
 @pytest.mark.parametrize(
     ("config", "billions", "bytes_per_token"),
     [
@@ -139,8 +165,20 @@ MINIMAX_01 = {
         (LFM2, 1.17, 6 * 8 * 128 * 2),
         (FALCON_H1, 0.52, 36 * 2 * 128 * 2),
         (MINIMAX_01, 456, 10 * 8 * 256 * 2),
+        (FALCON_7B, 6.92, 32 * 1 * 128 * 2),
+        (DBRX, 132, 40 * 8 * 256 * 2),
     ],
-    ids=["gpt-2", "gpt-neox-20b", "jamba-v0.1", "longcat-flash", "lfm2-1.2b", "falcon-h1-0.5b", "minimax-01"],
+    ids=[
+        "gpt-2",
+        "gpt-neox-20b",
+        "jamba-v0.1",
+        "longcat-flash",
+        "lfm2-1.2b",
+        "falcon-h1-0.5b",
+        "minimax-01",
+        "falcon-7b",
+        "dbrx",
+    ],
 )
 def test_published_sizes(config: dict[str, Any], billions: float, bytes_per_token: int) -> None:
     model = read(config)
@@ -177,6 +215,12 @@ def test_a_head_size_left_to_the_program_follows_from_the_expansion() -> None:
     assert mixer.head_channels == 2 * 128 // 8
     with pytest.raises(InputError, match="leaves no whole head"):
         read({**config, "mamba_n_heads": 7})
+
+
+def test_a_window_that_a_class_has_by_default_is_listed_when_it_is_left_out() -> None:
+    config = dense(model_type="mistral")
+    assert {each.name: each.value for each in read(config).assumptions} == {"sliding_window": "none"}
+    assert read({**config, "sliding_window": None}).assumptions == ()
 
 
 def test_a_width_that_contradicts_its_heads_is_refused() -> None:

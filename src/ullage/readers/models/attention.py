@@ -111,8 +111,9 @@ def _kv_heads(text: TextConfig, slot: Slot, kind: MixerKind, query_heads: int) -
         return query_heads // group
     if kind is MixerKind.FULL and keys.has("num_global_key_value_heads") and keys.flag("attention_k_eq_v"):
         return keys.count("num_global_key_value_heads")
-    if keys.table.get("multi_query") is not None and not keys.states(*KV_HEADS):
-        return 1 if keys.flag("multi_query") else query_heads
+    if keys.table.get("multi_query") is not None and not keys.flag("new_decoder_architecture"):
+        # Falcon-7B states 71 key-value heads beside this flag, and has one.
+        return 1 if keys.flag("multi_query") else keys.count_or(*KV_HEADS) or query_heads
     found = text.size_or(*KV_HEADS)
     if found is not None:
         return found

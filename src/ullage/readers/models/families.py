@@ -32,6 +32,7 @@ class Family:
     full_every_layers: int = 0
     linear_unless_every_layers: int = 0
     window_everywhere: bool = False
+    window_is_default: bool = False
     experts_use_intermediate_size: bool = False
     shared_expert_like_routed: bool = False
     shared_gate: bool = False
@@ -126,12 +127,13 @@ _GEMMA2 = Family(tied=True, norms=4, head_channels=256, full_every_layers=2)
 _GEMMA3 = Family(tied=True, norms=4, qk_norm="head", full_every_layers=6, head_channels=256, sizes=_GEMMA3_SIZES)
 _GEMMA4 = replace(_GEMMA3, sizes=_GEMMA4_SIZES, experts_need=("enable_moe_block",), omitted={"global_head_dim": 512})
 _MINIMAX_M3 = Family(experts_use_intermediate_size=True, qk_norm="head", head_channels=128)
-_WINDOWED = Family(window_everywhere=True)
+_WINDOWED = Family(window_everywhere=True, window_is_default=True)
 
 FAMILIES: Mapping[str, Family] = {
     "afmoe": Family(norms=4, qk_norm="head", output_gate=True, multi_head_if_unsaid=True),
     "apertus": Family(gated=False, qk_norm="head", multi_head_if_unsaid=True),
     "arcee": Family(gated=False, multi_head_if_unsaid=True),
+    "baichuan": _MHA,
     "bailing_moe": Family(),
     "bailing_moe_v2": Family(qk_norm="head"),
     "bamba": Family(multi_head_if_unsaid=True),
@@ -140,6 +142,7 @@ FAMILIES: Mapping[str, Family] = {
     "cohere": Family(tied=True, norms=1, multi_head_if_unsaid=True),
     "cohere2": Family(tied=True, norms=1, full_every_layers=4, multi_head_if_unsaid=True),
     "cohere2_moe": Family(tied=True, norms=1, full_every_layers=4, multi_head_if_unsaid=True),
+    "dbrx": Family(experts_use_intermediate_size=True),
     "deepseek_ref": Family(sinks=True, experts_need=("n_shared_experts",)),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
@@ -236,8 +239,11 @@ FAMILIES: Mapping[str, Family] = {
     "phi4mm": Family(window_everywhere=True, multi_head_if_unsaid=True),
     "phimoe": Family(window_everywhere=True, experts_use_intermediate_size=True),
     "qwen2": _QWEN2,
+    "qwen2_5_omni_text": _QWEN2,
+    "qwen2_5_vl": _QWEN2,
     "qwen2_5_vl_text": _QWEN2,
     "qwen2_moe": Family(qkv_bias=True, shared_gate=True),
+    "qwen2_vl": _QWEN2,
     "qwen2_vl_text": _QWEN2,
     "qwen3": _QWEN3,
     "qwen3_5_moe_text": _QWEN35,

@@ -91,7 +91,7 @@ def _moe(text: TextConfig, index: int) -> MoeFeedForward:
     keys = text.keys
     width = _at(keys, index, *_EXPERT_WIDTH)
     if width is None:
-        width = text.size("intermediate_size")
+        width = text.size(*_DENSE)
         if not text.family.experts_use_intermediate_size:
             why = "experts are as wide as intermediate_size where the config names no width for them"
             keys.record.assume(keys.where(_EXPERT_WIDTH[0]), width, "channels", why)

@@ -82,6 +82,9 @@ def _bounded_by_rule(text: TextConfig, layers: int) -> tuple[Slot, ...]:
         return _expression(text, layers)
     window = keys.states("sliding_window", "sliding_window_size", "attention_window_size")
     if window is None and text.class_default("sliding_window") is None:
+        if text.family.window_is_default and "sliding_window" not in keys.table:
+            why = f"{text.model_type}: its class has a window of 4096 by default; without one the cache is larger"
+            keys.record.assume(keys.where("sliding_window"), "none", "tokens", why)
         return plain_slots([MixerKind.FULL] * layers)
     if window is not None and _off(keys.table[window]):
         return plain_slots([MixerKind.FULL] * layers)

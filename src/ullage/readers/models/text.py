@@ -14,12 +14,20 @@ from ullage.readers.models.keys import Keys
 
 _NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "text_model_config")
 _WRAPPERS = ("thinker_config",)
+_SECTIONS = ("attn_config", "ffn_config")
 _ENCODERS = ("bert", "roberta", "albert", "electra", "deberta", "modernbert", "t5", "bart", "whisper", "clip", "vit")
 _MOST_LAYERS = 4096
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HEADS = ("num_attention_heads", "n_head", "n_heads")
-KV_HEADS = ("num_key_value_heads", "num_kv_heads", "num_query_groups", "num_attention_groups", "multi_query_group_num")
+KV_HEADS = (
+    "num_key_value_heads",
+    "num_kv_heads",
+    "num_query_groups",
+    "num_attention_groups",
+    "multi_query_group_num",
+    "kv_n_heads",
+)
 HIDDEN = ("hidden_size", "n_embd", "d_model")
 CONTEXT = (
     "max_position_embeddings",
@@ -104,14 +112,25 @@ def text_config(top: Keys) -> TextConfig:
         if isinstance(outer.table.get(wrapper), dict):
             outer = outer.sub(wrapper)
     name = next((each for each in _NESTED if isinstance(outer.table.get(each), dict)), None)
-    keys = outer.sub(name) if name is not None else outer
+    keys = _flattened(outer.sub(name) if name is not None else outer)
     model_type = keys.text_or("model_type") or top.text_or("model_type") or ""
     family = FAMILIES.get(model_type, UNKNOWN)
     if not model_type:
         keys.record.note("no model_type: read by its keys alone")
     elif model_type not in FAMILIES:
         keys.record.note(f"model_type {model_type} has no row in our table of classes: read by its keys alone")
-    return TextConfig(keys=keys, model_type=model_type, family=family, nested=keys is not top)
+    return TextConfig(keys=keys, model_type=model_type, family=family, nested=name is not None)
+
+
+def _flattened(keys: Keys) -> Keys:
+    """DBRX and MPT keep attention and feed-forward sizes in objects of their own; elsewhere they are at one level."""
+    parts = [keys.sub(name).table for name in _SECTIONS if isinstance(keys.table.get(name), dict)]
+    if not parts:
+        return keys
+    table = dict(keys.table)
+    for part in parts:
+        table |= {name: value for name, value in part.items() if name not in keys.table}
+    return Keys(table=table, path=keys.path, record=keys.record)
 
 
 def _refuse_encoders(top: Keys) -> None:
