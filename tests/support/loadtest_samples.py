@@ -330,6 +330,23 @@ def guidellm_csv_older() -> bytes:
     return to_csv([titles, cells])
 
 
+def guidance_report(k: float = 1.0, mode: str = "asynchronous") -> bytes:
+    results = [
+        {
+            "start_time": 1000.0 + index * 0.25 * k,
+            "end_time": 1000.0 + (index * 0.25 + E2E_S) * k,
+            "first_token_time": TTFT_S * k,
+            "prompt_token_count": PROMPT,
+            "output_token_count": OUTPUT,
+        }
+        for index in range(REQUESTS)
+    ]
+    benchmark = {"mode": mode, "rate": 4.0 / k if mode == "asynchronous" else None, "results": results, "errors": []}
+    return to_json(
+        {"benchmarks": [{"benchmarks": [benchmark], "args": {"model": "example/model", "mode": "constant"}}]}
+    )
+
+
 # ---- AIPerf and genai-perf -----------------------------------------------------------------------------
 
 
@@ -747,6 +764,7 @@ SAMPLES: dict[str, Sample] = {
     "sglang": Sample(make=lambda k: to_lines([sglang_run(k)]), older=sglang_older),
     "guidellm": Sample(make=lambda k: to_json(guidellm_report(k)), older=guidellm_oldest),
     "guidellm_csv": Sample(make=guidellm_csv, older=guidellm_csv_older),
+    "guidellm_guidance": Sample(make=guidance_report, older=lambda: guidance_report(mode="throughput")),
     "aiperf": Sample(make=lambda k: to_json(aiperf_export(k)), older=aiperf_older),
     "aiperf_requests": Sample(
         make=lambda k: to_lines(each_request(aiperf_record, k)),

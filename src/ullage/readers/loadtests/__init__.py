@@ -18,6 +18,7 @@ from ullage.readers.loadtests import (
     genai_perf,
     guidellm,
     guidellm_csv,
+    guidellm_guidance,
     inference_perf,
     inference_perf_requests,
     inference_perf_server,
@@ -53,6 +54,9 @@ LOADTEST_READERS: dict[str, LoadTestReader] = {
     "sglang": _reader("SGLang bench_serving", sglang.recognise, sglang.read),
     "guidellm": _reader("GuideLLM report", guidellm.recognise, guidellm.read),
     "guidellm_csv": _reader("GuideLLM CSV", guidellm_csv.recognise, guidellm_csv.read),
+    "guidellm_guidance": _reader(
+        "GuideLLM guidance report of 0.1", guidellm_guidance.recognise, guidellm_guidance.read
+    ),
     "aiperf": _reader("AIPerf aggregate", aiperf.recognise, aiperf.read),
     "aiperf_requests": _reader("AIPerf requests", aiperf_requests.recognise, aiperf_requests.read),
     "aiperf_server": _reader("AIPerf server metrics", aiperf_server.recognise, aiperf_server.read),
