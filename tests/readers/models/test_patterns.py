@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.model_configs import blocks, dense, latent, linear, moe, nested, read
+from support.model_configs import blocks, dense, latent, linear, moe, nested, read, sliding_sizes
 from ullage.errors import InputError
 from ullage.facts.model import (
     GroupedAttention,
@@ -149,6 +149,15 @@ def test_prediction_layers_of_nemotron_are_spelled_by_a_pattern() -> None:
     model = read(blocks(num_nextn_predict_layers=1, mtp_hybrid_override_pattern="*E"))
     assert model.mtp is not None
     assert [_letter(group.layer) for group in model.mtp.groups] == ["f", "-"]
+
+
+def test_prediction_layers_go_on_where_the_list_of_layers_does() -> None:
+    listed = sliding_sizes(layer_types=["full_attention"] + ["sliding_attention"] * 5, num_nextn_predict_layers=2)
+    listed.pop("hybrid_layer_pattern")
+    model = read(listed)
+    assert model.layer_count == 4
+    assert model.mtp is not None
+    assert [(_letter(group.layer), group.layers) for group in model.mtp.groups] == [("S", 2)]
 
 
 @pytest.mark.parametrize(

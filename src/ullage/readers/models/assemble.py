@@ -76,7 +76,10 @@ def mixers_from_config(config: Mapping[str, object]) -> tuple[tuple[Mixer, ...],
     return tuple(_mixers(text.overlaid(slot.override), slot, index, len(pattern)) for index, slot in enumerate(pattern))
 
 
-def _layer(text: TextConfig, slot: Slot, index: int, layers: int, stored: Scheme) -> Layer:
+def _layer(
+    text: TextConfig, slot: Slot, index: int, layers: int, stored: Scheme, *, module: int | None = None
+) -> Layer:
+    """Layer `index` of `layers`; `module` is its number in the checkpoint's names, where that is another."""
     text = text.overlaid(slot.override)
     mixers = _mixers(text, slot, index, layers)
     block = feed_forward(text, slot, index, layers)
@@ -84,7 +87,7 @@ def _layer(text: TextConfig, slot: Slot, index: int, layers: int, stored: Scheme
     return Layer(
         mixers=mixers,
         feed_forward=block,
-        formats=layer_formats(stored, index, modules, text.keys.record),
+        formats=layer_formats(stored, index if module is None else module, modules, text.keys.record),
         norms=_norms(text, mixers, block),
         other_parameters=_other_parameters(text),
     )
@@ -126,10 +129,8 @@ def _mtp_layers(
     """The layers of one prediction module: as the config spells them, else like the last attention layer."""
     after = len(layers)
     spelled = mtp_slots(text, after)
-    if spelled is not None:
-        return tuple(
-            _layer(text, slot, after + index, after + len(spelled), stored) for index, slot in enumerate(spelled)
-        )
+    if spelled is not None:  # lists that state something per layer may end with the last one: read as that one
+        return tuple(_layer(text, slot, after - 1, after, stored, module=after) for slot in spelled)
     wanted = (MixerKind.FULL, MixerKind.SPARSE, MixerKind.COMPRESSED, MixerKind.SLIDING, MixerKind.CHUNKED)
     for kind in wanted:
         for slot, layer in zip(reversed(pattern), reversed(layers), strict=True):

@@ -10,30 +10,30 @@ from ullage.readers.models.keys import Keys
 from ullage.readers.models.slot import BlockKind, MixerKind, Slot, plain_slots
 from ullage.readers.models.text import LAYERS, TextConfig
 
-_WORDS: dict[str, tuple[MixerKind, ...]] = {
-    "full_attention": (MixerKind.FULL,),
-    "attention": (MixerKind.FULL,),
-    "global_attention": (MixerKind.FULL,),
-    "global": (MixerKind.FULL,),
-    "full": (MixerKind.FULL,),
-    "deepseek_sparse_attention": (MixerKind.FULL,),
-    "minimax_m3_sparse": (MixerKind.SPARSE,),
-    "sliding_attention": (MixerKind.SLIDING,),
-    "sliding_window_attention": (MixerKind.SLIDING,),
-    "sliding_window": (MixerKind.SLIDING,),
-    "local_attention": (MixerKind.SLIDING,),
-    "local": (MixerKind.SLIDING,),
-    "swa": (MixerKind.SLIDING,),
-    "chunked_attention": (MixerKind.CHUNKED,),
-    "compressed_sparse_attention": (MixerKind.COMPRESSED,),
-    "heavily_compressed_attention": (MixerKind.COMPRESSED,),
-    "linear_attention": (MixerKind.LINEAR,),
-    "linear": (MixerKind.LINEAR,),
-    "kda": (MixerKind.LINEAR,),
-    "mamba": (MixerKind.STATE_SPACE,),
-    "mamba2": (MixerKind.STATE_SPACE,),
-    "conv": (MixerKind.CONVOLUTION,),
-    "short_conv": (MixerKind.CONVOLUTION,),
+_WORDS: dict[str, MixerKind] = {
+    "full_attention": MixerKind.FULL,
+    "attention": MixerKind.FULL,
+    "global_attention": MixerKind.FULL,
+    "global": MixerKind.FULL,
+    "full": MixerKind.FULL,
+    "deepseek_sparse_attention": MixerKind.FULL,
+    "minimax_m3_sparse": MixerKind.SPARSE,
+    "sliding_attention": MixerKind.SLIDING,
+    "sliding_window_attention": MixerKind.SLIDING,
+    "sliding_window": MixerKind.SLIDING,
+    "local_attention": MixerKind.SLIDING,
+    "local": MixerKind.SLIDING,
+    "swa": MixerKind.SLIDING,
+    "chunked_attention": MixerKind.CHUNKED,
+    "compressed_sparse_attention": MixerKind.COMPRESSED,
+    "heavily_compressed_attention": MixerKind.COMPRESSED,
+    "linear_attention": MixerKind.LINEAR,
+    "linear": MixerKind.LINEAR,
+    "kda": MixerKind.LINEAR,
+    "mamba": MixerKind.STATE_SPACE,
+    "mamba2": MixerKind.STATE_SPACE,
+    "conv": MixerKind.CONVOLUTION,
+    "short_conv": MixerKind.CONVOLUTION,
 }
 _BLOCK_WORDS = {"mlp": BlockKind.DENSE, "moe": BlockKind.MOE}
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
@@ -166,7 +166,7 @@ def _blocks(
             found.append(Slot(mixers=(MixerKind.COMPRESSED,), ratio=_compress_rate(text, name, word)))
         else:
             block = BlockKind.NONE if exclusive else BlockKind.BY_KEYS
-            found.append(Slot(mixers=tuple(_settle(text, kind) for kind in _WORDS[word]), block=block))
+            found.append(Slot(mixers=(_settle(text, _WORDS[word]),), block=block))
     return tuple(found)
 
 
