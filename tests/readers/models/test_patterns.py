@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.model_configs import blocks, dense, latent, linear, moe, nested, read, sliding_sizes
+from support.model_configs import blocks, compressed, dense, latent, linear, moe, nested, read, sliding_sizes
 from ullage.errors import InputError
 from ullage.facts.model import (
     GroupedAttention,
@@ -30,6 +30,8 @@ _MAMBA = {
     "mamba_expand": 1,
     "mamba_ssm_cache_dtype": "float32",
 }
+
+_RATES = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
 
 
 def _letter(layer: Layer) -> str:
@@ -114,6 +116,26 @@ def test_linear_attention_by_interval_list_and_class_rule() -> None:
 def test_a_list_and_an_interval_that_disagree_are_refused() -> None:
     with pytest.raises(InputError, match="full_attention_interval = 4: contradicts layer_types"):
         read(linear(layer_types=["linear_attention", "full_attention"] * 2))
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({**blocks(), "hybrid_override_pattern": "ME*E"}, "layers_block_type"),
+        (compressed(layer_types=["compressed_sparse_attention"] * 4, compress_rates=_RATES), "layer_types"),
+        (sliding_sizes(layer_types=["full_attention"] * 4), "hybrid_layer_pattern"),
+    ],
+)
+def test_two_lists_that_disagree_are_refused(config: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError, match="contradicts") as refusal:
+        read(config)
+    assert refusal.value.field == field
+
+
+def test_two_lists_that_agree_are_read() -> None:
+    assert read({**blocks(), "hybrid_override_pattern": "ME*-"}).layers == read(blocks()).layers
+    words = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+    assert read(sliding_sizes(layer_types=words)).layers == read(sliding_sizes()).layers
 
 
 def test_kimi_counts_its_layers_from_one() -> None:

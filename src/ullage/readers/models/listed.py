@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ullage.errors import InputError, unknown_name
@@ -50,17 +50,28 @@ def listed_slots(text: TextConfig) -> tuple[Slot, ...] | None:
         return plain_slots([MixerKind.FULL] * (2 * keys.count("num_layers")))
     if keys.has("block_configs"):
         return _block_configs(text)
+    exclusive = text.family.exclusive_blocks
+    found: dict[str, tuple[Slot, ...]] = {}
     if keys.has("hybrid_override_pattern"):
-        return _letters(text, "hybrid_override_pattern")
+        found["hybrid_override_pattern"] = _letters(text, "hybrid_override_pattern")
     if keys.has("layers_block_type"):
-        return _words(text, "layers_block_type", exclusive=text.family.exclusive_blocks)
+        found["layers_block_type"] = _words(text, "layers_block_type", exclusive=exclusive)
     if keys.has("compress_ratios"):
-        return _compress_ratios(text)
+        found["compress_ratios"] = _compress_ratios(text)
     if keys.has("layer_types"):
-        found = _words(text, "layer_types", exclusive=text.family.exclusive_blocks)
-        _check_interval(text, found)
-        return found
-    return None
+        found["layer_types"] = _words(text, "layer_types", exclusive=exclusive)
+        _check_interval(text, found["layer_types"])
+        _check_sliding(text, found["layer_types"])
+    _check_same(text, found)
+    return next(iter(found.values()), None)
+
+
+def _check_same(text: TextConfig, found: Mapping[str, tuple[Slot, ...]]) -> None:
+    """Several lists must tell the same story; the first that does not is named."""
+    (first, *others) = found or ("",)
+    for name in others:
+        if found[name] != found[first]:
+            raise text.keys.wrong(name, f"contradicts {first}", "Keep the list that is right.")
 
 
 def mtp_slots(text: TextConfig, layers: int) -> tuple[Slot, ...] | None:
@@ -228,6 +239,15 @@ def _compress_rate(text: TextConfig, name: str, word: str) -> int:
     if text.keys.has("compress_rates"):
         return text.keys.sub("compress_rates").count(word)
     return text.keys.count(_SHORT_RATES[word])
+
+
+def _check_sliding(text: TextConfig, found: Sequence[Slot]) -> None:
+    """MiMo's flags beside the words of layer_types."""
+    if not text.keys.has("hybrid_layer_pattern"):
+        return
+    flags = text.keys.whole_items("hybrid_layer_pattern", least=len(found))
+    if [bool(flag) for flag in flags[: len(found)]] != [MixerKind.SLIDING in slot.mixers for slot in found]:
+        raise text.keys.wrong("hybrid_layer_pattern", "contradicts layer_types", "Correct one of the two.")
 
 
 def _check_interval(text: TextConfig, found: Sequence[Slot]) -> None:

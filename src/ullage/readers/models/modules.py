@@ -30,6 +30,8 @@ _PREFIXES = (
     "",
     "model.language_model.",
     "language_model.model.",
+    "language_model.",
+    "llm.model.",
     "model.model.",
     "backbone.",
     "transformer.",
