@@ -225,21 +225,42 @@ def sheet_text(entry: Entry, model: Model) -> str:
     notes = [*model.notes, *(f"{each.name} = {each.value} by class default" for each in model.assumptions)]
     if notes:
         lines.append(f"notes = {_text('; '.join(notes))}")
-    lines += ['source = "config"', *_source("config", f"config.json of {entry.repository}", entry)]
+    lines += ['source = "config"', *_config_source(entry)]
     if published:
-        lines += _source("publisher", f"model card of {entry.repository}", entry)
+        quoted = f"size that {entry.repository} is quoted with; its model card was not opened"
+        lines += _source("publisher", quoted, entry.repository, "assumed")
     lines += ["", "[values]", *_values(entry, model, names)]
     return "\n".join([*lines, *names.tables(), ""])
 
 
-def _source(key: str, what: str, entry: Entry) -> list[str]:
+# The published packages whose copies of a config were read, by the prefix of the file; the first is for all others.
+COPIES = {
+    "": "aiconfigurator-core 0.12.0",
+    "inference-sim": "inference-sim",
+    "mlc": "the presets of mlc-llm",
+    "litgpt": "litgpt",
+    "dynamo": "a fixture of Dynamo",
+}
+
+
+def _config_source(entry: Entry) -> list[str]:
+    if not entry.file:
+        typed = f"sizes of {entry.repository}, typed in; its config.json was not opened"
+        return _source("config", typed, entry.repository, "assumed")
+    copy = COPIES.get(entry.file.split("--")[0], COPIES[""])
+    return _source(
+        "config", f"config.json of {entry.repository}", f"{entry.repository}, in the copy of {copy}", "estimated"
+    )
+
+
+def _source(key: str, what: str, where: str, evidence: str) -> list[str]:
     return [
         "",
         f"[sources.{key}]",
         f"what = {_text(what)}",
-        f"where = {_text(f'https://huggingface.co/{entry.repository}')}",
+        f"where = {_text(f'huggingface.co/{where}')}",
         f"date = {READ_ON}",
-        'evidence = "estimated"',
+        f'evidence = "{evidence}"',
     ]
 
 
