@@ -240,6 +240,26 @@ def test_attention_groups_multiply_the_cache_of_a_replica() -> None:
     assert found.kv_tokens > one.kv_tokens  # copies of the heads waste half the cache under plain tp
 
 
+def test_an_old_version_holds_fewer_tokens_of_a_hybrid() -> None:
+    old, new = (
+        accepted(GEMMA_3_27B, device=H200, version=version, memory_fraction=0.9, max_context_tokens=32768)
+        for version in ("0.9.0", "0.9.1")
+    )
+    assert old.kv_bytes_per_token == 6.2 * new.kv_bytes_per_token  # 62 layers keep everything, not 10
+    assert old.kv_block_bytes > 5 * new.kv_block_bytes
+    assert old.kv_tokens < new.kv_tokens / 2
+
+
+def test_a_step_is_in_flight_once_not_in_every_sequence() -> None:
+    """Gemma-3, short contexts: a sequence that only writes keeps its window of 1024, not a step of 8192 beside it."""
+    found = memory_budget(GEMMA_3_27B, H200, settings(step_tokens=8192), contexts_tokens=[16384])
+    assert isinstance(found, MemoryBudget)
+    (at,) = found.concurrency
+    blocks = 16384 // 16 + 6 * (1024 // 16 + 1)
+    surge = 6 * (-(-(1023 + 8192) // 16) - 1024 // 16)
+    assert at.sequences == (found.kv_blocks - 1 - surge) // blocks
+
+
 # ---- refusals and remedies ------------------------------------------------------------------------------
 
 REFUSED = [

@@ -18,6 +18,7 @@ from ullage.memory.blocks import (
     is_latent,
     own_pools_layout,
     shared_pool_layout,
+    unbounded,
 )
 from ullage.memory.kv import KV_DTYPES, device_cache
 from ullage.memory.sharding import Sharding
@@ -137,3 +138,12 @@ def test_the_tokens_of_a_hybrid_are_sequences_times_context() -> None:
     assert layout.tokens_in(100_000, 32_768, 2048) == int(100_000 / each * 32_768)
     plain = shared_pool_layout(parts_of(LLAMA_3_8B), 16, latent=False)
     assert plain.tokens_in(1000, 32_768, 2048) == 16_000
+
+
+def test_layers_that_an_old_engine_cannot_mix_keep_everything() -> None:
+    """Before 0.9.1 vLLM kept every token of Gemma-3's sliding layers: 62 layers of it instead of 10."""
+    parts = unbounded(parts_of(GEMMA_3_27B), [Kept.WINDOW])
+    layout = shared_pool_layout(parts, 16, latent=False)
+    assert layout.is_uniform
+    assert layout.block_bytes == 62 * 16 * 2 * 16 * 128 * 2
+    assert unbounded(parts_of(LLAMA_3_8B), [Kept.WINDOW]) == parts_of(LLAMA_3_8B)

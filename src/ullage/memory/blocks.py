@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from ullage.facts.model import CompressedAttention, GroupedAttention, LatentAttention, Layer, LayerGroup, Mixer, Model
@@ -121,6 +121,16 @@ def cache_parts(
         for part in _parts_of(mixer, model, sharding, dtype, copies):
             parts[part] += layers
     return tuple(replace(part, layers=layers) for part, layers in parts.items())
+
+
+def unbounded(parts: tuple[CachePart, ...], kinds: Collection[Kept]) -> tuple[CachePart, ...]:
+    """The same where layers of these kinds keep every token, as engines do that cannot mix them with others.
+
+    A model whose layers all have the same bound mixes nothing, and keeps its bound.
+    """
+    if len({(part.kept, part.bound_tokens) for part in parts}) == 1:
+        return parts
+    return tuple(replace(part, kept=Kept.ALL, bound_tokens=0) if part.kept in kinds else part for part in parts)
 
 
 def shared_pool_layout(parts: tuple[CachePart, ...], block_tokens: int, *, latent: bool) -> BlockLayout:

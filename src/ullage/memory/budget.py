@@ -128,7 +128,7 @@ def memory_budget(
     outcome = case.outcome()
     figures = budget_figures(case, outcome)
     if word is not None:
-        check_same(word, outcome.stage.layout, figures.kv_bytes_per_token, device, model)
+        check_same(word, outcome.stage, device, model)
     if outcome.shortfall is not None:
         return _rejection(outcome.shortfall, figures, remedies(case, devices))
     return _budget(case, outcome, figures, tuple(contexts_tokens), host_bytes)
@@ -142,7 +142,6 @@ def _budget(
     _check_sum(stage.lines, stage.device_bytes)
     longest, least = longest_context(case, outcome), smallest_tp(case)
     found = replace(figures, results=figures.with_results(outcome, case.approved, longest, least))
-    per_token, state_bytes = figures.kv_bytes_per_token, figures.sequence_state_bytes
     return MemoryBudget(
         model=case.model,
         device=case.device,
@@ -153,8 +152,8 @@ def _budget(
             Line(name=name, figure=figures.lines[name], estimate=figures.estimates.get(name)) for name in LineName
         ),
         weights=figures.weights,
-        kv_bytes_per_token=per_token,
-        sequence_state_bytes=state_bytes,
+        kv_bytes_per_token=stage.kv_bytes_per_token,
+        sequence_state_bytes=stage.sequence_state_bytes,
         kv_block_tokens=stage.layout.block_tokens,
         kv_block_bytes=stage.layout.block_bytes,
         kv_blocks=stage.blocks,
@@ -166,7 +165,7 @@ def _budget(
         headroom_bytes=whole(found.results["memory.headroom_bytes"]),
         longest_context_tokens=longest,
         smallest_tp=least,
-        host=host_budget(case.model, case.settings, per_token, host_bytes),
+        host=host_budget(case.model, case.settings, stage.kv_bytes_per_token, host_bytes),
         figures=found.by_name,
         notes=_notes(case, outcome),
     )

@@ -42,15 +42,25 @@ class Capacity:
     groups: int
     null_blocks: int
 
-    def blocks_of(self, context_tokens: int) -> float:
-        return self.stage.layout.sequence_blocks(context_tokens, self.step_tokens)
+    def blocks_of(self, context_tokens: int, sequences: int = 1) -> float:
+        """Blocks that so many sequences of one attention group take, with a step's tokens in flight in one of them.
+
+        A window slides only when the tokens of a step are computed, so a sequence that is being read in holds more
+        than its window; those that only write hold their window and one token.
+        """
+        layout = self.stage.layout
+        resting = layout.sequence_blocks(context_tokens, 1)
+        return sequences * resting + layout.sequence_blocks(context_tokens, self.step_tokens) - resting
 
     def held(self, context_tokens: int) -> int:
         """Sequences of this context that fit at once, whatever the engine's limit on sequences."""
-        needed = self.blocks_of(context_tokens)
-        usable = max(self.stage.blocks - self.null_blocks, 0)
+        layout = self.stage.layout
+        resting = layout.sequence_blocks(context_tokens, 1)
+        if not resting:
+            return self.max_sequences * self.groups
+        usable = self.stage.blocks - self.null_blocks - (self.blocks_of(context_tokens) - resting)
         # Rounding of a sum of fractions must not lose a sequence that fits exactly.
-        return math.floor(usable / needed + 1e-9) * self.groups if needed else self.max_sequences * self.groups
+        return max(math.floor(usable / resting + 1e-9), 0) * self.groups
 
     def sequences(self, context_tokens: int) -> int:
         """Sequences that run at once: as many as fit, and no more than the engine allows."""
@@ -206,7 +216,7 @@ def _too_much(approved: Approved | None, runtime: Runtime, capacity: Capacity) -
     if capacity.held(approved.context_tokens) >= approved.sequences:
         return None
     each = math.ceil(approved.sequences / capacity.groups)
-    needed = math.ceil(each * capacity.blocks_of(approved.context_tokens)) + capacity.null_blocks
+    needed = math.ceil(capacity.blocks_of(approved.context_tokens, each)) + capacity.null_blocks
     block_bytes = capacity.stage.layout.block_bytes
     return Shortfall(
         line=LineName.KV_CACHE,

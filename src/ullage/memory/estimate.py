@@ -19,19 +19,23 @@ from dataclasses import dataclass, field
 
 from ullage.errors import InputError
 from ullage.evidence import Figure
+from ullage.facts.engine import version_key
 from ullage.facts.model import Model
 from ullage.memory.activations import ActivationPeak, activation_peak
 from ullage.memory.adapters import adapter_bytes
 from ullage.memory.blocks import (
     BlockLayout,
+    CachePart,
+    Kept,
     cache_parts,
     is_compressed,
     is_latent,
     own_pools_layout,
     shared_pool_layout,
+    unbounded,
 )
 from ullage.memory.padding import expert_padding_bytes
-from ullage.memory.parameters import device_weights
+from ullage.memory.parameters import StageWeights, device_weights
 from ullage.memory.settings import Runtime, share, whole
 from ullage.memory.tensors import TensorClass
 
@@ -93,6 +97,7 @@ class StageEstimate:
     fixed: Mapping[LineName, int]
     pool_bytes: int
     estimated_pool_bytes: int
+    parts: tuple[CachePart, ...]
     layout: BlockLayout
     blocks: int
 
@@ -102,8 +107,18 @@ class StageEstimate:
         return min(self.blocks * self.layout.block_bytes, max(self.pool_bytes, 0))
 
     @property
-    def fixed_bytes(self) -> int:
-        return sum(self.fixed.values())
+    def kv_bytes_per_token(self) -> float:
+        """What one token takes in the layers that keep every token."""
+        return sum(part.layers * part.layer_bytes_per_token for part in self.parts if part.kept is Kept.ALL)
+
+    @property
+    def sequence_state_bytes(self) -> float:
+        """What one sequence keeps at most beside what grows with its context: windows, chunks, states."""
+        return sum(
+            part.layers * (part.bound_tokens * part.layer_bytes_per_token + part.state_bytes)
+            for part in self.parts
+            if part.kept is not Kept.ALL
+        )
 
     @property
     def lines(self) -> dict[LineName, int]:
@@ -117,10 +132,9 @@ def estimate_stages(
     model: Model, device_bytes: int, runtime: Runtime, measured: Measured | None = None
 ) -> tuple[StageEstimate, ...]:
     """One device of every pipeline stage; `device_bytes` is its memory as far as the catalogue knows."""
-    return tuple(
-        _estimate_stage(model, device_bytes, runtime, measured or Measured(), stage)
-        for stage in range(runtime.sharding.pp)
-    )
+    settings = runtime.settings
+    held = device_weights(model, runtime.sharding, mtp=settings.mtp, vision=settings.vision)
+    return tuple(_estimate_stage(model, device_bytes, runtime, measured or Measured(), weights) for weights in held)
 
 
 def tightest(stages: tuple[StageEstimate, ...]) -> StageEstimate:
@@ -128,12 +142,11 @@ def tightest(stages: tuple[StageEstimate, ...]) -> StageEstimate:
     return min(stages, key=lambda stage: (stage.blocks, stage.pool_bytes))
 
 
-def _estimate_stage(model: Model, device_bytes: int, runtime: Runtime, measured: Measured, stage: int) -> StageEstimate:
-    settings, sharding = runtime.settings, runtime.sharding
-    weights = {
-        line.tensor_class: line.stored_bytes
-        for line in device_weights(model, sharding, mtp=settings.mtp, vision=settings.vision)[stage].lines
-    }
+def _estimate_stage(
+    model: Model, device_bytes: int, runtime: Runtime, measured: Measured, held: StageWeights
+) -> StageEstimate:
+    sharding, stage = runtime.sharding, held.stage
+    weights = {line.tensor_class: line.stored_bytes for line in held.lines}
     padding = expert_padding_bytes(
         model, sharding, engine=runtime.engine, architecture=runtime.architecture, stage=stage
     )
@@ -145,7 +158,8 @@ def _estimate_stage(model: Model, device_bytes: int, runtime: Runtime, measured:
     estimated = _fixed_lines(model, runtime, sum(weights.values()), peak, stage)
     fixed = {name: _replaced(measured.lines.get(name), value) for name, value in estimated.items()}
     fixed[LineName.FRAGMENTATION] = math.ceil(share(runtime.fragmentation) * fixed[LineName.ACTIVATIONS])
-    layout = block_layout(model, runtime, stage)
+    parts = kept_parts(model, runtime, stage)
+    layout = block_layout(model, runtime, parts)
     memory_bytes = _replaced(measured.device_memory, device_bytes)
     blocks = _measured_blocks(measured, layout, runtime)
     pool = _measured_pool(measured, layout, blocks, _pool_bytes(memory_bytes, fixed, runtime))
@@ -158,6 +172,7 @@ def _estimate_stage(model: Model, device_bytes: int, runtime: Runtime, measured:
         fixed=fixed,
         pool_bytes=pool,
         estimated_pool_bytes=_pool_bytes(device_bytes, estimated, runtime),
+        parts=parts,
         layout=layout,
         blocks=layout.blocks_in(pool) if blocks is None else blocks,
     )
@@ -227,10 +242,18 @@ def _measured_pool(measured: Measured, layout: BlockLayout, blocks: int | None, 
     return estimate if blocks is None else blocks * layout.block_bytes
 
 
-def block_layout(model: Model, runtime: Runtime, stage: int) -> BlockLayout:
-    """How this engine cuts the cache of a stage into blocks."""
+def kept_parts(model: Model, runtime: Runtime, stage: int) -> tuple[CachePart, ...]:
+    """What the layers of a stage keep on one device, as this engine keeps it."""
     copies = 2 if runtime.engine in _TWO_COPIES_ENGINES else 1
     parts = cache_parts(model, runtime.sharding, runtime.cache, stage=stage, copies=copies, mtp=runtime.settings.mtp)
+    if runtime.engine not in _SHARED_POOL_ENGINES:
+        return parts
+    kept_whole = [kept for kept, since in _BOUNDED_SINCE.items() if version_key(runtime.version) < since]
+    return unbounded(parts, kept_whole)
+
+
+def block_layout(model: Model, runtime: Runtime, parts: tuple[CachePart, ...]) -> BlockLayout:
+    """How this engine cuts what a stage keeps into blocks."""
     block_tokens = whole(runtime.block_tokens)
     if not parts:
         # A stage of no-op layers keeps nothing, but still needs a unit to count in.
@@ -238,3 +261,8 @@ def block_layout(model: Model, runtime: Runtime, stage: int) -> BlockLayout:
     if runtime.engine in _SHARED_POOL_ENGINES and not is_compressed(model):
         return shared_pool_layout(parts, block_tokens, latent=is_latent(model))
     return own_pools_layout(parts, block_tokens)
+
+
+_BOUNDED_SINCE = {Kept.WINDOW: (0, 9, 1), Kept.CHUNK: (0, 14)}
+"""The vLLM versions that free what a window or a chunk no longer needs, where other layers keep everything; those
+before keep it all (the hybrid manager of 0.9.1; chunks wait for 0.14, when they were let in by default)."""

@@ -14,7 +14,6 @@ from ullage.evidence import Assumption, Evidence, Figure
 from ullage.memory.assumed import ONE_SEQUENCE
 from ullage.memory.case import Approved, Case, Outcome
 from ullage.memory.estimate import IN_FRACTION, LineName
-from ullage.memory.kv import CacheCost, device_cache
 from ullage.memory.parameters import parameter_count
 from ullage.memory.settings import Runtime
 
@@ -26,20 +25,10 @@ class BudgetFigures:
     lines: Mapping[LineName, Figure]
     estimates: Mapping[LineName, Figure]
     weights: Mapping[str, Figure]
-    cost: CacheCost
     pool: Figure
     block: Figure
     per_token: Figure
     results: Mapping[str, Figure] = field(default_factory=dict)
-
-    @property
-    def kv_bytes_per_token(self) -> float:
-        return self.cost.bytes_per_token
-
-    @property
-    def sequence_state_bytes(self) -> float:
-        """What one sequence keeps at most beside what grows with its context."""
-        return self.cost.bounded_bytes + self.cost.state_bytes
 
     @property
     def by_name(self) -> dict[str, Figure]:
@@ -62,7 +51,7 @@ class BudgetFigures:
         approved = asked or outcome.least
         load = _load(asked, runtime)
         each = math.ceil(approved.sequences / capacity.groups)
-        taken = math.ceil(each * capacity.blocks_of(approved.context_tokens)) + capacity.null_blocks
+        taken = math.ceil(capacity.blocks_of(approved.context_tokens, each)) + capacity.null_blocks
         held = capacity.sequences(approved.context_tokens)
         named = [
             _renamed("kv_blocks", blocks),
@@ -71,7 +60,7 @@ class BudgetFigures:
                 "sequences",
                 held,
                 "sequences",
-                "usable blocks / blocks of a sequence of the approved context, at most max sequences",
+                "(usable blocks - blocks of a step) / blocks of a sequence, at most max sequences",
                 (blocks, load[0], runtime.max_sequences, runtime.step_tokens),
             ),
             _figure(
@@ -126,13 +115,9 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
         (lines[LineName.ACTIVATIONS], runtime.fragmentation),
     )
     memory = measured.device_memory or case.device.memory
-    copies = 2 if runtime.engine == "vllm" else 1
-    cost = device_cache(case.model, runtime.sharding, runtime.cache, shared_kv_copies=copies, mtp=runtime.settings.mtp)[
-        stage.stage
-    ]
     per_token = _figure(
         "kv_bytes_per_token",
-        cost.bytes_per_token,
+        stage.kv_bytes_per_token,
         "bytes/token",
         "sum over layers that keep every token: heads on the device x channels x bytes of the dtype",
         (model, runtime.kv_dtype, *_cuts(runtime)),
@@ -155,7 +140,6 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
         lines={name: lines[name] for name in LineName},
         estimates=estimates,
         weights=weights,
-        cost=cost,
         pool=pool,
         block=block,
         per_token=per_token,

@@ -15,9 +15,8 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.device import Device
 from ullage.facts.model import Model
-from ullage.memory.blocks import BlockLayout
 from ullage.memory.engine_word import EngineMemory, OomKind
-from ullage.memory.estimate import LineName, Measured
+from ullage.memory.estimate import LineName, Measured, StageEstimate
 from ullage.memory.settings import Runtime, RuntimeSettings, whole
 
 _OOM_MARGIN_FRACTION = 0.02
@@ -90,9 +89,7 @@ _SAME_TOKEN_FRACTION = 0.05
 percent between drivers, and a cache by what a connector keeps beside it (1.1 % was seen)."""
 
 
-def check_same(
-    word: EngineMemory, layout: BlockLayout, kv_bytes_per_token: float, device: Device, model: Model
-) -> None:
+def check_same(word: EngineMemory, stage: StageEstimate, device: Device, model: Model) -> None:
     """Refuse a log that is plainly of another device, model, tp or cache dtype."""
     memory, per_token = word.number("device_memory"), word.kv_bytes_per_token
     if memory is not None and abs(memory - device.memory_bytes) > _SAME_DEVICE_FRACTION * device.memory_bytes:
@@ -102,13 +99,14 @@ def check_same(
             problem=f"{device.name} has {device.memory_bytes / 2**30:.2f} GiB: the log is of another device",
             fix="State the device that the log is of.",
         )
-    if per_token is None or not layout.is_uniform:
+    ours = stage.kv_bytes_per_token
+    if per_token is None or not stage.layout.is_uniform:
         return
-    if abs(per_token - kv_bytes_per_token) > _SAME_TOKEN_FRACTION * kv_bytes_per_token:
+    if abs(per_token - ours) > _SAME_TOKEN_FRACTION * ours:
         raise InputError(
             field="log",
             value=f"{per_token:,.0f} KV bytes a token",
-            problem=f"{model.name} takes {kv_bytes_per_token:,.0f} on a device as asked: the log is of something else",
+            problem=f"{model.name} takes {ours:,.0f} on a device as asked: the log is of something else",
             fix="State the model, tp, pp and KV dtype that the log is of.",
         )
 
