@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError
-from ullage.files.quantities import Duration, RequestRate, Share, Tokens
+from ullage.facts.startup import STORAGES
+from ullage.files.quantities import Bandwidth, Duration, RequestRate, Share, Tokens
 from ullage.files.strict_yaml import Document, read_yaml
 
 Count = Annotated[int, Field(ge=1)]
@@ -65,12 +66,22 @@ class PoolSection(_Section):
     approved_concurrency: Annotated[
         Count | None, Field(description="Requests of the longest context that must fit into one replica at once.")
     ] = None
+    storage: Annotated[
+        str | None,
+        Field(description="Where a new node reads the weights from.", json_schema_extra={"enum": [*STORAGES, None]}),
+    ] = None
+    storage_bandwidth: Annotated[
+        Bandwidth | None, Field(description="How fast it reads them, in place of what such storage usually gives.")
+    ] = None
 
 
 class EvidenceSection(_Section):
     """What is known by measurement."""
 
     engine_logs: Annotated[list[str], Field(description="Start-up logs or /metrics dumps of this pool's engine.")] = []
+    startup_logs: Annotated[
+        list[str], Field(description="Start-up logs or `vllm bench startup` results: how long a start takes.")
+    ] = []
 
 
 class PolicySection(_Section):

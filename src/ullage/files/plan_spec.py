@@ -6,11 +6,13 @@ import datetime
 import re
 from dataclasses import dataclass
 
-from ullage.errors import InputError
+from ullage.admission.start import MeasuredStart, StartSettings
+from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
+from ullage.facts.startup import STORAGES
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
@@ -28,6 +30,7 @@ ZONES = 1  # a second zone is a decision with a price, so it is not assumed
 RECONCILE_S = 7 * _DAY_S  # a week holds every day of the week once
 TENSOR_PARALLEL = 1
 ENGINE = "vllm"  # the engine most request logs and load tests come from
+STORAGE = "network-disk"  # what a new node shares with the others; the published clusters all read from one
 APPROVED_CONCURRENCY = 1  # an engine refuses to start unless one request of the longest context fits
 
 
@@ -55,6 +58,8 @@ class Loaded:
     word: EngineMemory | None
     engines: Catalogue
     alternatives: tuple[Device, ...]
+    starts: tuple[MeasuredStart, ...] = ()
+    startups: Catalogue | None = None
 
 
 def word_of(*, file: str, dated: datetime.date, is_example: bool) -> Word:
@@ -122,6 +127,7 @@ def _pool(file: PlanFile, loaded: Loaded, word: Word) -> PoolSpec:
     tp = word.says("pool.tensor_parallel", pool.tensor_parallel, "devices", TENSOR_PARALLEL)
     concurrency = word.says("pool.approved_concurrency", pool.approved_concurrency, "requests", APPROVED_CONCURRENCY)
     longest = max(each.longest_context for each in file.workload.classes)
+    start = _start(pool, loaded, word)
     choices = [
         word.says("pool.model", pool.model, "", ""),
         engine,
@@ -129,6 +135,8 @@ def _pool(file: PlanFile, loaded: Loaded, word: Word) -> PoolSpec:
         word.says("pool.device", pool.device, "", ""),
         tp,
         concurrency,
+        start.storage,
+        *([] if start.bandwidth is None else [start.bandwidth]),
     ]
     return PoolSpec(
         choices=tuple(choices),
@@ -136,9 +144,22 @@ def _pool(file: PlanFile, loaded: Loaded, word: Word) -> PoolSpec:
         device=loaded.device,
         settings=_settings(pool, str(engine.value), int(tp.value), longest, word),
         approved=Approved(context_tokens=longest, sequences=int(concurrency.value)),
+        start=start,
         word=loaded.word,
         engines=loaded.engines,
         alternatives=loaded.alternatives,
+    )
+
+
+def _start(pool: PoolSection, loaded: Loaded, word: Word) -> StartSettings:
+    if pool.storage is not None and pool.storage not in STORAGES:
+        raise unknown_name(field="pool.storage", name=pool.storage, known=STORAGES)
+    rate = pool.storage_bandwidth
+    return StartSettings(
+        storage=word.says("pool.storage", pool.storage, "", STORAGE),
+        bandwidth=None if rate is None else word.says("pool.storage_bandwidth", rate, "bytes/s", rate),
+        measured=loaded.starts,
+        sheets=loaded.startups,
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ullage.errors import InputError
-from ullage.units import DURATION, FRACTION, REQUEST_RATE, TOKENS, Dimension, parse
+from ullage.units import BANDWIDTH, DURATION, FRACTION, REQUEST_RATE, TOKENS, Dimension, parse
 
 
 def _reader(dimension: Dimension) -> Callable[[Any], float]:
@@ -34,6 +34,7 @@ def _schema(dimension: Dimension) -> WithJsonSchema:
     )
 
 
+Bandwidth = Annotated[float, BeforeValidator(_reader(BANDWIDTH)), _schema(BANDWIDTH)]
 Duration = Annotated[float, BeforeValidator(_reader(DURATION)), _schema(DURATION)]
 RequestRate = Annotated[float, BeforeValidator(_reader(REQUEST_RATE)), _schema(REQUEST_RATE)]
 Share = Annotated[float, BeforeValidator(_reader(FRACTION)), _schema(FRACTION)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 
+import numpy as np
+
 from ullage.admission.limits import admission_limits
 from ullage.admission.ready import time_to_ready
 from ullage.cost.bill import monthly_bill
@@ -38,7 +40,7 @@ def plan(spec: PlanSpec, *, as_of: datetime.date, seed: int) -> Plan | Rejection
     step = step_model(pool, memory)
     curve = service_curve(step, memory, demand, seed)
     point = operating_point(curve, demand)
-    ready = time_to_ready(pool, memory)
+    ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     limits = admission_limits(curve, point, ready)
     steady = steady_fleet(demand, point, limits)
     reserves = named_reserves(steady, ready, spec.policy.zones)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ullage.admission.start import StartSettings
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
@@ -47,7 +48,8 @@ def promises(request_class: RequestClass, *, evidence: Evidence, source: Source)
 class PoolSpec:
     """What a pool's replicas are made of. `choices` are the names by which it was asked for.
 
-    `word` is what an engine of this pool said of itself; `alternatives` are devices that a refusal may offer.
+    `word` is what an engine of this pool said of itself; `alternatives` are devices that a refusal may offer;
+    `start` is how a replica comes up.
     """
 
     choices: tuple[Assumption, ...]
@@ -55,6 +57,7 @@ class PoolSpec:
     device: Device
     settings: RuntimeSettings
     approved: Approved
+    start: StartSettings
     word: EngineMemory | None = None
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()

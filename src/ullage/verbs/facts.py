@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ullage.facts.model import Model
     from ullage.facts.sheet import Kind, Sheet
 
-KINDS = ("devices", "models", "engines")
+KINDS = ("devices", "models", "engines", "startups")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,10 @@ def _packaged(kind: str) -> Catalogue:
         from ullage.facts.engine import engines
 
         return engines()
+    if kind == "startups":
+        from ullage.facts.startup import startups
+
+        return startups()
     from ullage.facts.model_sheet import models
 
     return models()

@@ -49,6 +49,7 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date) -> Loaded:
     from ullage.facts.device import device_of, find_device
     from ullage.files.plan_spec import Loaded
     from ullage.readers.engines import read_engine_words
+    from ullage.readers.engines.startup import read_starts
     from ullage.verbs.facts import catalogue_of, model_of
 
     facts = None if read.facts is None else folder / read.facts
@@ -61,6 +62,8 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date) -> Loaded:
         word=read_engine_words(logs, date=as_of, engine=read.pool.engine or "") if logs else None,
         engines=engines,
         alternatives=tuple(device_of(sheet) for sheet in devices),
+        starts=read_starts([folder / each for each in read.evidence.startup_logs], date=as_of),
+        startups=catalogue_of("startups", facts),
     )
 
 

@@ -16,6 +16,7 @@ from ullage.errors import InputError
 from ullage.memory.engine_word import EngineMemory, merge
 from ullage.readers.engines import device_monitor, metrics, sglang, tensorrt_llm, vllm
 from ullage.readers.engines.lines import LogFormat, read_log, recognises
+from ullage.readers.engines.text import log_text
 
 
 class _Read(Protocol):
@@ -49,9 +50,6 @@ ENGINE_READERS: dict[str, EngineReader] = {
     "tensorrt-llm": _log(tensorrt_llm.LOG),
 }
 
-# A start-up takes a few hundred kilobytes; what is larger than this is a day of requests, and should be cut.
-MOST_BYTES = 1 << 30
-
 
 def read_engine_words(paths: Sequence[Path], *, date: datetime.date, engine: str = "") -> EngineMemory:
     """What several files of one replica say. `date` is the day they are of, since many logs state no year."""
@@ -60,7 +58,7 @@ def read_engine_words(paths: Sequence[Path], *, date: datetime.date, engine: str
 
 def read_engine_word(path: Path, *, date: datetime.date, engine: str = "") -> EngineMemory:
     """What one file says; with `engine`, a file of another engine is refused."""
-    text = _text(path)
+    text = log_text(path)
     name = path.name
     reader = next((reader for reader in ENGINE_READERS.values() if reader.recognises(text)), None)
     if reader is None:
@@ -76,27 +74,3 @@ def read_engine_word(path: Path, *, date: datetime.date, engine: str = "") -> En
             field=name, value=word.engine, problem=f"is of {word.engine}, not of {engine}", fix=f"Give {engine}'s log."
         )
     return word
-
-
-def _text(path: Path) -> str:
-    try:
-        size = path.stat().st_size
-        raw = b"" if size > MOST_BYTES else path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            field=str(path), value=error.strerror or "", problem="cannot be read", fix="Check the path."
-        ) from error
-    if size > MOST_BYTES:
-        fix = "Cut it after the engine is ready: head -n 100000."
-        raise InputError(field=path.name, value=f"{size} bytes", problem="is too large for a start-up log", fix=fix)
-    if not raw.strip():
-        raise InputError(field=path.name, value="", problem="is empty", fix="Give the log of an engine's start.")
-    if b"\x00" in raw[:65536]:
-        fix = "Give the log as text; unpack it first if it is compressed."
-        raise InputError(field=path.name, value=raw[:8], problem="is binary, not text", fix=fix)
-    text = raw.decode("utf-8", errors="replace")
-    if text.count("\ufffd") > len(text) // 20:
-        raise InputError(
-            field=path.name, value=raw[:8], problem="is not text", fix="Give the log as UTF-8 text, unpacked."
-        )
-    return text

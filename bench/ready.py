@@ -1,0 +1,362 @@
+"""Time to ready: how the default of each phase follows from published start-ups, and how well it foretells them.
+
+    python bench/ready.py
+
+Needs the published data set beside the repository. Prints, for each phase, the fit and what `facts/startups`
+holds; then every logged start foretold by a fit that has not seen its host; then starts that others published.
+
+A start is a cell: host, model, engine, devices, cache. Repeats of a cell count once, by their median, and a host
+counts once per model: nine starts of one machine are one machine. The growth with devices is fitted within hosts,
+because the hosts with most devices are also the slowest; the spread is that between hosts, with Student's factor
+for how few they are. What others claim of nodes, images and object stores is rounded and in ranges already, and is
+taken with its plain spread: Student's factor on four claims would span two decades.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ullage.facts.startup import startup_facts
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "measured"
+GIB = 2.0**30
+
+# Checkpoint sizes as the logs state them ("Checkpoint size: 60.77 GiB").
+CHECKPOINT_BYTES = {"gpt-oss-120b": 60.77 * GIB, "minimax-m2.5-nvfp4": 130.28 * GIB, "dsv4": 805.33 * GIB}
+# The logs of all starts below this say that the compiled graph was loaded from the cache; no other start is near it.
+CACHED_BELOW_S = 10.0
+# One-sided 90 % of Student's t by degrees of freedom.
+STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One phase of one start, or a rate of reading weights."""
+
+    host: str
+    devices: int
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """One logged start. `phases` are in seconds; `storage` is empty where the weights came from two places."""
+
+    host: str
+    model: str
+    engine: str
+    devices: int
+    storage: str
+    phases: dict[str, float]
+    total_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """A lognormal: median on one device, growth per doubling of devices, p90 over the median."""
+
+    hosts: int
+    median: float
+    per_doubling: float
+    spread: float
+
+    def at(self, devices: int) -> float:
+        return float(self.median * self.per_doubling ** math.log2(devices))
+
+
+# Phases that others published, outside the data set: engine, phase, devices, seconds, where.
+PUBLISHED = (
+    ("vllm", "compile", 1, 4.6 + 14.8, "vllm PR 11005, Llama-3-8B"),
+    ("vllm", "compile", 8, 15.0 + 70.0, "vllm issue 19824, Llama-70B FP8"),
+    ("vllm", "compile", 1, 10.0 + 42.0, "tensorfuse.io, Llama-3.1-8B on L40S"),
+    ("vllm", "compile", 1, 43.0, "vllm issue 44881, Qwen3.6-35B-A3B on RTX 5090"),
+    ("vllm", "compile_cached", 1, 7.51, "vllm issue 20264"),
+    ("vllm", "compile_cached", 1, 10.0 + 13.0, "tensorfuse.io, Llama-3.1-8B on L40S"),
+    ("vllm", "compile_cached", 1, 5.0, "vllm issue 44881, Qwen3.6-35B-A3B on RTX 5090"),
+    ("vllm", "graphs", 1, 15.0, "vllm PR 11005, Llama-3-8B"),
+    ("vllm", "graphs", 8, 60.0, "vllm issue 19824, Llama-70B FP8"),
+    ("vllm", "graphs", 1, 17.0, "vllm issue 20264"),
+    ("vllm", "graphs", 1, 54.0, "tensorfuse.io, Llama-3.1-8B on L40S"),
+    ("vllm", "warmup", 1, 39.3 - 4.6 - 14.8 - 15.0, "vllm PR 11005, Llama-3-8B"),
+    ("vllm", "warmup", 1, 34.11 - 7.51 - 17.0, "vllm issue 20264"),
+)
+# Rates of reading weights that others published, in bytes/s.
+PUBLISHED_RATES = (
+    ("page-cache", 72.66e9 / 10.0, "vllm issue 19824, Llama-70B FP8"),
+    ("network-disk", 16.06e9 / 47.99, "NVIDIA Run:ai blog, safetensors from gp3"),
+    ("streamed", 16.06e9 / 14.34, "NVIDIA Run:ai blog, streamer from gp3"),
+    ("streamed", 16.06e9 / 7.53, "NVIDIA Run:ai blog, streamer from io2"),
+    ("streamed", 2.0e9, "llm-d PR 2489, restore from GCS"),
+    ("object-store", 51.75 * GIB / 62.0, "kaito issue 2325, download and load"),
+    ("object-store", 16.06e9 / (61.0 + 33.0), "tensorfuse.io, download, then load"),
+)
+# What happens outside the engine: phase, seconds, where. A range that somebody states stands by its middle.
+PUBLISHED_PLATFORM = (
+    ("node", 284.0 + 126.0 + 7.0, "kaito issue 2325, A100 on AKS"),
+    ("node", 45.0, "tensorfuse-examples issue 1"),
+    ("node", 210.0, "vllm issue 41893: 2 to 5 minutes"),
+    ("node", 300.0, "backend-engineering-essentials 30068: 2 to 8 minutes"),
+    ("node", 450.0, "Microsoft Q&A 12767836: 5 to 10 minutes, A100 on AKS"),
+    ("image", 101.0, "kaito issue 2325, 5.6 GB"),
+    ("image", 20.0, "tensorfuse-examples issue 1, 15 GB, loaded lazily"),
+    ("image", 300.0, "vllm issue 41893: about 5 minutes"),
+    ("image", 120.0, "karpenter PR 1476, 10 GB: a couple of minutes"),
+    ("container", 22.75, "GloriaXimingLu/inferencex-profiling: container start to first line, with a pip install"),
+    ("container", 27.5, "vllm issue 20264: 25 to 30 s that no line explains"),
+    ("container", 16.0, "vllm issue 44881: container to engine config"),
+    ("wake", 0.26, "vLLM sleep mode blog, level 1, smaller model"),
+    ("wake", 0.82, "vLLM sleep mode blog, level 1, larger model"),
+    ("wake", 0.85, "vLLM sleep mode blog, level 2, smaller model"),
+    ("wake", 2.58, "vLLM sleep mode blog, level 2, larger model"),
+    ("wake", 2.5, "llm-d fast-model-actuation issue 445, Llama-3.1-8B: 2 to 3 s"),
+    ("wake", 4.0, "llm-d PR 2492, Qwen3-32B on H100"),
+)
+
+
+def read_starts(folder: Path) -> list[Start]:
+    with (folder / "startup_from_server_logs.csv").open() as file:
+        return [_start(row) for row in csv.DictReader(file)]
+
+
+def _start(row: dict[str, str]) -> Start:
+    def seconds(key: str) -> float | None:
+        return float(row[key]) if row[key] else None
+
+    host = row["source_repo"].split("/")[0]
+    model = next(name for name in CHECKPOINT_BYTES if name in row["model"])
+    engine = "sglang" if "sglang" in row["source_file"] else "vllm"
+    total_s = seconds("first_to_ready_s")
+    phases = {
+        "weights": seconds("model_load_max_s" if engine == "vllm" else "load_weights_max_s"),
+        "graphs": seconds("graph_capture_max_s"),
+    }
+    compile_s, init_s = seconds("compile_max_s"), seconds("engine_init_max_s")
+    if compile_s is not None:
+        phases["compile_cached" if compile_s < CACHED_BELOW_S else "compile"] = compile_s
+    if init_s is not None and compile_s is not None:
+        phases["warmup"] = init_s - compile_s - (phases["graphs"] or 0.0)
+    if total_s is not None and phases["weights"] is not None and (engine == "sglang" or init_s is not None):
+        phases["boot"] = total_s - phases["weights"] - (init_s if init_s is not None else phases["graphs"] or 0.0)
+    known = {name: value for name, value in phases.items() if value is not None}
+    return Start(
+        host=host,
+        model=model,
+        engine=engine,
+        devices=int(row["tp"]),
+        storage=_storage(host, known.get("weights")),
+        phases=known,
+        total_s=total_s,
+    )
+
+
+def _storage(host: str, weights_s: float | None) -> str:
+    """The two clusters read from NFS; the single machine read its network disk once, then from memory."""
+    if host != "GloriaXimingLu" or weights_s is None:
+        return "network-disk"
+    return "network-disk" if weights_s > 80 else "page-cache" if weights_s < 20 else ""
+
+
+def cells(starts: Iterable[Start], phase: str, *, rate: bool = False) -> list[Point]:
+    """The median of each cell: seconds of a phase, or the rate of reading weights."""
+    found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for start in starts:
+        if phase in start.phases:
+            seconds = start.phases[phase]
+            value = CHECKPOINT_BYTES[start.model] / seconds if rate else seconds
+            found[f"{start.host} {start.model} {start.engine}", start.model, start.devices].append(value)
+    return [Point(host=key[0], devices=key[2], value=statistics.median(values)) for key, values in found.items()]
+
+
+def fit(points: Sequence[Point], *, grows: bool = True, claims: bool = False) -> Fit:
+    """Growth within hosts, median and spread between them; the spread of one host is not known."""
+    by_host: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for point in points:
+        by_host[point.host].append((math.log2(point.devices), math.log(point.value)))
+    slope = max(_slope_within(by_host.values()), 0.0) if grows else 0.0
+    levels = [statistics.fmean(y - slope * x for x, y in host) for host in by_host.values()]
+    hosts = len(levels)
+    factor = 1.2816 if claims else math.sqrt(1 + 1 / hosts) * STUDENT[max(hosts - 2, 0)]
+    deviation = statistics.stdev(levels) * factor if hosts > 1 else math.nan
+    return Fit(
+        hosts=hosts,
+        median=math.exp(statistics.fmean(levels)),
+        per_doubling=math.exp(slope),
+        spread=math.exp(deviation),
+    )
+
+
+def _slope_within(hosts: Iterable[Sequence[tuple[float, float]]]) -> float:
+    over, under = 0.0, 0.0
+    for host in hosts:
+        centre_x, centre_y = (statistics.fmean(each) for each in zip(*host, strict=True))
+        over += sum((x - centre_x) * (y - centre_y) for x, y in host)
+        under += sum((x - centre_x) ** 2 for x, _ in host)
+    return over / under if under else 0.0
+
+
+def phase_points(starts: Sequence[Start], engine: str, phase: str) -> list[Point]:
+    """What is known of a phase: the logs' cells, and what others published, each its own host."""
+    logged = cells([start for start in starts if start.engine == engine], phase)
+    published = [
+        Point(host=where, devices=devices, value=value)
+        for of, name, devices, value, where in PUBLISHED
+        if of == engine and name == phase
+    ]
+    return [*logged, *published]
+
+
+def rate_points(starts: Sequence[Start], storage: str) -> list[Point]:
+    logged = cells([start for start in starts if start.storage == storage], "weights", rate=True)
+    published = [Point(host=where, devices=1, value=value) for kind, value, where in PUBLISHED_RATES if kind == storage]
+    return [*logged, *_load_benchmark(storage), *published]
+
+
+def _load_benchmark(storage: str) -> list[Point]:
+    """The ServerlessLLM benchmark: safetensors from memory ("cached") and from local NVMe ("random")."""
+    test = {"page-cache": "cached", "local-nvme": "random"}.get(storage)
+    sizes = {"opt-6.7b": 13.3e9, "Qwen3-32B": 65.52e9, "Distill-Qwen-32B": 65.53e9, "Llama-3.1-8B": 16.06e9}
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    with (DATA / "model_load_times.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["test"] == test and row["loader"] == "safetensors":
+                size = next(value for name, value in sizes.items() if name in row["model"])
+                found[row["hardware"], row["model"]].append(size / float(row["load_s"]))
+    return [Point(host=f"{key[0]} {key[1]}", devices=1, value=statistics.median(each)) for key, each in found.items()]
+
+
+def platform_points(phase: str) -> list[Point]:
+    return [Point(host=where, devices=1, value=value) for name, value, where in PUBLISHED_PLATFORM if name == phase]
+
+
+def repeat_spread(starts: Sequence[Start]) -> float:
+    """p90 over the median when the same host starts the same thing again, over all phases but weights."""
+    found: dict[tuple[str, str, str, int, str], list[float]] = defaultdict(list)
+    for start in starts:
+        for phase, value in start.phases.items():
+            if phase != "weights":
+                found[start.host, start.model, start.engine, start.devices, phase].append(math.log(value))
+    several = [each for each in found.values() if len(each) > 1]
+    squares = sum(sum((value - statistics.fmean(each)) ** 2 for value in each) for each in several)
+    return math.exp(1.2816 * math.sqrt(squares / sum(len(each) - 1 for each in several)))
+
+
+ENGINE_PHASES = {"vllm": ("boot", "compile", "compile_cached", "graphs", "warmup"), "sglang": ("boot", "graphs")}
+PLATFORM_PHASES = ("node", "image", "container", "wake")
+STORAGES = ("page-cache", "local-nvme", "network-disk", "object-store", "streamed")
+
+
+def print_fits(starts: Sequence[Start]) -> None:
+    print("| phase | hosts | median | p90 / median | per doubling | stored median | stored p90 |")
+    print("|---|---|---|---|---|---|---|")
+    for engine, phases in ENGINE_PHASES.items():
+        facts = startup_facts(engine)
+        for phase in phases:
+            found = fit(phase_points(starts, engine, phase))
+            stored = facts.phases[phase]
+            _print_fit(f"{engine} {phase}", found, "s", stored.value_s, stored.high_s, stored.per_doubling_ratio)
+    facts = startup_facts("vllm")
+    for phase in PLATFORM_PHASES:
+        stored = facts.phases[phase]
+        _print_fit(
+            phase, fit(platform_points(phase), grows=False, claims=True), "s", stored.value_s, stored.high_s, None
+        )
+    for storage in STORAGES:
+        rate = facts.bandwidths[storage]
+        found = fit(rate_points(starts, storage), grows=False, claims=storage == "object-store")
+        _print_fit(storage, found, "GB/s", float(rate.value) / 1e9, float(rate.high or 0) / 1e9, None, scale=1e9)
+    print(f"\nRepeats on one host: p90 / median {repeat_spread(starts):.2f}; stored {facts.repeat_spread_ratio:.2f}.\n")
+
+
+def _print_fit(
+    name: str, found: Fit, unit: str, value: float, high: float, grows: float | None, *, scale: float = 1.0
+) -> None:
+    growth = f"{found.per_doubling:.2f} (stored {grows:.2f})" if grows is not None else "-"
+    print(
+        f"| {name} | {found.hosts} | {found.median / scale:.3g} {unit} | {found.spread:.2f} | {growth} "
+        f"| {value:.3g} {unit} | {high:.3g} {unit} |"
+    )
+
+
+def foretell(seen: Sequence[Start], start: Start) -> tuple[float, float, float] | None:
+    """p10, p50, p90 of first line to ready, from starts that leave this one out; published phases stay in.
+
+    Boot, graphs and warm-up share one slow or fast host, so their spreads add up; compile and weights go their
+    own way, and their variances do.
+    """
+    names = [name for name in start.phases if name != "weights"]
+    if start.total_s is None or not start.storage or "weights" not in start.phases:
+        return None
+    points = {name: phase_points(seen, start.engine, name) for name in names}
+    if not all(points.values()):
+        return None
+    fits = {name: fit(each) for name, each in points.items()}
+    rate = fit(rate_points(seen, start.storage), grows=False)
+    medians = {name: each.at(start.devices) for name, each in fits.items()}
+    weights_s = CHECKPOINT_BYTES[start.model] / rate.median
+    host = [name for name in names if name in ("boot", "graphs", "warmup")]
+    together = sum(medians[name] * (fits[name].spread - 1) for name in host if not math.isnan(fits[name].spread))
+    alone = [medians[name] * (fits[name].spread - 1) for name in names if name not in host]
+    alone.append(weights_s * (rate.spread - 1))
+    up = math.sqrt(together**2 + sum(each**2 for each in alone if not math.isnan(each)))
+    middle = sum(medians.values()) + weights_s
+    return middle / (1 + up / middle), middle, middle + up
+
+
+def print_held_out(starts: Sequence[Start], title: str, leave: Callable[[Start, Start], bool]) -> None:
+    print(f"\nForetold without {title}:\n")
+    print("| host | model | engine | devices | logged s | p10 | p50 | p90 | error |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    errors, inside = [], 0
+    for start in _one_of_each_cell(starts):
+        found = foretell([other for other in starts if not leave(other, start)], start)
+        if found is None or start.total_s is None:
+            continue
+        low, middle, high = found
+        errors.append(middle / start.total_s - 1)
+        inside += low <= start.total_s <= high
+        print(
+            f"| {start.host} | {start.model} | {start.engine} | {start.devices} | {start.total_s:.0f} "
+            f"| {low:.0f} | {middle:.0f} | {high:.0f} | {errors[-1]:+.0%} |"
+        )
+    size = statistics.median(abs(each) for each in errors)
+    print(f"\n{len(errors)} cells: median size of the error {size:.0%}, {inside} of them between p10 and p90.")
+
+
+def _one_of_each_cell(starts: Sequence[Start]) -> list[Start]:
+    found: dict[tuple[object, ...], list[Start]] = defaultdict(list)
+    for start in starts:
+        if start.total_s is not None:
+            state = "cached" if "compile_cached" in start.phases else "graphs" if "graphs" in start.phases else ""
+            found[start.host, start.model, start.engine, start.devices, start.storage, state].append(start)
+    return [sorted(each, key=lambda one: one.total_s or 0.0)[len(each) // 2] for each in found.values()]
+
+
+def main() -> int:
+    if not DATA.is_dir():
+        print("The published data set is not beside the repository; nothing to compare with.", file=sys.stderr)
+        return 1
+    starts = read_starts(DATA)
+    print_fits(starts)
+    print_held_out(starts, "its own cell", _same_cell)
+    print_held_out(starts, "its host", lambda other, start: other.host == start.host)
+    return 0
+
+
+def _same_cell(other: Start, start: Start) -> bool:
+    return (other.host, other.model, other.engine, other.devices) == (
+        start.host,
+        start.model,
+        start.engine,
+        start.devices,
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
