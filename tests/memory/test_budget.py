@@ -204,6 +204,20 @@ def test_an_offloaded_cache_is_counted_in_tokens() -> None:
     assert found.host.offloaded_kv_tokens == 16 * GIB // 131072
 
 
+def test_a_host_that_cannot_hold_the_offload_is_refused_with_an_offload_that_fits() -> None:
+    asked = settings(kv_offload_bytes=64 * GIB, max_context_tokens=8192)
+    found = memory_budget(LLAMA_3_8B, H100, asked, host_bytes=32 * GIB)
+    assert isinstance(found, Rejection)
+    assert found.reason.startswith("host memory: ")
+    (remedy,) = found.remedies
+    offload = int(float(remedy.change.split()[3]) * GIB)
+    smaller = settings(kv_offload_bytes=offload, max_context_tokens=8192)
+    again = memory_budget(LLAMA_3_8B, H100, smaller, host_bytes=32 * GIB)
+    assert isinstance(again, MemoryBudget)
+    assert again.host.headroom_bytes is not None
+    assert again.host.headroom_bytes >= 0
+
+
 def test_a_stated_cache_size_is_taken_as_it_is() -> None:
     found = accepted(LLAMA_2_7B, kv_pool_bytes=10 * GIB)
     assert found.kv_tokens == 10 * GIB // 524288

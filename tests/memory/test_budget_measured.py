@@ -167,3 +167,23 @@ def test_tokens_of_several_attention_groups_are_shared_out() -> None:
     assert isinstance(found, MemoryBudget)
     assert found.kv_tokens == 640_000
     assert found.kv_blocks == 10_000
+
+
+def test_what_a_monitor_saw_beyond_the_lines_is_fragmentation() -> None:
+    quiet = budget(SAID)
+    claimed = (
+        quiet.device_bytes - quiet.line(LineName.MARGIN).line_bytes - quiet.line(LineName.FRAGMENTATION).line_bytes
+    )
+    busy = budget({**SAID, "resident_peak": claimed + GIB})
+    assert busy.line(LineName.FRAGMENTATION).line_bytes == GIB
+    assert busy.line(LineName.FRAGMENTATION).evidence is Evidence.MEASURED
+    assert sum(line.line_bytes for line in busy.lines) == busy.device_bytes
+    calm = budget({**SAID, "resident_peak": claimed - GIB})
+    assert calm.line(LineName.FRAGMENTATION).line_bytes == 0
+
+
+def test_memory_that_ran_out_is_noted() -> None:
+    event = OomEvent(kind=OomKind.HOST, while_serving=False, source=LOG)
+    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE), word=word_of(SAID, ooms=(event,)))
+    assert isinstance(found, MemoryBudget)
+    assert any("Memory ran out at start-up (host)" in note for note in found.notes)

@@ -15,7 +15,7 @@ from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.memory.case import Approved, Case, Outcome, Shortfall
-from ullage.memory.engine_word import EngineMemory
+from ullage.memory.engine_word import EngineMemory, OomEvent
 from ullage.memory.estimate import LineName
 from ullage.memory.figures import BudgetFigures, budget_figures
 from ullage.memory.host import HostBudget, host_budget
@@ -131,7 +131,8 @@ def memory_budget(
         check_same(word, outcome.stage, device, model)
     if outcome.shortfall is not None:
         return _rejection(outcome.shortfall, figures, remedies(case, devices))
-    return _budget(case, outcome, figures, tuple(contexts_tokens), host_bytes)
+    budget = _budget(case, outcome, figures, tuple(contexts_tokens), host_bytes)
+    return budget if (budget.host.headroom_bytes or 0) >= 0 else _host_rejection(budget)
 
 
 def _budget(
@@ -194,8 +195,14 @@ def _notes(case: Case, outcome: Outcome) -> tuple[str, ...]:
     if model.mtp is not None and not case.settings.mtp:
         notes.append("The MTP layers are left out: engines load them only for speculative decoding.")
     if case.word is not None:
-        notes += [f"{len(case.word.restarts)} restarts in the log."] if case.word.restarts else []
+        notes += [f"Restarts in the log: {len(case.word.restarts)}."] if case.word.restarts else []
+        notes += [_oom_note(event) for event in case.word.oom_events]
     return (*notes, *model.notes)
+
+
+def _oom_note(event: OomEvent) -> str:
+    when = "while serving" if event.while_serving else "at start-up"
+    return f"Memory ran out {when} ({event.kind.value}), {event.source.where}."
 
 
 def _rejection(shortfall: Shortfall, figures: BudgetFigures, offers: tuple[Remedy, ...]) -> Rejection:
@@ -210,6 +217,35 @@ def _rejection(shortfall: Shortfall, figures: BudgetFigures, offers: tuple[Remed
             inputs=tuple(figures.lines.values()),
         ),
         remedies=offers,
+    )
+
+
+def _host_rejection(budget: MemoryBudget) -> Rejection:
+    """The device holds it, the host does not: what is offloaded is too much, or the workers alone are."""
+    host = budget.host
+    assert host.host_bytes is not None
+    missing = host.needed_bytes - host.host_bytes
+    settings = budget.runtime.settings
+    each_bytes = -(-missing // settings.sharding.devices)
+    offers = [
+        Remedy(change=f"{label} of {(now - each_bytes) / 2**30:.2f} GiB a device", effect="the host holds it")
+        for label, now in (("KV offload", settings.kv_offload_bytes), ("weight offload", settings.weight_offload_bytes))
+        if now > each_bytes and (label == "KV offload" or budget.headroom_bytes >= each_bytes)
+    ]
+    return Rejection(
+        stage="memory",
+        reason=(
+            f"host memory: a replica needs {host.needed_bytes / 2**30:.2f} GiB of its host, "
+            f"which has {host.host_bytes / 2**30:.2f} GiB for it"
+        ),
+        figure=Figure(
+            name="memory.missing_host_bytes",
+            value=missing,
+            unit="bytes",
+            formula="what must be there - what the host has",
+            inputs=tuple(line.figure for line in host.lines if not line.gives_way),
+        ),
+        remedies=tuple(offers),
     )
 
 

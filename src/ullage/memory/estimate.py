@@ -74,7 +74,7 @@ _TWO_COPIES_ENGINES = ("vllm",)
 class Measured:
     """What an engine itself reported, by line; it takes the place of the estimate.
 
-    The KV cache is of one device, its tokens are of the replica.
+    The KV cache is of one device, its tokens are of the replica. `resident` is the most that a monitor saw in use.
     """
 
     lines: Mapping[LineName, Figure] = field(default_factory=dict)
@@ -82,6 +82,7 @@ class Measured:
     kv_pool: Figure | None = None
     kv_blocks: Figure | None = None
     kv_tokens: Figure | None = None
+    resident: Figure | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +164,9 @@ def _estimate_stage(
     memory_bytes = _replaced(measured.device_memory, device_bytes)
     blocks = _measured_blocks(measured, layout, runtime)
     pool = _measured_pool(measured, layout, blocks, _pool_bytes(memory_bytes, fixed, runtime))
+    if measured.resident is not None:
+        counted = pool + sum(value for name, value in fixed.items() if name is not LineName.FRAGMENTATION)
+        fixed[LineName.FRAGMENTATION] = max(whole(measured.resident) - counted, 0)
     return StageEstimate(
         stage=stage,
         device_bytes=memory_bytes,

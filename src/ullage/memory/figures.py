@@ -107,13 +107,6 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
     weights = _weight_figures(case, outcome, model)
     estimated = _fixed_figures(case, outcome, model, weights)
     lines = {name: _renamed(_key(name), measured.lines.get(name, figure)) for name, figure in estimated.items()}
-    lines[LineName.FRAGMENTATION] = _figure(
-        _key(LineName.FRAGMENTATION),
-        stage.fixed[LineName.FRAGMENTATION],
-        "bytes",
-        "activations x fragmentation",
-        (lines[LineName.ACTIVATIONS], runtime.fragmentation),
-    )
     memory = measured.device_memory or case.device.memory
     per_token = _figure(
         "kv_bytes_per_token",
@@ -131,6 +124,7 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
         (per_token, runtime.block_tokens),
     )
     pool = _pool(outcome, memory, lines, block)
+    lines[LineName.FRAGMENTATION] = _fragmentation(outcome, lines, pool)
     lines |= _cache_lines(outcome, pool, block, memory, lines)
     estimates = {name: _as_estimate(figure) for name, figure in estimated.items() if name in measured.lines}
     if measured.kv_pool is not None or measured.kv_blocks is not None or measured.kv_tokens is not None:
@@ -155,6 +149,17 @@ def _pool(outcome: Outcome, memory: Figure | Assumption, lines: Mapping[LineName
     if told is not None:
         return _figure("kv_pool_bytes", pool_bytes, "bytes", "blocks or tokens, as logged, x bytes", (told, block))
     return _pool_figure(outcome.runtime, memory, lines, pool_bytes)
+
+
+def _fragmentation(outcome: Outcome, lines: Mapping[LineName, Figure], pool: Figure) -> Figure:
+    """What the allocator holds beyond the bytes in use: as a monitor saw it, or a share of the activations."""
+    name, value = _key(LineName.FRAGMENTATION), outcome.stage.fixed[LineName.FRAGMENTATION]
+    resident = outcome.measured.resident
+    if resident is not None:
+        seen = (resident, pool, *(line for line in lines.values() if line.value))
+        return _figure(name, value, "bytes", "most bytes seen in use - what the other lines count", seen)
+    parts = (lines[LineName.ACTIVATIONS], outcome.runtime.fragmentation)
+    return _figure(name, value, "bytes", "activations x fragmentation", parts)
 
 
 def _model_figure(case: Case) -> Figure:

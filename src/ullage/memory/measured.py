@@ -128,6 +128,7 @@ def measured_lines(word: EngineMemory, runtime: Runtime) -> Measured:
         kv_pool=reader.pool(),
         kv_blocks=reader.blocks(),
         kv_tokens=word.figures.get("kv_tokens"),
+        resident=word.figures.get("resident_peak"),
     )
 
 

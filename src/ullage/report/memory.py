@@ -53,7 +53,7 @@ def refused_page(rejection: Rejection) -> list[RenderableType]:
     figure = rejection.figure
     parts: list[RenderableType] = [
         Text(f"Does not fit. {_sentence(rejection.reason)}", style="bold"),
-        Text(f"Missing on a device: {_gib(_number(figure))}."),
+        Text(f"Missing: {_gib(_number(figure))}."),
     ]
     tried = [each for each in figure.inputs if isinstance(each, Figure) and _number(each) > 0]
     if tried:
@@ -216,9 +216,6 @@ def _host_text(host: HostBudget) -> Text:
     )
     if host.offloaded_kv_tokens:
         text += f" The offloaded cache keeps {host.offloaded_kv_tokens:,} tokens more."
-    headroom = host.headroom_bytes
-    if headroom is not None and headroom < 0:
-        text += f" The host is {_gib(-headroom)} short."
     return Text(text)
 
 
