@@ -39,7 +39,6 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
         ("on_ps", [each.on_ps for each in reference.replicas], k.ON_PS),
         ("prefill_tokens", [each.prefill_tokens for each in reference.replicas], k.N_PREFILL),
         ("decode_tokens", [each.decode_tokens for each in reference.replicas], k.N_DECODE),
-        ("emitted_tokens", [each.emitted for each in reference.replicas], k.N_EMITTED),
         ("preemptions of replica", [each.preemptions for each in reference.replicas], k.N_PREEMPTIONS),
         ("busy prefill", [each.busy_ps[0] for each in reference.replicas], k.B_PREFILL),
         ("busy decode", [each.busy_ps[1] for each in reference.replicas], k.B_DECODE),
@@ -47,6 +46,8 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
         ("replica state", [each.state for each in reference.replicas], k.R_STATE),
     ]
     pairs += [(name, np.array(want), rows[:, column]) for name, want, column in replicas]
+    emitted = rows[:, k.N_DECODE] - rows[:, k.N_CUT] + rows[:, k.N_FIRST]
+    pairs.append(("emitted tokens", np.array([each.emitted for each in reference.replicas]), emitted))
     wanted = np.array(reference.samples, np.int64).reshape(-1, problem.replicas, 5)
     pairs += [
         ("counters", reference.counters, run.counters),

@@ -37,6 +37,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.cpython.unsafe.numbers import trailing_zeros
+from numba.extending import overload
 
 NEVER = 2**62
 
@@ -84,15 +86,14 @@ METRICS = 4
 SHARE_BUSY, SHARE_KV = 0, 1
 BUSY_PREFILL, BUSY_DECODE, BUSY_MIXED = 0, 1, 2
 
-# Scalars of a replica: 48 int64 from `row_of(r)` on; the first cache lines are the hot ones.
-T0, PLANNED, STEP, DECODES, KV, D0, INC, FREE = 0, 1, 2, 3, 4, 5, 6, 7
-Q_COUNT, Q_TOKENS, OUTSTANDING, HEAD, TAIL, PREFILLS, PREFILL_KV, BLOCKED = 8, 9, 10, 11, 12, 13, 14, 15
-MIXED, PENDING, STARVED, STEP_TOKENS, STEP_DECODES, MARKED, ENGINE, R_STATE = 16, 17, 18, 19, 20, 21, 22, 23
-PROMPT_TOKENS, N_EMITTED, N_PREFILL, N_DECODE, BASE_STEP = 24, 25, 26, 27, 28
-B_PREFILL, B_DECODE, B_MIXED, N_PREEMPTIONS, N_EVENTS = 29, 30, 31, 32, 33
-ON_SINCE, ON_PS, DOWN_CAUSES, RETURNS, SEEN, READY_AT = 34, 35, 36, 37, 38, 39
-INDEX, WHEEL_AT, BITS_AT, PENDING_AT, PHASES_AT, QUEUE_AT, CLASS_AT, SUMS_AT = 40, 41, 42, 43, 44, 45, 46, 47
-ROW_FIELDS = 48
+# Scalars of a replica: 64 int64 from `row_of(r)` on, eight to a cache line, the hot ones first.
+T0, PLANNED, STEP, DECODES, KV, D0, INC, B_DECODE = range(8)
+OUTSTANDING, PREFILLS, Q_COUNT, BLOCKED, MIXED, MARKED, ENGINE, TAIL = range(8, 16)
+Q_TOKENS, PROMPT_TOKENS, PREFILL_KV, FREE, HEAD, PENDING, STARVED, STEP_TOKENS = range(16, 24)
+STEP_DECODES, N_DECODE, N_FIRST, N_PREFILL, B_PREFILL, B_MIXED, R_STATE, BASE_STEP = range(24, 32)
+N_CUT, N_PREEMPTIONS, ON_SINCE, ON_PS, DOWN_CAUSES, RETURNS, SEEN, READY_AT = range(32, 40)
+ROW_SHIFT = 6
+ROW_FIELDS = 1 << ROW_SHIFT
 
 # A running request's slot: eight int32. FIN is the step index after which its last token is out, -1 in prefill.
 S_REQUEST, S_NEXT, S_FIN, S_LENGTH, S_BEFORE, S_AFTER, S_DONE, S_SCHEDULED = 0, 1, 2, 3, 4, 5, 6, 7
@@ -152,21 +153,22 @@ class World(NamedTuple):
 
 # Three ways to compile, chosen for compile time: `inline` for small functions (inlined by LLVM), `once` for large
 # ones with one hot caller (inlined by numba, so that they are optimised once), `compiled` for the rest.
-inline = njit(cache=True, nogil=True, forceinline=True)
-once = njit(inline="always")
-compiled = njit(cache=True, nogil=True)
+inline = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+once = njit(_nrt=False, inline="always")
+compiled = njit(cache=True, nogil=True, _nrt=False)
 
 
 # ---- bits, bins, chance ----------------------------------------------------------------------------------
 
 
-@inline
 def lowest_bit(word: int) -> int:
-    """Index of the lowest set bit of a positive word of at most 62 bits.
+    """Index of the lowest set bit of a positive word."""
+    return (int(word) & -int(word)).bit_length() - 1
 
-    A power of two is exact as a float, and its exponent is the index; the same line runs uncompiled.
-    """
-    return (np.float64(word & -word).view(np.int64) >> 52) - 1023
+
+@overload(lowest_bit, inline="always")
+def _lowest_bit(word):  # type: ignore[no-untyped-def]
+    return lambda word: np.int64(trailing_zeros(np.uint64(word)))
 
 
 @inline
@@ -202,6 +204,54 @@ def chance32(seed: int, number: int, draw: int) -> int:
     return scramble32(scramble32(scramble32(seed & 0xFFFFFFFF) ^ (number & 0xFFFFFFFF)) ^ (draw * 0x9E3779B1 & 0xFFFFFFFF))
 
 
+# ---- where things are ------------------------------------------------------------------------------------
+
+
+@inline
+def row_of(r):
+    return HEAD_FIELDS + (r << ROW_SHIFT)
+
+
+@inline
+def index_of(row):
+    return (row - HEAD_FIELDS) >> ROW_SHIFT
+
+
+@inline
+def wheel_of(m, row):
+    return m[A_WHEEL] + index_of(row) * m[X_WHEEL]
+
+
+@inline
+def bits_of(m, row):
+    return m[A_BITS] + index_of(row) * (m[X_WHEEL] >> 5)
+
+
+@inline
+def pending_of(m, row):
+    return m[A_PENDING] + index_of(row) * m[X_SLOTS]
+
+
+@inline
+def phases_of(m, row):
+    return m[A_PHASES] + index_of(row) * m[X_BLOCK]
+
+
+@inline
+def queues_of(m, row):
+    return m[A_QUEUES] + index_of(row) * 2 * m[X_LEVELS]
+
+
+@inline
+def class_decodes_of(m, row):
+    return m[A_CLASS_DECODES] + index_of(row) * m[X_CLASSES]
+
+
+@inline
+def sums_of(row):
+    return 3 * index_of(row)
+
+
 # ---- winner trees and the timer heap ---------------------------------------------------------------------
 
 
@@ -214,7 +264,8 @@ def replay(q, tree, m, key, place, leaves):
     while p > 1:
         other = np.int64(q[tree + (p ^ 1)])
         theirs = m[key + other]
-        takes = theirs < best or ((p & 1) == 1 and theirs == best)
+        # An odd place has its sibling on the left, which wins ties; one comparison, for a branch would be guessed.
+        takes = theirs < best + (p & 1)
         winner = other if takes else winner
         best = theirs if takes else best
         p >>= 1
@@ -333,7 +384,7 @@ def blocks_after_step(m, q, row, shift):
     """KV blocks that the decodes hold once each has one more token."""
     mask = (1 << shift) - 1
     total = m[row + KV] + m[row + DECODES]
-    at = m[row + PHASES_AT]
+    at = phases_of(m, row)
     step = m[row + STEP]
     for p in range(mask + 1):
         total += q[at + p] * (-(step + 1 + p) & mask)
@@ -399,7 +450,7 @@ def record_itl(m, q, row, d0, inc, steps, starved):
             m[m[A_ITL] + place] += (until - j) * (m[row + DECODES] - starved)
         else:
             for c in range(classes):
-                m[m[A_ITL] + c * BINS + place] += (until - j) * np.int64(q[m[row + CLASS_AT] + c])
+                m[m[A_ITL] + c * BINS + place] += (until - j) * np.int64(q[class_decodes_of(m, row) + c])
             for x in range(starved):
                 i = np.int64(q[q[starved_at(m, row, x)] + S_REQUEST])
                 m[m[A_ITL] + m[m[A_GROUP_CLASS] + group_of(m, q, i)] * BINS + place] -= until - j
@@ -409,7 +460,7 @@ def record_itl(m, q, row, d0, inc, steps, starved):
 @inline
 def starved_at(m, row, x):
     """Where the x-th decode without a token is noted: the pending list from its end."""
-    return m[row + PENDING_AT] + m[X_SLOTS] - 1 - x
+    return pending_of(m, row) + m[X_SLOTS] - 1 - x
 
 
 @inline
@@ -440,7 +491,7 @@ def settle(m, q, f, arrival, row, slot):
     """
     c = held_in(m, q, row, slot) - (m[row + STEP] - m[row + BASE_STEP])
     at = account_of(m, slot)
-    sums = m[row + SUMS_AT]
+    sums = sums_of(row)
     kv_time = c * (f[sums] - f[at]) + f[sums + 1] - f[at + 1]
     add_share(m, q, f, arrival, np.int64(q[slot + S_REQUEST]), f[sums + 2] - f[at + 2], kv_time)
 
@@ -448,7 +499,7 @@ def settle(m, q, f, arrival, row, slot):
 @inline
 def open_account(m, f, row, slot):
     at = account_of(m, slot)
-    sums = m[row + SUMS_AT]
+    sums = sums_of(row)
     f[at] = f[sums]
     f[at + 1] = f[sums + 1]
     f[at + 2] = f[sums + 2]
@@ -457,7 +508,7 @@ def open_account(m, f, row, slot):
 @compiled
 def settle_all(m, q, f, arrival, row):
     slot = m[row + HEAD]
-    sums = m[row + SUMS_AT]
+    sums = sums_of(row)
     while slot >= 0:
         if q[slot + S_FIN] >= 0:
             settle(m, q, f, arrival, row, slot)
@@ -473,11 +524,6 @@ def settle_all(m, q, f, arrival, row):
 
 
 # ---- the running list, the wheel, the waiting queue ------------------------------------------------------
-
-
-@inline
-def row_of(r):
-    return HEAD_FIELDS + ROW_FIELDS * r
 
 
 @inline
@@ -517,22 +563,22 @@ def free_slot(m, q, row, slot):
 @inline
 def put_on_wheel(m, q, row, slot, fin):
     b = fin & (m[X_WHEEL] - 1)
-    at = m[row + WHEEL_AT] + b
+    at = wheel_of(m, row) + b
     q[slot + S_FIN] = fin & FIN_MASK
     q[slot + S_NEXT] = q[at]
     q[at] = slot
-    m[m[row + BITS_AT] + (b >> 5)] |= 1 << (b & 31)
+    m[bits_of(m, row) + (b >> 5)] |= 1 << (b & 31)
 
 
 @inline
 def take_off_wheel(m, q, row, slot):
     b = q[slot + S_FIN] & (m[X_WHEEL] - 1)
-    at = m[row + WHEEL_AT] + b
+    at = wheel_of(m, row) + b
     p = np.int64(q[at])
     if p == slot:
         q[at] = q[slot + S_NEXT]
         if q[at] < 0:
-            m[m[row + BITS_AT] + (b >> 5)] &= ~(1 << (b & 31))
+            m[bits_of(m, row) + (b >> 5)] &= ~(1 << (b & 31))
     else:
         while q[p + S_NEXT] != slot:
             p = np.int64(q[p + S_NEXT])
@@ -543,7 +589,7 @@ def take_off_wheel(m, q, row, slot):
 def steps_to_next_finish(m, row):
     """How many steps until the next bucket that is not empty; there is one."""
     b = (m[row + STEP] + 1) & (m[X_WHEEL] - 1)
-    bits = m[row + BITS_AT]
+    bits = bits_of(m, row)
     j = b >> 5
     word = m[bits + j] >> (b & 31)
     steps = 1
@@ -561,7 +607,7 @@ def steps_to_next_finish(m, row):
 @inline
 def queue_of(m, q, row, i):
     """Where the head and the tail of the request's waiting queue stand."""
-    at = m[row + QUEUE_AT]
+    at = queues_of(m, row)
     if m[X_LEVELS] > 1 and m[m[row + ENGINE] + PRIORITY] == 1:
         at += 2 * m[class_row(m, group_of(m, q, i)) + LEVEL]
     return at
@@ -603,10 +649,10 @@ def unlink(m, q, prompt, row, at, i):
 @inline
 def queue_front(m, q, row):
     """The request that is admitted next, or -1."""
-    front = np.int64(q[m[row + QUEUE_AT]])
+    front = np.int64(q[queues_of(m, row)])
     v = 1
     while front < 0 and v < m[X_LEVELS]:
-        front = np.int64(q[m[row + QUEUE_AT] + 2 * v])
+        front = np.int64(q[queues_of(m, row) + 2 * v])
         v += 1
     return front
 
@@ -655,7 +701,7 @@ def load_of(m, row, t):
 def show_load(m, q, row):
     """Tells the router's tree about a replica whose load or readiness changed."""
     if m[X_REPLICAS] > 1 and m[X_ROUTING] >= LEAST_OUTSTANDING:
-        r = m[row + INDEX]
+        r = index_of(row)
         load = m[row + OUTSTANDING] if m[X_ROUTING] == LEAST_OUTSTANDING else m[row + PROMPT_TOKENS]
         if m[X_REFRESH] > 0:
             load = m[row + SEEN]
@@ -840,13 +886,12 @@ def book_decode_steps(m, q, f, row, steps, t):
     span = t - m[row + T0]
     m[row + B_DECODE] += span
     m[row + N_DECODE] += n * steps
-    m[row + N_EMITTED] += n * steps
     if m[X_HISTOGRAMS] == 1:
         record_itl(m, q, row, m[row + D0], m[row + INC], steps, 0)
     if m[X_ATTRIBUTE] == 1:
         count = np.float64(steps)
         pairs = count * (count - 1.0) / 2.0
-        sums = m[row + SUMS_AT]
+        sums = sums_of(row)
         f[sums] += span
         f[sums + 1] += np.float64(m[row + STEP] - m[row + BASE_STEP] + 1) * span
         f[sums + 1] += m[row + D0] * pairs + m[row + INC] * pairs * (2.0 * count - 1.0) / 3.0
@@ -864,14 +909,14 @@ def share_mixed_time(m, q, f, arrival, row, span):
         settle(m, q, f, arrival, row, slot)
         held = held_in(m, q, row, slot)
         add_share(m, q, f, arrival, np.int64(q[slot + S_REQUEST]), 0.0, np.float64(held) * span)
-    sums = m[row + SUMS_AT]
+    sums = sums_of(row)
     f[sums] += span
     f[sums + 1] += np.float64(m[row + STEP] - m[row + BASE_STEP] + 1) * span
     f[sums + 2] += part
     for x in range(m[row + STARVED]):
         open_account(m, f, row, np.int64(q[starved_at(m, row, x)]))
     for x in range(m[row + PENDING]):
-        slot = np.int64(q[m[row + PENDING_AT] + x])
+        slot = np.int64(q[pending_of(m, row) + x])
         kv_time = np.float64(q[slot + S_DONE]) * span
         add_share(m, q, f, arrival, np.int64(q[slot + S_REQUEST]), part * q[slot + S_SCHEDULED], kv_time)
 
@@ -900,13 +945,13 @@ def start_decoding(m, q, f, prompt, output, row, slot, i, t):
     m[row + PREFILLS] -= 1
     m[row + KV] += target
     m[row + DECODES] += 1
-    m[row + N_EMITTED] += 1
-    q[m[row + PHASES_AT] + ((target - m[row + STEP]) & mask)] += 1
+    m[row + N_FIRST] += 1
+    q[phases_of(m, row) + ((target - m[row + STEP]) & mask)] += 1
     put_on_wheel(m, q, row, slot, m[row + STEP] + left)
     if m[X_ATTRIBUTE] == 1:
         open_account(m, f, row, slot)
     if m[X_CLASSES] > 1:
-        q[m[row + CLASS_AT] + m[m[A_GROUP_CLASS] + group_of(m, q, i)]] += 1
+        q[class_decodes_of(m, row) + m[m[A_GROUP_CLASS] + group_of(m, q, i)]] += 1
 
 
 @compiled
@@ -919,8 +964,8 @@ def delay_starved(m, q, row):
         length = np.int64(q[slot + S_LENGTH])
         take_off_wheel(m, q, row, slot)
         put_on_wheel(m, q, row, slot, fin + 1)
-        q[m[row + PHASES_AT] + ((length - fin) & mask)] -= 1
-        q[m[row + PHASES_AT] + ((length - fin - 1) & mask)] += 1
+        q[phases_of(m, row) + ((length - fin) & mask)] -= 1
+        q[phases_of(m, row) + ((length - fin - 1) & mask)] += 1
 
 
 @once
@@ -932,10 +977,9 @@ def complete_mixed(m, q, f, arrival, prompt, output, row, t):
     if m[row + STARVED] > 0:
         delay_starved(m, q, row)
     m[row + KV] += m[row + STEP_DECODES]
-    m[row + N_EMITTED] += m[row + STEP_DECODES]
     m[row + STEP] += 1
     for x in range(m[row + PENDING]):
-        slot = np.int64(q[m[row + PENDING_AT] + x])
+        slot = np.int64(q[pending_of(m, row) + x])
         i = np.int64(q[slot + S_REQUEST])
         if q[slot + S_SCHEDULED] > 0 and q[slot + S_DONE] == np.int64(prompt[i]) + q[4 * i + EMITTED]:
             start_decoding(m, q, f, prompt, output, row, slot, i, t)
@@ -948,22 +992,22 @@ def stop_decoding(m, q, f, arrival, row, slot, i, held):
     mask = (1 << m[m[row + ENGINE] + BLOCK_SHIFT]) - 1
     m[row + KV] -= held
     m[row + DECODES] -= 1
-    q[m[row + PHASES_AT] + ((held - m[row + STEP]) & mask)] -= 1
+    q[phases_of(m, row) + ((held - m[row + STEP]) & mask)] -= 1
     if m[X_ATTRIBUTE] == 1:
         settle(m, q, f, arrival, row, slot)
     if m[X_CLASSES] > 1:
-        q[m[row + CLASS_AT] + m[m[A_GROUP_CLASS] + group_of(m, q, i)]] -= 1
+        q[class_decodes_of(m, row) + m[m[A_GROUP_CLASS] + group_of(m, q, i)]] -= 1
 
 
 @once
 def complete_finished(m, q, f, heap, arrival, prompt, output, row, t):
     """Every request in the bucket of this step index has its last token."""
     b = m[row + STEP] & (m[X_WHEEL] - 1)
-    at = m[row + WHEEL_AT] + b
+    at = wheel_of(m, row) + b
     slot = np.int64(q[at])
     if slot >= 0:
         q[at] = -1
-        m[m[row + BITS_AT] + (b >> 5)] &= ~(1 << (b & 31))
+        m[bits_of(m, row) + (b >> 5)] &= ~(1 << (b & 31))
         while slot >= 0:
             i = np.int64(q[slot + S_REQUEST])
             following = np.int64(q[slot + S_NEXT])
@@ -1080,7 +1124,7 @@ def admit(m, q, arrival, prompt, row, i, t, done, tokens):
     q[slot + S_SCHEDULED] = tokens
     m[row + PREFILLS] += 1
     m[row + PREFILL_KV] += done + tokens
-    q[m[row + PENDING_AT] + m[row + PENDING]] = slot
+    q[pending_of(m, row) + m[row + PENDING]] = slot
     m[row + PENDING] += 1
 
 
@@ -1168,7 +1212,7 @@ def walk(m, q, f, arrival, prompt, output, row):
         new = np.int64(q[slot + S_SCHEDULED])
         held = held_by(m, q, row, slot)
         if q[slot + S_FIN] < 0:
-            q[m[row + PENDING_AT] + m[row + PENDING]] = slot
+            q[pending_of(m, row) + m[row + PENDING]] = slot
             m[row + PENDING] += 1
             tokens += new
             pairs += new * (2 * held - new + 1) // 2
@@ -1233,7 +1277,7 @@ def start_step(m, q, f, arrival, prompt, output, row, t):
                 q[tail + S_DONE] = held + new
                 q[tail + S_SCHEDULED] = new
                 m[row + PREFILL_KV] += new
-                q[m[row + PENDING_AT]] = tail
+                q[pending_of(m, row)] = tail
                 m[row + PENDING] = 1
             elif m[e + PRIORITY] == 1:
                 walked = True
@@ -1320,7 +1364,7 @@ def plan_decode(m, q, row, kv_tokens, used, exact, preempted):
         if fit < steps:
             used += rounds * n
             while fit < steps:
-                used += q[m[row + PHASES_AT] + (-(step + fit) & mask)]
+                used += q[phases_of(m, row) + (-(step + fit) & mask)]
                 if used > m[e + BLOCKS]:
                     break
                 fit += 1
@@ -1360,7 +1404,7 @@ def boundary(m, q, f, heap, arrival, prompt, output, row, t):
 
 @inline
 def set_due(m, q, row, when):
-    r = m[row + INDEX]
+    r = index_of(row)
     m[m[A_DUE] + r] = when
     if m[X_REPLICAS] > 1:
         replay(q, m[A_DUE_TREE], m, m[A_DUE], r, m[X_LEAVES])
@@ -1379,7 +1423,7 @@ def cut_plan(m, q, row, t):
 # ---- outside events: arrivals and marks ------------------------------------------------------------------
 
 
-@compiled
+@once
 def arrive(m, q, heap, arrival, prompt, output, i, attempt, t):
     """One attempt of a request reaches the router."""
     m[G_ATTEMPTS] += 1
@@ -1411,6 +1455,9 @@ def arrive(m, q, heap, arrival, prompt, output, i, attempt, t):
             # A queue that was blocked stays blocked until a plan ends, unless its front is a new one.
             m[row + BLOCKED] = 1
             cut_plan(m, q, row, t)
+
+
+arrive_again = compiled(getattr(arrive, "py_func", arrive))
 
 
 @inline
@@ -1495,7 +1542,7 @@ def retry_now(m, q, heap, arrival, prompt, output, i, attempt, t):
     for which in range(2):
         if m[limits + which] < NEVER:
             push_timer(m, heap, t + m[limits + which], RANK_DEADLINE, i, attempt)
-    arrive(m, q, heap, arrival, prompt, output, i, attempt, t)
+    arrive_again(m, q, heap, arrival, prompt, output, i, attempt, t)
 
 
 @compiled
@@ -1576,13 +1623,15 @@ def interrupt_step(m, q, f, arrival, row, t):
         span = t - m[row + T0]
         m[row + B_DECODE] += span
         m[row + N_DECODE] += m[row + DECODES]
+        m[row + N_CUT] += m[row + DECODES]
         if m[X_ATTRIBUTE] == 1:
-            sums = m[row + SUMS_AT]
+            sums = sums_of(row)
             f[sums] += span
             f[sums + 1] += np.float64(m[row + STEP] - m[row + BASE_STEP] + 1) * span
             f[sums + 2] += np.float64(span) / m[row + DECODES]
     elif m[row + MIXED] == 1:
         under_way = 1
+        m[row + N_CUT] += m[row + STEP_DECODES]
         book_mixed_time(m, q, f, arrival, row, t)
     return under_way
 
@@ -1610,7 +1659,7 @@ def evict(m, q, f, heap, arrival, prompt, output, row, t, outcome):
         end_attempt(m, q, heap, arrival, i, t, outcome, held + extra, emitted)
         slot = following
     for v in range(m[X_LEVELS]):
-        at = m[row + QUEUE_AT] + 2 * v
+        at = queues_of(m, row) + 2 * v
         while q[at] >= 0:
             i = np.int64(q[at])
             unlink(m, q, prompt, row, at, i)

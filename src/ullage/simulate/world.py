@@ -166,8 +166,9 @@ class _Sections:
         self.begins: dict[int, int] = {}
 
     def add(self, head_field: int, size: int) -> None:
+        """Every section begins on a cache line."""
         self.begins[head_field] = self.end
-        self.end += size
+        self.end += -(-size // 16) * 16
 
 
 def _make_world(problem: Problem) -> k.World:
@@ -198,10 +199,10 @@ def _make_world(problem: Problem) -> k.World:
         in_m.add(field, size)
     tables_at = in_m.end
     tables = np.concatenate([_interleaved(problem, kind) for kind in range(kinds)])
-    m = np.zeros(tables_at + tables.size, np.int64)
+    m = _lined_up(tables_at + tables.size, np.int64)
     m[tables_at:] = tables
 
-    in_q = _Sections(4 * requests)
+    in_q = _Sections(-(-4 * requests // 16) * 16)
     for field, size in {
         k.A_SLOTS: replicas * slots * k.SLOT_FIELDS, k.A_WHEEL: replicas * wheel, k.A_PENDING: replicas * slots,
         k.A_PHASES: replicas * block, k.A_QUEUES: replicas * levels * 2, k.A_CLASS_DECODES: replicas * classes,
@@ -213,12 +214,12 @@ def _make_world(problem: Problem) -> k.World:
         in_q.add(field, size)
     if in_q.end >= 2**31:
         raise InternalError(law="slots are numbered in 31 bits", left=in_q.end, right=2**31)
-    q = np.zeros(in_q.end, np.int32)
+    q = _lined_up(in_q.end, np.int32)
 
-    in_f = _Sections(3 * replicas)
+    in_f = _Sections(-(-3 * replicas // 16) * 16)
     in_f.add(k.A_ACCOUNTS, 3 * replicas * slots if problem.attribute else 0)
     in_f.add(k.A_SHARES, 4 * groups)
-    f = np.zeros(in_f.end, np.float64)
+    f = _lined_up(in_f.end, np.float64)
 
     for field, begin in (in_m.begins | in_q.begins | in_f.begins).items():
         m[field] = begin
@@ -289,17 +290,9 @@ def _fill_replicas(
     rows[:, [k.HEAD, k.TAIL, k.MARKED]] = -1
     rows[:, k.BLOCKED] = 1
     rows[:, k.READY_AT] = k.NEVER
-    rows[:, k.INDEX] = index
     rows[:, k.ENGINE] = m[k.A_ENGINES] + k.ENGINE_FIELDS * problem.replica_type.astype(np.int64)
     rows[:, k.R_STATE] = np.where(problem.ready_at_start, k.READY, k.OFF)
     rows[:, k.FREE] = m[k.A_SLOTS] + index * slots * k.SLOT_FIELDS
-    rows[:, k.WHEEL_AT] = m[k.A_WHEEL] + index * wheel
-    rows[:, k.BITS_AT] = m[k.A_BITS] + index * (wheel >> 5)
-    rows[:, k.PENDING_AT] = m[k.A_PENDING] + index * slots
-    rows[:, k.PHASES_AT] = m[k.A_PHASES] + index * block
-    rows[:, k.QUEUE_AT] = m[k.A_QUEUES] + index * levels * 2
-    rows[:, k.CLASS_AT] = m[k.A_CLASS_DECODES] + index * classes
-    rows[:, k.SUMS_AT] = 3 * index
 
     free = _section(q, int(m[k.A_SLOTS]), replicas, slots, k.SLOT_FIELDS)
     free[:, :-1, k.S_NEXT] = rows[:, [k.FREE]] + k.SLOT_FIELDS * np.arange(1, slots)
@@ -352,6 +345,13 @@ def _heap(m: Int64s, problem: Problem, *, timers: bool) -> Int64s:
         heap[1 : 2 * clients : 2] = (k.RANK_CLIENT << 56) | (order << 8)
         m[k.G_HEAP] = clients
     return heap
+
+
+def _lined_up(length: int, dtype: Any) -> Any:
+    """Zeros that begin on a cache line."""
+    width = np.dtype(dtype).itemsize
+    spare = np.zeros(length + 64 // width, dtype)
+    return spare[(-spare.ctypes.data % 64) // width :][:length]
 
 
 def _own(array: Any, dtype: Any) -> Any:

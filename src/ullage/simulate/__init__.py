@@ -1,0 +1,1 @@
+"""The engine simulator: exact continuous batching, routing, fleets."""
