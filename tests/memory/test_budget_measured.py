@@ -187,3 +187,9 @@ def test_memory_that_ran_out_is_noted() -> None:
     found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE), word=word_of(SAID, ooms=(event,)))
     assert isinstance(found, MemoryBudget)
     assert any("Memory ran out at start-up (host)" in note for note in found.notes)
+
+
+def test_a_monitors_total_is_not_what_a_process_gets() -> None:
+    """nvidia-smi prints 81,920 MiB for an A100 of which 79.25 GiB can be had."""
+    found = budget({"device_memory": 81_920 * 2**20, "resident_peak": 70 * GIB})
+    assert found.device_bytes == A100.memory_bytes

@@ -124,7 +124,7 @@ def measured_lines(word: EngineMemory, runtime: Runtime) -> Measured:
     }
     return Measured(
         lines={name: figure for name, figure in found.items() if figure is not None},
-        device_memory=word.figures.get("device_memory"),
+        device_memory=reader.device_memory(),
         kv_pool=reader.pool(),
         kv_blocks=reader.blocks(),
         kv_tokens=word.figures.get("kv_tokens"),
@@ -136,6 +136,12 @@ def measured_lines(word: EngineMemory, runtime: Runtime) -> Measured:
 class _Lines:
     word: EngineMemory
     runtime: Runtime
+
+    def device_memory(self) -> Figure | None:
+        """A monitor's total has the driver's own reserve in it (0.5 GiB on an H100), which no process ever gets."""
+        figures = self.word.figures
+        from_monitor = "resident_peak" in figures and not {"free_at_start", "requested_memory"} & figures.keys()
+        return None if from_monitor else figures.get("device_memory")
 
     def weights(self) -> Figure | None:
         figures = self.word.figures
