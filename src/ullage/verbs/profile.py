@@ -45,7 +45,7 @@ def profile(
     their rank.
     """
     from ullage.readers.traces.open import open_trace
-    from ullage.workload.profile import profile_of, ranked_names
+    from ullage.workload.profile import profile_of, ranked_names, with_tenants_called
     from ullage.workload.quality import MAX_AGE_S
     from ullage.workload.summarise import summarise
     from ullage.workload.trace import RateTable
@@ -59,10 +59,8 @@ def profile(
     when = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     age_s = MAX_AGE_S if max_age_s is None else max_age_s
     hidden = ranked_names if tenant_key is None else keyed_names(tenant_key)
-    return Profiled(
-        own=profile_of(summary, as_of=when, max_age_s=age_s),
-        shared=profile_of(summary, names=hidden, as_of=when, max_age_s=age_s),
-    )
+    own = profile_of(summary, as_of=when, max_age_s=age_s)
+    return Profiled(own=own, shared=with_tenants_called(own, hidden))
 
 
 def keyed_names(key: str) -> TenantNames:

@@ -18,6 +18,8 @@ from ullage.workload.summary import Gaps
 WIDTHS_S: tuple[int, ...] = (1, 10, 60, 600)
 # Bins of the series that a profile carries along; a week in minutes has 10,080.
 MOST_BINS = 12_000
+# For a group the shape is enough: a saved profile stays small whoever has how many tenants.
+GROUP_BINS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,7 @@ def arrivals_of(
     gaps: Gaps | None,
     resolution_s: float,
     least_width_s: int = 1,
+    most_bins: int = MOST_BINS,
 ) -> Arrivals | None:
     """Rates of one part of a trace over a time; no window is narrower than what was counted."""
     span_s = last_s - first_s
@@ -81,7 +84,7 @@ def arrivals_of(
         span_s=span_s,
         mean_rps=counts.total / span_s,
         windows=tuple(window for window in windows if window is not None),
-        series=series_of(counts, first_s, last_s, least_width_s),
+        series=series_of(counts, first_s, last_s, least_width_s=least_width_s, most_bins=most_bins),
         gap_cv_ratio=_gap_cv(gaps),
     )
 
@@ -101,11 +104,13 @@ def window_rates(width_s: float, counts: NDArray[np.int64], resolution_s: float 
     )
 
 
-def series_of(counts: SecondCounts, first_s: float, last_s: float, least_width_s: int = 1) -> CountSeries:
+def series_of(
+    counts: SecondCounts, first_s: float, last_s: float, *, least_width_s: int = 1, most_bins: int = MOST_BINS
+) -> CountSeries:
     """The finest of a few widths at which the whole span stays small enough to carry along."""
     span_s = last_s - first_s
     widths = [width for width in (10, 60, 600, 3600, 86400, 7 * 86400) if width >= least_width_s]
-    width_s = next((width for width in widths if span_s / width <= MOST_BINS), widths[-1])
+    width_s = next((width for width in widths if span_s / width <= most_bins), widths[-1])
     # Partial windows at the ends are kept here: the series counts every request.
     start = math.floor(first_s / width_s)
     stop = math.floor(last_s / width_s) + 1

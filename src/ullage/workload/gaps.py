@@ -24,45 +24,38 @@ HOUR_S, HOUR_TOLERANCE_S = 3600.0, 120.0
 _LAG = "SELECT arrival_s, arrival_s - lag(arrival_s) OVER () AS gap FROM trace"
 
 
-def order_of(trace: Trace) -> InputOrder | None:
-    """Whether the source's rows are in order of time; None where their times cannot be compared."""
+def order_and_gaps(trace: Trace, arrivals: SecondCounts) -> tuple[InputOrder | None, Gaps | None]:
+    """Whether the source's rows are in order of time, and the gaps between arrivals.
+
+    One pass over the rows as they stand answers both where they are in order; otherwise arrivals are sorted,
+    slice by slice. None where times cannot be compared.
+    """
     if not trace.clock.orders_requests:
-        return None
-    back, largest, hours = one_row(
-        trace.query(
-            f"SELECT count(*) FILTER (WHERE gap < 0), COALESCE(-min(gap), 0), count(*) FILTER "
-            f"(WHERE abs(gap + {HOUR_S}) < {HOUR_TOLERANCE_S}) FROM ({_LAG})"
-        )
-    )
-    return InputOrder(backward_steps=back, largest_back_s=max(0.0, largest), hour_back_steps=hours)
-
-
-def gaps_of(trace: Trace, arrivals: SecondCounts, *, in_order: bool) -> Gaps | None:
-    """Moments and extremes of the gaps. Rows in order are streamed; others are sorted slice by slice."""
-    if not trace.clock.orders_requests or trace.rows.kept_rows < 2:
-        return None
-    return _streamed(trace) if in_order else _sorted(trace, arrivals)
-
-
-def _streamed(trace: Trace) -> Gaps:
+        return None, None
     origin_s = trace.start_epoch_s or 0.0
-    first, last, gaps, squares, zeros = one_row(
+    first, last, gaps, squares, zeros, longest, starts, back, largest, hours = one_row(
         trace.query(
             "SELECT min(arrival_s), max(arrival_s), count(gap), COALESCE(sum(gap * gap), 0), "
-            f"count(*) FILTER (WHERE gap = 0) FROM ({_LAG})"
+            f"count(*) FILTER (WHERE gap = 0), max(gap, {LONGEST_KEPT}), "
+            f"arg_max(arrival_s - gap, gap, {LONGEST_KEPT}), count(*) FILTER (WHERE gap < 0), COALESCE(-min(gap), 0), "
+            f"count(*) FILTER (WHERE abs(gap + {HOUR_S}) < {HOUR_TOLERANCE_S}) FROM ({_LAG})"
         )
     )
-    longest = trace.query(
-        f"SELECT arrival_s - gap AS start, gap FROM ({_LAG}) WHERE gap > 0 "
-        f"ORDER BY gap DESC, start LIMIT {LONGEST_KEPT}"
-    ).fetchall()
-    return Gaps(
+    order = InputOrder(backward_steps=back, largest_back_s=max(0.0, largest), hour_back_steps=hours)
+    if gaps == 0:
+        return order, None
+    if back:
+        return order, _sorted(trace, arrivals)
+    holes = [
+        Hole(start_s=origin_s + start, length_s=gap) for start, gap in zip(starts, longest, strict=True) if gap > 0
+    ]
+    return order, Gaps(
         first_s=origin_s + first,
         last_s=origin_s + last,
         gaps=gaps,
         sum_squares=squares,
         zero_gaps=zeros,
-        longest=tuple(Hole(start_s=origin_s + start, length_s=gap) for start, gap in longest),
+        longest=tuple(sorted(holes, key=lambda hole: (-hole.length_s, hole.start_s))),
     )
 
 

@@ -12,7 +12,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.workload.arrivals import Arrivals, arrivals_of
+from ullage.workload.arrivals import GROUP_BINS, MOST_BINS, Arrivals, arrivals_of
 from ullage.workload.bursts import Bursts, bursts_of
 from ullage.workload.classes import ClassRule, RequestClass
 from ullage.workload.findings import Finding, in_order
@@ -29,11 +29,6 @@ from ullage.workload.trace import Clock, RowCounts, Trace
 
 # What a tenant is called in a profile, given its name and its rank by requests, from 1.
 TenantNames = Callable[[str, int], str]
-
-
-def own_names(name: str, rank: int) -> str:
-    """Tenants under their own names: for the operator's eyes."""
-    return name
 
 
 def ranked_names(name: str, rank: int) -> str:
@@ -128,40 +123,47 @@ def profile(
     trace: Trace,
     *,
     classes: Sequence[RequestClass] = (),
-    names: TenantNames = own_names,
     as_of: datetime.date | None = None,
     max_age_s: float = MAX_AGE_S,
 ) -> Profile:
     """Profiles a trace in one go."""
-    return profile_of(summarise(trace, classes=classes), names=names, as_of=as_of, max_age_s=max_age_s)
+    return profile_of(summarise(trace, classes=classes), as_of=as_of, max_age_s=max_age_s)
 
 
-def profile_of(
-    summary: Summary,
-    *,
-    names: TenantNames = own_names,
-    as_of: datetime.date | None = None,
-    max_age_s: float = MAX_AGE_S,
-) -> Profile:
+def profile_of(summary: Summary, *, as_of: datetime.date | None = None, max_age_s: float = MAX_AGE_S) -> Profile:
     """Everything that follows from a summary."""
     suggestion = suggestion_of(summary.whole, summary.groups)
-    called = _called(summary, names)
-    whole = _part_profile(summary, summary.whole, summary.sessions[0] if len(summary.sessions) == 1 else None)
-    if whole.arrivals is not None and summary.gaps is None:
-        whole = replace(whole, arrivals=replace(whole.arrivals, gap_cv_ratio=None))
     return Profile(
         format=summary.about.format,
         sources=summary.about.sources,
         rows=summary.about.rows,
         coverage=_coverage(summary),
-        whole=whole,
-        groups=_groups(summary, called),
+        whole=_part_profile(summary, summary.whole, summary.sessions[0] if len(summary.sessions) == 1 else None),
+        groups=_groups(summary),
         distinct=tuple(summary.distinct.items()),
-        reuse=_reuse(summary, called),
-        suggestion=_suggestion(suggestion, called),
+        reuse=summary.reuse[0] if len(summary.reuse) == 1 else None,
+        suggestion=suggestion,
         findings=in_order(findings_of(summary, suggestion=suggestion, as_of=as_of, max_age_s=max_age_s)),
         needs=_needs(summary),
     )
+
+
+def with_tenants_called(profile: Profile, names: TenantNames) -> Profile:
+    """The same profile with every tenant under another name, wherever tenants are named."""
+    tenants = [group.name for group in profile.of("tenant") if group.name not in (OTHERS, UNKNOWN)]
+    called = {OTHERS: OTHERS, UNKNOWN: UNKNOWN} | {name: names(name, at) for at, name in enumerate(tenants, start=1)}
+    groups = tuple(
+        replace(group, name=called[group.name]) if group.dimension == "tenant" else group for group in profile.groups
+    )
+    reuse, suggestion = profile.reuse, profile.suggestion
+    if reuse is not None:
+        reuse = replace(reuse, by_tenant=tuple((called[name], curve) for name, curve in reuse.by_tenant))
+    if suggestion is not None and suggestion.by == "tenant":
+        classes = tuple(
+            replace(one, name=called[one.name], rule=ClassRule(tenant=called[one.name])) for one in suggestion.classes
+        )
+        suggestion = replace(suggestion, classes=classes)
+    return replace(profile, groups=groups, reuse=reuse, suggestion=suggestion)
 
 
 def _part_profile(summary: Summary, part: Part, sessions: Sessions | None) -> PartProfile:
@@ -179,6 +181,7 @@ def _part_profile(summary: Summary, part: Part, sessions: Sessions | None) -> Pa
             gaps=summary.gaps if is_whole else None,
             resolution_s=grain_s,
             least_width_s=summary.least_width_s,
+            most_bins=MOST_BINS if is_whole else GROUP_BINS,
         )
         bursts = bursts_of(part.arrivals, first_s=first_s, last_s=last_s, resolution_s=grain_s)
         if part.evenly_watched:
@@ -197,39 +200,17 @@ def _part_profile(summary: Summary, part: Part, sessions: Sessions | None) -> Pa
     )
 
 
-def _groups(summary: Summary, called: Mapping[str, str]) -> tuple[GroupProfile, ...]:
+def _groups(summary: Summary) -> tuple[GroupProfile, ...]:
     return tuple(
         GroupProfile(
             dimension=dimension,
-            name=called[name] if dimension == "tenant" else name,
+            name=name,
             share_fraction=part.requests / summary.whole.requests,
             profile=_part_profile(summary, part, summary.group_sessions.get(dimension, {}).get(name)),
         )
         for dimension, parts in summary.groups.items()
         for name, part in parts.items()
     )
-
-
-def _called(summary: Summary, names: TenantNames) -> dict[str, str]:
-    kept = {OTHERS: OTHERS, UNKNOWN: UNKNOWN}
-    tenants = [name for name in summary.groups.get("tenant", {}) if name not in kept]
-    return kept | {name: names(name, rank) for rank, name in enumerate(tenants, start=1)}
-
-
-def _reuse(summary: Summary, called: Mapping[str, str]) -> Reuse | None:
-    if len(summary.reuse) != 1:
-        return None
-    by_tenant = tuple((called[name], curve) for name, curve in summary.reuse[0].by_tenant)
-    return replace(summary.reuse[0], by_tenant=by_tenant)
-
-
-def _suggestion(suggestion: Suggestion | None, called: Mapping[str, str]) -> Suggestion | None:
-    if suggestion is None or suggestion.by != "tenant":
-        return suggestion
-    classes = tuple(
-        replace(one, name=called[one.name], rule=ClassRule(tenant=called[one.name])) for one in suggestion.classes
-    )
-    return replace(suggestion, classes=classes)
 
 
 def _coverage(summary: Summary) -> Coverage:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from ullage.workload.findings import Finding, FindingKind, Weight
+from ullage.workload.gaps import LONGEST_KEPT
 from ullage.workload.shapes import MEDIANS_APART_RATIO, Suggestion
 from ullage.workload.summary import Hole, Part, Summary
 from ullage.workload.trace import Clock
@@ -188,7 +189,7 @@ def _holes(summary: Summary) -> list[Finding]:
     share = total_s / (summary.last_s - summary.first_s)
     shortest, longest = holes[-1].length_s, holes[0].length_s
     span = _duration(longest) if len(holes) == 1 else f"{_duration(shortest)} to {_duration(longest)}"
-    number = "one hole" if len(holes) == 1 else f"{len(holes)} holes"
+    number = "one hole" if len(holes) == 1 else f"{'at least ' * (len(holes) == LONGEST_KEPT)}{len(holes)} holes"
     findings = [
         Finding(
             kind=FindingKind.HOLES,

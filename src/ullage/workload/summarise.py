@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ullage.workload.answers import arrays, literal, one_row
 from ullage.workload.classes import ClassRule, RequestClass
-from ullage.workload.gaps import duplicates_of, gaps_of, order_of, stamps_of
+from ullage.workload.gaps import duplicates_of, order_and_gaps, stamps_of
 from ullage.workload.reuse import reuse_of
 from ullage.workload.series import (
     SecondCounts,
@@ -66,9 +66,8 @@ def summarise(
     first_s, last_s = _ends(trace, origin_s)
     groups = {grouping.dimension: _parts(trace, grouping) for grouping in groupings}
     whole = _whole(trace, groups)
-    order = order_of(trace)
+    order, gaps = order_and_gaps(trace, whole.arrivals)
     in_order = order is not None and order.backward_steps == 0
-    gaps = gaps_of(trace, whole.arrivals, in_order=in_order)
     tenants = [name for name in groups.get("tenant", {}) if name not in (OTHERS, UNKNOWN)]
     found_sessions = sessions_of(trace)
     found_reuse = reuse_of(trace, tenants=tenants, in_order=in_order) if trace.clock.orders_requests else None
@@ -98,12 +97,13 @@ def groupings_of(trace: Trace, classes: Sequence[RequestClass] = ()) -> list[Gro
         if expression is None:
             continue
         rows = trace.query(
-            f"SELECT name_, count(*) AS requests_ FROM (SELECT {expression} AS name_ FROM trace) "
-            "WHERE name_ IS NOT NULL GROUP BY name_ ORDER BY requests_ DESC, name_"
-        )
-        top = tuple(row[0] for row in rows.limit(MOST_GROUPS).fetchall())
-        distinct = int(one_row(rows.aggregate("count(*)"))[0])
-        found.append(Grouping(dimension=dimension, expression=expression, names=top, distinct_names=distinct))
+            f"SELECT name_, count(*) AS requests_, count(*) OVER () AS distinct_ FROM "
+            f"(SELECT {expression} AS name_ FROM trace) WHERE name_ IS NOT NULL GROUP BY name_ "
+            f"ORDER BY requests_ DESC, name_ LIMIT {MOST_GROUPS}"
+        ).fetchall()
+        names = tuple(row[0] for row in rows)
+        distinct = rows[0][2] if rows else 0
+        found.append(Grouping(dimension=dimension, expression=expression, names=names, distinct_names=distinct))
     return found
 
 
@@ -158,11 +158,9 @@ def _parts(trace: Trace, grouping: Grouping) -> dict[str, Part]:
         for column in TOKEN_COLUMNS
         if trace.knows(column)
     }
-    outcomes = _outcomes(trace, code)
+    requests, outcomes = _outcomes(trace, code)
     joints = _joints(trace, code) if grouping.dimension in ("", "class") else {}
     loads = _loads(trace, code)
-    totals = arrays(trace.query(f"SELECT {code} AS code, count(*) AS n FROM trace GROUP BY ALL"))
-    requests = dict(zip(totals["code"].tolist(), totals["n"].tolist(), strict=True))
     return {
         label: Part(
             requests=requests[place],
@@ -251,16 +249,17 @@ def _split(counted: dict[str, NDArray[Any]], places: int) -> list[tuple[NDArray[
     return [(values[ends[at] : ends[at + 1]], counts[ends[at] : ends[at + 1]]) for at in range(places)]
 
 
-def _outcomes(trace: Trace, code: str) -> dict[int, dict[str, int]]:
-    if not trace.knows("status"):
-        return {}
-    rows = trace.query(
-        f"SELECT {code} AS code, COALESCE(status, 'unknown') AS outcome, count(*) FROM trace GROUP BY ALL ORDER BY ALL"
-    ).fetchall()
-    found: dict[int, dict[str, int]] = {}
-    for place, outcome, count in rows:
-        found.setdefault(place, {})[outcome] = count
-    return found
+def _outcomes(trace: Trace, code: str) -> tuple[dict[int, int], dict[int, dict[str, int]]]:
+    """Requests of each place, and how they ended where the source says so."""
+    outcome = "COALESCE(status, 'unknown')" if trace.knows("status") else "''"
+    rows = trace.query(f"SELECT {code} AS code, {outcome} AS outcome, count(*) FROM trace GROUP BY ALL ORDER BY ALL")
+    requests: dict[int, int] = {}
+    outcomes: dict[int, dict[str, int]] = {}
+    for place, ending, count in rows.fetchall():
+        requests[place] = requests.get(place, 0) + count
+        if ending:
+            outcomes.setdefault(place, {})[ending] = count
+    return requests, outcomes
 
 
 def _no_seconds() -> SecondCounts:

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError
 from ullage.readers.traces.draft import REJECTED_LINES, Draft
@@ -171,27 +171,33 @@ def _reason(draft: Draft) -> str:
 
 
 def _tally(connection: DuckDBPyConnection, draft: Draft, table: str, reason: str) -> _Tally:
+    """Counts everything in one scan; rows are sorted by reason in a second, where any is to be dropped."""
     arrival = "arrival_s" if draft.clock is not Clock.NONE else "NULL"
     repairs = [(why, when) for why, (when, _, _) in REPAIRS.items() if _applies(draft, when)]
     measures = [f"count({name(column)})" for column in draft.columns]
     measures += [f"count(*) FILTER (WHERE {when})" for _, when in repairs]
-    rows = connection.execute(
-        f"SELECT {reason} AS reason_, count(*), min({arrival}), max({arrival}), {', '.join(measures)} "
-        f"FROM {table} GROUP BY reason_ ORDER BY reason_"
-    ).fetchall()
-    dropped = tuple((row[0], row[1]) for row in rows if row[0] is not None)
-    for _, kept, least, most, *measured in (row for row in rows if row[0] is None):
-        filled = dict(zip(draft.columns, measured[: len(draft.columns)], strict=True))
-        mended = zip(repairs, measured[len(draft.columns) :], strict=True)
-        return _Tally(
-            kept_rows=kept,
-            least_s=least,
-            most_s=most,
-            known=frozenset(column for column, count in filled.items() if count),
-            dropped=dropped,
-            repaired=tuple((why, count) for (why, _), count in mended if count),
-        )
-    return _Tally(kept_rows=0, least_s=None, most_s=None, known=frozenset(), dropped=dropped, repaired=())
+
+    def measured(where: str) -> tuple[Any, ...]:
+        select = f"SELECT count(*), min({arrival}), max({arrival}), count({reason}), {', '.join(measures)} FROM {table}"
+        return tuple(connection.execute(f"{select} {where}").fetchall()[0])
+
+    found = measured("")
+    dropped: list[tuple[str, int]] = []
+    if found[3]:
+        rows = f"SELECT {reason} AS reason_, count(*) FROM {table} GROUP BY reason_ HAVING reason_ IS NOT NULL"
+        dropped = connection.execute(f"{rows} ORDER BY reason_").fetchall()
+        found = measured(f"WHERE ({reason}) IS NULL")
+    kept, least, most, _, *counts = found
+    filled = dict(zip(draft.columns, counts[: len(draft.columns)], strict=True))
+    mended = zip(repairs, counts[len(draft.columns) :], strict=True)
+    return _Tally(
+        kept_rows=kept,
+        least_s=least,
+        most_s=most,
+        known=frozenset(column for column, count in filled.items() if count),
+        dropped=tuple(dropped),
+        repaired=tuple((why, count) for (why, _), count in mended if count),
+    )
 
 
 def _applies(draft: Draft, condition: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from ullage.errors import InputError, unknown_name
 from ullage.readers.traces.draft import Draft, TraceReader, json_path, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
-from ullage.readers.traces.sql import name, number, stamp, status, whole, words
+from ullage.readers.traces.sql import STATUS_WORDS, name, number, stamp, status, whole, words
 from ullage.workload.trace import SQL_TYPES, Clock
 
 # How many of our seconds one of theirs is.
@@ -22,6 +22,8 @@ TIMES = ("arrival", "duration", "ttft", "wait")
 # Spellings in published traces that mean one of our columns and nothing else.
 ALSO = {"block_hashes": "hash_ids"}
 
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_OUR_STATUSES = " ".join(f"WHEN '{each}' THEN '{each}'" for each in STATUS_WORDS)
 KNOWN = (*SQL_TYPES, *(f"{time}{unit}" for time in TIMES for unit in UNITS if unit != "_s"), "arrival_time")
 
 
@@ -48,7 +50,7 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
     fields: dict[str, str] = {}
     for ours, theirs in mapping.items():
         field = _field_of(files[0], ours, theirs)
-        column, expression = _expression(ours, name(field))
+        column, expression = _expression(ours, name(field), _common_type(files, field))
         if column in columns:
             raise InputError(
                 field=f"map.{ours}", value=theirs, problem=f"gives {column} a second time", fix="Map each column once."
@@ -94,26 +96,31 @@ def _longest_key(file: Glimpse, keys: Sequence[str], rest: str) -> str:
     return rest
 
 
-def _expression(ours: str, column: str) -> tuple[str, str]:
+def _common_type(files: Sequence[Glimpse], field: str) -> str:
+    kinds = {file.type_of(field) for file in files}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _expression(ours: str, column: str, kind: str) -> tuple[str, str]:
+    """Our column and its SQL. A column that has our type already is taken as it is: casts cost more than scans."""
     if ours == "arrival_time":
         return "arrival_s", stamp(column)
     for time in TIMES:
         for unit, factor in UNITS.items():
             if ours == f"{time}{unit}":
-                return f"{time}_s", number(column, factor)
+                return f"{time}_s", column if (unit, kind) == ("_s", "DOUBLE") else number(column, factor)
     if ours == "status":
-        return ours, status(column)
+        return ours, f"CASE {column} {_OUR_STATUSES} ELSE {status(column)} END" if kind == "VARCHAR" else status(column)
     if ours == "block_hashes":
         # Numbers are kept; hashes written as text are hashed again, because only their equality matters.
         as_numbers = f"TRY_CAST({column} AS UBIGINT[])"
         as_text = f"list_transform(TRY_CAST({column} AS VARCHAR[]), lambda block: hash(block))"
         return ours, f"COALESCE({as_numbers}, {as_text})"
-    kind = SQL_TYPES[ours]
-    if kind == "BIGINT":
-        return ours, whole(column)
-    if kind == "VARCHAR":
-        return ours, words(column)
-    return ours, f"TRY_CAST({column} AS {kind})"
+    if SQL_TYPES[ours] == "BIGINT":
+        return ours, column if kind in _WHOLE else whole(column)
+    if SQL_TYPES[ours] == "VARCHAR":
+        return ours, f"NULLIF({column}, '')" if kind == "VARCHAR" else words(column)
+    return ours, f"TRY_CAST({column} AS {SQL_TYPES[ours]})"
 
 
 READER = TraceReader(

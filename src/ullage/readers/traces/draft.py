@@ -107,7 +107,9 @@ def _table(files: Sequence[Glimpse]) -> str:
     paths = [file.path for file in files]
     hive = f"hive_partitioning = {str(any(partition_keys(path) for path in paths)).lower()}"
     if files[0].layout is Layout.PARQUET:
-        return f"read_parquet({file_list(paths)}, union_by_name = true, {hive})"
+        # Files of one folder may have gained columns over time; a single file is scanned faster without asking.
+        union = f"union_by_name = {str(len(paths) > 1).lower()}"
+        return f"read_parquet({file_list(paths)}, {union}, {hive})"
     columns = ", ".join(f"{text(field)}: 'VARCHAR'" for field in files[0].header)
     return (
         f"read_csv({file_list(paths)}, columns = {{{columns}}}, header = true, auto_detect = false, "

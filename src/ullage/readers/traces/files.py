@@ -43,6 +43,7 @@ class Glimpse:
 
     `fields` are column names, or key paths such as `metadata.usage` and `spans[].name`. `header` is the
     first line of a CSV file, which has fewer columns than fields where folders such as `model=a/` add some.
+    `types` are the SQL types of the fields, where the file says them.
     """
 
     path: str
@@ -51,10 +52,15 @@ class Glimpse:
     fields: tuple[str, ...]
     delimiter: str = ","
     header: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return os.path.basename(self.path)
+
+    def type_of(self, field: str) -> str:
+        """The SQL type of a field, or nothing where it is text until it is read."""
+        return dict(zip(self.fields, self.types, strict=False)).get(field, "")
 
     def has(self, *fields: str) -> bool:
         return set(fields) <= set(self.fields)
@@ -107,7 +113,14 @@ def glimpse(connection: DuckDBPyConnection, path: str) -> Glimpse:
     if not start.strip():
         raise InputError(field="trace", value=path, problem="is empty", fix="Give a file with at least one request.")
     if start.startswith(b"PAR1"):
-        return Glimpse(path=path, layout=Layout.PARQUET, compression="none", fields=_parquet_fields(connection, path))
+        described = _parquet_columns(connection, path)
+        return Glimpse(
+            path=path,
+            layout=Layout.PARQUET,
+            compression="none",
+            fields=tuple(name for name, _ in described),
+            types=tuple(kind for _, kind in described),
+        )
     compression, head = _unpacked(connection, path, start)
     return _glimpse_of_text(connection, path, compression, _decoded(path, head))
 
@@ -191,13 +204,13 @@ def _key_paths(value: object, before: str = "", depth: int = 6) -> Iterator[str]
             yield from _key_paths(element, f"{before}[]" if before else "", depth - 1)
 
 
-def _parquet_fields(connection: DuckDBPyConnection, path: str) -> tuple[str, ...]:
+def _parquet_columns(connection: DuckDBPyConnection, path: str) -> list[tuple[str, str]]:
     import duckdb
 
     try:
         source = f"read_parquet({file_list([path])}, hive_partitioning = true)"
-        sql = f"SELECT column_name FROM (DESCRIBE SELECT * FROM {source})"
-        return tuple(row[0] for row in connection.execute(sql).fetchall())
+        sql = f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})"
+        return [(row[0], row[1]) for row in connection.execute(sql).fetchall()]
     except duckdb.Error as error:
         raise _unreadable(path, "is not whole Parquet", error) from None
 
