@@ -259,7 +259,7 @@ def test_an_old_version_holds_fewer_tokens_of_a_hybrid() -> None:
         accepted(GEMMA_3_27B, device=H200, version=version, memory_fraction=0.9, max_context_tokens=32768)
         for version in ("0.9.0", "0.9.1")
     )
-    assert old.kv_bytes_per_token == 6.2 * new.kv_bytes_per_token  # 62 layers keep everything, not 10
+    assert old.stored_bytes_per_token == 6.2 * new.stored_bytes_per_token  # 62 layers keep everything, not 10
     assert old.kv_block_bytes > 5 * new.kv_block_bytes
     assert old.kv_tokens < new.kv_tokens / 2
 

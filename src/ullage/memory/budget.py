@@ -60,7 +60,9 @@ class MemoryBudget:
     """What one device of a replica holds, and what the replica can serve with it.
 
     Lines, bytes per token and headroom are of one device (of the fullest pipeline stage); tokens and sequences are of
-    the replica. `headroom_bytes` is the cache beyond the worst approved load.
+    the replica. `headroom_bytes` is the cache beyond the worst approved load. `kv_bytes_per_token` counts the keys and
+    values of attention once, as model cards do; `stored_bytes_per_token` is what this engine keeps for a token, with an
+    indexer's keys and second copies.
     """
 
     model: Model
@@ -71,6 +73,7 @@ class MemoryBudget:
     lines: tuple[Line, ...]
     weights: Mapping[str, Figure]
     kv_bytes_per_token: float
+    stored_bytes_per_token: float
     sequence_state_bytes: float
     kv_block_tokens: int
     kv_block_bytes: int
@@ -153,7 +156,8 @@ def _budget(
             Line(name=name, figure=figures.lines[name], estimate=figures.estimates.get(name)) for name in LineName
         ),
         weights=figures.weights,
-        kv_bytes_per_token=stage.kv_bytes_per_token,
+        kv_bytes_per_token=figures.kv_bytes_per_token,
+        stored_bytes_per_token=stage.stored_bytes_per_token,
         sequence_state_bytes=stage.sequence_state_bytes,
         kv_block_tokens=stage.layout.block_tokens,
         kv_block_bytes=stage.layout.block_bytes,
@@ -166,7 +170,7 @@ def _budget(
         headroom_bytes=whole(found.results["memory.headroom_bytes"]),
         longest_context_tokens=longest,
         smallest_tp=least,
-        host=host_budget(case.model, case.settings, stage.kv_bytes_per_token, host_bytes),
+        host=host_budget(case.model, case.settings, stage.stored_bytes_per_token, host_bytes),
         figures=found.by_name,
         notes=_notes(case, outcome),
     )

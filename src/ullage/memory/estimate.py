@@ -108,8 +108,8 @@ class StageEstimate:
         return min(self.blocks * self.layout.block_bytes, max(self.pool_bytes, 0))
 
     @property
-    def kv_bytes_per_token(self) -> float:
-        """What one token takes in the layers that keep every token."""
+    def stored_bytes_per_token(self) -> float:
+        """What one token takes in the layers that keep every token, as the engine stores it."""
         return sum(part.layers * part.layer_bytes_per_token for part in self.parts if part.kept is Kept.ALL)
 
     @property

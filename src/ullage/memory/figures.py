@@ -14,6 +14,7 @@ from ullage.evidence import Assumption, Evidence, Figure
 from ullage.memory.assumed import ONE_SEQUENCE
 from ullage.memory.case import Approved, Case, Outcome
 from ullage.memory.estimate import IN_FRACTION, LineName
+from ullage.memory.kv import device_cache
 from ullage.memory.parameters import parameter_count
 from ullage.memory.settings import Runtime
 
@@ -27,13 +28,19 @@ class BudgetFigures:
     weights: Mapping[str, Figure]
     pool: Figure
     block: Figure
+    attention: Figure
     per_token: Figure
     results: Mapping[str, Figure] = field(default_factory=dict)
 
     @property
+    def kv_bytes_per_token(self) -> float:
+        assert not isinstance(self.attention.value, str)
+        return float(self.attention.value)
+
+    @property
     def by_name(self) -> dict[str, Figure]:
         """Everything that can be explained, by name."""
-        found = [*self.lines.values(), *self.weights.values(), self.pool, self.block, self.per_token]
+        found = [*self.lines.values(), *self.weights.values(), self.pool, self.block, self.attention, self.per_token]
         return {figure.name: figure for figure in (*found, *self.results.values())}
 
     def with_results(
@@ -109,10 +116,18 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
     lines = {name: _renamed(_key(name), measured.lines.get(name, figure)) for name, figure in estimated.items()}
     memory = measured.device_memory or case.device.memory
     per_token = _figure(
-        "kv_bytes_per_token",
-        stage.kv_bytes_per_token,
+        "stored_bytes_per_token",
+        stage.stored_bytes_per_token,
         "bytes/token",
-        "sum over layers that keep every token: heads on the device x channels x bytes of the dtype",
+        "sum over layers that keep every token, as the engine stores them: heads on the device x channels x bytes",
+        (model, runtime.kv_dtype, *_cuts(runtime)),
+        Evidence.ESTIMATED,
+    )
+    attention = _figure(
+        "kv_bytes_per_token",
+        device_cache(case.model, runtime.sharding, runtime.cache)[stage.stage].kv_bytes_per_token,
+        "bytes/token",
+        "sum over attention layers without a bound: heads on the device x (key + value channels) x bytes of the dtype",
         (model, runtime.kv_dtype, *_cuts(runtime)),
         Evidence.ESTIMATED,
     )
@@ -136,6 +151,7 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
         weights=weights,
         pool=pool,
         block=block,
+        attention=attention,
         per_token=per_token,
     )
 

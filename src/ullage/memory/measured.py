@@ -99,7 +99,7 @@ def check_same(word: EngineMemory, stage: StageEstimate, device: Device, model: 
             problem=f"{device.name} has {device.memory_bytes / 2**30:.2f} GiB: the log is of another device",
             fix="State the device that the log is of.",
         )
-    ours = stage.kv_bytes_per_token
+    ours = stage.stored_bytes_per_token
     if per_token is None or not stage.layout.is_uniform:
         return
     if abs(per_token - ours) > _SAME_TOKEN_FRACTION * ours:

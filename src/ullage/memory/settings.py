@@ -40,6 +40,7 @@ class RuntimeSettings:
     """
 
     source: Source
+    evidence: Evidence = Evidence.STATED
     engine: str | None = None
     version: str | None = None
     sharding: Sharding = field(default_factory=Sharding)
@@ -74,7 +75,7 @@ class RuntimeSettings:
     def stated(self, name: str, value: int | float | str, unit: str) -> Assumption:
         if name in self.logged:
             return Assumption(name=name, value=value, unit=unit, evidence=Evidence.MEASURED, source=self.logged[name])
-        return Assumption(name=name, value=value, unit=unit, evidence=Evidence.STATED, source=self.source)
+        return Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source)
 
 
 @dataclass(frozen=True, kw_only=True)

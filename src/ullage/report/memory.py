@@ -89,6 +89,7 @@ def memory_json(budget: MemoryBudget, as_of: datetime.date) -> dict[str, Any]:
         "kv_dtype": budget.runtime.cache.name,
         "device_bytes": budget.device_bytes,
         "kv_bytes_per_token": _whole(budget.kv_bytes_per_token),
+        "stored_bytes_per_token": _whole(budget.stored_bytes_per_token),
         "kv_sequence_bytes": _whole(budget.sequence_state_bytes),
         "kv_block_tokens": budget.kv_block_tokens,
         "kv_block_bytes": budget.kv_block_bytes,
@@ -185,8 +186,8 @@ def _results_table(budget: MemoryBudget) -> Table:
         ("KV blocks", f"{budget.kv_blocks:,} of {budget.kv_block_tokens:,} tokens", "memory.kv_blocks"),
         (
             "KV bytes a token",
-            f"{brief_number(budget.kv_bytes_per_token, 6)} on a device, {budget.runtime.cache.name}{state}",
-            "memory.kv_bytes_per_token",
+            f"{brief_number(budget.stored_bytes_per_token, 6)} on a device, {budget.runtime.cache.name}{state}",
+            "memory.stored_bytes_per_token",
         ),
         ("longest context that fits", f"{budget.longest_context_tokens:,} tokens", "memory.longest_context_tokens"),
         ("smallest tp that fits", f"{budget.smallest_tp}", "memory.smallest_tp"),

@@ -68,19 +68,20 @@ def memory(
     """
     from ullage.evidence import Source
     from ullage.facts.device import device_of, find_device
+    from ullage.facts.model import Model
     from ullage.memory.budget import memory_budget
     from ullage.memory.case import Approved
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
     from ullage.memory.sharing import mig_slice_bytes
     from ullage.readers.engines import read_engine_words
-    from ullage.verbs.facts import catalogue_of
+    from ullage.verbs.facts import catalogue_of, model_of
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     devices, engines = catalogue_of("devices", facts), catalogue_of("engines", facts)
     engine = stated.get("engine")
     stated["engine"] = None if engine is None else engines.find(engine, field="engine").name
-    asked, served = find_device(device, devices), _model(model, facts)
+    asked, served = find_device(device, devices), model if isinstance(model, Model) else model_of(model, facts)
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage memory", date=day),
         sharding=Sharding(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention),
@@ -106,25 +107,6 @@ def memory(
 
 _SHOWN_PARTS = (16, 4, 2, 1)
 """Concurrency is shown at these parts of the longest context, since few requests use all of it."""
-
-
-def _model(model: str | Path | Model, facts: Path | None) -> Model:
-    """A model by path where there is a config, else by name."""
-    from ullage.facts.model import Model
-    from ullage.facts.model_sheet import find_model, models
-    from ullage.readers.models import read_model
-
-    if isinstance(model, Model):
-        return model
-    path = Path(model)
-    if isinstance(model, Path) or path.suffix == ".json" or (path / "config.json").is_file():
-        return read_model(path)
-    catalogue = models()
-    if facts is not None:
-        from ullage.files.facts_directory import read_facts_directory
-
-        catalogue = catalogue.overlaid(read_facts_directory(facts).get(catalogue.kind.folder, {}))
-    return find_model(model, catalogue)
 
 
 # ---- what people type ----------------------------------------------------------------------------------
