@@ -145,3 +145,15 @@ def test_bytes_per_token_need_both_and_count_every_cache() -> None:
     assert word(said("kv_cache", 10)).kv_bytes_per_token is None
     two = word(said("kv_cache", 100, "TP0"), said("kv_tokens", 10, dp="0"), said("kv_tokens", 10, dp="1"))
     assert two.kv_bytes_per_token == 10
+
+
+def test_a_monitors_total_includes_what_the_driver_keeps() -> None:
+    """vLLM sees 79.19 GiB of an H100 on which nvidia-smi counts 81,559 MiB: one device, and a process gets the less."""
+    log, monitor = word(said("device_memory", 79.19 * GIB)), word(said("device_memory", 81_559 * 2**20))
+    assert (
+        merge([log, monitor]).number("device_memory")
+        == merge([monitor, log]).number("device_memory")
+        == round(79.19 * GIB)
+    )
+    with pytest.raises(InputError, match="disagree"):
+        merge([log, word(said("device_memory", 139.8 * GIB))])
