@@ -166,6 +166,7 @@ def _start(pool: PoolSection, loaded: Loaded, word: Word) -> StartSettings:
 def _settings(pool: PoolSection, engine: str, tp: int, longest_tokens: int, word: Word) -> RuntimeSettings:
     return RuntimeSettings(
         source=word.source,
+        evidence=word.evidence,
         engine=engine,
         version=pool.engine_version,
         sharding=Sharding(tp=tp, pp=pool.pipeline_parallel or 1, ep=pool.expert_parallel or 1),
