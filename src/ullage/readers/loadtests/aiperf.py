@@ -83,7 +83,7 @@ def _failed(fields: Fields, completed: int | None) -> int | None:
     errors, ended = _value(fields, "error_request_count"), _value(fields, "completed_request_count")
     if errors is not None:
         return int(errors)
-    if ended is not None and completed is not None:
+    if ended is not None and completed is not None and ended >= completed:
         return int(ended) - completed
     return 0 if fields.raw("error_summary") == [] else None
 

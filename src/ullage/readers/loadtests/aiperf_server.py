@@ -7,10 +7,11 @@ below it can be told apart.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import NS, Fields, finding, present, rate
+from ullage.readers.loadtests.fields import NS, Fields, finding, fraction_of, present, rate
 from ullage.service.loadtest import (
     CountedBy,
     Definition,
@@ -116,15 +117,23 @@ def _histogram(metrics: Fields, names: tuple[str, ...], definition: Definition) 
 def _estimates(stats: Fields) -> tuple[tuple[float, float], ...]:
     found: dict[float, float] = {}
     for key in stats:
-        if key.startswith("p") and key.endswith("_estimate") and (value := stats.number(key)) is not None:
-            found[round(float(key[1:].removesuffix("_estimate")) / 100.0, 9)] = value
+        match = re.fullmatch(r"p([\d.]+)_estimate", key)
+        fraction = fraction_of(match.group(1)) if match else None
+        if fraction is not None and (value := stats.number(key)) is not None:
+            found[fraction] = value
     return tuple(sorted(found.items()))
 
 
 def _first_edge(series: Fields) -> float | None:
     buckets: Any = series.raw("buckets")
-    edges = [float(edge) for edge in buckets if edge != "+Inf"] if isinstance(buckets, dict) else []
-    return min(edges, default=None)
+    if not isinstance(buckets, dict):
+        return None
+    try:
+        edges = {edge: float(edge) for edge in buckets if edge != "+Inf"}
+    except ValueError:
+        raise series.wrong("buckets", "has an edge that is not a number") from None
+    checked = series.with_data(edges, "buckets")
+    return min((value for edge in edges if (value := checked.number(edge)) is not None), default=None)
 
 
 def _histogram_count(metrics: Fields, name: str) -> int | None:

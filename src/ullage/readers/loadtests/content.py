@@ -95,6 +95,10 @@ def _json(text: str, file: str) -> tuple[Any, ...]:
     while at < len(text):
         try:
             value, at = decoder.raw_decode(text, at)
+        except RecursionError:
+            raise _wrong(
+                file, f"value {len(documents) + 1}", "is nested too deeply to be a result", "Is it the right file?"
+            ) from None
         except json.JSONDecodeError as error:
             cut = error.pos >= len(text.rstrip()) - 1 or "Unterminated" in error.msg or "Expecting value" in error.msg
             problem = "the file is cut short" if cut else f"is not JSON ({error.msg})"
@@ -104,6 +108,10 @@ def _json(text: str, file: str) -> tuple[Any, ...]:
                 f"line {error.lineno}, column {error.colno}",
                 problem + before,
                 "Copy it again, or let the tool finish.",
+            ) from None
+        except ValueError:
+            raise _wrong(
+                file, f"value {len(documents) + 1}", "holds a number of thousands of digits", "Is it the right file?"
             ) from None
         documents.append(value)
         at = _next(text, at)

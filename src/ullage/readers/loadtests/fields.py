@@ -13,6 +13,8 @@ from ullage.workload.findings import Weight
 
 MS = 0.001
 NS = 1e-9
+# Nanoseconds since 1970 are the largest numbers that a result file holds, about 2e18.
+LARGEST = 1e21
 AS_WRITTEN = "Give the file as the tool wrote it."
 
 _PERCENTILE = re.compile(r"^p(\d{1,2}(?:[.p]\d+)?|100)$")
@@ -36,12 +38,22 @@ class Fields:
         return self._data.get(name)
 
     def number(self, name: str) -> float | None:
-        """A number, or None where it is absent, null or not a number (NaN); an infinite one is kept."""
+        """A finite number, or None where it is absent, null or not a number (NaN)."""
+        value = self.number_or_inf(name)
+        if value is not None and math.isinf(value):
+            raise self.wrong(name, "must be finite")
+        return value
+
+    def number_or_inf(self, name: str) -> float | None:
+        """As `number`, for a field in which a tool writes infinity and means it."""
         value = self._data.get(name)
-        if value is None:
-            return None
+        return None if value is None else self._checked(name, value)
+
+    def _checked(self, name: str, value: Any) -> float | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.wrong(name, "is not a number")
+        if not (value != value or abs(value) <= LARGEST or value in (math.inf, -math.inf)):
+            raise self.wrong(name, "is too large to have been measured")
         return None if math.isnan(value) else float(value)
 
     def need(self, name: str) -> float:
@@ -52,10 +64,10 @@ class Fields:
         return value
 
     def amount(self, name: str) -> float | None:
-        """A number that cannot be negative or infinite."""
+        """A number that cannot be negative."""
         value = self.number(name)
-        if value is not None and not 0.0 <= value < math.inf:
-            raise self.wrong(name, "must be 0 or more, and finite")
+        if value is not None and value < 0.0:
+            raise self.wrong(name, "must be 0 or more")
         return value
 
     def whole(self, name: str) -> int | None:
@@ -104,9 +116,12 @@ class Fields:
         values = self._data.get(name)
         if values is None:
             return None
-        if not isinstance(values, list) or not all(isinstance(each, int | float) for each in values):
+        if not isinstance(values, list):
             raise self.wrong(name, "is not a list of numbers")
-        return [float(each) for each in values]
+        found = [self._checked(name, each) for each in values]
+        if any(each is None or math.isinf(each) for each in found):
+            raise self.wrong(name, "holds a value that is not a finite number")
+        return [each for each in found if each is not None]
 
     def ending_in(self, suffix: str) -> Fields:
         """The fields whose names end so, without the ending: mean_ttft_ms under `_ttft_ms` is mean."""
@@ -134,6 +149,15 @@ def percentiles(fields: Fields, scale: float, *, median: str = "median") -> tupl
         if percent is not None and value is not None:
             found[round(percent / 100.0, 9)] = value * scale
     return tuple(sorted(found.items()))
+
+
+def fraction_of(percent: str) -> float | None:
+    """A percentile as a share: `99.90` is 0.999; None for what is no percentile."""
+    try:
+        share = float(percent) / 100.0
+    except ValueError:
+        return None
+    return round(share, 9) if 0.0 <= share <= 1.0 else None
 
 
 def latency(

@@ -90,7 +90,7 @@ def _row(content: Content, titles: list[tuple[str, ...]], row: tuple[str, ...], 
 def _benchmark(row: Row, three: bool) -> dict[str, Any]:
     strategy = row.get(("Benchmark", "Strategy", "")) if three else row.get(("Name",))
     profile = _object(row.get(("Run Info", "Profile", "")))
-    place = _number(row, ("Run Info", "Run Index", ""))
+    place = row.get(("Run Info", "Run Index", ""), "")
     counts = {
         name: _number(row, ("Request Counts", name.capitalize(), "") if three else (f"{name.capitalize()} Requests",))
         for name in ("successful", "errored", "incomplete")
@@ -106,7 +106,7 @@ def _benchmark(row: Row, three: bool) -> dict[str, Any]:
     return {
         "duration": _number(row, ("Timings", "Duration", "Sec") if three else ("Duration",)),
         "config": {
-            "strategy": _strategy(strategy or "", profile, None if place is None else int(place)),
+            "strategy": _strategy(strategy or "", profile, int(place) if place.isdecimal() else None),
             "backend": _object(row.get(("Run Info", "Backend", ""))),
             "profile": profile,
         },
@@ -134,9 +134,7 @@ def _old_statistics(row: Row, name: str) -> dict[str, Any]:
     )
 
 
-def _laid_out(
-    *, mean: float | None, median: float | None, std_dev: float | None, listed: list[float]
-) -> dict[str, Any]:
+def _laid_out(*, mean: float | None, median: float | None, std_dev: float | None, listed: list[Any]) -> dict[str, Any]:
     named = dict(zip(_LISTED, listed, strict=True)) if len(listed) == len(_LISTED) else {}
     low, high = named.pop("min", None), named.pop("max", None)
     statistics = {"mean": mean, "median": median, "std_dev": std_dev, "min": low, "max": high}
@@ -194,17 +192,17 @@ def _number(row: Row, title: tuple[str, ...]) -> float | None:
         ) from None
 
 
-def _list(text: str | None) -> list[float]:
+def _list(text: str | None) -> list[Any]:
     try:
         found = json.loads(text or "[]")
-    except json.JSONDecodeError:
+    except ValueError:
         return []
-    return [float(each) for each in found] if isinstance(found, list) else []
+    return found if isinstance(found, list) else []
 
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
         found = json.loads(text or "{}")
-    except json.JSONDecodeError:
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

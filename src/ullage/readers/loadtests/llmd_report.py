@@ -27,7 +27,7 @@ from ullage.workload.findings import Weight
 
 KNOWN_VERSIONS = ("0.1", "0.2", "0.2.1")
 _UNITS = {"s": 1.0, "ms": 1e-3, "s/token": 1.0, "ms/token": 1e-3}
-_ISO_DURATION = re.compile(r"^P(?:(\d+)D)?T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?$")
+_ISO_DURATION = re.compile(r"^P(?:(\d{1,5})D)?T(?:(\d{1,7})H)?(?:(\d{1,9})M)?(?:(\d{1,12}(?:\.\d*)?)S)?$")
 
 
 def recognise(content: Content) -> bool:
@@ -68,17 +68,15 @@ def _point(report: Fields) -> Point:
         raise report.child("results").wrong("request_performance", "is missing: the report holds no measured latency")
     requests, throughput = aggregate.child("requests"), aggregate.child("throughput")
     load = report.child("scenario", "load", "standardized")
-    total, failed = requests.need_whole("total"), requests.whole("failures")
-    duration_s = _duration_s(report.child("run", "time").raw("duration"))
+    completed, duration_s = _completed(requests), _duration_s(report.child("run", "time"))
     stated = throughput.child("request_rate").amount("mean")
-    completed = total - (failed or 0) - (requests.whole("incomplete") or 0)
     return Point(
         name=f"stage {load.whole('stage') or 0}",
         subject=_subject(report),
         load=_load(load),
         duration_s=duration_s,
         completed_count=completed,
-        failed_count=failed,
+        failed_count=requests.whole("failures"),
         unfinished_count=requests.whole("incomplete"),
         achieved_rps=rate(completed, duration_s) or stated,
         stated_rps=stated,
@@ -96,21 +94,19 @@ def _point(report: Fields) -> Point:
 def _oldest_point(report: Fields) -> Point:
     metrics = report.child("metrics")
     requests, throughput = metrics.child("requests"), metrics.child("throughput")
-    total, failed = requests.need_whole("total"), requests.whole("failures")
-    incomplete = requests.whole("incomplete")
-    completed = total - (failed or 0) - (incomplete or 0)
-    duration_s = metrics.child("time").amount("duration")
+    completed, duration_s = _completed(requests), metrics.child("time").amount("duration")
     stated = throughput.amount("requests_per_sec")
     arguments = report.child("scenario", "load", "args")
-    offered = arguments.raw("qps_values")
+    # Some harnesses keep a list of rates here, of which the report is one; then it is not known which.
+    several = isinstance(arguments.raw("qps_values"), list | str)
     return Point(
         name="report",
         subject=_oldest_subject(report),
-        load=Load(loop=Loop.OPEN, offered_rps=float(offered) if isinstance(offered, int | float) else None),
+        load=Load(loop=Loop.OPEN, offered_rps=None if several else arguments.amount("qps_values")),
         duration_s=duration_s,
         completed_count=completed,
-        failed_count=failed,
-        unfinished_count=incomplete,
+        failed_count=requests.whole("failures"),
+        unfinished_count=requests.whole("incomplete"),
         achieved_rps=rate(completed, duration_s) or stated,
         stated_rps=stated,
         output_tokens_per_s=throughput.amount("output_tokens_per_sec"),
@@ -147,7 +143,7 @@ def _lengths(requests: Fields, name: str) -> LengthSummary | None:
 
 def _load(load: Fields) -> Load:
     """A rate makes it an open loop; a finite concurrency alone makes it a closed one; .inf is no cap."""
-    offered, concurrency = load.amount("rate_qps"), load.number("concurrency")
+    offered, concurrency = load.amount("rate_qps"), load.number_or_inf("concurrency")
     cap = None if concurrency is None or math.isinf(concurrency) else int(concurrency)
     if offered is not None:
         return Load(loop=Loop.OPEN, offered_rps=offered, concurrency_cap_count=cap)
@@ -195,12 +191,20 @@ def _oldest_subject(report: Fields) -> Subject:
     )
 
 
-def _duration_s(value: Any) -> float | None:
+def _duration_s(time: Fields) -> float | None:
     """A number of seconds, or ISO 8601 such as PT49.97S."""
-    if isinstance(value, int | float):
-        return float(value)
-    match = _ISO_DURATION.match(str(value)) if value is not None else None
+    if not isinstance(time.raw("duration"), str):
+        return time.amount("duration")
+    match = _ISO_DURATION.match(time.raw("duration"))
     if match is None:
-        return None
+        raise time.wrong("duration", "is not a duration", "Give seconds, or ISO 8601 such as PT49.97S.")
     days, hours, minutes, seconds = (float(part) if part else 0.0 for part in match.groups())
     return ((days * 24.0 + hours) * 60.0 + minutes) * 60.0 + seconds
+
+
+def _completed(requests: Fields) -> int:
+    rest = (requests.whole("failures") or 0) + (requests.whole("incomplete") or 0)
+    completed = requests.need_whole("total") - rest
+    if completed < 0:
+        raise requests.wrong("total", f"is less than the {rest} that failed or did not end")
+    return completed

@@ -16,7 +16,7 @@ from typing import Any
 
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import NS, finding, present, rate
+from ullage.readers.loadtests.fields import NS, Fields, finding, fraction_of, present, rate
 from ullage.service.loadtest import (
     CountedBy,
     Definition,
@@ -56,7 +56,7 @@ def read_summary(content: Content) -> LoadTest:
     if _LAST_SECTION not in content.text:
         raise _cut(content, f"has no section '{_LAST_SECTION}'")
     found = {match.group(1): match.group(2) for line in content.text.splitlines() if (match := _LINE.match(line))}
-    numbers = {key: number for key, value in found.items() if (number := _number(value)) is not None}
+    numbers = _checked({key: number for key, value in found.items() if (number := _number(value)) is not None}, content)
     scenario = found.get("Scenario", "")
     achieved = _first(numbers, "Completed samples per second", "Samples per second")
     count = None
@@ -91,7 +91,7 @@ def read_detail(content: Content) -> LoadTest:
     logged = _logged(content)
     if "result_validity" not in logged:
         raise _cut(content, "ends before its result")
-    numbers = {key: float(value) for key, value in logged.items() if _is_number(value)}
+    numbers = _checked({key: value for key, value in logged.items() if _is_number(value)}, content)
     queries, samples = numbers.get("generated_query_count"), numbers.get("generated_samples_per_query")
     count = None if queries is None or samples is None else int(queries * samples)
     point = _point(
@@ -205,24 +205,21 @@ def _printed(
     numbers: Mapping[str, float], moment: str, percentile: str, definition: Definition
 ) -> LatencySummary | None:
     """`Mean First Token latency (ns)`, `99.00 percentile first token latency (ns)`."""
-    pairs = []
-    for key, value in numbers.items():
-        match = re.fullmatch(rf"([\d.]+) percentile {percentile} \(ns\)", key)
-        if match:
-            pairs.append((round(float(match.group(1)) / 100.0, 9), value * NS))
+    pairs = _pairs(numbers, re.compile(rf"([\d.]+) percentile {percentile} \(ns\)"))
     moments = {name: numbers.get(f"{name} {moment} (ns)") for name in ("Mean", "Min", "Max")}
     return _summary(definition, moments["Mean"], moments["Min"], moments["Max"], pairs)
 
 
 def _kept(numbers: Mapping[str, float], percentile: str, moment: str, definition: Definition) -> LatencySummary | None:
-    pattern = re.compile(re.escape(percentile).replace(r"\{\}", r"([\d.]+)_percentile"))
-    pairs = [
-        (round(float(match.group(1)) / 100.0, 9), value * NS)
-        for key, value in numbers.items()
-        if (match := pattern.fullmatch(key))
-    ]
+    """`result_first_token_mean_latency_ns`, `result_first_token_99.00_percentile_latency_ns`."""
+    pairs = _pairs(numbers, re.compile(re.escape(percentile).replace(r"\{\}", r"([\d.]+)_percentile")))
     moments = {name: numbers.get(moment.format(name)) for name in ("mean", "min", "max")}
     return _summary(definition, moments["mean"], moments["min"], moments["max"], pairs)
+
+
+def _pairs(numbers: Mapping[str, float], pattern: re.Pattern[str]) -> list[tuple[float, float]]:
+    found = ((match, value) for key, value in numbers.items() if (match := pattern.fullmatch(key)))
+    return [(fraction, value * NS) for match, value in found if (fraction := fraction_of(match.group(1))) is not None]
 
 
 def _summary(
@@ -256,10 +253,16 @@ def _logged(content: Content) -> dict[str, Any]:
             continue
         try:
             record = json.loads(line.removeprefix(_MARK))
-        except json.JSONDecodeError:
+        except ValueError:
             raise _cut(content, f"line {index + 1} is not whole") from None
         found[str(record.get("key"))] = record.get("value")
     return found
+
+
+def _checked(numbers: Mapping[str, Any], content: Content) -> dict[str, float]:
+    """Those that are numbers, each finite and of a size that can have been measured."""
+    fields = Fields(numbers, content.file)
+    return {key: value for key in numbers if (value := fields.number(key)) is not None}
 
 
 def _number(text: str) -> float | None:

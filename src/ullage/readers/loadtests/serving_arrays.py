@@ -12,7 +12,10 @@ from ullage.readers.loadtests.fields import Fields, latency
 from ullage.service.loadtest import Definition, LatencySummary, Load, Loop, Request, Status
 
 # The most that two arrays of one run may differ in length: not at all.
-_ARRAYS = ("input_lens", "output_lens", "ttfts", "itls", "latencies", "start_times", "queue_times", "errors")
+_ARRAYS = (
+    *("input_lens", "output_lens", "ttfts", "itls", "latencies"),
+    *("start_times", "queue_times", "errors", "cached_tokens"),
+)
 
 
 def flat_latency(fields: Fields, suffix: str, definition: Definition, *, scale: float) -> LatencySummary | None:
@@ -42,18 +45,18 @@ def array_requests(fields: Fields) -> tuple[Request, ...]:
     _require_one_length(fields)
     ends = fields.numbers("latencies") or _ends(fields, ttfts)
     starts, waits = fields.numbers("start_times"), fields.numbers("queue_times")
-    errors = fields.raw("errors") or [""] * len(ttfts)
-    cached = fields.raw("cached_tokens")
+    errors = fields.raw("errors")
+    cached = fields.numbers("cached_tokens") if None not in (fields.raw("cached_tokens") or []) else None
     first = min(starts) if starts else 0.0
     return tuple(
         _request(
-            failed=bool(errors[i]),
+            failed=isinstance(errors, list) and bool(errors[i]),
             sent_s=None if starts is None else starts[i] - first,
             waited_s=None if waits is None else waits[i],
             ttft_s=ttfts[i],
             e2e_s=None if ends is None else ends[i],
             tokens=(int(prompts[i]), int(outputs[i])),
-            cached_tokens=cached[i] if isinstance(cached, list) else None,
+            cached_tokens=None if cached is None else int(cached[i]),
         )
         for i in range(len(ttfts))
     )
@@ -85,9 +88,10 @@ def _request(
 def _ends(fields: Fields, ttfts: Sequence[float]) -> list[float] | None:
     """End to end where it is not kept: the first token plus all gaps after it."""
     gaps = fields.raw("itls")
-    if not isinstance(gaps, list) or len(gaps) != len(ttfts):
+    if not isinstance(gaps, list):
         return None
-    return [first + math.fsum(each) for first, each in zip(ttfts, gaps, strict=True)]
+    each_of = [fields.with_data({"gaps": each}, f"itls[{index}]").numbers("gaps") for index, each in enumerate(gaps)]
+    return [first + math.fsum(each or ()) for first, each in zip(ttfts, each_of, strict=True)]
 
 
 def _require_one_length(fields: Fields) -> None:
