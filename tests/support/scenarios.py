@@ -56,9 +56,7 @@ Row = dict[str, str]
 def covering_rows() -> tuple[tuple[tuple[str, str], ...], ...]:
     """A greedy covering array of strength two; each row is the items of a dict."""
     names = list(FEATURES)
-    left = {
-        (a, x, b, y) for a, b in itertools.combinations(names, 2) for x in FEATURES[a] for y in FEATURES[b]
-    }
+    left = {(a, x, b, y) for a, b in itertools.combinations(names, 2) for x in FEATURES[a] for y in FEATURES[b]}
     rng = np.random.default_rng(5)
     rows = []
     while left:
@@ -179,9 +177,7 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     return fields
 
 
-def _tables(
-    row: Row, rng: np.random.Generator, engines: Int64s, unit: int
-) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+def _tables(row: Row, rng: np.random.Generator, engines: Int64s, unit: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     types = len(engines)
     sequences = int(engines[:, k.MAX_SEQUENCES].max())
     kv_segments, token_segments = int(engines[0, k.KV_SEGMENTS]), int(engines[0, k.TOKEN_SEGMENTS])

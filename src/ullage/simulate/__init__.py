@@ -1,1 +1,47 @@
-"""The engine simulator: exact continuous batching, routing, fleets."""
+"""The engine simulator: exact continuous batching, routing, fleets.
+
+    from ullage.simulate import Engine, Fleet, StepTable, poisson, simulate
+
+`simulate(engine, fleet, load, seed=...)` returns a frozen `Outcome`. numba is imported with the first run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ullage.simulate.engine import Engine, StepTable
+from ullage.simulate.fleet import Autoscaler, Event, Fleet, Signals, failure_events
+from ullage.simulate.load import ClosedLoop, Load, OpenLoop, RequestClass, Requests, Retry, poisson
+
+if TYPE_CHECKING:
+    from ullage.simulate.outcome import Outcome
+    from ullage.simulate.simulation import simulate
+
+__all__ = [
+    "Autoscaler",
+    "ClosedLoop",
+    "Engine",
+    "Event",
+    "Fleet",
+    "Load",
+    "OpenLoop",
+    "Outcome",
+    "RequestClass",
+    "Requests",
+    "Retry",
+    "Signals",
+    "StepTable",
+    "failure_events",
+    "poisson",
+    "simulate",
+]
+
+_LATE = {"simulate": "ullage.simulate.simulation", "Outcome": "ullage.simulate.outcome"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        import importlib
+
+        return getattr(importlib.import_module(_LATE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

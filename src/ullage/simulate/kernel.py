@@ -201,7 +201,9 @@ def scramble32(x: int) -> int:
 @inline
 def chance32(seed: int, number: int, draw: int) -> int:
     """Chance that belongs to a request, not to the order of events, so that two runs share it."""
-    return scramble32(scramble32(scramble32(seed & 0xFFFFFFFF) ^ (number & 0xFFFFFFFF)) ^ (draw * 0x9E3779B1 & 0xFFFFFFFF))
+    return scramble32(
+        scramble32(scramble32(seed & 0xFFFFFFFF) ^ (number & 0xFFFFFFFF)) ^ (draw * 0x9E3779B1 & 0xFFFFFFFF)
+    )
 
 
 # ---- where things are ------------------------------------------------------------------------------------

@@ -337,10 +337,7 @@ class Reference:
         late = (
             request.first_ps - request.arrival_ps > row[k.TTFT_SLO]
             or self.now_ps - request.arrival_ps > row[k.E2E_SLO]
-            or (
-                row[k.TPOT_SLO] < NEVER_PS
-                and self.now_ps - request.first_ps > row[k.TPOT_SLO] * (request.output - 1)
-            )
+            or (row[k.TPOT_SLO] < NEVER_PS and self.now_ps - request.first_ps > row[k.TPOT_SLO] * (request.output - 1))
         )
         self.end(request, k.LATE if late else k.SUCCESS)
 

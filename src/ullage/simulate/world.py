@@ -198,9 +198,9 @@ def _make_world(problem: Problem) -> k.World:
     }.items():  # fmt: skip
         in_m.add(field, size)
     tables_at = in_m.end
-    tables = np.concatenate([_interleaved(problem, kind) for kind in range(kinds)])
-    m = _lined_up(tables_at + tables.size, np.int64)
-    m[tables_at:] = tables
+    tables = [part for kind in range(kinds) for part in _interleaved(problem, kind)]
+    m = _lined_up(tables_at + sum(each.size for each in tables), np.int64)
+    m[tables_at:] = np.concatenate(tables)
 
     in_q = _Sections(-(-4 * requests // 16) * 16)
     for field, size in {
@@ -229,7 +229,7 @@ def _make_world(problem: Problem) -> k.World:
         k.X_SLOTS: slots, k.X_WHEEL: wheel, k.X_BLOCK: block,
     }.items():  # fmt: skip
         m[field] = value
-    _fill_tables(m, problem, tables_at)
+    _fill_tables(m, problem, tables_at, [each.size for each in tables])
     _fill_requests(m, q, problem)
     _fill_replicas(m, q, problem, slots=slots, wheel=wheel, block=block, levels=levels)
     return k.World(
@@ -243,20 +243,21 @@ def _make_world(problem: Problem) -> k.World:
     )  # fmt: skip
 
 
-def _interleaved(problem: Problem, kind: int) -> Int64s:
-    """The tables of one type as the kernel reads them: base and slope side by side."""
-    decode = np.stack([problem.decode_base_ps[kind], problem.decode_slope_ps[kind]], axis=-1)
-    token = np.stack([problem.token_base_ps[kind], problem.token_slope_ps[kind]], axis=-1)
-    return np.concatenate([decode.ravel(), token.ravel()]).astype(np.int64)
+def _interleaved(problem: Problem, kind: int) -> tuple[Int64s, Int64s]:
+    """The tables of one type as the kernel reads them: its own segments, base and slope side by side."""
+    width, tokens = problem.engines[kind, [k.KV_SEGMENTS, k.TOKEN_SEGMENTS]].tolist()
+    decode = np.stack([problem.decode_base_ps[kind, :, :width], problem.decode_slope_ps[kind, :, :width]], axis=-1)
+    token = np.stack([problem.token_base_ps[kind, :tokens], problem.token_slope_ps[kind, :tokens]], axis=-1)
+    return decode.ravel(), token.ravel()
 
 
-def _fill_tables(m: Int64s, problem: Problem, tables_at: int) -> None:
+def _fill_tables(m: Int64s, problem: Problem, tables_at: int, sizes: list[int]) -> None:
     kinds = problem.engines.shape[0]
     engines = _section(m, int(m[k.A_ENGINES]), kinds, k.ENGINE_FIELDS)
     engines[:] = problem.engines
-    decode, token = 2 * problem.decode_base_ps[0].size, 2 * problem.token_base_ps[0].size
-    engines[:, k.DECODE_TABLE] = tables_at + np.arange(kinds) * (decode + token)
-    engines[:, k.TOKEN_TABLE] = engines[:, k.DECODE_TABLE] + decode
+    begins = tables_at + np.cumsum([0, *sizes[:-1]])
+    engines[:, k.DECODE_TABLE] = begins[0::2]
+    engines[:, k.TOKEN_TABLE] = begins[1::2]
     _section(m, int(m[k.A_CLASSES]), *problem.classes.shape)[:] = problem.classes
     _section(m, int(m[k.A_GROUP_CLASS]), problem.group_class.size)[:] = problem.group_class
     events = _section(m, int(m[k.A_EVENTS]), problem.event_ps.size, 3)
@@ -281,9 +282,7 @@ def _fill_requests(m: Int64s, q: Int32s, problem: Problem) -> None:
         _section(q, int(m[k.A_GROUP]), requests)[:] = problem.group
 
 
-def _fill_replicas(
-    m: Int64s, q: Int32s, problem: Problem, *, slots: int, wheel: int, block: int, levels: int
-) -> None:
+def _fill_replicas(m: Int64s, q: Int32s, problem: Problem, *, slots: int, wheel: int, block: int, levels: int) -> None:
     replicas, classes = problem.replicas, problem.classes.shape[0]
     index = np.arange(replicas)
     rows = _section(m, k.HEAD_FIELDS, replicas, k.ROW_FIELDS)

@@ -1,0 +1,53 @@
+"""Maps over the cores of one machine. The results, and their bytes, do not depend on the number of workers.
+
+Core functions take `map=`; this is what to give them:
+
+    with thread_map(workers=2) as spread:
+        replicate(run, seed=1, count=8, map=spread)
+
+Threads serve the simulator, whose kernel releases the interpreter; processes serve work that is Python. The
+order of results is the order of the inputs, and every input carries its own seed, so that nothing depends on
+which worker took it or when.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+from ullage.errors import InputError
+
+Spread = Callable[..., Iterator[Any]]
+
+
+@contextmanager
+def thread_map(*, workers: int | None = None) -> Iterator[Spread]:
+    """A `map` over threads; for functions that spend their time in the kernel or in numpy."""
+    with ThreadPoolExecutor(_checked(workers)) as pool:
+        yield _ordered(pool)
+
+
+@contextmanager
+def process_map(*, workers: int | None = None) -> Iterator[Spread]:
+    """A `map` over fresh processes; the function and its inputs must be importable and picklable."""
+    with ProcessPoolExecutor(_checked(workers), mp_context=get_context("spawn")) as pool:
+        yield _ordered(pool)
+
+
+def _ordered(pool: Executor) -> Spread:
+    def spread(function: Callable[..., Any], *inputs: Iterable[Any]) -> Iterator[Any]:
+        return iter(list(pool.map(function, *inputs)))
+
+    return spread
+
+
+def _checked(workers: int | None) -> int:
+    if workers is None:
+        return os.cpu_count() or 1
+    if workers < 1:
+        raise InputError(field="workers", value=workers, problem="must be at least 1", fix="Give the number of cores.")
+    return workers

@@ -1,0 +1,237 @@
+"""From engines, fleet and load to the integers that the kernel simulates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ullage.errors import InputError
+from ullage.simulate import kernel as k
+from ullage.simulate.engine import Engine, StepTable
+from ullage.simulate.fleet import Autoscaler, Fleet
+from ullage.simulate.load import ClosedLoop, Load, OpenLoop, RequestClass, Requests, Retry
+from ullage.simulate.problem import (
+    NEVER_PS,
+    PS_PER_S,
+    ControlKind,
+    ControlTerms,
+    EventKind,
+    Int16s,
+    Int64s,
+    Problem,
+    RetryTerms,
+    Routing,
+    SignalKind,
+)
+
+_NO_LIMIT = 2**40
+
+
+def to_ps(seconds: float | None) -> int:
+    """A duration in picoseconds; None and infinity are never."""
+    if seconds is None or seconds == float("inf"):
+        return NEVER_PS
+    return min(NEVER_PS, round(seconds * PS_PER_S))
+
+
+def compile_problem(
+    engines: Sequence[Engine],
+    fleet: Fleet,
+    load: Load,
+    *,
+    seed: int,
+    until_s: float | None,
+    warmup_s: float,
+    sample_s: float | None,
+    keep_requests: bool,
+    attribution: bool,
+    most_events: int,
+) -> Problem:
+    if len(fleet.counts) != len(engines):
+        raise InputError(
+            field="fleet.replicas",
+            value=fleet.replicas,
+            problem=f"does not have one number for each of the {len(engines)} engines",
+            fix="Give a tuple with the replicas of each engine.",
+        )
+    requests = load.requests
+    decode_base, decode_slope = _decode_tables(engines)
+    token_base, token_slope = _token_tables(engines)
+    event_ps, event_replica, event_kind = _events(fleet)
+    ready = fleet.total_replicas if fleet.ready_replicas is None else fleet.ready_replicas
+    return Problem(
+        engines=np.array([_engine_row(each) for each in engines], np.int64),
+        decode_base_ps=decode_base, decode_slope_ps=decode_slope,
+        token_base_ps=token_base, token_slope_ps=token_slope,
+        replica_type=np.repeat(np.arange(len(engines), dtype=np.int16), fleet.counts),
+        ready_at_start=(np.arange(fleet.total_replicas) < ready).astype(np.int8),
+        event_ps=event_ps, event_replica=event_replica, event_kind=event_kind,
+        routing=Routing[fleet.routing.upper()],
+        refresh_ps=to_ps(fleet.refresh_s),
+        control=_control(fleet.autoscaler),
+        classes=_classes(requests.classes),
+        group_class=group_classes(requests),
+        arrival_ps=_arrivals(load),
+        prompt_tokens=np.asarray(requests.prompt_tokens, np.int32),
+        output_tokens=np.asarray(requests.output_tokens, np.int32),
+        cached_tokens=_optional(requests.cached_tokens, np.int32),
+        group=_groups(requests),
+        cancel_after_ps=_cancellations(requests),
+        client_start_ps=_client_starts(load),
+        think_ps=_think_times(load),
+        retry=_retry(load.retry),
+        seed=seed & 0xFFFFFFFF,
+        until_ps=to_ps(until_s),
+        measure_from_ps=to_ps(warmup_s),
+        sample_ps=to_ps(sample_s),
+        keep_requests=keep_requests,
+        attribute=attribution,
+        most_events=most_events,
+    )  # fmt: skip
+
+
+def _engine_row(engine: Engine) -> list[int]:
+    row = [0] * k.ENGINE_FIELDS
+    step = engine.step
+    for field, value in {
+        k.MAX_SEQUENCES: engine.max_sequences,
+        k.TOKEN_BUDGET: engine.budget_tokens,
+        k.BLOCKS: engine.kv_blocks,
+        k.BLOCK_SHIFT: engine.block_tokens.bit_length() - 1,
+        k.QUEUE_BOUND: _NO_LIMIT if engine.waiting_requests is None else engine.waiting_requests,
+        k.LONG_PREFILL: _NO_LIMIT if engine.long_prefill_tokens is None else engine.long_prefill_tokens,
+        k.PRIORITY: int(engine.scheduling == "priority"),
+        k.KV_SHIFT: step.kv_segment_tokens.bit_length() - 1,
+        k.TOKEN_SHIFT: step.token_segment_tokens.bit_length() - 1,
+        k.PAIR_PS_1024: round(step.pair_ps * 1024),
+        k.SUM: int(step.combine == "sum"),
+    }.items():
+        row[field] = value
+    row[k.KV_SEGMENTS] = step.decode_base_ps.shape[1]
+    row[k.TOKEN_SEGMENTS] = step.token_base_ps.size
+    return row
+
+
+def _decode_tables(engines: Sequence[Engine]) -> tuple[Int64s, Int64s]:
+    """Tables of all types in one array. Rows are cut or filled to the same number; short ones end with zeros."""
+    rows = max(each.max_sequences for each in engines) + 1
+    segments = max(each.step.decode_base_ps.shape[1] for each in engines)
+    base = np.zeros((len(engines), rows, segments), np.int64)
+    slope = np.zeros_like(base)
+    for kind, each in enumerate(engines):
+        table: StepTable = each.step
+        used, width = each.max_sequences + 1, table.decode_base_ps.shape[1]
+        base[kind, :used, :width] = table.decode_base_ps[:used]
+        slope[kind, :used, :width] = table.decode_slope_ps[:used]
+    return base, slope
+
+
+def _token_tables(engines: Sequence[Engine]) -> tuple[Int64s, Int64s]:
+    segments = max(each.step.token_base_ps.size for each in engines)
+    base = np.zeros((len(engines), segments), np.int64)
+    slope = np.zeros_like(base)
+    for kind, each in enumerate(engines):
+        base[kind, : each.step.token_base_ps.size] = each.step.token_base_ps
+        slope[kind, : each.step.token_slope_ps.size] = each.step.token_slope_ps
+    return base, slope
+
+
+def _events(fleet: Fleet) -> tuple[Int64s, Any, Any]:
+    flat = [(to_ps(each.at_s), r, EventKind[each.kind.upper()]) for each in fleet.events for r in each.replicas]
+    flat.sort(key=lambda each: each[0])
+    when, replica, kind = zip(*flat, strict=True) if flat else ((), (), ())
+    return np.array(when, np.int64), np.array(replica, np.int32), np.array(kind, np.int8)
+
+
+def _control(autoscaler: Autoscaler | None) -> ControlTerms:
+    if autoscaler is None:
+        return ControlTerms()
+    return ControlTerms(
+        kind=ControlKind.RULE if autoscaler.rule is None else ControlKind.CALLBACK,
+        period_ps=to_ps(autoscaler.period_s),
+        ready_delay_ps=to_ps(autoscaler.ready_s),
+        signal=SignalKind[autoscaler.signal.upper()],
+        target_milli=max(1, round(autoscaler.target_per_replica * 1000)),
+        window_ticks=autoscaler.window_ticks,
+        least_replicas=autoscaler.least_replicas,
+        most_replicas=autoscaler.most_replicas,
+    )
+
+
+def _classes(classes: tuple[RequestClass, ...]) -> Int64s:
+    ranks = sorted({each.priority for each in classes})
+    rows = np.zeros((len(classes), k.CLASS_FIELDS), np.int64)
+    for row, each in zip(rows, classes, strict=True):
+        row[k.TTFT_TIMEOUT] = to_ps(each.ttft_timeout_s)
+        row[k.TOTAL_TIMEOUT] = to_ps(each.total_timeout_s)
+        row[k.TTFT_SLO] = to_ps(each.ttft_slo_s)
+        row[k.TPOT_SLO] = to_ps(each.tpot_slo_s)
+        row[k.E2E_SLO] = to_ps(each.e2e_slo_s)
+        row[k.LEVEL] = ranks.index(each.priority)
+    return rows
+
+
+def group_classes(requests: Requests) -> Int16s:
+    """The class of every group; groups are classes times tenants, tenants running fastest."""
+    return np.repeat(np.arange(len(requests.classes), dtype=np.int16), len(requests.tenants))
+
+
+def _groups(requests: Requests) -> Int16s:
+    if len(requests.classes) * len(requests.tenants) == 1:
+        return np.zeros(0, np.int16)
+    class_of = np.zeros(requests.count, np.int16) if requests.class_of is None else requests.class_of.astype(np.int16)
+    tenant_of = 0 if requests.tenant_of is None else requests.tenant_of.astype(np.int16)
+    groups: Int16s = (class_of * len(requests.tenants) + tenant_of).astype(np.int16)
+    return groups
+
+
+def _arrivals(load: Load) -> Int64s:
+    if isinstance(load, ClosedLoop):
+        return np.zeros(0, np.int64)
+    if load.arrival_ps is not None:
+        return np.asarray(load.arrival_ps, np.int64)
+    assert load.arrival_s is not None
+    return np.rint(load.arrival_s * PS_PER_S).astype(np.int64)
+
+
+def _client_starts(load: Load) -> Int64s:
+    if isinstance(load, OpenLoop):
+        return np.zeros(0, np.int64)
+    return (np.arange(load.clients) * (load.ramp_s * PS_PER_S / load.clients)).astype(np.int64)
+
+
+def _think_times(load: Load) -> Int64s:
+    if isinstance(load, OpenLoop):
+        return np.zeros(0, np.int64)
+    think = np.broadcast_to(np.asarray(load.think_s, np.float64), (load.requests.count,))
+    return np.rint(think * PS_PER_S).astype(np.int64)
+
+
+def _cancellations(requests: Requests) -> Int64s:
+    if requests.cancel_after_s is None:
+        return np.zeros(0, np.int64)
+    finite = np.where(np.isfinite(requests.cancel_after_s), requests.cancel_after_s, 0.0)
+    made = np.maximum(1, np.rint(finite * PS_PER_S).astype(np.int64))
+    return np.where(np.isfinite(requests.cancel_after_s), made, NEVER_PS)
+
+
+def _optional(given: Any, dtype: Any) -> Any:
+    return np.zeros(0, dtype) if given is None else np.asarray(given, dtype)
+
+
+def _retry(retry: Retry | None) -> RetryTerms:
+    if retry is None:
+        return RetryTerms()
+    return RetryTerms(
+        most_attempts=retry.most_attempts,
+        backoff_ps=max(1, to_ps(retry.backoff_s)),
+        growth_milli=round(retry.growth_ratio * 1000),
+        jitter_milli=round(retry.jitter_fraction * 1000),
+        deposit_milli=round(retry.budget_fraction * 1000),
+        bucket_milli=retry.budget_retries * 1000,
+        on_shed=retry.on_shed,
+        on_timeout=retry.on_timeout,
+        on_failure=retry.on_failure,
+    )

@@ -1,0 +1,162 @@
+"""What one replica is: the scheduler's limits, its KV cache and how long its steps take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.errors import InputError
+
+PS_PER_S = 10**12
+_ONE_SEGMENT_TOKENS = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTable:
+    """Step times as integers, piecewise linear between grid points.
+
+    A pure decode step of n sequences that read v tokens of KV takes
+    `decode_base_ps[n, g] + decode_slope_ps[n, g] * (v - g * kv_segment_tokens)` with g the segment of v; the last
+    segment goes on for ever. A step with p prefill tokens and a attention pairs also needs
+    `token_base_ps[h] + token_slope_ps[h] * (x - h * token_segment_tokens) + a * pair_ps`, where x is p
+    when the two parts add up (`combine = "sum"`) and p + n when the longer one counts (`"longer"`, a roofline).
+    The kernel multiplies and shifts; it never sees a float, so a run is the same on every machine.
+    """
+
+    decode_base_ps: NDArray[np.int64]
+    decode_slope_ps: NDArray[np.int64]
+    token_base_ps: NDArray[np.int64]
+    token_slope_ps: NDArray[np.int64]
+    kv_segment_tokens: int = _ONE_SEGMENT_TOKENS
+    token_segment_tokens: int = _ONE_SEGMENT_TOKENS
+    pair_ps: float = 0.0
+    combine: Literal["sum", "longer"] = "sum"
+
+    def __post_init__(self) -> None:
+        if self.decode_base_ps.ndim != 2 or self.decode_base_ps.shape != self.decode_slope_ps.shape:
+            raise InputError(
+                field="step.decode_base_ps",
+                value=self.decode_base_ps.shape,
+                problem="is not a table of sequences by KV segments that matches decode_slope_ps",
+                fix="Give two arrays of shape (max_sequences + 1, segments).",
+            )
+        if int(self.decode_base_ps.min()) < 1 or int(self.decode_slope_ps.min()) < 0:
+            raise InputError(
+                field="step.decode_base_ps",
+                value=int(self.decode_base_ps.min()),
+                problem="a decode step takes at least 1 ps and does not get shorter as KV grows",
+                fix="Raise the table to its running maximum over KV.",
+            )
+        if int(self.token_slope_ps.min()) < 0 or int(self.token_base_ps.min()) < 0:
+            raise InputError(
+                field="step.token_base_ps",
+                value=int(self.token_base_ps.min()),
+                problem="prefill time is negative",
+                fix="Give times of 0 or more.",
+            )
+        for name in ("kv_segment_tokens", "token_segment_tokens"):
+            if not _is_power_of_two(getattr(self, name)):
+                raise InputError(
+                    field=f"step.{name}",
+                    value=getattr(self, name),
+                    problem="is not a power of two",
+                    fix="Give 1024, 2048, 4096, ...: the kernel finds a segment by a shift.",
+                )
+
+    @property
+    def max_sequences(self) -> int:
+        return int(self.decode_base_ps.shape[0]) - 1
+
+    @classmethod
+    def affine(
+        cls,
+        *,
+        step_s: float,
+        sequence_s: float = 0.0,
+        kv_token_s: float = 0.0,
+        prefill_token_s: float = 0.0,
+        pair_s: float = 0.0,
+        max_sequences: int = 256,
+    ) -> StepTable:
+        """A step of n decodes over v KV tokens with p prefill tokens and a attention pairs takes
+        `step_s + n * sequence_s + v * kv_token_s + p * prefill_token_s + a * pair_s`.
+
+        >>> StepTable.affine(step_s=0.005, kv_token_s=4e-8).decode_base_ps[0, 0]
+        np.int64(5000000000)
+        """
+        sequences = np.arange(max_sequences + 1)
+        base = np.maximum(1, np.rint((step_s + sequences * sequence_s) * PS_PER_S)).astype(np.int64)
+        return cls(
+            decode_base_ps=base[:, None],
+            decode_slope_ps=np.full((max_sequences + 1, 1), round(kv_token_s * PS_PER_S), np.int64),
+            token_base_ps=np.zeros(1, np.int64),
+            token_slope_ps=np.full(1, round(prefill_token_s * PS_PER_S), np.int64),
+            pair_ps=pair_s * PS_PER_S,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """A continuous-batching engine with vLLM V1's scheduler and that scheduler's names for its limits.
+
+    `kv_blocks` is what memory left for KV; `waiting_requests` bounds the queue (None: no bound);
+    `long_prefill_tokens` caps one request's prefill in one step (vLLM's long_prefill_token_threshold).
+    """
+
+    step: StepTable
+    kv_blocks: int
+    block_tokens: int = 16
+    max_sequences: int = 256
+    budget_tokens: int = 8192
+    waiting_requests: int | None = None
+    long_prefill_tokens: int | None = None
+    scheduling: Literal["fcfs", "priority"] = "fcfs"
+
+    def __post_init__(self) -> None:
+        for name in ("kv_blocks", "max_sequences", "budget_tokens"):
+            if getattr(self, name) < 1:
+                raise InputError(
+                    field=f"engine.{name}", value=getattr(self, name), problem="must be at least 1", fix="Raise it."
+                )
+        if not _is_power_of_two(self.block_tokens):
+            raise InputError(
+                field="engine.block_tokens",
+                value=self.block_tokens,
+                problem="is not a power of two",
+                fix="Give the engine's block size, for example 16.",
+            )
+        if self.budget_tokens < self.max_sequences:
+            raise InputError(
+                field="engine.budget_tokens",
+                value=self.budget_tokens,
+                problem=f"is below max_sequences = {self.max_sequences}, so not every sequence could decode in a step",
+                fix="Raise budget_tokens or lower max_sequences; vLLM refuses this too.",
+            )
+        if self.step.max_sequences < self.max_sequences:
+            raise InputError(
+                field="engine.max_sequences",
+                value=self.max_sequences,
+                problem=f"is above the step table's {self.step.max_sequences}",
+                fix="Extend the table, or lower max_sequences.",
+            )
+        for name in ("waiting_requests", "long_prefill_tokens"):
+            limit = getattr(self, name)
+            if limit is not None and limit < (1 if name == "long_prefill_tokens" else 0):
+                raise InputError(
+                    field=f"engine.{name}",
+                    value=limit,
+                    problem="is too small",
+                    fix="Raise it, or give None for no limit.",
+                )
+
+    @property
+    def kv_tokens(self) -> int:
+        """The longest prompt plus output, less one, that can ever run here."""
+        return self.kv_blocks * self.block_tokens
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number >= 1 and number & (number - 1) == 0

@@ -1,0 +1,136 @@
+"""Many replicas: how requests are routed to them, and how they come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ullage.errors import InputError, unknown_name
+
+ROUTINGS = ("round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happens to replicas at one time; several replicas at once are a node or a zone."""
+
+    at_s: float
+    kind: Literal["ready", "drain", "fail", "repair"]
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signals:
+    """What a control rule sees at a tick: sums over replicas that serve, and how many there are."""
+
+    at_s: float
+    outstanding_requests: int
+    waiting_requests: int
+    tokens: int
+    ready_replicas: int
+    starting_replicas: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Autoscaler:
+    """A control tick that asks for replicas.
+
+    The built-in rule tracks a target: so many outstanding requests (or resident and queued tokens) per replica,
+    and lets go of replicas only when every tick of the last `window_ticks` asked for fewer. `rule` replaces it:
+    it gets the signals and returns the number of replicas wanted. A new replica serves `ready_s` after it was
+    asked for; one let go finishes what it has.
+    """
+
+    period_s: float = 15.0
+    ready_s: float = 120.0
+    signal: Literal["outstanding", "tokens"] = "outstanding"
+    target_per_replica: float = 32.0
+    window_ticks: int = 1
+    least_replicas: int = 1
+    most_replicas: int = 1
+    rule: Callable[[Signals], int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.period_s <= 0 or self.target_per_replica <= 0 or self.window_ticks < 1:
+            raise InputError(
+                field="autoscaler.period_s",
+                value=self.period_s,
+                problem="period, target and window must be above 0",
+                fix="Give, for example, period_s=15, target_per_replica=32, window_ticks=20.",
+            )
+        if not 1 <= self.least_replicas <= self.most_replicas:
+            raise InputError(
+                field="autoscaler.least_replicas",
+                value=self.least_replicas,
+                problem=f"must lie between 1 and most_replicas = {self.most_replicas}",
+                fix="Give both bounds.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """Replicas behind a router. `replicas` is their number, or with several engines the number of each.
+
+    `ready_replicas` of them (all, when None) serve from the start, the others when an event or the autoscaler
+    starts them. With `refresh_s` above 0 the router's view of loads is renewed only that often. The loads it
+    compares: outstanding requests (`power_of_two`, `least_outstanding`), prompt tokens of outstanding requests
+    (`least_tokens`), KV tokens held plus tokens queued (`least_kv`).
+    """
+
+    replicas: int | tuple[int, ...] = 1
+    routing: str = "least_outstanding"
+    refresh_s: float = 0.0
+    ready_replicas: int | None = None
+    events: tuple[Event, ...] = ()
+    autoscaler: Autoscaler | None = None
+
+    def __post_init__(self) -> None:
+        if self.routing not in ROUTINGS:
+            raise unknown_name(field="fleet.routing", name=self.routing, known=ROUTINGS)
+        if min(self.counts) < 0 or not 1 <= self.total_replicas <= 30_000:
+            raise InputError(
+                field="fleet.replicas", value=self.replicas, problem="must be 1 to 30000 in all", fix="Give a number."
+            )
+        for each in self.events:
+            if each.at_s < 0 or any(not 0 <= r < self.total_replicas for r in each.replicas):
+                raise InputError(
+                    field="fleet.events",
+                    value=each,
+                    problem=f"is before time 0 or names a replica that is not among the {self.total_replicas}",
+                    fix="Number replicas from 0.",
+                )
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return (self.replicas,) if isinstance(self.replicas, int) else self.replicas
+
+    @property
+    def total_replicas(self) -> int:
+        return sum(self.counts)
+
+
+def failure_events(
+    domains: Iterable[tuple[int, ...]],
+    *,
+    mean_up_s: float,
+    mean_down_s: float,
+    until_s: float,
+    rng: np.random.Generator,
+) -> tuple[Event, ...]:
+    """Failures and repairs of domains (a replica, a node's replicas, a zone's) with exponential times between.
+
+    Every domain fails as a whole and independently of the others; overlapping failures of one replica (its node
+    and its zone) keep it down until the last is repaired.
+    """
+    events = []
+    for replicas in domains:
+        now_s = float(rng.exponential(mean_up_s))
+        while now_s < until_s:
+            events.append(Event(at_s=now_s, kind="fail", replicas=replicas))
+            now_s += float(rng.exponential(mean_down_s))
+            events.append(Event(at_s=now_s, kind="repair", replicas=replicas))
+            now_s += float(rng.exponential(mean_up_s))
+    return tuple(sorted(events, key=lambda each: each.at_s))

@@ -1,0 +1,58 @@
+"""Log histograms of durations, as the kernel fills them: bins at most 0.8 % wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_UNIT_S = 2.0**20 / 1e12
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogHistogram:
+    """How often each duration occurred. A quantile is known to within its bin, 0.8 % (1 us below 0.1 ms)."""
+
+    counts: NDArray[np.int64]
+
+    @property
+    def total_count(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def mean_s(self) -> float:
+        """The mean, each duration taken at the middle of its bin; nan when there is none."""
+        total = self.total_count
+        edges = bin_edges_s(self.counts.size)
+        return float(self.counts @ ((edges[1:] + edges[:-1]) / 2) / total) if total else float("nan")
+
+    def quantile_s(self, fraction: float) -> float:
+        """The least duration that this share does not exceed (middle of its bin); nan when there is none."""
+        total = self.total_count
+        if total == 0:
+            return float("nan")
+        rank = max(1, int(np.ceil(fraction * total)))
+        place = int(np.searchsorted(np.cumsum(self.counts), rank))
+        edges = bin_edges_s(self.counts.size)
+        return float((edges[place] + edges[place + 1]) / 2)
+
+    def share_within(self, limit_s: float) -> float:
+        """The share of durations in bins that end at or before the limit."""
+        total = self.total_count
+        edges = bin_edges_s(self.counts.size)
+        return float(self.counts[edges[1:] <= limit_s * (1 + 1e-12)].sum() / total) if total else float("nan")
+
+    @staticmethod
+    def merged(parts: Iterable[LogHistogram]) -> LogHistogram:
+        return LogHistogram(counts=np.sum([each.counts for each in parts], axis=0))
+
+
+def bin_edges_s(bins: int) -> NDArray[np.float64]:
+    """Where bins begin and end: 128 of one unit (2**20 ps), then 128 to every octave."""
+    place = np.arange(bins + 1)
+    octave = np.maximum(place // 128 - 1, 0)
+    units = np.where(place < 128, place, (128 + place % 128) * 2.0**octave)
+    edges: NDArray[np.float64] = units * _UNIT_S
+    return edges

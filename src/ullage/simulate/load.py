@@ -1,0 +1,247 @@
+"""Who asks for what, and when: requests, their classes, and the loop that issues them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.errors import InputError
+
+PS_PER_S = 10**12
+_LONGEST_S = 9_000_000.0  # 104 days: what int64 picoseconds hold, with room for sums
+
+Numbers = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestClass:
+    """Requests that share an SLO and deadlines. The SLO decides between success and late; a timeout ends the attempt.
+
+    Under priority scheduling a lower `priority` is served first.
+    """
+
+    name: str = "all"
+    priority: int = 0
+    ttft_slo_s: float | None = None
+    tpot_slo_s: float | None = None
+    e2e_slo_s: float | None = None
+    ttft_timeout_s: float | None = None
+    total_timeout_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retry:
+    """How clients repeat what was shed, timed out or failed.
+
+    The k-th repetition waits `backoff_s * growth ** (k - 1)`, plus up to `jitter_fraction` of that. The budget
+    is a bucket of `budget_retries`: every first attempt adds `budget_fraction`, every retry takes one.
+    """
+
+    most_attempts: int = 3
+    backoff_s: float = 0.5
+    growth_ratio: float = 2.0
+    jitter_fraction: float = 0.0
+    budget_fraction: float = 1.0
+    budget_retries: int = 10**6
+    on_shed: bool = True
+    on_timeout: bool = True
+    on_failure: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.most_attempts <= 255:
+            raise InputError(
+                field="retry.most_attempts", value=self.most_attempts, problem="must be 1 to 255", fix="Give 2 or 3."
+            )
+        if self.backoff_s <= 0 or self.growth_ratio <= 0 or self.jitter_fraction < 0:
+            raise InputError(
+                field="retry.backoff_s",
+                value=self.backoff_s,
+                problem="back-off and growth must be above 0 and jitter at least 0",
+                fix="Give, for example, backoff_s=0.5, growth_ratio=2, jitter_fraction=0.5.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requests:
+    """What is asked for, one element per request, in the order in which they are issued.
+
+    `cached_tokens` are prompt tokens whose KV is already there (a prefix hit); `cancel_after_s` is how long the
+    client stays (inf: until it is done). `class_of` and `tenant_of` are indices into `classes` and `tenants`.
+    """
+
+    prompt_tokens: Numbers
+    output_tokens: Numbers
+    cached_tokens: Numbers | None = None
+    cancel_after_s: Numbers | None = None
+    classes: tuple[RequestClass, ...] = (RequestClass(),)
+    class_of: Numbers | None = None
+    tenants: tuple[str, ...] = ("all",)
+    tenant_of: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        count = self.prompt_tokens.size
+        if count == 0:
+            raise InputError(field="requests", value=0, problem="is empty", fix="Give at least one request.")
+        for name in ("output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of"):
+            given = getattr(self, name)
+            if given is not None and given.shape != (count,):
+                raise InputError(
+                    field=f"requests.{name}",
+                    value=given.shape,
+                    problem=f"does not have one element for each of the {count} requests",
+                    fix="Give an array as long as prompt_tokens.",
+                )
+        _require_range("prompt_tokens", self.prompt_tokens, 1, 2**30)
+        _require_range("output_tokens", self.output_tokens, 1, 2**22)
+        if self.cached_tokens is not None:
+            _require_range("cached_tokens", self.cached_tokens, 0, 2**30)
+            if bool((self.cached_tokens >= self.prompt_tokens).any()):
+                where = int(np.argmax(self.cached_tokens >= self.prompt_tokens))
+                raise InputError(
+                    field=f"requests.cached_tokens[{where}]",
+                    value=int(self.cached_tokens[where]),
+                    problem=f"covers the whole prompt of {int(self.prompt_tokens[where])} tokens",
+                    fix="At least the prompt's last token is computed; give one less.",
+                )
+        _require_index("class_of", self.class_of, len(self.classes))
+        _require_index("tenant_of", self.tenant_of, len(self.tenants))
+
+    @property
+    def count(self) -> int:
+        return int(self.prompt_tokens.size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLoop:
+    """Requests come when they come, whatever the system does: production traffic."""
+
+    requests: Requests
+    arrival_s: Numbers | None = None
+    arrival_ps: Numbers | None = None
+    retry: Retry | None = None
+
+    def __post_init__(self) -> None:
+        given = self.arrival_s if self.arrival_s is not None else self.arrival_ps
+        if given is None or given.shape != (self.requests.count,):
+            raise InputError(
+                field="load.arrival_s",
+                value=None if given is None else given.shape,
+                problem="does not have one time for each request",
+                fix="Give arrival_s (seconds) or arrival_ps (int64 picoseconds), as long as the requests.",
+            )
+        scale = 1.0 if self.arrival_s is not None else 1.0 / PS_PER_S
+        if not (float(given[0]) >= 0 and float(given[-1]) * scale < _LONGEST_S):
+            raise InputError(
+                field="load.arrival_s",
+                value=(float(given[0]) * scale, float(given[-1]) * scale),
+                problem="leaves the range of the clock, 0 to 104 days",
+                fix="Subtract the first arrival from all.",
+            )
+        if bool((given[1:] < given[:-1]).any()):
+            where = int(np.argmax(given[1:] < given[:-1])) + 1
+            raise InputError(
+                field=f"load.arrival_s[{where}]",
+                value=float(given[where]) * scale,
+                problem=f"is before the arrival in front of it, {float(given[where - 1]) * scale}",
+                fix="Sort the requests by arrival.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedLoop:
+    """A fixed number of clients, each with one request under way: a load test, or users who wait for the answer.
+
+    Client c starts at `ramp_s * c / clients` (ramp_s = 0: all start at once) and takes the next request of the
+    list `think_s` after its last one has ended.
+    """
+
+    requests: Requests
+    clients: int
+    think_s: float | Numbers = 0.0
+    ramp_s: float = 0.0
+    retry: Retry | None = None
+
+    def __post_init__(self) -> None:
+        if self.clients < 1:
+            raise InputError(
+                field="load.clients", value=self.clients, problem="must be at least 1", fix="Give the concurrency."
+            )
+        if bool(np.any(np.asarray(self.think_s) < 0)) or self.ramp_s < 0:
+            raise InputError(
+                field="load.think_s",
+                value=self.think_s,
+                problem="think time and ramp are not negative",
+                fix="Give 0 or more.",
+            )
+
+
+Load = OpenLoop | ClosedLoop
+
+
+def poisson(
+    *,
+    rate_rps: float,
+    requests: int,
+    prompt_tokens: int,
+    output_tokens: int,
+    rng: np.random.Generator,
+    spread: float = 0.0,
+    classes: tuple[RequestClass, ...] = (RequestClass(),),
+    retry: Retry | None = None,
+) -> OpenLoop:
+    """A synthetic stream: exponential gaps, and lengths that are constant or, with `spread`, log-normal around the mean.
+
+    Log-normal lengths are cut at 20 times their mean. Classes are drawn with equal chance.
+    """
+    gaps = rng.exponential(PS_PER_S / rate_rps, requests)
+    np.cumsum(gaps, out=gaps)
+    class_of = rng.integers(0, len(classes), requests).astype(np.int16) if len(classes) > 1 else None
+    return OpenLoop(
+        requests=Requests(
+            prompt_tokens=_lengths(prompt_tokens, spread, requests, rng),
+            output_tokens=_lengths(output_tokens, spread, requests, rng),
+            classes=classes,
+            class_of=class_of,
+        ),
+        arrival_ps=gaps.astype(np.int64),
+        retry=retry,
+    )
+
+
+def _lengths(mean: int, spread: float, count: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    if spread == 0:
+        return np.full(count, mean, np.int32)
+    drawn = rng.lognormal(np.log(mean) - spread**2 / 2, spread, count)
+    return np.clip(np.rint(drawn), 1, 20 * mean).astype(np.int32)
+
+
+def _require_range(name: str, given: Numbers, least: int, most: int) -> None:
+    low, high = int(given.min()), int(given.max())
+    if low < least or high > most:
+        raise InputError(
+            field=f"requests.{name}",
+            value=low if low < least else high,
+            problem=f"must lie between {least} and {most}",
+            fix="Drop or mend the request.",
+        )
+
+
+def _require_index(name: str, given: Numbers | None, count: int) -> None:
+    if given is None:
+        if count > 1:
+            raise InputError(
+                field=f"requests.{name}",
+                value=None,
+                problem=f"is missing, though there are {count} to choose from",
+                fix="Give the index of each request's own.",
+            )
+    elif int(given.min()) < 0 or int(given.max()) >= count:
+        raise InputError(
+            field=f"requests.{name}",
+            value=int(given.max()),
+            problem=f"points outside the {count} given",
+            fix="Give indices from 0.",
+        )

@@ -1,0 +1,280 @@
+"""What a run shows: outcomes, latencies and tokens by class and tenant, busy time by replica, series over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.simulate import kernel as k
+from ullage.simulate.histogram import LogHistogram
+from ullage.simulate.load import Requests
+from ullage.simulate.world import Run
+
+PS_PER_S = 10**12
+
+Floats = NDArray[np.float64]
+Ints = NDArray[Any]
+
+
+class Counts(NamedTuple):
+    """How many requests ended how; `retried` counts attempts that were followed by another."""
+
+    success: int
+    late: int
+    shed: int
+    oversize: int
+    timed_out: int
+    cancelled: int
+    failed: int
+    unfinished: int
+    retried: int
+
+    @property
+    def requests(self) -> int:
+        return sum(self) - self.retried
+
+    @property
+    def success_fraction(self) -> float:
+        """Successes among requests that came to an end; nan when none did."""
+        ended = self.requests - self.unfinished
+        return self.success / ended if ended else float("nan")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOutcome:
+    """Requests of one class and tenant that arrived after the warm-up.
+
+    TTFT, TPOT, E2E and queue time count from the request's own arrival, retries included; E2E and TPOT of those
+    that completed, TTFT of all that got a token, queue time of first attempts. `busy_s` is engine time by tokens
+    scheduled and `kv_token_s` the KV held over time: two bases to attribute cost by.
+    """
+
+    class_name: str
+    tenant: str
+    counts: Counts
+    ttft: LogHistogram
+    tpot: LogHistogram
+    e2e: LogHistogram
+    queue: LogHistogram
+    prompt_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    recomputed_tokens: int
+    wasted_computed_tokens: int
+    wasted_output_tokens: int
+    preemptions: int
+    busy_s: float
+    kv_token_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaOutcome:
+    """One replica over the whole run, warm-up included."""
+
+    index: int
+    steps: int
+    prefill_tokens: int
+    decode_tokens: int
+    preemptions: int
+    prefill_busy_s: float
+    decode_busy_s: float
+    mixed_busy_s: float
+    on_s: float
+
+    @property
+    def busy_s(self) -> float:
+        return self.prefill_busy_s + self.decode_busy_s + self.mixed_busy_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Samples over time: axis 0 is time, axis 1 the replica. `state` is 0 off, 1 starting, 2 ready, 3 draining, 4 down."""
+
+    at_s: Floats
+    running: Ints
+    waiting: Ints
+    kv_tokens: Ints
+    state: Ints
+    utilisation: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controls:
+    """What the control tick saw and had."""
+
+    at_s: Floats
+    signal: Ints
+    ready_replicas: Ints
+    starting_replicas: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestArrays:
+    """Every request by itself; times in seconds, nan where it did not come to that."""
+
+    arrival_s: Floats
+    admitted_s: Floats
+    first_token_s: Floats
+    end_s: Floats
+    outcome: Ints
+    replica: Ints
+    output_tokens: Ints
+    preemptions: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of a simulation."""
+
+    duration_s: float
+    warmup_s: float
+    groups: tuple[GroupOutcome, ...]
+    itl: dict[str, LogHistogram]
+    replicas: tuple[ReplicaOutcome, ...]
+    mean_outstanding_requests: float
+    series: Series | None
+    controls: Controls | None
+    requests: RequestArrays | None
+
+    @property
+    def total(self) -> GroupOutcome:
+        return merged(self.groups, class_name="all", tenant="all")
+
+    def of_class(self, name: str) -> GroupOutcome:
+        return merged([each for each in self.groups if each.class_name == name], class_name=name, tenant="all")
+
+    def of_tenant(self, name: str) -> GroupOutcome:
+        return merged([each for each in self.groups if each.tenant == name], class_name="all", tenant=name)
+
+    @property
+    def goodput_rps(self) -> float:
+        """Successes per second after the warm-up."""
+        return self.total.counts.success / max(self.duration_s - self.warmup_s, 1e-12)
+
+    @property
+    def utilisation_fraction(self) -> float:
+        """Busy time over time switched on, all replicas together."""
+        on_s = sum(each.on_s for each in self.replicas)
+        return sum(each.busy_s for each in self.replicas) / on_s if on_s else 0.0
+
+
+def merged(groups: Any, *, class_name: str, tenant: str) -> GroupOutcome:
+    """The sum of groups."""
+    parts: list[GroupOutcome] = list(groups)
+    summed: dict[str, Any] = {}
+    for each in fields(GroupOutcome):
+        values = [getattr(part, each.name) for part in parts]
+        if each.name == "counts":
+            summed[each.name] = Counts(*(sum(column) for column in zip(*values, strict=True)))
+        elif isinstance(values[0], LogHistogram):
+            summed[each.name] = LogHistogram.merged(values)
+        elif not isinstance(values[0], str):
+            summed[each.name] = sum(values)
+    return GroupOutcome(class_name=class_name, tenant=tenant, **summed)
+
+
+def read_outcome(run: Run, requests: Requests) -> Outcome:
+    """Copies what a finished run shows into frozen values."""
+    problem = run.problem
+    end_ps = run.clock(k.G_NOW)
+    mean = _area(run) / end_ps if end_ps else 0.0
+    return Outcome(
+        duration_s=end_ps / PS_PER_S,
+        warmup_s=problem.measure_from_ps / PS_PER_S,
+        groups=tuple(
+            _group(run, place, requests.classes[place // len(requests.tenants)].name,
+                   requests.tenants[place % len(requests.tenants)])
+            for place in range(problem.group_class.size)
+        ),
+        itl={each.name: LogHistogram(counts=run.itl[c].copy()) for c, each in enumerate(requests.classes)},
+        replicas=tuple(_replica(index, row) for index, row in enumerate(run.rows)),
+        mean_outstanding_requests=mean,
+        series=_series(run) if problem.sample_ps < k.NEVER else None,
+        controls=_controls(run) if problem.control.kind else None,
+        requests=_requests(run) if problem.keep_requests else None,
+    )  # fmt: skip
+
+
+def _area(run: Run) -> float:
+    """Request-picoseconds in the system. The kernel's sum wraps at 2**64; the histograms say how often."""
+    wrapped = run.clock(k.G_AREA) % 2**64
+    # A mean of 2**64 ps needs 200 days of one request: wraps are rare, and a rough figure finds their number.
+    e2e = LogHistogram.merged([LogHistogram(counts=each[k.M_E2E]) for each in run.histograms])
+    rough = 0.0 if e2e.total_count == 0 else e2e.mean_s * PS_PER_S * e2e.total_count
+    return float(wrapped + max(0, round((rough - wrapped) / 2**64)) * 2**64)
+
+
+def _group(run: Run, place: int, class_name: str, tenant: str) -> GroupOutcome:
+    counters = run.counters[1, place]
+    histograms = [LogHistogram(counts=each.copy()) for each in run.histograms[place]]
+    return GroupOutcome(
+        class_name=class_name,
+        tenant=tenant,
+        counts=Counts(*counters[: k.C_RETRIED + 1].tolist()),
+        ttft=histograms[k.M_TTFT], tpot=histograms[k.M_TPOT], e2e=histograms[k.M_E2E], queue=histograms[k.M_QUEUE],
+        prompt_tokens=int(counters[k.C_PROMPT]),
+        output_tokens=int(counters[k.C_OUTPUT]),
+        cached_tokens=int(counters[k.C_CACHED]),
+        recomputed_tokens=int(counters[k.C_RECOMPUTED]),
+        wasted_computed_tokens=int(counters[k.C_WASTED_COMPUTED]),
+        wasted_output_tokens=int(counters[k.C_WASTED_OUTPUT]),
+        preemptions=int(counters[k.C_PREEMPTIONS]),
+        busy_s=float(run.shares[1, place, k.SHARE_BUSY]) / PS_PER_S,
+        kv_token_s=float(run.shares[1, place, k.SHARE_KV]) / PS_PER_S,
+    )  # fmt: skip
+
+
+def _replica(index: int, row: Ints) -> ReplicaOutcome:
+    return ReplicaOutcome(
+        index=index,
+        steps=int(row[k.STEP]),
+        prefill_tokens=int(row[k.N_PREFILL]),
+        decode_tokens=int(row[k.N_DECODE]),
+        preemptions=int(row[k.N_PREEMPTIONS]),
+        prefill_busy_s=int(row[k.B_PREFILL]) / PS_PER_S,
+        decode_busy_s=int(row[k.B_DECODE]) / PS_PER_S,
+        mixed_busy_s=int(row[k.B_MIXED]) / PS_PER_S,
+        on_s=int(row[k.ON_PS]) / PS_PER_S,
+    )
+
+
+def _series(run: Run) -> Series:
+    samples = run.samples
+    period_ps = run.problem.sample_ps
+    busy = np.diff(samples[:, :, 3], axis=0, prepend=0)
+    return Series(
+        at_s=(np.arange(len(samples)) + 1) * (period_ps / PS_PER_S),
+        running=samples[:, :, 0].copy(),
+        waiting=samples[:, :, 1].copy(),
+        kv_tokens=samples[:, :, 2].copy(),
+        state=samples[:, :, 4].copy(),
+        utilisation=busy / period_ps,
+    )
+
+
+def _controls(run: Run) -> Controls:
+    log = run.controls
+    return Controls(
+        at_s=log[:, 0] / PS_PER_S,
+        signal=log[:, 1].copy(),
+        ready_replicas=log[:, 2].copy(),
+        starting_replicas=log[:, 3].copy(),
+    )
+
+
+def _requests(run: Run) -> RequestArrays:
+    state = run.state
+    issued = state != k.UNSEEN
+    return RequestArrays(
+        arrival_s=np.where(issued, run.arrival / PS_PER_S, np.nan),
+        admitted_s=np.where(run.admitted >= 0, run.admitted / PS_PER_S, np.nan),
+        first_token_s=np.where(run.first > 0, run.first / PS_PER_S, np.nan),
+        end_s=np.where(run.finished >= 0, run.finished / PS_PER_S, np.nan),
+        outcome=np.where(issued, state - k.SUCCESS, -1),
+        replica=run.replica,
+        output_tokens=run.emitted.copy(),
+        preemptions=run.preemptions.copy(),
+    )

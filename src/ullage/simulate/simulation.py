@@ -1,0 +1,75 @@
+"""`simulate`: one question, one frozen answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ullage.simulate import kernel as k
+from ullage.simulate.compile import compile_problem
+from ullage.simulate.engine import Engine
+from ullage.simulate.fleet import Fleet, Signals
+from ullage.simulate.laws import check_laws
+from ullage.simulate.load import Load
+from ullage.simulate.outcome import PS_PER_S, Outcome, read_outcome
+from ullage.simulate.world import Run
+
+# Boundaries of a week of a hundred busy replicas are a few billion; ten times that is a run that does not end.
+MOST_EVENTS = 10**11
+
+
+def simulate(
+    engine: Engine | Sequence[Engine],
+    fleet: Fleet,
+    load: Load,
+    *,
+    seed: int,
+    until_s: float | None = None,
+    warmup_s: float = 0.0,
+    sample_s: float | None = None,
+    keep_requests: bool = False,
+    attribution: bool = True,
+    most_events: int = MOST_EVENTS,
+) -> Outcome:
+    """Simulates a fleet under a load, step by engine step, and says what became of every request.
+
+    `seed` decides only what is left to chance inside (random routing, jitter of retries); arrivals and lengths
+    are the load's. Without `until_s` the run ends when every request has ended. Requests that arrive in the first
+    `warmup_s` are served but not counted. `sample_s` asks for series over time, `keep_requests` for the times
+    of every request (24 bytes each). Little's law and the conservation of requests and tokens are checked on
+    every run; a breach raises InternalError.
+
+    >>> import numpy as np
+    >>> from ullage.simulate import Engine, Fleet, StepTable, poisson, simulate
+    >>> engine = Engine(step=StepTable.affine(step_s=0.008, prefill_token_s=3e-5), kv_blocks=20_000)
+    >>> load = poisson(rate_rps=5, requests=1000, prompt_tokens=800, output_tokens=100, rng=np.random.default_rng(1))
+    >>> simulate(engine, Fleet(replicas=2), load, seed=1).total.counts.success
+    1000
+    """
+    problem = compile_problem(
+        [engine] if isinstance(engine, Engine) else list(engine),
+        fleet,
+        load,
+        seed=seed,
+        until_s=until_s,
+        warmup_s=warmup_s,
+        sample_s=sample_s,
+        keep_requests=keep_requests,
+        attribution=attribution,
+        most_events=most_events,
+    )
+    rule = fleet.autoscaler.rule if fleet.autoscaler is not None else None
+    run = Run(problem).finish(None if rule is None else lambda run: rule(read_signals(run)))
+    check_laws(run)
+    return read_outcome(run, load.requests)
+
+
+def read_signals(run: Run) -> Signals:
+    """What the kernel read at the control tick it stopped at."""
+    return Signals(
+        at_s=run.clock(k.G_OTHER) / PS_PER_S,
+        outstanding_requests=run.clock(k.G_SIG_OUTSTANDING),
+        waiting_requests=run.clock(k.G_SIG_WAITING),
+        tokens=run.clock(k.G_SIG_TOKENS),
+        ready_replicas=run.clock(k.G_SIG_READY),
+        starting_replicas=run.clock(k.G_SIG_STARTING),
+    )

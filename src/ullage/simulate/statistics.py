@@ -1,0 +1,169 @@
+"""How sure a simulated figure is: warm-up, replications, confidence intervals, when to stop.
+
+Near saturation the noise of one run is larger than most effects one looks for, so figures come from several
+independent runs, and two designs are compared on the same arrivals (common random numbers): a replication is
+named by a seed, and the same seed makes the same load for every design.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.errors import InputError
+
+T = TypeVar("T")
+Map = Callable[[Callable[[int], T], Iterable[int]], Iterable[T]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """An estimate and the range that covers the truth in `confidence_fraction` of such experiments."""
+
+    value: float
+    low: float
+    high: float
+    confidence_fraction: float
+
+    @property
+    def relative_half_width_fraction(self) -> float:
+        """Half the width over the value; infinite when the value is 0 and the interval is not a point."""
+        half = (self.high - self.low) / 2
+        return half / abs(self.value) if self.value else (0.0 if half == 0 else math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """What the run-length rule found: the figure, how many replications it took, and whether it is narrow enough."""
+
+    interval: Interval
+    values: tuple[float, ...]
+    wanted_fraction: float
+
+    @property
+    def is_reached(self) -> bool:
+        return self.interval.relative_half_width_fraction <= self.wanted_fraction
+
+
+def replication_seeds(seed: int, count: int) -> tuple[int, ...]:
+    """Independent seeds, the first ones the same however many are asked for."""
+    return tuple(int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(count))
+
+
+def replicate(run: Callable[[int], T], *, seed: int, count: int, map: Any = map) -> tuple[T, ...]:  # noqa: A002
+    """Runs an experiment once per seed, in order; `map` may spread them over cores (see ullage.execute)."""
+    return tuple(map(run, replication_seeds(seed, count)))
+
+
+def mean_interval(values: Sequence[float], *, confidence_fraction: float = 0.95) -> Interval:
+    """Student's interval for the mean of independent values."""
+    count = len(values)
+    _require_enough(count, 2)
+    mean = statistics.fmean(values)
+    half = t_quantile(0.5 + confidence_fraction / 2, count - 1) * statistics.stdev(values, mean) / math.sqrt(count)
+    return Interval(value=mean, low=mean - half, high=mean + half, confidence_fraction=confidence_fraction)
+
+
+def difference_interval(a: Sequence[float], b: Sequence[float], *, confidence_fraction: float = 0.95) -> Interval:
+    """The mean of a - b over replications that share their seeds; pairing removes the noise they share."""
+    return mean_interval([x - y for x, y in zip(a, b, strict=True)], confidence_fraction=confidence_fraction)
+
+
+def quantile_interval(
+    values: NDArray[Any], fraction: float, *, confidence_fraction: float = 0.95, batches: int = 20
+) -> Interval:
+    """A percentile of one run's latencies, in order of arrival, by batch means.
+
+    Latencies of neighbouring requests are correlated, so the run is cut into batches long enough to be nearly
+    independent; the interval is Student's over the batches' percentiles. A percentile of few values is biased,
+    so a batch must hold ten values beyond it.
+    """
+    least = math.ceil(10 / min(fraction, 1 - fraction))
+    _require_enough(len(values), least * 2)
+    parts = np.array_split(np.asarray(values, np.float64), max(2, min(batches, len(values) // least)))
+    return mean_interval(
+        [float(np.quantile(each, fraction)) for each in parts], confidence_fraction=confidence_fraction
+    )
+
+
+def warmup_count(values: NDArray[Any], *, batch: int = 5) -> int:
+    """How many leading values to drop (MSER-5): the cut that leaves the smallest standard error of the mean.
+
+    A cut beyond the half of the run is not trusted: it says that the run is too short, and the half is returned.
+    """
+    means = np.asarray(values[: len(values) // batch * batch], np.float64).reshape(-1, batch).mean(axis=1)
+    if means.size < 4:
+        return 0
+    left = np.arange(means.size, 0, -1)
+    tail = np.cumsum(means[::-1])[::-1]
+    squares = np.cumsum((means**2)[::-1])[::-1]
+    spread = np.maximum(squares / left - (tail / left) ** 2, 0) / left
+    return batch * int(np.argmin(spread[: means.size // 2 + 1]))
+
+
+def until_narrow(
+    run: Callable[[int], float],
+    *,
+    seed: int,
+    relative_half_width_fraction: float = 0.05,
+    confidence_fraction: float = 0.95,
+    least: int = 4,
+    most: int = 64,
+    map: Any = map,  # noqa: A002
+) -> Precision:
+    """Replicates until the interval is narrow enough, or says that after `most` replications it is not.
+
+    Replications double from `least`. Looking at the interval between them makes it cover a little less often than
+    it says; doubling keeps the looks, and with them the loss, few.
+    """
+    _require_enough(least, 2)
+    seeds = replication_seeds(seed, most)
+    values: list[float] = []
+    while True:
+        upto = min(most, max(least, 2 * len(values)))
+        values += [float(each) for each in map(run, seeds[len(values) : upto])]
+        found = Precision(
+            interval=mean_interval(values, confidence_fraction=confidence_fraction),
+            values=tuple(values),
+            wanted_fraction=relative_half_width_fraction,
+        )
+        if found.is_reached or len(values) == most:
+            return found
+
+
+def t_quantile(fraction: float, freedom: int) -> float:
+    """Student's t quantile for a fraction of at least one half, by bisection on the integrated density.
+
+    >>> round(t_quantile(0.975, 10), 3)
+    2.228
+    """
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+
+    def share_up_to(limit: float) -> float:
+        # Under x = sqrt(freedom) * tan(a) the density is cos(a) ** (freedom - 1), smooth on a finite range.
+        angles = np.linspace(0.0, math.atan(limit / math.sqrt(freedom)), 2001)
+        heights = np.cos(angles) ** (freedom - 1)
+        weights = np.ones(2001)
+        weights[1:-1:2], weights[2:-1:2] = 4, 2
+        return 0.5 + scale * math.sqrt(freedom) * float(weights @ heights) * float(angles[1]) / 3
+
+    low, high = 0.0, 1.0
+    while share_up_to(high) < fraction:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if share_up_to(middle) < fraction else (low, middle)
+    return high
+
+
+def _require_enough(count: int, least: int) -> None:
+    if count < least:
+        raise InputError(
+            field="values", value=count, problem=f"is too few for an interval; {least} are needed", fix="Run longer."
+        )
