@@ -30,6 +30,10 @@ class FindingKind(enum.Enum):
     TWO_SHAPES = "two_shapes"
     COPIES_DIFFER = "copies_differ"
     PER_PARTITION = "per_partition"
+    COLD_START = "cold_start"
+    STRUCTURAL_BREAK = "structural_break"
+    LONG_HORIZON = "long_horizon"
+    NAIVE_WINS = "naive_wins"
 
 
 class Weight(enum.Enum):
