@@ -1,11 +1,10 @@
-"""GuideLLM reports, JSON or YAML, of every generation.
+"""GuideLLM reports, JSON or YAML, of every generation since 0.2.
 
-| metadata.version | program    | arguments under      |
-|------------------|------------|----------------------|
-| 2                | 0.7 on     | config               |
-| 1                | 0.5, 0.6   | args                 |
-| absent           | 0.4        | args                 |
-| absent           | 0.3 and on down | each benchmark's own args |
+    metadata.version    program       the report's arguments stand under
+    2                   0.7 on        config
+    1                   0.5, 0.6      args
+    absent              0.4           args
+    absent              0.2, 0.3      args of each benchmark
 
 `request_latency` is in seconds, fields that end in `_ms` in ms. TPOT counts the first token (up to 0.3 it left its time
 out but not the token), ITL is one mean a request, and both are weighted by tokens. `requests_per_second` is the mean of

@@ -15,6 +15,7 @@ from ullage.service.loadtest import (
     Denominator,
     Flag,
     LatencySummary,
+    LengthSummary,
     Load,
     LoadTest,
     Loop,
@@ -93,21 +94,20 @@ def _tokens(good: Fields, completed: int) -> Tokens:
     prompts, outputs = good.child("prompt_tokens"), good.child("output_tokens")
     prompt_lengths = lengths(good.child("prompt_len")) or lengths(prompts)
     output_lengths = lengths(good.child("output_len")) or lengths(outputs)
-    by_client = None if output_lengths is None or output_lengths.mean_tokens is None else output_lengths.mean_tokens
-    server_output = outputs.amount("total")
+    counted = prompts.amount("total")
     return Tokens(
-        prompt_tokens=prompts.amount("total")
-        if "total" in prompts
-        else None
-        if prompt_lengths is None or prompt_lengths.mean_tokens is None
-        else prompt_lengths.mean_tokens * completed,
-        output_tokens=None if by_client is None else by_client * completed,
+        prompt_tokens=counted if counted is not None else _total(prompt_lengths, completed),
+        output_tokens=_total(output_lengths, completed),
         cached_prompt_tokens=prompts.amount("cached"),
         counted_by=CountedBy.CLIENT,
-        other_output_tokens=server_output,
+        other_output_tokens=outputs.amount("total"),
         prompt_lengths=prompt_lengths,
         output_lengths=output_lengths,
     )
+
+
+def _total(found: LengthSummary | None, completed: int) -> float | None:
+    return None if found is None or found.mean_tokens is None else found.mean_tokens * completed
 
 
 def _latencies(inside: Fields) -> tuple[LatencySummary, ...]:
