@@ -15,6 +15,7 @@ taken with its plain spread: Student's factor on four claims would span two deca
 from __future__ import annotations
 
 import csv
+import datetime
 import math
 import statistics
 import sys
@@ -23,7 +24,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from ullage.admission.phases import Level
+from ullage.admission.ready import TimeToReady, time_to_ready
+from ullage.admission.spread import Spread
+from ullage.admission.start import StartSettings
+from ullage.evidence import Assumption, Evidence, Source
+from ullage.facts.device import find_device
 from ullage.facts.startup import startup_facts
+from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.memory.settings import RuntimeSettings
+from ullage.memory.sharding import Sharding
+from ullage.verbs.facts import model_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "measured"
 GIB = 2.0**30
@@ -32,6 +45,8 @@ GIB = 2.0**30
 CHECKPOINT_BYTES = {"gpt-oss-120b": 60.77 * GIB, "minimax-m2.5-nvfp4": 130.28 * GIB, "dsv4": 805.33 * GIB}
 # The logs of all starts below this say that the compiled graph was loaded from the cache; no other start is near it.
 CACHED_BELOW_S = 10.0
+DRAWS = 20_000
+WIDEST = 3.74  # vLLM's warm-up: what stands for a spread that one host cannot tell
 # One-sided 90 % of Student's t by degrees of freedom.
 STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)
 
@@ -284,39 +299,46 @@ def _print_fit(
     )
 
 
-def foretell(seen: Sequence[Start], start: Start) -> tuple[float, float, float] | None:
+def foretell(seen: Sequence[Start], start: Start, *, rate_given: bool = False) -> tuple[float, float, float] | None:
     """p10, p50, p90 of first line to ready, from starts that leave this one out; published phases stay in.
 
-    Boot, graphs and warm-up share one slow or fast host, so their spreads add up; compile and weights go their
-    own way, and their variances do.
+    As in the stage, boot, graphs and warm-up share one draw. A spread that nothing seen can tell stands at the
+    widest that is known. `rate_given` says that the user knows what the storage gives. None where nothing is left
+    to foretell from, or the weights came from two places.
     """
     names = [name for name in start.phases if name != "weights"]
-    if start.total_s is None or not start.storage or "weights" not in start.phases:
-        return None
     points = {name: phase_points(seen, start.engine, name) for name in names}
-    if not all(points.values()):
+    if not start.storage or "weights" not in start.phases or not all(points.values()):
         return None
     fits = {name: fit(each) for name, each in points.items()}
+    widest = max((each.spread for each in fits.values() if not math.isnan(each.spread)), default=WIDEST)
+    rng = np.random.default_rng(0)
+    host = rng.standard_normal(DRAWS)
+    total = np.zeros(DRAWS)
+    for name, each in fits.items():
+        middle, spread = each.at(start.devices), widest if math.isnan(each.spread) else each.spread
+        drawn = host if name in ("boot", "graphs", "warmup") else rng.standard_normal(DRAWS)
+        total += Spread(low_s=middle / spread, median_s=middle, high_s=middle * spread).at(drawn)
     rate = fit(rate_points(seen, start.storage), grows=False)
-    medians = {name: each.at(start.devices) for name, each in fits.items()}
-    weights_s = CHECKPOINT_BYTES[start.model] / rate.median
-    host = [name for name in names if name in ("boot", "graphs", "warmup")]
-    together = sum(medians[name] * (fits[name].spread - 1) for name in host if not math.isnan(fits[name].spread))
-    alone = [medians[name] * (fits[name].spread - 1) for name in names if name not in host]
-    alone.append(weights_s * (rate.spread - 1))
-    up = math.sqrt(together**2 + sum(each**2 for each in alone if not math.isnan(each)))
-    middle = sum(medians.values()) + weights_s
-    return middle / (1 + up / middle), middle, middle + up
+    middle = start.phases["weights"] if rate_given else CHECKPOINT_BYTES[start.model] / rate.median
+    spread = startup_facts("vllm").repeat_spread_ratio if rate_given else rate.spread
+    weights = Spread(low_s=middle / spread, median_s=middle, high_s=middle * spread)
+    total += weights.at(rng.standard_normal(DRAWS))
+    low, middle, high = (float(each) for each in np.quantile(total, (0.1, 0.5, 0.9)))
+    return low, middle, high
 
 
-def print_held_out(starts: Sequence[Start], title: str, leave: Callable[[Start, Start], bool]) -> None:
+def print_held_out(
+    starts: Sequence[Start], title: str, leave: Callable[[Start, Start], bool], *, rate_given: bool = False
+) -> None:
     print(f"\nForetold without {title}:\n")
     print("| host | model | engine | devices | logged s | p10 | p50 | p90 | error |")
     print("|---|---|---|---|---|---|---|---|---|")
-    errors, inside = [], 0
+    errors, inside, left_out = [], 0, 0
     for start in _one_of_each_cell(starts):
-        found = foretell([other for other in starts if not leave(other, start)], start)
+        found = foretell([other for other in starts if not leave(other, start)], start, rate_given=rate_given)
         if found is None or start.total_s is None:
+            left_out += 1
             continue
         low, middle, high = found
         errors.append(middle / start.total_s - 1)
@@ -327,6 +349,7 @@ def print_held_out(starts: Sequence[Start], title: str, leave: Callable[[Start, 
         )
     size = statistics.median(abs(each) for each in errors)
     print(f"\n{len(errors)} cells: median size of the error {size:.0%}, {inside} of them between p10 and p90.")
+    print(f"{left_out} left out: nothing else to foretell them from, or weights from two places.")
 
 
 def _one_of_each_cell(starts: Sequence[Start]) -> list[Start]:
@@ -338,6 +361,65 @@ def _one_of_each_cell(starts: Sequence[Start]) -> list[Start]:
     return [sorted(each, key=lambda one: one.total_s or 0.0)[len(each) // 2] for each in found.values()]
 
 
+def print_from_one_start(starts: Sequence[Start]) -> None:
+    """Each repeat of a cell, foretold from the cell's first start alone: what one log is worth."""
+    found: dict[tuple[object, ...], list[Start]] = defaultdict(list)
+    for start in starts:
+        if start.total_s is not None and start.storage:
+            state = tuple(sorted(start.phases))
+            found[start.host, start.model, start.engine, start.devices, start.storage, state].append(start)
+    ratios = [(other.total_s or 0.0) / (first.total_s or 1.0) for first, *others in found.values() for other in others]
+    errors = [1 / each - 1 for each in ratios]
+    spread = startup_facts("vllm").repeat_spread_ratio
+    inside = sum(1 / spread <= each <= spread for each in ratios)
+    print(
+        f"\nForetold from one log of the same host and model: {len(errors)} repeats, median size of the error "
+        f"{statistics.median(abs(each) for each in errors):.0%}, largest {max(abs(each) for each in errors):.0%}, "
+        f"{inside} within the stored spread of repeats."
+    )
+
+
+# Whole starts that others published: what, model, device, tp, storage, level, seconds, where.
+WHOLE = (
+    (
+        "27B on A100, AKS, downloaded",
+        "qwen3.5-27b",
+        "a100-80gb-sxm",
+        1,
+        "object-store",
+        Level.COLD,
+        873.0,
+        "kaito 2325",
+    ),
+    ("gpt-oss-120b on 4 A100, AKS", "gpt-oss-120b", "a100-80gb-sxm", 4, "network-disk", Level.COLD, 600.0, "MS Q&A"),
+    ("Qwen3-32B on H100, launcher", "qwen3-32b", "h100-sxm", 2, "network-disk", Level.WARM, 85.3, "llm-d PR 2492"),
+    ("Llama-3.1-8B, launcher", "llama-3.1-8b", "h100-sxm", 1, "network-disk", Level.WARM, 65.0, "FMA issue 445"),
+    ("Qwen3-32B on H100, asleep", "qwen3-32b", "h100-sxm", 2, "network-disk", Level.HOT, 4.0, "llm-d PR 2492"),
+    ("Llama-3.1-8B, asleep", "llama-3.1-8b", "h100-sxm", 1, "network-disk", Level.HOT, 2.5, "FMA issue 445"),
+)
+
+
+def print_whole() -> None:
+    print("\nWhole starts that others published, by the stage itself:\n")
+    print("| start | level | published s | p10 | p50 | p90 | where |")
+    print("|---|---|---|---|---|---|---|")
+    for what, model, device, tp, storage, level, seconds, where in WHOLE:
+        found = _stage(model, device, tp, storage).level(level)
+        low, middle, high = (found.quantile_s(each) for each in (0.1, 0.5, 0.9))
+        print(f"| {what} | {level} | {seconds:g} | {low:.0f} | {middle:.0f} | {high:.0f} | {where} |")
+
+
+def _stage(model: str, device: str, tp: int, storage: str) -> TimeToReady:
+    source = Source(what="bench/ready.py", where="bench/ready.py", date=datetime.date(2026, 11, 15))
+    settings = RuntimeSettings(
+        source=source, engine="vllm", sharding=Sharding(tp=tp), max_context_tokens=4096, memory_fraction=0.95
+    )
+    memory = memory_budget(model_of(model), find_device(device), settings)
+    assert isinstance(memory, MemoryBudget), memory
+    where = Assumption(name="storage", value=storage, unit="", evidence=Evidence.STATED, source=source)
+    return time_to_ready(memory, StartSettings(storage=where), rng=np.random.default_rng(0))
+
+
 def main() -> int:
     if not DATA.is_dir():
         print("The published data set is not beside the repository; nothing to compare with.", file=sys.stderr)
@@ -346,6 +428,14 @@ def main() -> int:
     print_fits(starts)
     print_held_out(starts, "its own cell", _same_cell)
     print_held_out(starts, "its host", lambda other, start: other.host == start.host)
+    print_held_out(
+        starts,
+        "its host, the rate of its storage given",
+        lambda other, start: other.host == start.host,
+        rate_given=True,
+    )
+    print_from_one_start(starts)
+    print_whole()
     return 0
 
 

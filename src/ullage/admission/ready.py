@@ -13,6 +13,7 @@ are taken draw by draw at the lesser of their own time and of the work they save
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -109,7 +110,7 @@ def time_to_ready(memory: MemoryBudget, settings: StartSettings, *, rng: Generat
         levels=levels,
         differences=tuple(_difference(each) for each in found.values() if each.phase in _measured(found)),
         figures=ready_figures(memory, found, _phase_times(draws), {each.level: each.quantiles_s for each in levels}),
-        notes=_notes(facts.fallback, settings),
+        notes=_notes(facts.fallback, settings, memory.runtime.version),
     )
 
 
@@ -132,11 +133,17 @@ def _draws(found: Mapping[Phase, Estimate], rng: Generator) -> dict[Phase, Draws
 
 def _luck(found: Mapping[Phase, Estimate], rng: Generator) -> dict[str, Draws]:
     """Standard normal deviates by what moves together: evenly spaced ranks, shuffled anew for each."""
-    ranks = (np.arange(DRAWS) + 0.5) / DRAWS
-    deviates = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
+    deviates = _evenly_spaced()
     # In the order of the phases, and never sooner: what one phase is given must not change another's draws.
     names = dict.fromkeys(found[phase].moves_with if phase in found else phase.value for phase in Phase)
     return {name: deviates[rng.permutation(DRAWS)] for name in names}
+
+
+@functools.cache
+def _evenly_spaced() -> Draws:
+    """Standard normal deviates at the middles of equal shares, the least first."""
+    normal = NormalDist()
+    return np.array([normal.inv_cdf((rank + 0.5) / DRAWS) for rank in range(DRAWS)])
 
 
 def _of_level(level: Level, draws: Mapping[Phase, Draws], *, before: Phase | None = None) -> dict[Phase, Draws]:
@@ -188,8 +195,12 @@ def _difference(estimate: Estimate) -> PhaseDifference:
     )
 
 
-def _notes(fallback: str, settings: StartSettings) -> tuple[str, ...]:
+def _notes(fallback: str, settings: StartSettings, version: str) -> tuple[str, ...]:
+    """What a reader has to know that no number says."""
     notes = [fallback] if fallback else []
     if not settings.measured:
         notes.append("No start of this pool was measured: hosts differ by a factor of three. Give a start-up log.")
+    others = sorted({each.version for each in settings.measured} - {"", version})
+    if others:
+        notes.append(f"The starts were measured with version {', '.join(others)}; the plan is for {version}.")
     return tuple(notes)

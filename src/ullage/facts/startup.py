@@ -140,23 +140,26 @@ def startup_facts(engine: str, catalogue: Catalogue | None = None) -> StartupFac
     """The phases of an engine, of the platform around it, and the rates of storage."""
     sheets = startups() if catalogue is None else catalogue
     known = engine in sheets.sheets
-    of_engine = sheets.find(engine if known else STAND_IN)
-    platform, storage = sheets.find("platform"), sheets.find("storage")
-    phases = {fact.phase: fact for sheet in (platform, of_engine) for fact in _phases(sheet)}
-    spread = platform.values.get("repeat_spread")
-    if spread is None:
-        raise InputError(
-            field="startups/platform.toml: values", value=None, problem="has no repeat_spread", fix="State it."
-        )
+    of_engine, platform, storage = (
+        _layers(sheets, name) for name in (engine if known else STAND_IN, "platform", "storage")
+    )
+    phases = {fact.phase: fact for sheet in (*platform, *of_engine) for fact in _phases(sheet)}
+    spread = platform[-1].values["repeat_spread"]
     return StartupFacts(
         engine=engine,
         fallback=""
         if known
         else f"No start-up log of {engine} is in the catalogue: {STAND_IN}'s phases stand in. Give a log.",
         phases=phases,
-        bandwidths={_storage(row): _rate(row) for row in storage.rows.get("bandwidths", ())},
+        bandwidths={_storage(row): _rate(row) for sheet in storage for row in sheet.rows.get("bandwidths", ())},
         repeat_spread=dataclasses.replace(spread, name="start-up repeat_spread"),
     )
+
+
+def _layers(sheets: Catalogue, name: str) -> list[Sheet]:
+    """Our sheet, and a user's over it: one who states how long their nodes take keeps our other phases."""
+    ours = startups().sheets.get(name)
+    return [sheet for sheet in (ours, sheets.find(name)) if sheet is not None]
 
 
 def _phases(sheet: Sheet) -> list[PhaseFact]:

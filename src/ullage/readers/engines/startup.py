@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -212,11 +211,14 @@ def _stamp(line: str) -> datetime.datetime | None:
 # ---- vllm bench startup -------------------------------------------------------------------------------
 
 
+_LONGEST_S = 1e7  # four months: beyond it a number is no start-up time, nor is infinity or NaN
+
+
 def _read_bench(text: str, *, file: str, date: datetime.date) -> tuple[MeasuredStart, ...]:
     """Each run of the result is a start: its compilation, and the engine's whole start less that."""
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             field=file, value=str(error), problem="is not whole JSON", fix="Give the file as it was written."
         ) from None
@@ -227,7 +229,6 @@ def _read_bench(text: str, *, file: str, date: datetime.date) -> tuple[MeasuredS
         )
         for state, phase in (("cold", Phase.COMPILE), ("warm", Phase.COMPILE_CACHED))
         for whole, compiling in _runs(content, state, file)
-        if whole >= compiling
     ]
     if not starts:
         raise InputError(
@@ -248,14 +249,21 @@ def _runs(content: Mapping[str, Any], state: str, file: str) -> list[tuple[float
             problem=f"does not match the {len(whole)} start-up times",
             fix="Give the file as it was written.",
         )
+    for each, part in zip(whole, compiling, strict=True):
+        if part > each:
+            raise InputError(
+                field=f"{file}: {state}_compilation_times",
+                value=part,
+                problem=f"is longer than the start of {each:g} s that it is part of",
+                fix="Give the file as it was written.",
+            )
     return list(zip(whole, compiling, strict=True))
 
 
 def _times(content: Mapping[str, Any], key: str, file: str) -> list[float]:
     found = content.get(key, [])
     numbers = isinstance(found, list) and all(
-        isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) and each >= 0
-        for each in found
+        isinstance(each, int | float) and not isinstance(each, bool) and 0 <= each < _LONGEST_S for each in found
     )
     if not numbers:
         raise InputError(
