@@ -13,7 +13,7 @@ from ullage.errors import ExitCode
 
 
 def command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Result files of load tests, of any tool.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Result files of load tests, of any tool.")],
     inspect: Annotated[bool, typer.Option("--inspect", help="Show what was read from each file, and stop.")] = False,
     goodput: Annotated[
         str | None,
