@@ -39,14 +39,16 @@ rules = st.sampled_from(sorted(GOODPUT_RULES))
 
 
 def test_one_run_has_a_different_goodput_by_each_rule() -> None:
-    run = [answered()] * 4 + [answered(output=1)] * 4 + [answered(ttft_s=0.9)] * 1 + [FAILED] * 1
+    run = (
+        [answered()] * 4 + [answered(output=1)] * 4 + [answered(ttft_s=0.9), FAILED, Request(status=Status.UNFINISHED)]
+    )
     found = {name: goodput(run, rule_of(name, LIMITS), duration_s=10.0) for name in GOODPUT_RULES}
     assert {name: (each.good_count, each.judged_count) for name, each in found.items()} == {
-        "ullage": (8, 10),
-        "vllm": (8, 10),
-        "sglang": (8, 10),
+        "ullage": (8, 11),
+        "vllm": (8, 11),
+        "sglang": (8, 11),
         "guidellm": (4, 5),
-        "aiperf": (4, 9),
+        "aiperf": (4, 10),
         "inference-perf": (4, 9),
     }
     assert found["vllm"].rps == 0.8

@@ -33,7 +33,7 @@ GOODPUT_RULES: dict[str, tuple[SingleToken, Denominator]] = {
     "vllm": (SingleToken.GOOD, Denominator.SENT),
     "sglang": (SingleToken.GOOD, Denominator.SENT),
     "guidellm": (SingleToken.UNDETERMINED, Denominator.DETERMINED),
-    "aiperf": (SingleToken.BAD, Denominator.SUCCEEDED),
+    "aiperf": (SingleToken.BAD, Denominator.ENDED),
     "inference-perf": (SingleToken.BAD, Denominator.SUCCEEDED),
 }
 
@@ -73,6 +73,7 @@ def goodput(requests: Iterable[Request], rule: GoodputRule, *, duration_s: float
     undetermined = sum(verdict is None for verdict in verdicts)
     judged = {
         Denominator.SENT: len(everything),
+        Denominator.ENDED: sum(each.status is not Status.UNFINISHED for each in everything),
         Denominator.SUCCEEDED: len(verdicts),
         Denominator.DETERMINED: len(verdicts) - undetermined,
     }[rule.denominator]

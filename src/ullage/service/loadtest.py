@@ -223,6 +223,7 @@ class Denominator(enum.Enum):
     """Of which requests the good ones are a share."""
 
     SENT = "sent"
+    ENDED = "ended"  # well or not; those that the tool itself cancelled are left out
     SUCCEEDED = "succeeded"
     DETERMINED = "determined"
 

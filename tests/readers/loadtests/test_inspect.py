@@ -54,7 +54,7 @@ def test_goodput_is_counted_anew_by_both_rules(tmp_path: Path, capsys: pytest.Ca
     assert "by the rule of ullage: 10 of 40 sent (25 %), 1 req/s; limits ttft 500 ms, tpot 10 ms" in page
     assert "by the rule of vllm" in page
     assert run(["calibrate", "--inspect", "--goodput", "tpot:10ms", "--rule", "aiperf", file]) == ExitCode.OK
-    assert "by the rule of aiperf: 0 of 40 succeeded" in capsys.readouterr().out
+    assert "by the rule of aiperf: 0 of 40 ended" in capsys.readouterr().out
 
 
 def test_limits_that_the_file_states_are_used_without_asking(tmp_path: Path) -> None:

@@ -290,6 +290,38 @@ def test_a_histogram_says_what_it_cannot_resolve() -> None:
     assert found.mean_s == pytest.approx(0.006), "sum over count is exact whatever the buckets"
 
 
+def test_what_aiperf_cancelled_itself_did_not_fail() -> None:
+    point = one(
+        aiperf_export(
+            error_request_count=perf_metric("requests", 2), cancelled_request_count=perf_metric("requests", 3)
+        )
+    )
+    assert (point.completed_count, point.failed_count, point.unfinished_count) == (REQUESTS, 2, 3)
+    assert point.stated_goodput is not None
+    assert point.stated_goodput.denominator is Denominator.ENDED
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"loadgen": {"request_rate": 4.0, "request_rate_mode": "constant"}}, (Loop.OPEN, 4.0, None)),
+        ({"loadgen": {"request_rate": 4.0, "concurrency": 8}}, (Loop.OPEN, 4.0, 8)),
+        ({"loadgen": {"concurrency": 8}}, (Loop.CLOSED, None, 8)),
+        ({"loadgen": {}, "input": {"fixed_schedule": True}}, (Loop.TRACE, None, None)),
+        (
+            {"phases": [{"kind": "warmup", "rate": 1.0}, {"type": "concurrency", "concurrency": 8}]},
+            (Loop.CLOSED, None, 8),
+        ),
+        ({"phases": [{"type": "gamma", "rate": 4.0, "arrival_smoothness": 0.5}]}, (Loop.OPEN, 4.0, None)),
+    ],
+)
+def test_aiperf_states_its_load_in_several_ways(
+    config: dict[str, Any], expected: tuple[Loop, float | None, int | None]
+) -> None:
+    load = one(aiperf_export(input_config=config, goodput=None)).load
+    assert (load.loop, load.offered_rps, load.concurrency_cap_count) == expected
+
+
 def test_a_metric_in_seconds_is_read_in_seconds() -> None:
     metric = perf_metric("sec", TTFT_S, p99=TTFT_S * 1.1)
     found = one(aiperf_export(time_to_first_token=metric, goodput=None)).latency(Definition.TTFT)

@@ -28,6 +28,8 @@ from ullage.service.loadtest import (
 )
 from ullage.workload.findings import Weight
 
+# Where the law of arrivals stands, newest first.
+_KINDS = ("type", "arrival_pattern", "request_rate_mode")
 TIME_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "seconds": 1.0}
 
 
@@ -66,6 +68,7 @@ def _point(fields: Fields) -> Point:
         duration_s=duration_s,
         completed_count=completed,
         failed_count=_failed(fields, completed),
+        unfinished_count=fields.child("cancelled_request_count").whole("avg"),
         achieved_rps=rate(completed, duration_s) or stated,
         stated_rps=stated,
         output_tokens_per_s=_value(fields, "output_token_throughput"),
@@ -117,17 +120,17 @@ def load_of(config: Fields) -> Load:
     """Since 0.13 the load stands in phases, before in loadgen; genai-perf has it flat or under perf_analyzer."""
     phases = [each for each in config.children("phases") if each.text("kind") in (None, "profiling")]
     where = phases[0] if phases else config.child("loadgen") if "loadgen" in config else config
-    kind = (where.text("type") or where.text("request_rate_mode") or "").lower()
+    kind = next((each for name in _KINDS if (each := where.text(name))), "").lower()
     offered = where.amount("rate") if "rate" in where else where.amount("request_rate")
     cap = where.whole("concurrency")
-    if "fixed_schedule" in kind or "trace" in kind:
+    if "schedule" in kind or "trace" in kind or config.child("input").raw("fixed_schedule") is True:
         return Load(loop=Loop.TRACE, concurrency_cap_count=cap)
     if offered is not None:
         return Load(
             loop=Loop.OPEN,
             offered_rps=offered,
             concurrency_cap_count=cap,
-            burstiness_ratio=1.0 if kind == "poisson" else None,
+            burstiness_ratio=1.0 if kind == "poisson" else where.amount("arrival_smoothness"),
             even=kind == "constant" if kind else None,
         )
     return Load(loop=Loop.CLOSED if cap is not None else Loop.BURST, concurrency_cap_count=cap)
@@ -183,7 +186,7 @@ def _goodput(fields: Fields) -> StatedGoodput | None:
         attained_fraction=_value(fields, "good_request_fraction"),
         limits=limits_of(stated, fields),
         single_token=SingleToken.BAD,
-        denominator=Denominator.SUCCEEDED,
+        denominator=Denominator.ENDED,
     )
 
 
