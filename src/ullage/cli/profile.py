@@ -13,7 +13,7 @@ from ullage.errors import ExitCode
 
 
 def command(
-    traces: Annotated[list[str], typer.Argument(metavar="TRACE...", help="Files, folders or quoted globs.")],
+    traces: Annotated[list[str], typer.Argument(metavar="TRACE", help="Files, folders or quoted globs.")],
     columns: Annotated[
         list[str] | None,
         typer.Option("--map", metavar="OURS=THEIRS", help="A column of ours and the file's name for it. Repeat."),

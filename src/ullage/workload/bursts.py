@@ -1,8 +1,8 @@
 """Burst episodes: stretches in which traffic stands clearly above its own level of that hour.
 
 The level is the median rate of the hour and its neighbours, so that the daily wave is not a burst. An episode
-is a run of windows above one and a half times the level and more than four Poisson deviations above it: at a
-level where counts are small, chance alone makes peaks.
+is a run of windows above one and a half times the level and above what Poisson counts of that level reach once
+in a hundred thousand windows: where counts are small, chance alone makes peaks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from ullage.workload.series import Distribution, SecondCounts, distribution
 
 LEVEL_S = 3600
 HEIGHT_RATIO = 1.5
-DEVIATIONS = 4.0
+# Deviations of a normal count that chance passes once in a hundred thousand windows, and how much farther the
+# longer tail of a Poisson count reaches (the first term of Cornish and Fisher's expansion).
+DEVIATIONS = 4.26
+SKEW_REQUESTS = (DEVIATIONS**2 - 1) / 6
 # A window should hold so many requests at the mean rate, or a burst cannot be told from chance.
 LEAST_PER_WINDOW = 5.0
 WIDTHS_S = (10, 60, 600)
@@ -72,7 +75,7 @@ def bursts_of(counts: SecondCounts, *, first_s: float, last_s: float, resolution
 
 def _bursts(bins: NDArray[np.int64], width_s: int, start_s: float) -> Bursts:
     level = _level(bins, max(1, LEVEL_S // width_s))
-    threshold = np.maximum(HEIGHT_RATIO * level, level + DEVIATIONS * np.sqrt(np.maximum(level, 1.0)))
+    threshold = np.maximum(HEIGHT_RATIO * level, level + DEVIATIONS * np.sqrt(level) + SKEW_REQUESTS)
     above = np.r_[False, bins > threshold, False]
     starts = np.flatnonzero(~above[:-1] & above[1:])
     stops = np.flatnonzero(above[:-1] & ~above[1:])
