@@ -175,13 +175,13 @@ def test_a_planned_event_multiplies_and_a_past_one_lends_its_factor() -> None:
     past = Event(name="holiday", start_s=1100 * 3600.0, end_s=1124 * 3600.0)
     end_s = values.size * 3600.0
     coming = Event(name="holiday", start_s=end_s + 24 * 3600.0, end_s=end_s + 48 * 3600.0)
-    launch = Event(name="launch", start_s=end_s + 72 * 3600.0, end_s=end_s + 96 * 3600.0, factor=3.0)
+    launch = Event(name="launch", start_s=end_s + 72 * 3600.0, end_s=end_s + 96 * 3600.0, demand_ratio=3.0)
     plain, planned = run(holiday, events=[past]), run(holiday, events=[past, coming, launch])
     ratio = planned.at(0.5) / plain.at(0.5)
     assert ratio[24:48] == pytest.approx(0.5, abs=0.15)
     assert ratio[72:96] == pytest.approx(3.0)
     assert ratio[:24] == pytest.approx(1.0)
-    with pytest.raises(InputError, match=r"event\.parade\.factor"):
+    with pytest.raises(InputError, match=r"event\.parade\.demand_ratio"):
         run(values, events=[Event(name="parade", start_s=end_s, end_s=end_s + 3600.0)])
 
 

@@ -99,7 +99,7 @@ def test_the_season_shows_in_the_rate() -> None:
 
 
 def test_sessions_have_their_turns_and_think_times() -> None:
-    stream = drawn(hours=20.0, sessions=Sessions(turns_mean=5.0, think_mean_s=30.0), tenants=Tenants(tenants=7))
+    stream = drawn(hours=20.0, sessions=Sessions(mean_turns=5.0, mean_think_s=30.0), tenants=Tenants(tenants=7))
     _, first, turns = np.unique(stream.session, return_index=True, return_counts=True)
     whole = stream.arrival_ps[first] < (stream.until_ps * 9) // 10
     assert turns[whole].mean() == pytest.approx(5.0, rel=0.05)
@@ -118,7 +118,7 @@ def test_without_sessions_no_request_has_one() -> None:
 
 def test_lengths_follow_their_quantiles_and_their_correlation() -> None:
     lengths = builtin().named("chat").lengths
-    stream = drawn(hours=10.0, lengths=replace(lengths, rank_correlation=0.6))
+    stream = drawn(hours=10.0, lengths=replace(lengths, rank_correlation_ratio=0.6))
     assert np.quantile(stream.prompt_tokens, 0.5) == pytest.approx(1_100, rel=0.03)
     assert np.quantile(stream.output_tokens, 0.99) == pytest.approx(1_400, rel=0.05)
     columns = [stream.prompt_tokens, stream.output_tokens]
@@ -144,7 +144,7 @@ def test_batch_classes_stand_beside_interactive_ones() -> None:
 
 
 def test_joined_streams_lose_no_row_and_share_no_session() -> None:
-    left, right = (drawn(seed, sessions=Sessions(turns_mean=3.0)) for seed in (1, 2))
+    left, right = (drawn(seed, sessions=Sessions(mean_turns=3.0)) for seed in (1, 2))
     both = joined([left, replace(right, class_names=("two",))])
     assert both.requests == left.requests + right.requests
     assert (np.diff(both.arrival_ps) >= 0).all()

@@ -67,7 +67,7 @@ def test_a_shifted_mix_keeps_the_total() -> None:
 
 
 def test_a_launch_climbs_settles_and_leaves_what_came_before_alone() -> None:
-    event = Launch(at_s=86_400.0, peak_factor=3.0, settled_factor=1.2, ramp_s=3600.0, settle_s=86_400.0)
+    event = Launch(at_s=86_400.0, peak_ratio=3.0, settled_ratio=1.2, ramp_s=3600.0, settle_s=86_400.0)
     changed = and_then(builtin(), launch(event, of="chat"))
     before, after = builtin().named("chat"), changed.named("chat")
     at_s = np.array([0.0, 86_399.0, 90_000.0, 40 * 86_400.0])

@@ -39,7 +39,7 @@ class Backtest:
     """All forecasters over the same origins: `actual` has a row for each origin and a column for each lead."""
 
     actual: Floats
-    origin_step: int
+    apart_steps: int
     runs: tuple[Run, ...]
 
     @property
@@ -56,7 +56,7 @@ class Backtest:
         if half < _ENOUGH_ORIGINS // 2:
             return None
         steps = self.actual.shape[1]
-        band = conformal(self.actual[:half], run.predicted[:half], origin_step=self.origin_step, steps=steps)
+        band = conformal(self.actual[:half], run.predicted[:half], apart_steps=self.apart_steps, steps=steps)
         quantiles = run.predicted[half:, :, None] * band.ratios[None]
         return scores(
             self.actual[half:].reshape(-1),
@@ -70,7 +70,7 @@ class Backtest:
 
 def backtest(history: Floats, grid: Grid, steps: int, forecasters: Mapping[str, Forecaster]) -> Backtest:
     """Forecast from past origins with what was known there."""
-    origins, origin_step = origins_of(history.size, grid)
+    origins, apart_steps = origins_of(history.size, grid)
     actual = np.full((origins.size, steps), np.nan)
     for row, origin in enumerate(origins.tolist()):
         came = history[origin : origin + steps]
@@ -79,10 +79,10 @@ def backtest(history: Floats, grid: Grid, steps: int, forecasters: Mapping[str, 
     for name, forecaster in forecasters.items():
         predicted = np.stack([forecaster(history[:origin], grid, steps) for origin in origins.tolist()])
         band = conformal(
-            actual, predicted, origin_step=origin_step, steps=steps, unseen_deviation=_unseen(history.size, grid)
+            actual, predicted, apart_steps=apart_steps, steps=steps, unseen_deviation=_unseen(history.size, grid)
         )
         runs.append(Run(name=name, predicted=predicted, band=band, pinball_ratio=_loss(actual, predicted, band)))
-    return Backtest(actual=actual, origin_step=origin_step, runs=tuple(runs))
+    return Backtest(actual=actual, apart_steps=apart_steps, runs=tuple(runs))
 
 
 def origins_of(size: int, grid: Grid) -> tuple[NDArray[np.int64], int]:

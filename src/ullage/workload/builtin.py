@@ -41,15 +41,15 @@ def _chat() -> ClassModel:
         lengths=Lengths(
             prompt_tokens=(8, 30, 90, 180, 500, 1_100, 2_100, 3_600, 4_800, 8_000, 11_500, 12_288),
             output_tokens=(1, 8, 25, 50, 120, 250, 420, 650, 850, 1_400, 2_600, 4_096),
-            rank_correlation=0.15,
+            rank_correlation_ratio=0.15,
         ),
-        sessions=Sessions(turns_mean=4.0, think_mean_s=75.0),
+        sessions=Sessions(mean_turns=4.0, mean_think_s=75.0),
         reuse=Reuse(
             first_turn_fractions=(0.0, 0.05, 0.2, 0.4),
             later_turn_fractions=(0.3, 0.6, 0.75, 0.9),
             distance_blocks=(100, 2_000, 8_000, 25_000, 90_000, 400_000),
         ),
-        tenants=Tenants(tenants=200, skew_exponent=1.1),
+        tenants=Tenants(tenants=200, skew_ratio=1.1),
     )
 
 
@@ -64,15 +64,15 @@ def _coding() -> ClassModel:
         lengths=Lengths(
             prompt_tokens=(40, 200, 600, 1_200, 3_000, 6_500, 12_000, 18_000, 22_000, 28_000, 31_000, 31_744),
             output_tokens=(1, 5, 10, 16, 45, 140, 350, 800, 1_000, 1_024, 1_024, 1_024),
-            rank_correlation=0.10,
+            rank_correlation_ratio=0.10,
         ),
-        sessions=Sessions(turns_mean=12.0, think_mean_s=20.0),
+        sessions=Sessions(mean_turns=12.0, mean_think_s=20.0),
         reuse=Reuse(
             first_turn_fractions=(0.05, 0.2, 0.4, 0.6),
             later_turn_fractions=(0.5, 0.85, 0.93, 0.98),
             distance_blocks=(200, 3_000, 10_000, 30_000, 80_000, 300_000),
         ),
-        tenants=Tenants(tenants=40, skew_exponent=1.0),
+        tenants=Tenants(tenants=40, skew_ratio=1.0),
     )
 
 

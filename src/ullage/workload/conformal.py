@@ -46,7 +46,7 @@ class Band:
 
 
 def conformal(
-    actual: Floats, predicted: Floats, *, origin_step: int, steps: int, unseen_deviation: float = 0.0
+    actual: Floats, predicted: Floats, *, apart_steps: int, steps: int, unseen_deviation: float = 0.0
 ) -> Band:
     """The band of a forecaster from its past forecasts: rows are origins, columns are leads; NaN is not observed.
 
@@ -61,7 +61,7 @@ def conformal(
         origins = np.flatnonzero((~np.isnan(pool)).any(axis=1))
         if origins.size < _LEAST_ORIGINS:
             continue
-        count = witnesses(pool, origin_step=origin_step, lead=high)
+        count = witnesses(pool, apart_steps=apart_steps, lead=high)
         middles.append(0.5 * (low + high))
         rows.append(_joined(_widened(pool[~np.isnan(pool)], count), unseen_deviation))
         seen.append((high, count))
@@ -117,7 +117,7 @@ def _at_scores(ratios: Floats, scores: Floats) -> Floats:
     return found
 
 
-def witnesses(pool: Floats, *, origin_step: int, lead: int) -> float:
+def witnesses(pool: Floats, *, apart_steps: int, lead: int) -> float:
     """How many independent errors the pool is worth: 1 / (shared / origins that do not overlap + rest / all)."""
     known = ~np.isnan(pool)
     values = pool[known]
@@ -127,7 +127,7 @@ def witnesses(pool: Floats, *, origin_step: int, lead: int) -> float:
     means = np.array([pool[row][known[row]].mean() for row in rows])
     within = float(values.var())
     shared = min(1.0, float(means.var()) / within)
-    apart = 1.0 + (rows[-1] - rows[0]) * origin_step / max(lead, origin_step)
+    apart = 1.0 + (rows[-1] - rows[0]) * apart_steps / max(lead, apart_steps)
     return float(1.0 / (shared / apart + (1.0 - shared) / values.size))
 
 

@@ -46,12 +46,12 @@ class DemandSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A holiday, launch or sale: demand times `factor` from start to end; None takes that of its past namesakes."""
+    """A holiday, launch or sale: demand times `demand_ratio` from start to end; None takes its past namesakes'."""
 
     name: str
     start_s: float
     end_s: float
-    factor: float | None = None
+    demand_ratio: float | None = None
 
     def __post_init__(self) -> None:
         if not self.end_s > self.start_s:
@@ -61,10 +61,10 @@ class Event:
                 problem="ends before it starts",
                 fix="Give a start and a later end.",
             )
-        if self.factor is not None and not (math.isfinite(self.factor) and self.factor >= 0.0):
+        if self.demand_ratio is not None and not (math.isfinite(self.demand_ratio) and self.demand_ratio >= 0.0):
             raise InputError(
-                field=f"event.{self.name}.factor",
-                value=self.factor,
+                field=f"event.{self.name}.demand_ratio",
+                value=self.demand_ratio,
                 problem="must be 0 or more",
                 fix="Give 2 for twice the demand, 0.6 for two fifths less.",
             )
@@ -140,12 +140,12 @@ def event_factors(events: Sequence[Event], measured: dict[str, float], at_s: Flo
     factors = np.ones(at_s.size)
     for event in events:
         inside = (at_s >= event.start_s) & (at_s < event.end_s)
-        factor = event.factor if event.factor is not None else measured.get(event.name)
+        factor = event.demand_ratio if event.demand_ratio is not None else measured.get(event.name)
         if not inside.any():
             continue
         if factor is None:
             raise InputError(
-                field=f"event.{event.name}.factor",
+                field=f"event.{event.name}.demand_ratio",
                 value=None,
                 problem="is not given, and the history has no event of this name to measure it from",
                 fix="Give a factor, for example 0.6 for a holiday or 2 for a launch.",

@@ -131,7 +131,7 @@ class Recipe:
 
     `rates_rps` has a row for each cell of `cell_s` seconds and a column for each class; the grid starts `lead_s` before
     the window. Tables have a row for each class. `later_share` and `first_share` hold the cached part of a prompt, in a
-    session's later turns and in its first. `turns_mean` of 1 means that there are no sessions.
+    session's later turns and in its first. `mean_turns` of 1 means that there are no sessions.
     """
 
     rates_rps: Floats
@@ -144,8 +144,8 @@ class Recipe:
     later_share: Floats
     reuse_blocks: Int32s
     tenants: Int32s
-    turns_mean: Floats
-    think_mean_s: Floats
+    mean_turns: Floats
+    mean_think_s: Floats
     class_names: tuple[str, ...]
     deadlines_s: tuple[float, ...]
 
@@ -180,8 +180,8 @@ def generate(recipe: Recipe, rng: Generator) -> Stream:
         recipe.prompt_tokens.astype(np.int64) << 32 | recipe.output_tokens,
         np.stack([_marks(recipe.first_share, recipe.reuse_blocks), _marks(recipe.later_share, recipe.reuse_blocks)]),
         recipe.tenants,
-        recipe.turns_mean,
-        recipe.think_mean_s,
+        recipe.mean_turns,
+        recipe.mean_think_s,
         _pool_room(recipe),
         arrival_ps,
         prompt,
@@ -254,7 +254,7 @@ def _marks(share: Floats, reuse_blocks: Int32s, rows: int = 1024) -> Int64s:
 def _pool_room(recipe: Recipe) -> int:
     """Most sessions that can be open at once: those that the busiest moment could feed, and some."""
     busiest = (
-        float((recipe.rates_rps.max(axis=0) * recipe.think_mean_s).max(initial=0.0)) if recipe.rates_rps.size else 0.0
+        float((recipe.rates_rps.max(axis=0) * recipe.mean_think_s).max(initial=0.0)) if recipe.rates_rps.size else 0.0
     )
     return int(min(busiest, 4.0e6)) * 2 + 1024
 
@@ -321,7 +321,7 @@ def _exponential(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _draw(  # type: ignore[no-untyped-def]
-    state, rates_rps, cell_s, lead_s, pairs, marks, tenant_table, turns_mean, think_mean_s, pool_room,
+    state, rates_rps, cell_s, lead_s, pairs, marks, tenant_table, mean_turns, mean_think_s, pool_room,
     arrival_ps, prompt, output, cached, reuse, class_index, tenant, session,
 ):  # fmt: skip
     """Fill the columns and return how many rows were made; a full column ends the run."""
@@ -336,8 +336,8 @@ def _draw(  # type: ignore[no-untyped-def]
     ends = np.empty(classes, np.uint64)
     lonely = np.zeros(classes, np.int64)
     for each in range(classes):
-        lonely[each] = 0 if turns_mean[each] > 1.0 else NO_SESSION
-        ends[each] = _U(_MIDDLE_SIZE / turns_mean[each])
+        lonely[each] = 0 if mean_turns[each] > 1.0 else NO_SESSION
+        ends[each] = _U(_MIDDLE_SIZE / mean_turns[each])
     cell_ps = cell_s * 1e12
     made, sessions = _ZERO, np.int64(0)
     gap, state = _exponential(state)
@@ -355,7 +355,7 @@ def _draw(  # type: ignore[no-untyped-def]
             run += rate * cell_s
             reached[each] = _U(min(run / inside, 1.0) * _LOW_SIZE)
             # Every open session sends its next turn at the rate 1 / think, whoever else is open.
-            hazard[each] = _U(min(_LOW_SIZE * _MIDDLE_SIZE / max(think_mean_s[each] * rate, 1e-9), _MOST_HAZARD))
+            hazard[each] = _U(min(_LOW_SIZE * _MIDDLE_SIZE / max(mean_think_s[each] * rate, 1e-9), _MOST_HAZARD))
         start_ps = np.int64(round(cell * cell_ps - lead_s * 1e12))
         ps_per_expected = cell_ps / inside
         while gap < inside and made < room:

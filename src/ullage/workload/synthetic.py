@@ -51,15 +51,15 @@ class Lengths:
 
     prompt_tokens: tuple[float, ...]
     output_tokens: tuple[float, ...]
-    rank_correlation: float = 0.0
+    rank_correlation_ratio: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "output_tokens"):
             _check_quantiles(f"lengths.{name}", getattr(self, name), len(FRACTIONS))
-        if not -1.0 < self.rank_correlation < 1.0:
+        if not -1.0 < self.rank_correlation_ratio < 1.0:
             raise InputError(
-                field="lengths.rank_correlation",
-                value=self.rank_correlation,
+                field="lengths.rank_correlation_ratio",
+                value=self.rank_correlation_ratio,
                 problem="must lie strictly between -1 and 1",
                 fix="Give 0 where nothing is known.",
             )
@@ -71,7 +71,7 @@ class Lengths:
         second = (np.arange(rows, dtype=np.float64) * 0.6180339887498949 + 0.5 / rows) % 1.0
         normal, other = _normal_quantiles(first), _normal_quantiles(second)
         # A normal copula whose correlation r gives the rank correlation s: r = 2 sin(pi s / 6).
-        r = 2.0 * math.sin(math.pi * self.rank_correlation / 6.0)
+        r = 2.0 * math.sin(math.pi * self.rank_correlation_ratio / 6.0)
         mixed = r * normal + math.sqrt(1.0 - r * r) * other
         ranks = (np.argsort(np.argsort(mixed)) + 0.5) / rows
         return _at(self.prompt_tokens, first), _at(self.output_tokens, ranks)
@@ -79,14 +79,14 @@ class Lengths:
 
 @dataclass(frozen=True, kw_only=True)
 class Sessions:
-    """Turns that belong together. `turns_mean` of 1 means that every request stands alone."""
+    """Turns that belong together. `mean_turns` of 1 means that every request stands alone."""
 
-    turns_mean: float = 1.0
-    think_mean_s: float = 60.0
+    mean_turns: float = 1.0
+    mean_think_s: float = 60.0
 
     def __post_init__(self) -> None:
-        _check_at_least("sessions.turns_mean", self.turns_mean, 1.0)
-        _check_positive("sessions.think_mean_s", self.think_mean_s)
+        _check_at_least("sessions.mean_turns", self.mean_turns, 1.0)
+        _check_positive("sessions.mean_think_s", self.mean_think_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,34 +108,34 @@ class Tenants:
     """How many, and how unequal: the k-th largest sends in proportion to k^-exponent."""
 
     tenants: int = 1
-    skew_exponent: float = 1.0
+    skew_ratio: float = 1.0
 
     def __post_init__(self) -> None:
         _check_at_least("tenants.tenants", self.tenants, 1)
-        _check_at_least("tenants.skew_exponent", self.skew_exponent, 0.0)
+        _check_at_least("tenants.skew_ratio", self.skew_ratio, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """A rush from `at_s` on: up to `peak_factor` over `ramp_s`, then down to `settled_factor` over about `settle_s`."""
+    """A rush from `at_s` on: up to `peak_ratio` over `ramp_s`, then down to `settled_ratio` over about `settle_s`."""
 
     at_s: float
-    peak_factor: float
-    settled_factor: float = 1.0
+    peak_ratio: float
+    settled_ratio: float = 1.0
     ramp_s: float = 3600.0
     settle_s: float = 3 * 86_400.0
 
     def __post_init__(self) -> None:
-        _check_at_least("launch.peak_factor", self.peak_factor, 0.0)
-        _check_at_least("launch.settled_factor", self.settled_factor, 0.0)
+        _check_at_least("launch.peak_ratio", self.peak_ratio, 0.0)
+        _check_at_least("launch.settled_ratio", self.settled_ratio, 0.0)
         _check_positive("launch.ramp_s", self.ramp_s)
         _check_positive("launch.settle_s", self.settle_s)
 
     def factor_at(self, time_s: Floats) -> Floats:
         since_s = time_s - self.at_s
-        climbing = 1.0 + (self.peak_factor - 1.0) * np.clip(since_s / self.ramp_s, 0.0, 1.0)
+        climbing = 1.0 + (self.peak_ratio - 1.0) * np.clip(since_s / self.ramp_s, 0.0, 1.0)
         sinking = np.exp(-np.maximum(0.0, since_s - self.ramp_s) / self.settle_s)
-        settling = self.settled_factor + (self.peak_factor - self.settled_factor) * sinking
+        settling = self.settled_ratio + (self.peak_ratio - self.settled_ratio) * sinking
         return np.where(since_s < self.ramp_s, climbing, settling)
 
 
@@ -239,8 +239,8 @@ def recipe(model: SyntheticModel, *, span_s: float, rng: Generator, start_s: flo
             np.int32
         ),
         tenants=np.stack([_tenant_slots(each.tenants) for each in model.classes]),
-        turns_mean=np.array([each.sessions.turns_mean for each in model.classes]),
-        think_mean_s=np.array([each.sessions.think_mean_s for each in model.classes]),
+        mean_turns=np.array([each.sessions.mean_turns for each in model.classes]),
+        mean_think_s=np.array([each.sessions.mean_think_s for each in model.classes]),
         class_names=tuple(each.name for each in model.classes),
         deadlines_s=tuple(math.inf if each.deadline_s is None else each.deadline_s for each in model.classes),
     )
@@ -294,7 +294,7 @@ def _spread(quantiles: tuple[float, ...], slots: int) -> Floats:
 
 
 def _tenant_slots(tenants: Tenants) -> NDArray[np.int32]:
-    weight = np.arange(1, tenants.tenants + 1, dtype=np.float64) ** -tenants.skew_exponent
+    weight = np.arange(1, tenants.tenants + 1, dtype=np.float64) ** -tenants.skew_ratio
     reached = np.cumsum(weight) / weight.sum()
     return np.searchsorted(reached, (np.arange(_TENANT_SLOTS) + 0.5) / _TENANT_SLOTS).astype(np.int32)
 

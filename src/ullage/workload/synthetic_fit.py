@@ -173,7 +173,7 @@ def _lengths(name: str, lengths: MeasuredLengths) -> Lengths:
     return Lengths(
         prompt_tokens=tuple(prompt.at(fraction) for fraction in FRACTIONS),
         output_tokens=tuple(output.at(fraction) for fraction in FRACTIONS),
-        rank_correlation=float(ranks),
+        rank_correlation_ratio=float(ranks),
     )
 
 
@@ -182,7 +182,7 @@ def _sessions(sessions: MeasuredSessions | None) -> Sessions:
         return Sessions()
     waits = sessions.think_s or sessions.tool_s
     think_s = 60.0 if waits is None or waits.mean_value <= 0.0 else waits.mean_value
-    return Sessions(turns_mean=max(1.0, sessions.requests / sessions.sessions), think_mean_s=think_s)
+    return Sessions(mean_turns=max(1.0, sessions.requests / sessions.sessions), mean_think_s=think_s)
 
 
 def _reuse(reuse: MeasuredReuse | None) -> Reuse:
