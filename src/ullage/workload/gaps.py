@@ -123,8 +123,9 @@ def stamps_of(trace: Trace) -> Stamps | None:
 def duplicates_of(trace: Trace, arrivals: SecondCounts, gaps: Gaps | None) -> int:
     """Rows that repeat another: by their identifier where they have one, else in every column that is known."""
     if trace.knows("request"):
-        rows = one_row(trace.query("SELECT count(request), count(DISTINCT request) FROM trace"))
-        return int(rows[0] - rows[1])
+        # Groups can spill to disk, a count of distinct values cannot.
+        grouped = "SELECT count(*) AS copies FROM trace WHERE request IS NOT NULL GROUP BY hash(request)"
+        return int(one_row(trace.query(f"SELECT COALESCE(sum(copies - 1), 0) FROM ({grouped})"))[0])
     # Equal rows have equal stamps: where no two stamps are equal there is nothing to look for.
     if gaps is None or gaps.zero_gaps == 0:
         return 0

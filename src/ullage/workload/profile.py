@@ -251,4 +251,6 @@ def _needs(summary: Summary) -> tuple[str, ...]:
         needs.append("prefix reuse: block hashes are not logged, so a hit rate must be stated or measured")
     if not summary.sessions:
         needs.append("sessions: requests carry no session, so each stands for itself")
+    elif summary.groups and not summary.group_sessions:
+        needs.append("sessions by class, tenant or model: the trace is too long for them; profile a shorter stretch")
     return tuple(needs)

@@ -105,20 +105,27 @@ def reuse_curve(
     distinct = round((len(blocks) - len(places)) / sampled_fraction)
     middle = len(blocks) // 2
     late = places >= middle
-    warm_uses = len(blocks) - middle
+    # A few blocks with very many uses, in or out of the sample, tip it; they would hit in any cache, so what the
+    # sample has too many or too few of are hits (the correction of SHARDS). Nothing to correct without sampling.
+    expected = uses * sampled_fraction
+    surplus = expected - len(blocks)
+
+    def share(hits: int, among: float, part: float) -> float:
+        return min(1.0, max(0.0, (hits + surplus * part) / among))
+
     points = tuple(
         ReusePoint(
             cache_blocks=size,
-            cold_hit_fraction=float((distances < size).sum() / len(blocks)),
-            warm_hit_fraction=float((distances[late] < size).sum() / warm_uses),
+            cold_hit_fraction=share(int((distances < size).sum()), expected, 1.0),
+            warm_hit_fraction=share(int((distances[late] < size).sum()), len(blocks) - middle + surplus / 2, 0.5),
         )
         for size in _sizes(distinct)
     )
     return Reuse(
         uses=uses,
         distinct_blocks=distinct,
-        endless_cold_fraction=len(places) / len(blocks),
-        endless_warm_fraction=float(late.sum() / warm_uses),
+        endless_cold_fraction=share(len(places), expected, 1.0),
+        endless_warm_fraction=share(int(late.sum()), len(blocks) - middle + surplus / 2, 0.5),
         points=points,
         sampled_fraction=sampled_fraction,
         block_tokens=block_tokens,

@@ -124,11 +124,13 @@ def _repeated_blocks(trace: Trace) -> float | None:
 def _repeated_sessions(trace: Trace) -> int:
     if not trace.knows("prompt_tokens"):
         return 0
+    # Hashes of length and turn, combined: equal for equal sessions, and small however long a session is.
     row = one_row(
         trace.query(
-            "SELECT COALESCE(sum(copies - 1), 0) FROM (SELECT count(*) AS copies FROM (SELECT "
-            "list(prompt_tokens ORDER BY arrival_s, prompt_tokens) AS signature FROM trace WHERE session IS NOT NULL "
-            f"GROUP BY session HAVING count(*) >= {LEAST_REPEATED_TURNS}) GROUP BY signature)"
+            "SELECT COALESCE(sum(copies - 1), 0) FROM (SELECT count(*) AS copies FROM (SELECT count(*) AS turns, "
+            "bit_xor(hash(prompt_tokens, turn)) AS signature FROM (SELECT session, prompt_tokens, row_number() OVER "
+            "(PARTITION BY session ORDER BY arrival_s, prompt_tokens) AS turn FROM trace WHERE session IS NOT NULL) "
+            f"GROUP BY session HAVING turns >= {LEAST_REPEATED_TURNS}) GROUP BY turns, signature)"
         )
     )
     return int(row[0])

@@ -30,6 +30,8 @@ MOST_GROUPS = 8
 OTHERS = "(others)"
 UNKNOWN = "(unknown)"
 UNCLASSIFIED = "(unclassified)"
+# Sessions of single groups are looked at one group after another; beyond so many rows that takes minutes.
+MOST_ROWS_FOR_GROUP_SESSIONS = 5_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,7 +337,7 @@ def _loads(trace: Trace, code: str) -> dict[int, Load]:
 
 def _group_sessions(trace: Trace, groupings: Sequence[Grouping]) -> dict[str, dict[str, Sessions]]:
     """Sessions of each named group: a session is one group's where its requests are."""
-    if not trace.knows("session"):
+    if not trace.knows("session") or trace.rows.kept_rows > MOST_ROWS_FOR_GROUP_SESSIONS:
         return {}
     found: dict[str, dict[str, Sessions]] = {}
     for grouping in groupings:
