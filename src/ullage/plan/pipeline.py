@@ -25,7 +25,7 @@ from ullage.workload.demand import forecast_demand
 def plan(spec: PlanSpec, *, as_of: datetime.date, seed: int) -> Plan | Rejection:
     """From traffic to cost, stage by stage; each works from what the ones before it found."""
     pool = spec.pool
-    demand = forecast_demand(spec.demands, spec.policy.horizon)
+    demand = forecast_demand(spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile)
     memory = memory_budget(
         pool.model,
         pool.device,

@@ -1,13 +1,317 @@
-"""Demand: what will be asked of the fleet, by class, with an honest band."""
+"""Demand: what will be asked of the fleet, by class, at the percentile that is planned for.
+
+What a user states is a mean rate and a longest context. Everything else about the traffic (season, growth, bursts,
+lengths, sessions) comes from what was measured, or, where nothing was, from the built-in profile, and then says
+`assumed`. The stage hands over figures for the plan and streams for the simulator, from the same numbers.
+"""
 
 from __future__ import annotations
 
-from ullage.errors import NotBuilt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.workload.builtin import SOURCE, builtin
+from ullage.workload.classes import RequestClass
+from ullage.workload.forecast import Forecast, peak_minute_rps
+from ullage.workload.stream import Stream
+from ullage.workload.synthetic import HOURS_PER_WEEK, WEEK_S, ClassModel, Lengths, SyntheticModel, synthesised
+
+# How far the mean that a user states may be off, as the deviation of its logarithm: a fifth up or down in one case of
+# three. With a trace the forecast's own past errors take its place.
+RATE_DEVIATION = 0.2
+_PERCENTILES = (0.5, 0.95, 0.99)
 
 
-def forecast_demand(*given: object) -> NotBuilt:
-    """This version has no such stage and says so; `given` is what the stage will work from."""
-    return NotBuilt(
-        stage="demand",
-        gives="traffic over the horizon by class, with its band, and request streams that keep their bursts",
+class StatedClass(Protocol):
+    """What a plan knows about a class before any traffic is looked at."""
+
+    @property
+    def request_class(self) -> RequestClass: ...
+    @property
+    def mean_rate(self) -> Assumption: ...
+    @property
+    def longest_context(self) -> Assumption: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredClass:
+    """What a trace says about a class: its forecast, the model fitted to it, and where both come from."""
+
+    forecast: Forecast
+    model: ClassModel
+    source: Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTraffic:
+    """One class over the horizon: its mean, the busiest hour that is planned for, and the busiest minute inside it.
+
+    `model` draws its ordinary traffic, at the mean rate with its season.
+    """
+
+    name: str
+    mean_rps: float
+    planning_rps: float
+    peak_minute_rps: float
+    longest_context_tokens: int
+    model: ClassModel
+    figures: Mapping[str, Figure]
+
+    @property
+    def busy_model(self) -> ClassModel:
+        """The busiest hour for as long as one likes: the planning rate without a season, with the class's bursts."""
+        calmer = tuple(each * self.model.mean_rate_rps / self.planning_rps for each in self.model.bursts.variances)
+        return replace(
+            self.model,
+            mean_rate_rps=self.planning_rps,
+            season=(1.0,) * HOURS_PER_WEEK,
+            weekly_growth_fraction=0.0,
+            bursts=replace(self.model.bursts, variances=calmer),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """All classes together. The total is that of one hour: classes whose hours differ do not add up at their peaks."""
+
+    classes: tuple[ClassTraffic, ...]
+    planning_rps: float
+    horizon_s: float
+    figures: Mapping[str, Figure]
+
+    @property
+    def worst_approved_tokens(self) -> int:
+        """The longest context that any class may send."""
+        return max(each.longest_context_tokens for each in self.classes)
+
+    @property
+    def model(self) -> SyntheticModel:
+        """Ordinary traffic, a week with its season."""
+        return SyntheticModel(classes=tuple(each.model for each in self.classes))
+
+    @property
+    def busy_model(self) -> SyntheticModel:
+        """Every class at its own planning rate at once: what a fleet is sized for."""
+        return SyntheticModel(classes=tuple(each.busy_model for each in self.classes))
+
+    def busy_stream(self, *, span_s: float, rng: Generator) -> Stream:
+        """A stream of the busiest hour, for a simulator."""
+        return synthesised(self.busy_model, span_s=span_s, rng=rng)
+
+
+def forecast_demand(
+    stated: Sequence[StatedClass],
+    *,
+    horizon: Assumption,
+    percentile: Assumption,
+    measured: Mapping[str, MeasuredClass] | None = None,
+) -> Demand:
+    """Every class at the planning percentile of the horizon's busiest hour.
+
+    `measured` maps class names to what a trace says of them; a class that is not in it takes its shape from the
+    built-in profile at the rate that was stated.
+    """
+    found = measured or {}
+    classes = tuple(
+        _from_trace(each, found[each.request_class.name], horizon, percentile)
+        if each.request_class.name in found
+        else _from_statement(each, horizon, percentile)
+        for each in stated
     )
+    total = _total(classes, horizon, percentile)
+    tokens = Figure(
+        name="demand.token_rate",
+        value=sum(_value(each, "token_rate") for each in classes),
+        unit="tokens/s",
+        formula="sum of the classes' prompt and output tokens in their busiest hours",
+        inputs=tuple(_figure(each, "token_rate") for each in classes),
+    )
+    return Demand(
+        classes=classes,
+        planning_rps=float(total.value),
+        horizon_s=_number(horizon),
+        figures=_by_name(total, tokens, *(figure for each in classes for figure in each.figures.values())),
+    )
+
+
+def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
+    name = stated.request_class.name
+    mean_rps, longest = _number(stated.mean_rate), int(_number(stated.longest_context))
+    if mean_rps <= 0.0:
+        raise InputError(
+            field=stated.mean_rate.name,
+            value=mean_rps,
+            problem="must be greater than 0",
+            fix="Give for example 20 req/s.",
+        )
+    like = _like(name, longest)
+    model = replace(like, name=name, mean_rate_rps=mean_rps, lengths=_fitting(like.lengths, longest))
+    assumed = _Assumed(name, like.name)
+    peak = assumed("peak_hour_ratio", max(model.season) / float(np.mean(model.season)), "ratio", 1.0, 6.0)
+    growth = assumed("weekly_growth", model.weekly_growth_fraction, "fraction", -0.02, 0.05)
+    deviation = assumed("rate_deviation", RATE_DEVIATION, "ratio", 0.05, 0.5)
+    weeks = _number(horizon) / WEEK_S
+    grown = (1.0 + model.weekly_growth_fraction) ** weeks
+    score = NormalDist().inv_cdf(_number(percentile))
+    planning = Figure(
+        name=f"demand.{name}.planning_rate",
+        value=mean_rps * _number(peak) * grown * math.exp(score * RATE_DEVIATION),
+        unit="req/s",
+        formula="mean rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)",
+        inputs=(stated.mean_rate, peak, growth, horizon, percentile, deviation),
+    )
+    mean = Figure(
+        name=f"demand.{name}.mean_rate",
+        value=mean_rps * ((1.0 + model.weekly_growth_fraction) ** (weeks / 2.0)),
+        unit="req/s",
+        formula="mean rate x (1 + weekly growth)^(weeks / 2)",
+        inputs=(stated.mean_rate, growth, horizon),
+    )
+    return _traffic(stated, model, mean, planning, source=SOURCE, evidence=Evidence.ASSUMED)
+
+
+def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
+    name, forecast = stated.request_class.name, found.forecast
+    planning = Figure(
+        name=f"demand.{name}.planning_rate",
+        value=forecast.planning(_number(percentile)),
+        unit="req/s",
+        formula=f"the busiest step of the horizon at the percentile, forecast by {forecast.model}",
+        inputs=(horizon, percentile),
+        sources=(found.source,),
+        own_evidence=Evidence.MEASURED,
+    )
+    mean = Figure(
+        name=f"demand.{name}.mean_rate",
+        value=forecast.mean,
+        unit="req/s",
+        formula="mean over the horizon of the forecast's median",
+        inputs=(horizon,),
+        sources=(found.source,),
+        own_evidence=Evidence.MEASURED,
+    )
+    return _traffic(stated, found.model, mean, planning, source=found.source, evidence=Evidence.MEASURED)
+
+
+def _traffic(
+    stated: StatedClass, model: ClassModel, mean: Figure, planning: Figure, *, source: Source, evidence: Evidence
+) -> ClassTraffic:
+    """What follows from the rates, whichever way they were found."""
+    name = stated.request_class.name
+    planning_rps = float(planning.value)
+
+    def read(what: str, value: float, unit: str) -> Figure:
+        return Figure(name=f"demand.{name}.{what}", value=value, unit=unit, sources=(source,), own_evidence=evidence)
+
+    # Dispersion belongs to the users, not to their number: it is that of the model at its own rate.
+    dispersion = read("minute_dispersion", model.bursts.dispersion(60.0, model.mean_rate_rps), "ratio")
+    minute = Figure(
+        name=f"demand.{name}.peak_minute",
+        value=peak_minute_rps(planning_rps, float(dispersion.value)),
+        unit="req/s",
+        formula="median of the largest of 60 minutes whose counts have this mean and dispersion",
+        inputs=(planning, dispersion),
+    )
+    prompts, outputs = model.lengths.pairs()
+    request = read("request_tokens", float(prompts.mean() + outputs.mean()), "tokens")
+    tokens = Figure(
+        name=f"demand.{name}.token_rate",
+        value=planning_rps * float(request.value),
+        unit="tokens/s",
+        formula="planning rate x mean tokens of prompt and output",
+        inputs=(planning, request),
+    )
+    lengths = tuple(
+        read(f"{what}_p{100 * fraction:g}", float(np.quantile(column, fraction)), "tokens")
+        for what, column in (("prompt", prompts), ("output", outputs))
+        for fraction in _PERCENTILES
+    )
+    return ClassTraffic(
+        name=name,
+        mean_rps=float(mean.value),
+        planning_rps=planning_rps,
+        peak_minute_rps=float(minute.value),
+        longest_context_tokens=int(_number(stated.longest_context)),
+        model=model,
+        figures=_by_name(planning, minute, mean, tokens, request, dispersion, *lengths),
+    )
+
+
+def _total(classes: Sequence[ClassTraffic], horizon: Assumption, percentile: Assumption) -> Figure:
+    """The busiest hour of the week for all classes together, each as far above its mean as it plans to be."""
+    seasons = np.array([np.array(each.model.season) / np.mean(each.model.season) for each in classes])
+    margins = np.array([each.planning_rps / season.max() for each, season in zip(classes, seasons, strict=True)])
+    return Figure(
+        name="demand.planning_rate",
+        value=float((margins @ seasons).max()),
+        unit="req/s",
+        formula="the busiest hour of the week of all classes together, each at its planning margin",
+        inputs=(*(_figure(each, "planning_rate") for each in classes), horizon, percentile),
+    )
+
+
+class _Assumed:
+    """Assumptions of one class that its stand-in from the built-in profile lends it."""
+
+    def __init__(self, name: str, like: str) -> None:
+        self._name = name
+        self._source = replace(SOURCE, what=f"{SOURCE.what}: class {like}")
+
+    def __call__(self, what: str, value: float, unit: str, low: float, high: float) -> Assumption:
+        return Assumption(
+            name=f"{self._name}.{what}",
+            value=value,
+            unit=unit,
+            evidence=Evidence.ASSUMED,
+            source=self._source,
+            low=min(low, value),
+            high=max(high, value),
+        )
+
+
+def _like(name: str, longest_tokens: int) -> ClassModel:
+    """The built-in class of this name, or else the one whose longest context is nearest."""
+    classes = builtin().classes
+    named = [each for each in classes if each.name == name]
+    if named:
+        return named[0]
+    return min(classes, key=lambda each: abs(math.log(_longest(each.lengths) / max(1, longest_tokens))))
+
+
+def _fitting(lengths: Lengths, longest_tokens: int) -> Lengths:
+    """The lengths, shortened in proportion where they would not fit the class's longest context."""
+    share = min(1.0, longest_tokens / _longest(lengths))
+    return replace(
+        lengths,
+        prompt_tokens=tuple(max(1.0, math.floor(each * share)) for each in lengths.prompt_tokens),
+        output_tokens=tuple(max(1.0, math.floor(each * share)) for each in lengths.output_tokens),
+    )
+
+
+def _longest(lengths: Lengths) -> float:
+    return lengths.prompt_tokens[-1] + lengths.output_tokens[-1]
+
+
+def _by_name(*figures: Figure) -> dict[str, Figure]:
+    return {figure.name: figure for figure in figures}
+
+
+def _figure(traffic: ClassTraffic, what: str) -> Figure:
+    return traffic.figures[f"demand.{traffic.name}.{what}"]
+
+
+def _value(traffic: ClassTraffic, what: str) -> float:
+    return float(_figure(traffic, what).value)
+
+
+def _number(given: Assumption) -> float:
+    assert not isinstance(given.value, str)
+    return float(given.value)

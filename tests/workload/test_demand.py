@@ -1,0 +1,121 @@
+"""The demand stage: figures that walk back to sources, laws between them, and a stream of the same numbers."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.demand_laws import hourly, known_law
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Source, walk
+from ullage.workload.builtin import builtin
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand import Demand, MeasuredClass, forecast_demand
+from ullage.workload.forecast import forecast
+
+SOURCE = Source(what="a test", where="tests", date=datetime.date(2026, 11, 15))
+
+
+def given_input(name: str, value: float, unit: str) -> Assumption:
+    return Assumption(name=name, value=value, unit=unit, evidence=Evidence.STATED, source=SOURCE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    request_class: RequestClass
+    mean_rate: Assumption
+    longest_context: Assumption
+
+
+def stated(name: str, rate_rps: float, longest_tokens: int) -> Stated:
+    return Stated(
+        request_class=RequestClass(name=name, slos=()),
+        mean_rate=given_input(f"{name}.mean_rate", rate_rps, "req/s"),
+        longest_context=given_input(f"{name}.longest_context", longest_tokens, "tokens"),
+    )
+
+
+EXAMPLE = (stated("chat", 20.0, 16_384), stated("coding", 4.0, 32_768))
+
+
+def demand(
+    classes: tuple[Stated, ...] = EXAMPLE, days: float = 30.0, percentile: float = 0.95, **more: object
+) -> Demand:
+    return forecast_demand(
+        classes,
+        horizon=given_input("horizon", days * 86_400.0, "s"),
+        percentile=given_input("percentile", percentile, "fraction"),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_every_figure_ends_in_sources_and_says_that_its_shape_is_assumed() -> None:
+    found = demand()
+    assert {"demand.planning_rate", "demand.chat.peak_minute", "demand.coding.prompt_p99"} <= set(found.figures)
+    for name, figure in found.figures.items():
+        assert figure.name == name
+        assert any(isinstance(each, Source) for _, each in walk(figure))
+        assert figure.evidence is Evidence.ASSUMED
+
+
+def test_mean_hour_and_minute_rise_in_this_order() -> None:
+    for each in demand().classes:
+        assert each.mean_rps < each.planning_rps < each.peak_minute_rps
+
+
+def test_the_total_is_one_hour_not_the_sum_of_peaks() -> None:
+    found = demand()
+    largest = max(each.planning_rps for each in found.classes)
+    assert largest < found.planning_rps <= sum(each.planning_rps for each in found.classes) + 1e-9
+
+
+@given(factor=st.floats(1.0, 50.0), days=st.floats(1.0, 90.0), percentile=st.floats(0.5, 0.99))
+def test_more_traffic_a_longer_horizon_and_more_caution_never_plan_for_less(
+    factor: float, days: float, percentile: float
+) -> None:
+    base = demand(days=days, percentile=percentile)
+    more = demand((stated("chat", 20.0 * factor, 16_384), EXAMPLE[1]), days=days, percentile=percentile)
+    assert more.planning_rps >= base.planning_rps
+    assert more.classes[0].planning_rps == pytest.approx(factor * base.classes[0].planning_rps)
+    assert demand(days=days + 7.0, percentile=percentile).planning_rps >= base.planning_rps
+    assert demand(days=days, percentile=percentile + 0.005).planning_rps >= base.planning_rps
+
+
+@pytest.mark.parametrize(("name", "longest_tokens"), [("support", 4_096), ("agents", 131_072), ("chat", 2_048)])
+def test_a_class_of_any_name_borrows_a_shape_that_fits_its_context(name: str, longest_tokens: int) -> None:
+    found = demand((stated(name, 3.0, longest_tokens),))
+    stream = found.busy_stream(span_s=3600.0, rng=np.random.default_rng(0))
+    assert int((stream.prompt_tokens.astype(np.int64) + stream.output_tokens).max()) <= longest_tokens
+    assert found.worst_approved_tokens == longest_tokens
+
+
+def test_the_busy_stream_has_the_planning_rate_and_the_bursts_of_its_class() -> None:
+    found = demand()
+    stream = found.busy_stream(span_s=6 * 3600.0, rng=np.random.default_rng(1))
+    assert stream.class_names == ("chat", "coding")
+    for each in found.classes:
+        counts = stream.of_class(each.name).counts(60.0)
+        assert counts.mean() / 60.0 == pytest.approx(each.planning_rps, rel=0.06)
+        wanted = float(found.figures[f"demand.{each.name}.minute_dispersion"].value)
+        assert counts.var() / counts.mean() == pytest.approx(wanted, rel=0.35)
+
+
+def test_a_trace_takes_the_place_of_what_is_assumed() -> None:
+    history = forecast(hourly(known_law(0, 8)), horizon_s=7 * 86_400.0, rng=np.random.default_rng(0))
+    model = replace(builtin().named("chat"), mean_rate_rps=history.mean)
+    found = demand(measured={"chat": MeasuredClass(forecast=history, model=model, source=SOURCE)})
+    chat, coding = found.classes
+    assert chat.planning_rps == pytest.approx(history.planning(0.95))
+    assert found.figures["demand.chat.planning_rate"].evidence is Evidence.MEASURED
+    assert found.figures["demand.coding.planning_rate"].evidence is Evidence.ASSUMED
+    assert coding.planning_rps == demand().classes[1].planning_rps
+
+
+def test_no_traffic_is_refused() -> None:
+    with pytest.raises(InputError, match=r"chat\.mean_rate = 0"):
+        demand((stated("chat", 0.0, 16_384),))
