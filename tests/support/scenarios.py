@@ -18,6 +18,8 @@ from ullage.simulate.problem import (
     ControlKind,
     ControlTerms,
     EventKind,
+    Int8s,
+    Int32s,
     Int64s,
     Problem,
     RetryTerms,
@@ -145,7 +147,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         group=rng.integers(0, 4, requests).astype(np.int16) if groups == 3 else np.zeros(0, np.int16),
         cancel_after_ps=cancel,
         client_start_ps=starts,
-        think_ps=rng.integers(0, max(2, 2 * typical), requests) if row["load"] == "closed" else np.zeros(requests, np.int64),
+        think_ps=rng.integers(0, max(2, 2 * typical) if row["load"] == "closed" else 1, requests),
         retry=_retry(row, rng, typical),
         seed=seed & 0xFFFF,
         until_ps=int(span * rng.random() * 2) + 1 if row["horizon"] == "cut" else NEVER_PS,
@@ -186,10 +188,10 @@ def _tables(row: Row, rng: np.random.Generator, engines: Int64s, unit: int) -> t
     base = base + np.cumsum(rng.integers(0, 3, (types, 1, kv_segments)), axis=2) * unit
     token_base = np.cumsum(rng.integers(0, 5, (types, token_segments)), axis=1) * unit
     token_slope = rng.integers(0, 4, (types, token_segments)) * max(1, unit // 10)
-    return tuple(np.ascontiguousarray(each, np.int64) for each in (base, slope, token_base, token_slope))  # type: ignore[return-value]
+    return base.astype(np.int64), slope.astype(np.int64), token_base.astype(np.int64), token_slope.astype(np.int64)
 
 
-def _events(row: Row, rng: np.random.Generator, replicas: int, span: int) -> tuple[Int64s, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _events(row: Row, rng: np.random.Generator, replicas: int, span: int) -> tuple[Int64s, Int32s, Int8s]:
     if row["platform"] == "none":
         return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int8)
     count = int(rng.integers(1, 12))

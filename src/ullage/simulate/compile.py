@@ -193,7 +193,7 @@ def _arrivals(load: Load) -> Int64s:
     if load.arrival_ps is not None:
         return np.asarray(load.arrival_ps, np.int64)
     assert load.arrival_s is not None
-    return np.rint(load.arrival_s * PS_PER_S).astype(np.int64)
+    return np.rint(np.asarray(load.arrival_s, np.float64) * PS_PER_S).astype(np.int64)
 
 
 def _client_starts(load: Load) -> Int64s:

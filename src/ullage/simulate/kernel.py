@@ -31,6 +31,9 @@ hand a request over where `resolve_prefills` turns a prefill into a decode; spec
 of a decode step in `plan_decode`; other engines' admission rules replace the test in `admit`.
 """
 
+# numba infers the types of these functions from the arrays in `World`; it would ignore hints, and so would readers.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -151,8 +154,10 @@ class World(NamedTuple):
     controls: Any  # int64: one row per control tick
 
 
-# Three ways to compile, chosen for compile time: `inline` for small functions (inlined by LLVM), `once` for large
-# ones with one hot caller (inlined by numba, so that they are optimised once), `compiled` for the rest.
+# No function here allocates, so reference counting is left out (`_nrt=False`): with it the kernel would spend most of
+# its time counting references to the arrays it is handed. Three ways to compile, chosen for compile time: `inline`
+# for small functions (inlined by LLVM), `once` for large ones with one hot caller (inlined by numba, so that they are
+# optimised once), `compiled` for the rest.
 inline = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 once = njit(_nrt=False, inline="always")
 compiled = njit(cache=True, nogil=True, _nrt=False)
@@ -167,7 +172,7 @@ def lowest_bit(word: int) -> int:
 
 
 @overload(lowest_bit, inline="always")
-def _lowest_bit(word):  # type: ignore[no-untyped-def]
+def _lowest_bit(word):
     return lambda word: np.int64(trailing_zeros(np.uint64(word)))
 
 
@@ -1045,9 +1050,7 @@ def given_up(m, q, arrival, i, t):
     outcome = -1
     if is_cancelled(m, arrival, i, t):
         outcome = CANCELLED
-    elif t >= begun + m[limits + TOTAL_TIMEOUT]:
-        outcome = TIMED_OUT
-    elif m[m[A_FIRST] + i] == 0 and t >= begun + m[limits + TTFT_TIMEOUT]:
+    elif t >= begun + m[limits + TOTAL_TIMEOUT] or (m[m[A_FIRST] + i] == 0 and t >= begun + m[limits + TTFT_TIMEOUT]):
         outcome = TIMED_OUT
     return outcome
 
@@ -1681,7 +1684,7 @@ def platform_event(m, q, f, heap, arrival, prompt, output, row, kind, t):
     state = m[row + R_STATE]
     if kind == EVENT_FAIL:
         if state != DOWN:
-            m[row + RETURNS] = READY if state == READY or state == STARTING else OFF
+            m[row + RETURNS] = READY if state in (READY, STARTING) else OFF
             if state != OFF:
                 switch_off(m, q, row, t)
             evict(m, q, f, heap, arrival, prompt, output, row, t, FAILED)
@@ -1700,7 +1703,7 @@ def platform_event(m, q, f, heap, arrival, prompt, output, row, kind, t):
     elif kind == EVENT_READY:
         if state == OFF:
             m[row + ON_SINCE] = t
-        if state == OFF or state == STARTING:
+        if state in (OFF, STARTING):
             become_ready(m, q, row)
     elif kind == EVENT_DRAIN:
         if state == STARTING:
@@ -1745,7 +1748,7 @@ def read_signals(m, t):
     for r in range(m[X_REPLICAS]):
         row = row_of(r)
         state = m[row + R_STATE]
-        if state == READY or state == DRAINING:
+        if state in (READY, DRAINING):
             m[G_SIG_OUTSTANDING] += m[row + OUTSTANDING]
             m[G_SIG_WAITING] += m[row + Q_COUNT]
             m[G_SIG_TOKENS] += kv_now(m, row, t) + m[row + Q_TOKENS]

@@ -192,7 +192,7 @@ def poisson(
     classes: tuple[RequestClass, ...] = (RequestClass(),),
     retry: Retry | None = None,
 ) -> OpenLoop:
-    """A synthetic stream: exponential gaps, and lengths that are constant or, with `spread`, log-normal around the mean.
+    """A synthetic stream: exponential gaps, lengths constant or, with `spread`, log-normal around their mean.
 
     Log-normal lengths are cut at 20 times their mean. Classes are drawn with equal chance.
     """

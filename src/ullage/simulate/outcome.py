@@ -91,7 +91,10 @@ class ReplicaOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Samples over time: axis 0 is time, axis 1 the replica. `state` is 0 off, 1 starting, 2 ready, 3 draining, 4 down."""
+    """Samples over time: axis 0 is time, axis 1 the replica.
+
+    `state` is 0 off, 1 starting, 2 ready, 3 draining, 4 down.
+    """
 
     at_s: Floats
     running: Ints
@@ -246,7 +249,7 @@ def _series(run: Run) -> Series:
     period_ps = run.problem.sample_ps
     busy = np.diff(samples[:, :, 3], axis=0, prepend=0)
     return Series(
-        at_s=(np.arange(len(samples)) + 1) * (period_ps / PS_PER_S),
+        at_s=np.arange(1.0, len(samples) + 1.0) * (period_ps / PS_PER_S),
         running=samples[:, :, 0].copy(),
         waiting=samples[:, :, 1].copy(),
         kv_tokens=samples[:, :, 2].copy(),

@@ -328,7 +328,7 @@ class Reference:
         for _ in range(request.attempts - 1):
             wait = wait * terms.growth_milli // 1000
         spread = wait * terms.jitter_milli // 1000
-        chance = k.chance32(self.problem.seed, request.number, request.attempts + k.JITTER_STREAM)
+        chance: int = k.chance32(self.problem.seed, request.number, request.attempts + k.JITTER_STREAM)
         return max(1, wait + (spread >> 16) * (chance >> 16))
 
     def finish(self, request: Request) -> None:

@@ -74,54 +74,54 @@ class Run:
         return int(self.world.m[field])
 
     @property
-    def rows(self) -> Int64s:
+    def rows(self) -> Any:
         return _section(self.world.m, k.HEAD_FIELDS, self.problem.replicas, k.ROW_FIELDS)
 
     @property
-    def status(self) -> Int32s:
-        return self.world.q[k.STATUS : 4 * self.problem.requests : 4]  # type: ignore[no-any-return]
+    def status(self) -> Any:
+        return self.world.q[k.STATUS : 4 * self.problem.requests : 4]
 
     @property
-    def state(self) -> Int32s:
+    def state(self) -> Any:
         return self.status & 15
 
     @property
-    def replica(self) -> Int32s:
+    def replica(self) -> Any:
         return (self.status >> 4) - 1
 
     @property
-    def emitted(self) -> Int32s:
-        return self.world.q[k.EMITTED : 4 * self.problem.requests : 4]  # type: ignore[no-any-return]
+    def emitted(self) -> Any:
+        return self.world.q[k.EMITTED : 4 * self.problem.requests : 4]
 
     @property
-    def arrival(self) -> Int64s:
-        return self.world.arrival  # type: ignore[no-any-return]
+    def arrival(self) -> Any:
+        return self.world.arrival
 
     @property
-    def first(self) -> Int64s:
+    def first(self) -> Any:
         """When the first token came out; 0 where none did, for no token comes out at time 0."""
         return self._of_requests(k.A_FIRST)
 
     @property
-    def finished(self) -> Int64s:
+    def finished(self) -> Any:
         return self._of_requests(k.A_FINISH)
 
     @property
-    def admitted(self) -> Int64s:
+    def admitted(self) -> Any:
         return self._of_requests(k.A_ADMITTED)
 
     @property
-    def preemptions(self) -> Int32s:
+    def preemptions(self) -> Any:
         at = self.clock(k.A_PREEMPTIONS)
-        return self.world.q[at : at + self.problem.requests]  # type: ignore[no-any-return]
+        return self.world.q[at : at + self.problem.requests]
 
     @property
-    def attempts(self) -> Int32s:
+    def attempts(self) -> Any:
         at = self.clock(k.A_TRIES)
-        return self.world.q[at : at + self.problem.requests]  # type: ignore[no-any-return]
+        return self.world.q[at : at + self.problem.requests]
 
     @property
-    def counters(self) -> Int64s:
+    def counters(self) -> Any:
         return _section(self.world.m, self.clock(k.A_COUNTERS), 2, self.problem.group_class.size, k.COUNTERS)
 
     @property
@@ -129,24 +129,24 @@ class Run:
         return _section(self.world.f, self.clock(k.A_SHARES), 2, self.problem.group_class.size, 2)
 
     @property
-    def histograms(self) -> Int64s:
+    def histograms(self) -> Any:
         return _section(self.world.m, self.clock(k.A_HISTOGRAMS), self.problem.group_class.size, k.METRICS, k.BINS)
 
     @property
-    def itl(self) -> Int64s:
+    def itl(self) -> Any:
         return _section(self.world.m, self.clock(k.A_ITL), self.problem.classes.shape[0], k.BINS)
 
     @property
-    def samples(self) -> Int64s:
+    def samples(self) -> Any:
         return _section(self.world.samples, 0, self.clock(k.G_SAMPLES), self.problem.replicas, k.SAMPLE_FIELDS)
 
     @property
-    def controls(self) -> Int64s:
+    def controls(self) -> Any:
         return _section(self.world.controls, 0, self.clock(k.G_CONTROLS), k.CONTROL_FIELDS)
 
-    def _of_requests(self, field: int) -> Int64s:
+    def _of_requests(self, field: int) -> Any:
         at = self.clock(field)
-        return self.world.m[at : at + self.problem.requests]  # type: ignore[no-any-return]
+        return self.world.m[at : at + self.problem.requests]
 
 
 def run_problem(problem: Problem, callback: Callback | None = None) -> Run:
@@ -155,6 +155,7 @@ def run_problem(problem: Problem, callback: Callback | None = None) -> Run:
 
 
 def _section(array: Any, at: int, *shape: int) -> Any:
+    """A view of part of a flat array."""
     return array[at : at + int(np.prod(shape))].reshape(shape)
 
 
@@ -283,7 +284,7 @@ def _fill_requests(m: Int64s, q: Int32s, problem: Problem) -> None:
 
 
 def _fill_replicas(m: Int64s, q: Int32s, problem: Problem, *, slots: int, wheel: int, block: int, levels: int) -> None:
-    replicas, classes = problem.replicas, problem.classes.shape[0]
+    replicas = problem.replicas
     index = np.arange(replicas)
     rows = _section(m, k.HEAD_FIELDS, replicas, k.ROW_FIELDS)
     rows[:, [k.HEAD, k.TAIL, k.MARKED]] = -1
