@@ -8,8 +8,8 @@ holds; then every logged start foretold by a fit that has not seen its host; the
 A start is a cell: host, model, engine, devices, cache. Repeats of a cell count once, by their median, and a host
 counts once per model: nine starts of one machine are one machine. The growth with devices is fitted within hosts,
 because the hosts with most devices are also the slowest; the spread is that between hosts, with Student's factor
-for how few they are. What others claim of nodes, images and object stores is rounded and in ranges already, and is
-taken with its plain spread: Student's factor on four claims would span two decades.
+for how few they are. What others claim of nodes, images, network disks and object stores is rounded and in ranges
+already, and is taken with its plain spread: Student's factor on four claims would span two decades.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ullage.admission.spread import Spread
 from ullage.admission.start import StartSettings
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.device import find_device
-from ullage.facts.startup import startup_facts
+from ullage.facts.startup import STORAGES, startup_facts
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
@@ -46,6 +46,7 @@ CHECKPOINT_BYTES = {"gpt-oss-120b": 60.77 * GIB, "minimax-m2.5-nvfp4": 130.28 * 
 # The logs of all starts below this say that the compiled graph was loaded from the cache; no other start is near it.
 CACHED_BELOW_S = 10.0
 DRAWS = 20_000
+RIVAL_S = 180.0
 WIDEST = 3.74  # vLLM's warm-up: what stands for a spread that one host cannot tell
 # One-sided 90 % of Student's t by degrees of freedom.
 STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)
@@ -174,7 +175,7 @@ def _start(row: dict[str, str]) -> Start:
 def _storage(host: str, weights_s: float | None) -> str:
     """The two clusters read from NFS; the single machine read its network disk once, then from memory."""
     if host != "GloriaXimingLu" or weights_s is None:
-        return "network-disk"
+        return "shared-filesystem"
     return "network-disk" if weights_s > 80 else "page-cache" if weights_s < 20 else ""
 
 
@@ -264,7 +265,7 @@ def repeat_spread(starts: Sequence[Start]) -> float:
 
 ENGINE_PHASES = {"vllm": ("boot", "compile", "compile_cached", "graphs", "warmup"), "sglang": ("boot", "graphs")}
 PLATFORM_PHASES = ("node", "image", "container", "wake")
-STORAGES = ("page-cache", "local-nvme", "network-disk", "object-store", "streamed")
+CLAIMED = ("node", "image", "container", "wake", "network-disk", "object-store")
 
 
 def print_fits(starts: Sequence[Start]) -> None:
@@ -284,7 +285,7 @@ def print_fits(starts: Sequence[Start]) -> None:
         )
     for storage in STORAGES:
         rate = facts.bandwidths[storage]
-        found = fit(rate_points(starts, storage), grows=False, claims=storage == "object-store")
+        found = fit(rate_points(starts, storage), grows=False, claims=storage in CLAIMED)
         _print_fit(storage, found, "GB/s", float(rate.value) / 1e9, float(rate.high or 0) / 1e9, None, scale=1e9)
     print(f"\nRepeats on one host: p90 / median {repeat_spread(starts):.2f}; stored {facts.repeat_spread_ratio:.2f}.\n")
 
@@ -297,6 +298,19 @@ def _print_fit(
         f"| {name} | {found.hosts} | {found.median / scale:.3g} {unit} | {found.spread:.2f} | {growth} "
         f"| {value:.3g} {unit} | {high:.3g} {unit} |"
     )
+
+
+def print_correlation(starts: Sequence[Start]) -> None:
+    """Whether a start that boots slowly also captures, warms up and compiles slowly: its deviations from the fit."""
+    names = ("boot", "graphs", "warmup", "compile")
+    fits = {name: fit(phase_points(starts, "vllm", name)) for name in names}
+    whole = [start for start in starts if all(name in start.phases for name in names)]
+    deviations = [[math.log(start.phases[name] / fits[name].at(start.devices)) for start in whole] for name in names]
+    print(f"Correlation of the deviations of {len(whole)} starts from the fit:\n")
+    print(f"| | {' | '.join(names)} |")
+    print("|---|---|---|---|---|")
+    for name, row in zip(names, np.atleast_2d(np.corrcoef(deviations)), strict=True):
+        print(f"| {name} | {' | '.join(f'{each:.2f}' for each in row)} |")
 
 
 def foretell(seen: Sequence[Start], start: Start, *, rate_given: bool = False) -> tuple[float, float, float] | None:
@@ -319,9 +333,13 @@ def foretell(seen: Sequence[Start], start: Start, *, rate_given: bool = False) -
         middle, spread = each.at(start.devices), widest if math.isnan(each.spread) else each.spread
         drawn = host if name in ("boot", "graphs", "warmup") else rng.standard_normal(DRAWS)
         total += Spread(low_s=middle / spread, median_s=middle, high_s=middle * spread).at(drawn)
-    rate = fit(rate_points(seen, start.storage), grows=False)
+    rates = rate_points(seen, start.storage)
+    if not rates:
+        return None
+    rate = fit(rates, grows=False, claims=start.storage in CLAIMED)
     middle = start.phases["weights"] if rate_given else CHECKPOINT_BYTES[start.model] / rate.median
     spread = startup_facts("vllm").repeat_spread_ratio if rate_given else rate.spread
+    spread = widest if math.isnan(spread) else spread
     weights = Spread(low_s=middle / spread, median_s=middle, high_s=middle * spread)
     total += weights.at(rng.standard_normal(DRAWS))
     low, middle, high = (float(each) for each in np.quantile(total, (0.1, 0.5, 0.9)))
@@ -334,7 +352,7 @@ def print_held_out(
     print(f"\nForetold without {title}:\n")
     print("| host | model | engine | devices | logged s | p10 | p50 | p90 | error |")
     print("|---|---|---|---|---|---|---|---|---|")
-    errors, inside, left_out = [], 0, 0
+    errors, rivals, inside, left_out = [], [], 0, 0
     for start in _one_of_each_cell(starts):
         found = foretell([other for other in starts if not leave(other, start)], start, rate_given=rate_given)
         if found is None or start.total_s is None:
@@ -342,6 +360,7 @@ def print_held_out(
             continue
         low, middle, high = found
         errors.append(middle / start.total_s - 1)
+        rivals.append(RIVAL_S / start.total_s - 1)
         inside += low <= start.total_s <= high
         print(
             f"| {start.host} | {start.model} | {start.engine} | {start.devices} | {start.total_s:.0f} "
@@ -349,6 +368,8 @@ def print_held_out(
         )
     size = statistics.median(abs(each) for each in errors)
     print(f"\n{len(errors)} cells: median size of the error {size:.0%}, {inside} of them between p10 and p90.")
+    rival = statistics.median(abs(each) for each in rivals)
+    print(f"The constant of {RIVAL_S:g} s that llm-d's KEDA script assumes: {rival:.0%}.")
     print(f"{left_out} left out: nothing else to foretell them from, or weights from two places.")
 
 
@@ -392,10 +413,10 @@ WHOLE = (
         "kaito 2325",
     ),
     ("gpt-oss-120b on 4 A100, AKS", "gpt-oss-120b", "a100-80gb-sxm", 4, "network-disk", Level.COLD, 600.0, "MS Q&A"),
-    ("Qwen3-32B on H100, launcher", "qwen3-32b", "h100-sxm", 2, "network-disk", Level.WARM, 85.3, "llm-d PR 2492"),
-    ("Llama-3.1-8B, launcher", "llama-3.1-8b", "h100-sxm", 1, "network-disk", Level.WARM, 65.0, "FMA issue 445"),
-    ("Qwen3-32B on H100, asleep", "qwen3-32b", "h100-sxm", 2, "network-disk", Level.HOT, 4.0, "llm-d PR 2492"),
-    ("Llama-3.1-8B, asleep", "llama-3.1-8b", "h100-sxm", 1, "network-disk", Level.HOT, 2.5, "FMA issue 445"),
+    ("Qwen3-32B on H100, launcher", "qwen3-32b", "h100-sxm", 2, "shared-filesystem", Level.WARM, 85.3, "llm-d PR 2492"),
+    ("Llama-3.1-8B, launcher", "llama-3.1-8b", "h100-sxm", 1, "shared-filesystem", Level.WARM, 65.0, "FMA issue 445"),
+    ("Qwen3-32B on H100, asleep", "qwen3-32b", "h100-sxm", 2, "shared-filesystem", Level.HOT, 4.0, "llm-d PR 2492"),
+    ("Llama-3.1-8B, asleep", "llama-3.1-8b", "h100-sxm", 1, "shared-filesystem", Level.HOT, 2.5, "FMA issue 445"),
 )
 
 
@@ -403,10 +424,13 @@ def print_whole() -> None:
     print("\nWhole starts that others published, by the stage itself:\n")
     print("| start | level | published s | p10 | p50 | p90 | where |")
     print("|---|---|---|---|---|---|---|")
+    inside = 0
     for what, model, device, tp, storage, level, seconds, where in WHOLE:
         found = _stage(model, device, tp, storage).level(level)
         low, middle, high = (found.quantile_s(each) for each in (0.1, 0.5, 0.9))
+        inside += low <= seconds <= high
         print(f"| {what} | {level} | {seconds:g} | {low:.0f} | {middle:.0f} | {high:.0f} | {where} |")
+    print(f"\n{inside} of {len(WHOLE)} between p10 and p90. A launcher has imported the engine before it is asked.")
 
 
 def _stage(model: str, device: str, tp: int, storage: str) -> TimeToReady:
@@ -426,6 +450,7 @@ def main() -> int:
         return 1
     starts = read_starts(DATA)
     print_fits(starts)
+    print_correlation(starts)
     print_held_out(starts, "its own cell", _same_cell)
     print_held_out(starts, "its host", lambda other, start: other.host == start.host)
     print_held_out(

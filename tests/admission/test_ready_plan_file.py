@@ -48,7 +48,7 @@ def ready_of(spec: PlanSpec) -> TimeToReady:
 
 def test_the_default_storage_is_listed_as_assumed(tmp_path: Path) -> None:
     storage = next(each for each in spec_of(tmp_path).inputs if each.name == "pool.storage")
-    assert (storage.value, storage.evidence) == ("network-disk", Evidence.ASSUMED)
+    assert (storage.value, storage.evidence) == ("shared-filesystem", Evidence.ASSUMED)
 
 
 def test_storage_and_its_rate_are_stated(tmp_path: Path) -> None:

@@ -45,8 +45,10 @@ PHASES = (
 )
 """Phases that a sheet may state; the weights' follows from their bytes and the storage's rate."""
 
-STORAGES = ("page-cache", "local-nvme", "network-disk", "object-store", "streamed")
-"""Where weights may lie. `streamed` is a loader that reads many parts at once straight to the device."""
+STORAGES = ("page-cache", "local-nvme", "shared-filesystem", "network-disk", "object-store", "streamed")
+"""Where weights may lie: in the host's memory, on its own disk, on NFS or a parallel file system, on a cloud's block
+volume, in a bucket from which they are downloaded first. `streamed` is a loader that reads many parts of a bucket or
+volume at once, straight to the device."""
 
 STAND_IN = "vllm"
 

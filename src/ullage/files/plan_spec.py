@@ -30,7 +30,7 @@ ZONES = 1  # a second zone is a decision with a price, so it is not assumed
 RECONCILE_S = 7 * _DAY_S  # a week holds every day of the week once
 TENSOR_PARALLEL = 1
 ENGINE = "vllm"  # the engine most request logs and load tests come from
-STORAGE = "network-disk"  # what a new node shares with the others; the published clusters all read from one
+STORAGE = "shared-filesystem"  # what a new node shares with the others; the published clusters read from NFS
 APPROVED_CONCURRENCY = 1  # an engine refuses to start unless one request of the longest context fits
 
 
