@@ -34,8 +34,6 @@ class Draft:
     otherwise: str = "not a request"
     time: str = ""
     block_tokens: int | None = None
-    streams: bool = False
-    first_row: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
