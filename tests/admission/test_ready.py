@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.served import LLAMA_2_7B, LLAMA_2_70B, LLAMA_3_8B, QWEN3_235B
 from ullage.admission.phases import LEVELS, Level, Phase
 from ullage.admission.ready import TimeToReady, time_to_ready
+from ullage.admission.spread import Spread
 from ullage.admission.start import MeasuredStart, StartSettings
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, walk
@@ -149,6 +150,9 @@ def test_a_phase_has_the_percentiles_of_its_fact() -> None:
         found = next(each for each in ready(SMALL).level(Level.COLD).phases if each.phase.value == name)
         assert found.p50_s == pytest.approx(facts.phases[name].value_s, rel=1e-3)
         assert found.p90_s == pytest.approx(facts.phases[name].high_s, rel=1e-2)
+        fact = facts.phases[name]
+        spread = Spread(low_s=fact.low_s, median_s=fact.value_s, high_s=fact.high_s)
+        assert found.mean_s == pytest.approx(spread.mean_s, rel=1e-2)
 
 
 def test_a_phase_grows_by_its_factor_for_each_doubling() -> None:

@@ -40,6 +40,10 @@ class Estimate:
     floor_s: float = 0.0
     default: Estimate | None = None
 
+    @property
+    def is_measured(self) -> bool:
+        return bool(self.spread_inputs)
+
 
 def estimates(memory: MemoryBudget, settings: StartSettings, facts: StartupFacts) -> dict[Phase, Estimate]:
     """Every phase this engine has: defaults first, then what was measured in their place."""

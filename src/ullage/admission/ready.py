@@ -30,7 +30,7 @@ from ullage.evidence import Figure
 from ullage.facts.startup import startup_facts
 from ullage.memory.budget import MemoryBudget
 
-DRAWS = 8192  # 80 of them lie beyond p99, which then moves by about 2 % from seed to seed
+DRAWS = 8192  # 80 of them lie beyond p99, which then moves by about 1 % from seed to seed
 
 Draws = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ def time_to_ready(memory: MemoryBudget, settings: StartSettings, *, rng: Generat
     levels = tuple(_level(level, draws, memory.runtime.sharding.devices) for level in Level)
     return TimeToReady(
         levels=levels,
-        differences=tuple(_difference(each) for each in found.values() if each.phase in _measured(found)),
+        differences=tuple(_difference(each) for each in found.values() if each.is_measured),
         figures=ready_figures(memory, found, _phase_times(draws), {each.level: each.quantiles_s for each in levels}),
         notes=_notes(facts.fallback, settings, memory.runtime.version),
     )
@@ -134,7 +134,7 @@ def _draws(found: Mapping[Phase, Estimate], rng: Generator) -> dict[Phase, Draws
 def _luck(found: Mapping[Phase, Estimate], rng: Generator) -> dict[str, Draws]:
     """Standard normal deviates by what moves together: evenly spaced ranks, shuffled anew for each."""
     deviates = _evenly_spaced()
-    # In the order of the phases, and never sooner: what one phase is given must not change another's draws.
+    # In the order of the phases, so that measuring one leaves the draws of the others as they are.
     names = dict.fromkeys(found[phase].moves_with if phase in found else phase.value for phase in Phase)
     return {name: deviates[rng.permutation(DRAWS)] for name in names}
 
@@ -180,10 +180,6 @@ def _phase_times(draws: Mapping[Phase, Draws]) -> dict[Phase, PhaseTime]:
         )
         for phase, each in draws.items()
     }
-
-
-def _measured(found: Mapping[Phase, Estimate]) -> set[Phase]:
-    return {phase for phase, each in found.items() if each.spread_inputs}
 
 
 def _difference(estimate: Estimate) -> PhaseDifference:

@@ -50,7 +50,7 @@ def _phase_figures(estimate: Estimate, found: Mapping[Phase, Estimate], time: _T
         name=f"ready.{estimate.phase}_p90_s",
         value=round(time.p90_s, 3),
         unit="s",
-        formula="p90 of the same; spread of repeats on one host" if estimate.spread_inputs else "p90 of the same",
+        formula="p90 of the same; spread of repeats on one host" if estimate.is_measured else "p90 of the same",
         inputs=(middle, *estimate.spread_inputs),
     )
     return middle, high
