@@ -27,6 +27,7 @@ from ullage.memory.sharding import Sharding
 
 SOURCE = Source(what="a test", where="tests/admission/test_ready.py", date=datetime.date(2026, 11, 15))
 PERCENTS = np.arange(101) / 100
+LLAMA_3_8B_BYTES = 16.06e9  # 8.03 x 10^9 parameters of two bytes
 
 
 def budget(model: Model = LLAMA_3_8B, *, tp: int = 1, engine: str = "vllm", device: str = "h200-sxm") -> MemoryBudget:
@@ -135,6 +136,11 @@ def test_weights_are_never_faster_than_the_host_link() -> None:
     assert found.figures["ready.weights_p50_s"].value == pytest.approx(floor_s, abs=1e-3)
 
 
+def test_the_checkpoint_is_read_whole_whatever_the_cut() -> None:
+    for memory in (SMALL, PARALLEL, SGLANG):
+        assert float(ready(memory).figures["ready.checkpoint_bytes"].value) == pytest.approx(LLAMA_3_8B_BYTES, rel=1e-3)
+
+
 # ---- phases and percentiles ---------------------------------------------------------------------------
 
 
@@ -166,7 +172,7 @@ def test_a_phase_grows_by_its_factor_for_each_doubling() -> None:
 def test_the_sum_is_that_of_independent_draws() -> None:
     """The oracle: plain sampling, with the host's three phases drawn as one, agrees at p50, p90 and p99."""
     facts, rng = startup_facts("sglang"), np.random.default_rng(7)
-    size = SGLANG_BYTES
+    size = LLAMA_3_8B_BYTES
     draws = 400_000
     host = rng.standard_normal(draws)
     total = np.zeros(draws)
@@ -182,9 +188,6 @@ def test_the_sum_is_that_of_independent_draws() -> None:
     cold = ready(SGLANG).level(Level.COLD)
     for share, tolerance in ((0.5, 0.02), (0.9, 0.03), (0.99, 0.06)):
         assert cold.quantile_s(share) == pytest.approx(float(np.quantile(total, share)), rel=tolerance)
-
-
-SGLANG_BYTES = 16.06e9  # Llama-3.1-8B: 8.03 x 10^9 parameters of two bytes
 
 
 def _two_sided(low: float, middle: float, high: float, z: np.ndarray) -> np.ndarray:
@@ -300,7 +303,7 @@ def test_a_start_of_another_engine_is_refused() -> None:
 
 def test_a_rate_that_is_stated_replaces_that_of_the_storage() -> None:
     found = ready(SMALL, start(rate=(4e9, 4e9, 4e9)))
-    assert found.figures["ready.weights_p50_s"].value == pytest.approx(SGLANG_BYTES / 4e9, rel=1e-3)
+    assert found.figures["ready.weights_p50_s"].value == pytest.approx(LLAMA_3_8B_BYTES / 4e9, rel=1e-3)
 
 
 def test_an_unknown_storage_is_answered_with_the_nearest() -> None:

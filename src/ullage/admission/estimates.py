@@ -145,7 +145,7 @@ def _with_measured(
             phase=phase,
             spread=observed(seconds, repeat_ratio=facts.repeat_spread_ratio),
             moves_with=str(phase) if default is None else default.moves_with,
-            formula=f"measured{several}",
+            formula=f"as measured{several}",
             inputs=(measured,),
             spread_inputs=(facts.repeat_spread,),
             default=default,

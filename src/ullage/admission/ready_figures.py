@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ullage.admission.estimates import Estimate
+from ullage.admission.estimates import Estimate, checkpoint_bytes
 from ullage.admission.phases import LEVELS, Level, Phase
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.memory.budget import MemoryBudget
@@ -35,6 +35,7 @@ def ready_figures(
     named = [
         *(each for level in Level for each in _level_figures(level, phases, quantiles_s[level])),
         _held(memory),
+        checkpoint_bytes(memory),
         *(each for pair in phases.values() for each in pair),
         *(_default(estimate) for estimate in found.values() if estimate.default is not None),
     ]
