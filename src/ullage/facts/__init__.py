@@ -5,6 +5,7 @@
     catalogue.py   all fact files of one kind: names, aliases, search, a user's overlay
     device.py      what a device sheet holds, and the `Device` made from it
     engine.py      an engine's defaults by version
+    startup.py     how long the phases of a start take, and how fast weights are read
     model.py       what a language model is made of; model_sheet.py: what a model sheet holds
 
 A fact is an `Assumption`: value, range, evidence, source, date. This package reads its own packaged
