@@ -37,7 +37,10 @@ MUTANTS = {
         "if m[row + Q_COUNT] > 0 and not preempted:",
         "if m[row + Q_COUNT] > 0:",
     ),
-    "a step after a preemption is planned too far": ("    if preempted:\n        steps = 1", "    if False:\n        steps = 1"),
+    "a step after a preemption is planned too far": (
+        "    if preempted:\n        steps = 1",
+        "    if False:\n        steps = 1",
+    ),
     "a plan runs past its table segment": (
         "steps = min(steps, (((g + 1) << segment) - kv_tokens + n - 1) // n)",
         "steps = min(steps, (((g + 1) << segment) - kv_tokens + n) // n + 1)",

@@ -244,7 +244,9 @@ def test_a_stale_view_herds() -> None:
 
 
 def test_a_failure_ends_what_runs_and_what_waits_at_once() -> None:
-    given = problem([0, 1, 30], [5] * 3, [5] * 3, sequences=1, events=[(20, 0, EventKind.FAIL), (25, 0, EventKind.REPAIR)])
+    given = problem(
+        [0, 1, 30], [5] * 3, [5] * 3, sequences=1, events=[(20, 0, EventKind.FAIL), (25, 0, EventKind.REPAIR)]
+    )
     found = run(given)
     assert [(each.state, each.finish_ps) for each in found.requests[:2]] == [(k.FAILED, 20), (k.FAILED, 20)]
     assert found.requests[2].state == k.SUCCESS

@@ -1,0 +1,49 @@
+"""The same bytes for any number of workers."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from ullage.errors import InputError
+from ullage.execute import process_map, thread_map
+from ullage.simulate import Engine, Fleet, StepTable, poisson, simulate
+from ullage.simulate.statistics import replicate
+
+
+def experiment(seed: int) -> bytes:
+    load = poisson(
+        rate_rps=6, requests=2000, prompt_tokens=300, output_tokens=60, spread=0.5, rng=np.random.default_rng(seed)
+    )
+    engine = Engine(step=StepTable.affine(step_s=0.01, prefill_token_s=4e-5), kv_blocks=2000)
+    return pickle.dumps(simulate(engine, Fleet(replicas=2, routing="power_of_two"), load, seed=seed))
+
+
+def square(seed: int) -> int:
+    return seed * seed
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_threads_give_the_bytes_of_a_plain_map(workers: int) -> None:
+    alone = replicate(experiment, seed=4, count=6)
+    with thread_map(workers=workers) as spread:
+        assert replicate(experiment, seed=4, count=6, map=spread) == alone
+    assert len(set(alone)) == 6
+
+
+@pytest.mark.slow
+def test_processes_give_the_results_of_a_plain_map() -> None:
+    with process_map(workers=2) as spread:
+        assert tuple(spread(abs, [-3, 2, -1])) == (3, 2, 1)
+
+
+def test_results_come_in_the_order_of_the_inputs() -> None:
+    with thread_map(workers=4) as spread:
+        assert list(spread(square, range(50))) == [each * each for each in range(50)]
+
+
+def test_a_pool_without_workers_is_refused() -> None:
+    with pytest.raises(InputError, match="workers = 0"), thread_map(workers=0):
+        pass
