@@ -93,6 +93,19 @@ def test_local_time_that_skips_an_hour() -> None:
     assert FindingKind.SUMMER_TIME not in kinds(trace_of(times, zone="UTC"))
 
 
+def test_a_named_zone_that_ends_summer_time() -> None:
+    times = even(6 * 3600)
+    doubled = [time if time < 3 * 3600 else time - 3600 for time in times]
+    assert "Europe/Berlin ends summer time" in sentence(
+        trace_of(doubled, zone="Europe/Berlin"), FindingKind.SUMMER_TIME
+    )
+
+
+def test_durations_in_milliseconds() -> None:
+    trace = make_trace(arrival_s=range(50), prompt_tokens=[5] * 50, duration_s=[4000.0] * 50)
+    assert "durations may be in another unit" in sentence(trace, FindingKind.UNIT_IN_DOUBT)
+
+
 def test_stamps_in_batches() -> None:
     # Every 3 s with a millisecond of jitter, as collectors write.
     times = [3.0 * (time // 3.0) + 0.001 * ((time // 3.0) % 2) for time in even(rate_rps=5.0)]

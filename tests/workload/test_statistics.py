@@ -234,6 +234,7 @@ def test_what_is_in_flight_is_what_overlaps(seed: int) -> None:
     assert found.active_tokens.mean_value == pytest.approx(tokens.mean(), rel=1e-3)
     assert found.active_tokens.values[-1] == pytest.approx(tokens.max(), rel=1e-3)
     assert found.mean_requests == pytest.approx(duration.sum() / arrival[-1])
+    assert max(found.requests_series.counts) == found.requests.values[-1]
 
 
 def test_without_durations_nothing_is_said_to_be_in_flight() -> None:

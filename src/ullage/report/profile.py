@@ -25,6 +25,7 @@ from ullage.workload.saved import to_plain
 from ullage.workload.seasons import Growth, Season
 from ullage.workload.series import Distribution
 from ullage.workload.sessions import Sessions
+from ullage.workload.shapes import SuggestedClass
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
@@ -124,16 +125,17 @@ def _bursts(bursts: Bursts) -> str:
     )
 
 
-def spark(counts: Sequence[float], width: int = SPARK_WIDTH) -> str:
-    """A line of bars, at most so wide: neighbouring windows are added up.
+def spark(counts: Sequence[float], width: int = SPARK_WIDTH, *, highest: bool = False) -> str:
+    """A line of bars, at most so wide: neighbouring windows are added up, or the highest of them is taken.
 
     >>> spark([0, 1, 2, 4])
     '▁▂▄█'
     """
     step = _step(counts, width)
-    sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
+    join = max if highest else sum
+    sums = [join(counts[at : at + step]) for at in range(0, len(counts), step)]
     # A last bar made of fewer windows would look like a fall in traffic.
-    if len(counts) % step and len(sums) > 1:
+    if len(counts) % step and len(sums) > 1 and not highest:
         sums.pop()
     top = max(sums, default=0) or 1
     return "".join(SPARKS[min(len(SPARKS) - 1, int(each / top * (len(SPARKS) - 0.001)))] for each in sums)
@@ -235,7 +237,9 @@ def _inflight(whole: PartProfile) -> list[RenderableType]:
     table = _table("In flight, at each second", "", "mean", *[_percent(each) for each in SHOWN])
     for name, found in (("requests", inflight.requests), ("active tokens", inflight.active_tokens)):
         table.add_row(name, brief_number(found.mean_value), *[f"{found.at(each):,.0f}" for each in SHOWN])
-    return [table]
+    series = inflight.active_tokens_series
+    line = Text(f"{spark(series.counts, highest=True)}  highest active tokens over time")
+    return [table, line] if len(series.counts) > 1 else [table]
 
 
 def _sessions(sessions: Sessions | None) -> list[RenderableType]:
@@ -272,7 +276,11 @@ def _reuse(reuse: Reuse | None) -> list[RenderableType]:
     for point in reuse.points:
         table.add_row(f"{point.cache_blocks:,}", f"{point.cold_hit_fraction:.1%}", f"{point.warm_hit_fraction:.1%}")
     table.add_row("endless", f"{reuse.endless_cold_fraction:.1%}", f"{reuse.endless_warm_fraction:.1%}")
-    return [Text(title, style="bold"), table]
+    parts: list[RenderableType] = [Text(title, style="bold"), table]
+    if reuse.by_tenant:
+        alone = ", ".join(f"{name} {curve.endless_warm_fraction:.1%}" for name, curve in reuse.by_tenant)
+        parts.append(Text(f"Each tenant in an endless cache of its own, warm: {alone}."))
+    return parts
 
 
 # ---- who, and what to doubt --------------------------------------------------------------------------
@@ -320,8 +328,17 @@ def _findings(profile: Profile) -> list[RenderableType]:
         parts.append(_hanging(mark, style, finding.sentence))
     if not profile.findings:
         parts.append(Text("Nothing odd was found."))
+    if profile.suggestion is not None:
+        rules = " ".join(f"--class '{_rule(one)}'" for one in profile.suggestion.classes)
+        parts.append(_hanging(">", "dim", f"To see them apart: {rules}"))
     parts += [_hanging("?", "dim", f"Not known from this trace: {need}.") for need in profile.needs]
     return parts
+
+
+def _rule(one: SuggestedClass) -> str:
+    given = {name: getattr(one.rule, name) for name in one.rule.__dataclass_fields__}
+    conditions = ",".join(f"{name}={value}" for name, value in given.items() if value is not None)
+    return f"{one.name}:{conditions}"
 
 
 def _hanging(mark: str, style: str, sentence: str) -> RenderableType:

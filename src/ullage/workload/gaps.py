@@ -50,8 +50,9 @@ def order_and_gaps(trace: Trace, arrivals: SecondCounts) -> tuple[InputOrder | N
         Hole(start_s=origin_s + start, length_s=gap) for start, gap in zip(starts, longest, strict=True) if gap > 0
     ]
     return order, Gaps(
-        first_s=origin_s + first,
-        last_s=origin_s + last,
+        origin_s=origin_s,
+        first_s=first,
+        last_s=last,
         gaps=gaps,
         sum_squares=squares,
         zero_gaps=zeros,
@@ -79,8 +80,9 @@ def _sorted(trace: Trace, arrivals: SecondCounts) -> Gaps:
     assert first is not None
     assert last is not None
     return Gaps(
-        first_s=origin_s + first,
-        last_s=origin_s + last,
+        origin_s=origin_s,
+        first_s=first,
+        last_s=last,
         gaps=count,
         sum_squares=squares,
         zero_gaps=zeros,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ullage.workload.arrivals import GROUP_BINS, CountSeries
 from ullage.workload.series import Distribution, distribution
 from ullage.workload.summary import Load
 
@@ -18,13 +21,16 @@ class InFlight:
     """Requests and active tokens at whole seconds of the trace's time.
 
     A request holds its prompt from arrival on and its answer as it grows, at an even pace. The mean number of
-    requests is Little's law on the logged durations; it is exact, and the sampled mean must agree with it.
+    requests is Little's law on the logged durations; it is exact, and the sampled mean must agree with it. The
+    series hold the highest value of each stretch.
     """
 
     timed_fraction: float
     mean_requests: float
     requests: Distribution
     active_tokens: Distribution
+    requests_series: CountSeries
+    active_tokens_series: CountSeries
 
 
 def inflight_of(load: Load | None, *, requests: int, first_s: float, last_s: float) -> InFlight | None:
@@ -43,13 +49,23 @@ def inflight_of(load: Load | None, *, requests: int, first_s: float, last_s: flo
     tokens = np.cumsum(held) + np.r_[0.0, np.cumsum(growth)[:-1]]
     # Before the first arrival and after the last the trace shows less than there was.
     stop = max(1, min(size, int(last_s) - first + 1))
-    in_flight = distribution(np.cumsum(steps)[:stop], "requests")
-    active = distribution(np.maximum(np.round(tokens[:stop], 3), 0.0), "tokens")
-    assert in_flight is not None
-    assert active is not None
+    counts = np.cumsum(steps)[:stop]
+    active = np.maximum(np.round(tokens[:stop], 3), 0.0)
+    of_requests, of_tokens = distribution(counts, "requests"), distribution(active, "tokens")
+    assert of_requests is not None
+    assert of_tokens is not None
     return InFlight(
         timed_fraction=load.timed_requests / requests,
         mean_requests=load.busy_s / (last_s - first_s),
-        requests=in_flight,
-        active_tokens=active,
+        requests=of_requests,
+        active_tokens=of_tokens,
+        requests_series=_highest(counts, first),
+        active_tokens_series=_highest(active, first),
     )
+
+
+def _highest(values: NDArray[Any], first: int) -> CountSeries:
+    """The highest value of each of at most GROUP_BINS stretches of equal length."""
+    width = -(-len(values) // GROUP_BINS)
+    highest = np.maximum.reduceat(values, np.arange(0, len(values), width))
+    return CountSeries(start_s=float(first), width_s=float(width), counts=tuple(round(float(each)) for each in highest))

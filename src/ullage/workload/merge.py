@@ -65,19 +65,21 @@ def _gaps(parts: Sequence[Gaps | None]) -> Gaps | None:
         return None
     merged = known[0]
     for part in known[1:]:
-        if part.first_s < merged.last_s:
+        later_s = part.origin_s - merged.origin_s
+        border_s = later_s + part.first_s - merged.last_s
+        if border_s < 0:
             return None
-        merged = _join(merged, part)
+        merged = _join(merged, part, border_s, later_s)
     return merged
 
 
-def _join(before: Gaps, after: Gaps) -> Gaps:
-    border_s = after.first_s - before.last_s
-    border = Hole(start_s=before.last_s, length_s=border_s)
+def _join(before: Gaps, after: Gaps, border_s: float, later_s: float) -> Gaps:
+    border = Hole(start_s=before.origin_s + before.last_s, length_s=border_s)
     longest = sorted([*before.longest, border, *after.longest], key=lambda hole: (-hole.length_s, hole.start_s))
     return Gaps(
+        origin_s=before.origin_s,
         first_s=before.first_s,
-        last_s=after.last_s,
+        last_s=later_s + after.last_s,
         gaps=before.gaps + 1 + after.gaps,
         sum_squares=before.sum_squares + border_s * border_s + after.sum_squares,
         zero_gaps=before.zero_gaps + (border_s == 0) + after.zero_gaps,

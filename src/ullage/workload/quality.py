@@ -24,6 +24,8 @@ BATCH_S, BATCH_SPREAD_FRACTION, BATCH_SHARED_FRACTION = 0.5, 0.1, 0.5
 MOST_TOKENS_PER_S = 1e7
 # Answers of a session overlap and logs round, but not by this much.
 MOST_PACE_RATIO = 100.0
+# Nobody waits half an hour for the mean answer: a sign that durations are in milliseconds.
+MOST_MEAN_DURATION_S = 1800.0
 # Fewer backward steps than this share is a clock that was set; more is a source that is not sorted.
 CLOCK_STEP_FRACTION = 1e-3
 # The hour that a clock skips when summer time starts, with the gap that was there anyway.
@@ -97,6 +99,12 @@ def _order(summary: Summary) -> list[Finding]:
     share = order.backward_steps / rows
     if order.hour_back_steps and not summary.about.zone:
         return [_summer_time(f"goes back by one hour {_times(order.hour_back_steps)} from one row to the next")]
+    if order.hour_back_steps and "/" in summary.about.zone:
+        sentence = (
+            f"The clock goes back by one hour {_times(order.hour_back_steps)}: {summary.about.zone} ends summer time, "
+            "and its two equal hours cannot be told apart; they were laid upon each other."
+        )
+        return [Finding(kind=FindingKind.SUMMER_TIME, weight=Weight.CAUTION, sentence=sentence, touches=("arrivals",))]
     few = order.backward_steps <= max(2, CLOCK_STEP_FRACTION * rows)
     if few and order.largest_back_s >= 1.0:
         sentence = (
@@ -251,6 +259,12 @@ def _units(summary: Summary) -> list[Finding]:
                     "pauses take: one of the two is in another unit than the format says."
                 )
             ]
+    load = summary.whole.load
+    if load is not None and load.busy_s > MOST_MEAN_DURATION_S * load.timed_requests:
+        mean = _duration(load.busy_s / load.timed_requests)
+        return [
+            _unit_in_doubt(f"The mean request takes {mean}: durations may be in another unit than the format says.")
+        ]
     span_s = summary.last_s - summary.first_s
     prompts = summary.whole.lengths.get("prompt_tokens")
     if span_s <= 0 or prompts is None or summary.whole.requests < 2:

@@ -34,8 +34,12 @@ class Hole:
 
 @dataclass(frozen=True, kw_only=True)
 class Gaps:
-    """Times between arrivals in order of time; the border state is first and last arrival."""
+    """Times between arrivals in order of time; the border state is first and last arrival.
 
+    Both are counted from `origin_s`, the trace's start: seconds since 1970 have no digits left for microseconds.
+    """
+
+    origin_s: float
     first_s: float
     last_s: float
     gaps: int

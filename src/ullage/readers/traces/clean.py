@@ -108,6 +108,13 @@ def _materialise(connection: DuckDBPyConnection, draft: Draft, files: Sequence[G
     kind = "TEMP VIEW" if all(file.layout is Layout.PARQUET for file in files) else "TEMP TABLE"
     try:
         connection.execute(f"CREATE {kind} {table} AS {select}")
+    except duckdb.OutOfMemoryException:
+        raise InputError(
+            field="trace",
+            value=", ".join(file.name for file in files[:3]),
+            problem="has a record or a document too large for the memory a profile is given",
+            fix="Write it as JSON lines or Parquet, or without the prompts.",
+        ) from None
     except duckdb.Error as error:
         detail = re.sub(r"\s+", " ", str(error).split("\n\n")[0])[:200]
         raise InputError(
