@@ -140,6 +140,11 @@ def test_missing_lengths_and_outputs() -> None:
     assert "1 of 10 requests that did not fail" in sentence(trace, FindingKind.MISSING_OUTPUTS)
 
 
+def test_a_status_that_is_not_known() -> None:
+    trace = make_trace(arrival_s=range(4), status=["ok", None, "failed", None])
+    assert "2 of 4 requests have no status" in sentence(trace, FindingKind.UNKNOWN_STATUS)
+
+
 @pytest.mark.parametrize(("days", "is_stale"), [(12, False), (29, False), (32, True)])
 def test_age_is_counted_from_the_last_request(days: int, is_stale: bool) -> None:
     as_of = datetime.date(2026, 3, 29) + datetime.timedelta(days=days)

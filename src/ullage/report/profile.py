@@ -70,7 +70,8 @@ def profile_page(profile: Profile) -> list[RenderableType]:
 def _headline(profile: Profile) -> list[RenderableType]:
     names = profile.sources[0] if len(profile.sources) == 1 else f"{len(profile.sources)} files"
     text = Text(f"Profile of {names}", style="bold")
-    text.append(f": {profile.whole.requests:,} requests", style="not bold")
+    number = profile.whole.requests
+    text.append(f": {number:,} request{'' if number == 1 else 's'}", style="not bold")
     coverage = profile.coverage
     if coverage.span_s:
         text.append(f" in {show(coverage.span_s, 's')}", style="not bold")

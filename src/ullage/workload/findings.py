@@ -23,6 +23,7 @@ class FindingKind(enum.Enum):
     UNEVEN_COVERAGE = "uneven_coverage"
     MISSING_OUTPUTS = "missing_outputs"
     MISSING_LENGTHS = "missing_lengths"
+    UNKNOWN_STATUS = "unknown_status"
     NO_COMMON_CLOCK = "no_common_clock"
     UNIT_IN_DOUBT = "unit_in_doubt"
     STALE = "stale"

@@ -63,6 +63,7 @@ def findings_of(
         *_batches(summary),
         *_holes(summary),
         *_lengths(summary),
+        *_statuses(summary),
         *_units(summary),
         *_age(summary, as_of, max_age_s),
         *_short(summary),
@@ -247,6 +248,22 @@ def _lengths(summary: Summary) -> list[Finding]:
             )
         )
     return findings
+
+
+def _statuses(summary: Summary) -> list[Finding]:
+    unknown, rows = summary.whole.outcomes.get("unknown", 0), summary.whole.requests
+    if not unknown:
+        return []
+    return [
+        Finding(
+            kind=FindingKind.UNKNOWN_STATUS,
+            weight=Weight.CAUTION,
+            sentence=f"{unknown:,} of {rows:,} requests have no status, or one that is not known; the shares of failed "
+            "and cancelled requests are of the others.",
+            share_fraction=unknown / rows,
+            touches=("outcomes",),
+        )
+    ]
 
 
 def _units(summary: Summary) -> list[Finding]:

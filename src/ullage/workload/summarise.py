@@ -53,7 +53,9 @@ class Grouping:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return (*self.names, OTHERS, UNKNOWN)
+        # A name of the source that looks like one of ours is put in quotes.
+        own = (f"'{name}'" if name in (OTHERS, UNKNOWN) else name for name in self.names)
+        return (*own, OTHERS, UNKNOWN)
 
 
 def summarise(

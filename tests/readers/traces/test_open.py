@@ -14,6 +14,7 @@ from ullage.errors import InputError
 from ullage.readers.traces import table
 from ullage.readers.traces.draft import TraceReader
 from ullage.readers.traces.open import open_trace
+from ullage.workload.profile import profile
 from ullage.workload.trace import Clock, Trace
 
 AZURE = SAMPLES["azure"]
@@ -176,6 +177,29 @@ def test_cut_parquet_is_explained(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InputError, match="not whole Parquet"):
         opened(path)
+
+
+@pytest.mark.parametrize(
+    "hashes", [[["7", "8"], ["7", "9"]], [[7, 8], [7, 9]], [["a", "b"], ["a", "c"]], [["a", 8], ["a", 9]]]
+)
+def test_block_hashes_may_be_numbers_or_text(hashes: list[list[object]], tmp_path: Path) -> None:
+    path = tmp_path / "blocks.jsonl"
+    path.write_text("".join(json.dumps({"arrival_s": at, "hash_ids": each}) + "\n" for at, each in enumerate(hashes)))
+    first, second = (
+        row[0] for row in opened(path).query("SELECT block_hashes FROM trace ORDER BY arrival_s").fetchall()
+    )
+    assert first[0] == second[0]
+    assert first[1] != second[1]
+
+
+def test_names_of_tenants_that_look_like_ours_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "tenants.csv"
+    names = ["(others)"] * 30 + [f"t{at % 12}" for at in range(60)]
+    rows = [f"{at},1,1,{name}" for at, name in enumerate(names)]
+    path.write_text("\n".join(["arrival_s,prompt_tokens,output_tokens,tenant", *rows, ""]))
+    groups = {group.name: group.profile.requests for group in profile(opened(path)).of("tenant")}
+    assert groups["'(others)'"] == 30
+    assert sum(groups.values()) == 90
 
 
 def test_repairs_are_counted(tmp_path: Path) -> None:

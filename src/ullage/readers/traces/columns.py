@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from ullage.errors import InputError, unknown_name
 from ullage.readers.traces.draft import Draft, TraceReader, json_path, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
-from ullage.readers.traces.sql import STATUS_WORDS, name, number, stamp, status, whole, words
+from ullage.readers.traces.sql import STATUS_WORDS, hashes, name, number, stamp, status, whole, words
 from ullage.workload.trace import SQL_TYPES, Clock
 
 # How many of our seconds one of theirs is.
@@ -112,10 +112,7 @@ def _expression(ours: str, column: str, kind: str) -> tuple[str, str]:
     if ours == "status":
         return ours, f"CASE {column} {_OUR_STATUSES} ELSE {status(column)} END" if kind == "VARCHAR" else status(column)
     if ours == "block_hashes":
-        # Numbers are kept; hashes written as text are hashed again, because only their equality matters.
-        as_numbers = f"TRY_CAST({column} AS UBIGINT[])"
-        as_text = f"list_transform(TRY_CAST({column} AS VARCHAR[]), lambda block: hash(block))"
-        return ours, f"COALESCE({as_numbers}, {as_text})"
+        return ours, hashes(column, is_list=kind.endswith("[]"))
     if SQL_TYPES[ours] == "BIGINT":
         return ours, column if kind in _WHOLE else whole(column)
     if SQL_TYPES[ours] == "VARCHAR":

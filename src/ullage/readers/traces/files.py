@@ -148,7 +148,7 @@ def _decoded(path: str, head: bytes) -> str:
         field="trace",
         value=path,
         problem="is neither text nor Parquet",
-        fix="Give CSV, JSON, JSON lines (plain, gzip or zstd) or Parquet.",
+        fix="Give UTF-8 text (CSV, JSON, JSON lines; plain, gzip or zstd) or Parquet.",
     )
 
 

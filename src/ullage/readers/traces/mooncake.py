@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ullage.readers.traces.draft import Draft, TraceReader, rows_of
 from ullage.readers.traces.files import Glimpse
-from ullage.readers.traces.sql import number, whole
+from ullage.readers.traces.sql import hashes, number, whole
 from ullage.workload.trace import Clock
 
 FIELDS = ("timestamp", "input_length", "output_length", "hash_ids")
@@ -25,7 +25,7 @@ def _draft(files: Sequence[Glimpse]) -> Draft:
             "arrival_s": number('"timestamp"', 0.001),
             "prompt_tokens": whole('"input_length"'),
             "output_tokens": whole('"output_length"'),
-            "block_hashes": 'TRY_CAST("hash_ids" AS UBIGINT[])',
+            "block_hashes": hashes('"hash_ids"'),
         },
         clock=Clock.RELATIVE,
         block_tokens=BLOCK_TOKENS,

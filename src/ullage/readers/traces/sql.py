@@ -53,6 +53,12 @@ def first_of(*values: str) -> str:
     return values[0] if len(values) == 1 else f"COALESCE({', '.join(values)})"
 
 
+def hashes(value: str, *, is_list: bool = False) -> str:
+    """A list of block hashes, hashed again from whatever they are, because only their equality matters."""
+    listed = value if is_list else f"TRY_CAST({value} AS VARCHAR[])"
+    return f"list_transform({listed}, lambda block: hash(block))"
+
+
 # Spellings seen in the formats read here and in users' own tables; anything else is unknown, never `ok`.
 STATUS_WORDS: dict[str, tuple[str, ...]] = {
     "ok": (
