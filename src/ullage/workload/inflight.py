@@ -12,8 +12,8 @@ from ullage.workload.arrivals import GROUP_BINS, CountSeries
 from ullage.workload.series import Distribution, distribution
 from ullage.workload.summary import Load
 
-# Two weeks of seconds: beyond, every second would be more than a distribution needs and memory can spare.
-MOST_SECONDS = 40_000_000
+# Three months of seconds: beyond, every second would be more than a distribution needs and memory can spare.
+MOST_SECONDS = 8_000_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from ullage.workload.arrivals import GROUP_BINS, MOST_BINS, Arrivals, arrivals_o
 from ullage.workload.bursts import Bursts, bursts_of
 from ullage.workload.classes import ClassRule, RequestClass
 from ullage.workload.findings import Finding, in_order
-from ullage.workload.inflight import InFlight, inflight_of
+from ullage.workload.inflight import MOST_SECONDS, InFlight, inflight_of
 from ullage.workload.lengths import Lengths, lengths_of
 from ullage.workload.quality import MAX_AGE_S, findings_of, holes_of, resolution_s
 from ullage.workload.reuse import Reuse
@@ -247,6 +247,8 @@ def _needs(summary: Summary) -> tuple[str, ...]:
     needs = []
     if summary.about.clock.orders_requests and summary.whole.load is None:
         needs.append("requests in flight and active tokens: durations are not logged, so a service model must say")
+    elif summary.last_s - summary.first_s > MOST_SECONDS:
+        needs.append("requests in flight and active tokens: the trace is too long for them; profile a shorter stretch")
     if summary.about.clock.orders_requests and not summary.reuse:
         needs.append("prefix reuse: block hashes are not logged, so a hit rate must be stated or measured")
     if not summary.sessions:
