@@ -7,6 +7,7 @@ named by a seed, and the same seed makes the same load for every design.
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -137,6 +138,7 @@ def until_narrow(
             return found
 
 
+@functools.cache
 def t_quantile(fraction: float, freedom: int) -> float:
     """Student's t quantile for a fraction of at least one half, by bisection on the integrated density.
 
