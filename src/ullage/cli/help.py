@@ -9,6 +9,7 @@ VERBS: dict[str, str] = {
     "plan": "Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.",
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and what is odd about them.",
+    "forecast": "Forecast demand: a fan chart, the busiest hour to plan for, past accuracy, and what to doubt.",
     "calibrate": "Read load tests of any tool: what was measured, by which definitions, and what is odd about it.",
     "memory": "Budget the memory of a device: does a model fit, and how much fits beside it.",
 }

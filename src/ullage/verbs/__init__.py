@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from ullage.verbs.calibrate import calibrate
 from ullage.verbs.facts import facts
+from ullage.verbs.forecast import forecast
 from ullage.verbs.memory import memory
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
 
-__all__ = ["calibrate", "facts", "memory", "plan", "profile"]
+__all__ = ["calibrate", "facts", "forecast", "memory", "plan", "profile"]

@@ -36,10 +36,14 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Backtest:
-    """All forecasters over the same origins: `actual` has a row for each origin and a column for each lead."""
+    """All forecasters over the same origins: `actual` has a row for each origin and a column for each lead.
+
+    `unseen_ratio` is the deviation that was added for what the history is too short to show.
+    """
 
     actual: Floats
     apart_steps: int
+    unseen_ratio: float
     runs: tuple[Run, ...]
 
     @property
@@ -56,7 +60,13 @@ class Backtest:
         if half < _ENOUGH_ORIGINS // 2:
             return None
         steps = self.actual.shape[1]
-        band = conformal(self.actual[:half], run.predicted[:half], apart_steps=self.apart_steps, steps=steps)
+        band = conformal(
+            self.actual[:half],
+            run.predicted[:half],
+            apart_steps=self.apart_steps,
+            steps=steps,
+            unseen_deviation=self.unseen_ratio,
+        )
         quantiles = run.predicted[half:, :, None] * band.ratios[None]
         return scores(
             self.actual[half:].reshape(-1),
@@ -76,13 +86,12 @@ def backtest(history: Floats, grid: Grid, steps: int, forecasters: Mapping[str, 
         came = history[origin : origin + steps]
         actual[row, : came.size] = came
     runs = []
+    unseen = _unseen(history.size, grid)
     for name, forecaster in forecasters.items():
         predicted = np.stack([forecaster(history[:origin], grid, steps) for origin in origins.tolist()])
-        band = conformal(
-            actual, predicted, apart_steps=apart_steps, steps=steps, unseen_deviation=_unseen(history.size, grid)
-        )
+        band = conformal(actual, predicted, apart_steps=apart_steps, steps=steps, unseen_deviation=unseen)
         runs.append(Run(name=name, predicted=predicted, band=band, pinball_ratio=_loss(actual, predicted, band)))
-    return Backtest(actual=actual, apart_steps=apart_steps, runs=tuple(runs))
+    return Backtest(actual=actual, apart_steps=apart_steps, unseen_ratio=unseen, runs=tuple(runs))
 
 
 def origins_of(size: int, grid: Grid) -> tuple[NDArray[np.int64], int]:

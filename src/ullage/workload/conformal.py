@@ -22,13 +22,12 @@ Floats = NDArray[np.float64]
 # Nine deciles of the band and the tails that plans ask for.
 FRACTIONS: Floats = np.array([0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975])
 _NORMAL: Floats = np.array([NormalDist().inv_cdf(fraction) for fraction in FRACTIONS.tolist()]).round(12)
-_SCORE_PLACES: Floats = np.linspace(0.0005, 0.9995, 1999)
-_SCORES: Floats = np.array([NormalDist().inv_cdf(place) for place in _SCORE_PLACES.tolist()])
-_CENTRE = int(np.argmin(np.abs(FRACTIONS - 0.5)))
+_LOW, _CENTRE, _HIGH = (int(np.argmin(np.abs(FRACTIONS - each))) for each in (0.1, 0.5, 0.9))
 # Fewer origins than this under a lead, and its band is taken from shorter leads.
 _LEAST_ORIGINS = 3
 # At so many witnesses or fewer the side on which past forecasts erred is not believed at all.
 _DOUBT = 3.0
+_FEW_WITNESSES = 12.0
 # Demand over forecast beyond these says that the forecast was nothing, not that demand was without bound.
 _LOWEST, _HIGHEST = 1e-3, 1e3
 
@@ -55,7 +54,9 @@ def conformal(
     """
     logs = np.log(np.clip(actual / np.maximum(predicted, 1e-12), _LOWEST, _HIGHEST))
     edges = _edges(steps)
-    middles, rows, seen = [], [], []
+    middles: list[float] = []
+    rows: list[Floats] = []
+    seen: list[tuple[int, float]] = []
     for low, high in pairwise(edges):
         pool = logs[:, low:high]
         origins = np.flatnonzero((~np.isnan(pool)).any(axis=1))
@@ -63,7 +64,10 @@ def conformal(
             continue
         count = witnesses(pool, apart_steps=apart_steps, lead=high)
         middles.append(0.5 * (low + high))
-        rows.append(_joined(_widened(pool[~np.isnan(pool)], count), unseen_deviation))
+        row = _joined(_widened(pool[~np.isnan(pool)], count), unseen_deviation)
+        if rows and count < _FEW_WITNESSES:
+            row = _no_wider(row, rows[-1], math.sqrt(middles[-1] / middles[-2]))
+        rows.append(row)
         seen.append((high, count))
     if not rows:
         raise ValueError("no past forecast can be compared with what came")
@@ -75,15 +79,15 @@ def conformal(
 def paths(actual: Floats, predicted: Floats, band: Band, *, futures: int, rng: Generator) -> Floats:
     """Ratios of demand to forecast for whole futures: past runs of errors, pieced together and fitted to the band.
 
-    Each past origin's errors become normal scores within the pool of their lead, which keeps how errors follow each
-    other; scores of origins drawn at random are strung together up to the horizon, and the band turns them back.
+    Each past origin's errors are put in relation to the width of their lead's pool, which keeps how errors follow each
+    other and how far they reach; runs of origins drawn at random are strung together up to the horizon, and the
+    band's own middle and width at each lead turn them back into ratios.
     """
     logs = np.log(np.clip(actual / np.maximum(predicted, 1e-12), _LOWEST, _HIGHEST))
     steps = band.ratios.shape[0]
-    scores = np.full(logs.shape, np.nan)
     for low, high in pairwise(_edges(steps)):
-        scores[:, low:high] = _normal_scores(logs[:, low:high])
-    runs = [row[: int(np.flatnonzero(~np.isnan(row))[-1]) + 1] for row in scores if not np.isnan(row).all()]
+        logs[:, low:high] = _standardised(logs[:, low:high])
+    runs = [row[: int(np.flatnonzero(~np.isnan(row))[-1]) + 1] for row in logs if not np.isnan(row).all()]
     runs = [np.where(np.isnan(run), 0.0, run) for run in runs]
     drawn = np.empty((futures, steps))
     for row in drawn:
@@ -93,28 +97,18 @@ def paths(actual: Floats, predicted: Floats, band: Band, *, futures: int, rng: G
             taken = run[: steps - filled]
             row[filled : filled + taken.size] = taken
             filled += taken.size
-    return _at_scores(band.ratios, drawn)
+    wide = np.log(band.ratios[:, _HIGH] / band.ratios[:, _LOW])
+    found: Floats = np.exp(np.log(band.ratios[:, _CENTRE]) + drawn * wide)
+    return found
 
 
-def _normal_scores(pool: Floats) -> Floats:
+def _standardised(pool: Floats) -> Floats:
     known = ~np.isnan(pool)
-    found = np.full(pool.shape, np.nan)
-    size = int(known.sum())
-    if size:
-        ranks = np.argsort(np.argsort(pool[known], kind="stable"), kind="stable")
-        found[known] = np.interp((ranks + 0.5) / size, _SCORE_PLACES, _SCORES)
-    return found
-
-
-def _at_scores(ratios: Floats, scores: Floats) -> Floats:
-    """The band at normal scores: straight between its fractions in the logarithm, and on beyond the outermost."""
-    logs = np.log(ratios)
-    right = np.clip(np.searchsorted(_NORMAL, scores), 1, _NORMAL.size - 1)
-    step = np.arange(ratios.shape[0])[None, :]
-    low, high = logs[step, right - 1], logs[step, right]
-    share = (scores - _NORMAL[right - 1]) / (_NORMAL[right] - _NORMAL[right - 1])
-    found: Floats = np.exp(low + share * (high - low))
-    return found
+    if not known.any():
+        return pool
+    low, middle, high = np.quantile(pool[known], FRACTIONS[[_LOW, _CENTRE, _HIGH]])
+    standard: Floats = (pool - middle) / max(float(high - low), 1e-9)
+    return standard
 
 
 def witnesses(pool: Floats, *, apart_steps: int, lead: int) -> float:
@@ -145,6 +139,13 @@ def _widened(values: Floats, count: float) -> Floats:
     factor = np.array([_student(z, freedom) for z in _NORMAL.tolist()]) * math.sqrt(1.0 + 1.0 / max(count, 1.0))
     widened: Floats = plain[_CENTRE] + (plain - plain[_CENTRE]) * factor
     return widened
+
+
+def _no_wider(row: Floats, before: Floats, growth: float) -> Floats:
+    """Few witnesses widen a band without end; no error grows faster with the lead than a random walk does."""
+    away, most = row - row[_CENTRE], (before - before[_CENTRE]) * growth
+    bounded: Floats = row[_CENTRE] + np.sign(away) * np.minimum(np.abs(away), np.abs(most))
+    return bounded
 
 
 def _joined(logs: Floats, deviation: float) -> Floats:

@@ -81,9 +81,8 @@ class Break:
 def from_counts(series: CountSeries, *, step_s: float, name: str) -> DemandSeries:
     """A profile's counts on the grid, as a rate; the steps at both ends, perhaps covered in part, are left out."""
     width_s = series.width_s
-    step_s = max(step_s, width_s)
     together = round(step_s / width_s)
-    if abs(together * width_s - step_s) > 1e-6:
+    if together < 1 or abs(together * width_s - step_s) > 1e-6:
         raise InputError(
             field="step",
             value=f"{step_s:g} s",
