@@ -66,7 +66,7 @@ MUTANTS = {
         "if tokens + output[i] - 2 > m[e + BLOCKS] << m[e + BLOCK_SHIFT]:",
     ),
     "the first-token deadline also ends what has its first token": (
-        "m[m[A_FIRST] + i] == 0 and t >= begun + m[limits + TTFT_TIMEOUT]",
+        "m[spot(m, A_FIRST, i)] == 0 and t >= begun + m[limits + TTFT_TIMEOUT]",
         "t >= begun + m[limits + TTFT_TIMEOUT]",
     ),
     "a deadline is seen one boundary late": (
@@ -80,12 +80,12 @@ MUTANTS = {
     "the retry budget is not drawn on": ("m[G_BUCKET] -= 1000", "m[G_BUCKET] -= 0"),
     "the back-off does not grow": ("wait = wait * m[X_GROWTH] // 1000", "wait = wait"),
     "a preempted request goes to the tail of the queue": (
-        "    after = np.int64(q[at])\n    if m[m[row + ENGINE] + PRIORITY] == 1:",
-        "    after = -1\n    before = np.int64(q[at + 1])\n    if m[m[row + ENGINE] + PRIORITY] == 1:",
+        "    after = np.int64(q[at])\n    if m[engine_of(m, row) + PRIORITY] == 1:",
+        "    after = -1\n    before = np.int64(q[at + 1])\n    if m[engine_of(m, row) + PRIORITY] == 1:",
     ),
     "the victim is the most urgent": (
-        "if is_before(m, q, arrival, np.int64(q[worst + S_REQUEST]), np.int64(q[slot + S_REQUEST])):",
-        "if is_before(m, q, arrival, np.int64(q[slot + S_REQUEST]), np.int64(q[worst + S_REQUEST])):",
+        "if is_before(m, q, arrival, np.int64(q[worst + S_REQUEST]), request_in(q, slot)):",
+        "if is_before(m, q, arrival, request_in(q, slot), np.int64(q[worst + S_REQUEST])):",
     ),
     "a starved decode ends on time": ("put_on_wheel(m, q, row, slot, fin + 1)", "put_on_wheel(m, q, row, slot, fin)"),
     "a failure spares the step under way": (
@@ -109,7 +109,7 @@ MUTANTS = {
         "for back in range(1, min(m[X_WINDOW], m[G_CONTROLS] + 1)):",
         "for back in range(1, min(1, m[G_CONTROLS] + 1)):",
     ),
-    "think time is skipped": ("t + m[m[A_THINK] + i], RANK_CLIENT", "t, RANK_CLIENT"),
+    "think time is skipped": ("t + m[spot(m, A_THINK, i)], RANK_CLIENT", "t, RANK_CLIENT"),
     "the decode's time share is given to no one": ("f[sums + 2] += np.float64(span) / n", "f[sums + 2] += 0.0"),
 }
 
