@@ -1,0 +1,139 @@
+"""Fits the efficiencies to published measurements and writes them as facts (`python -m bench.fit_efficiencies`).
+
+Bands are the 10th and 90th percentile of measured / estimated over rows that the fit had not seen: one model family
+left out for `band-model`, one device generation left out for `band-generation`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import pickle
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from bench.published.cases import Case, serving_cases
+from bench.published.fit import NAMES, PRIORS, Floats, Linearised, Simulated, Solution, linearise, solve
+
+from ullage.facts.efficiency import COEFFICIENTS
+
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "ullage" / "facts" / "efficiencies"
+CACHE = Path(tempfile.gettempdir()) / "ullage-linearised.pickle"
+DATE = datetime.date(2026, 11, 15)
+LEFT_OUT = {"model": "family", "generation": "generation"}
+TITLES = {
+    "engine-vllm": "vLLM",
+    "engine-sglang": "SGLang",
+    "engine-tensorrt-llm": "TensorRT-LLM",
+    "architecture-blackwell": "NVIDIA Blackwell and Blackwell Ultra",
+    "architecture-hopper": "NVIDIA Hopper",
+    "architecture-cdna-3": "AMD CDNA 3",
+}
+
+
+def main() -> None:
+    started = time.monotonic()
+    cases = [each for each in serving_cases() if isinstance(each, Case) and not each.apart]
+    simulated = Simulated(cases)
+    linear = linearise(simulated)
+    CACHE.write_bytes(pickle.dumps((linear.base, linear.derivative)))
+    print(f"{len(cases)} rows, derivatives after {time.monotonic() - started:.0f} s", file=sys.stderr)
+    everything = np.ones(len(cases), bool)
+    solution = solve(linear, everything)
+    spread = _spread(linear)
+    _write("shared", "What every replica has in common", _shared(solution, spread))
+    for name, title in TITLES.items():
+        _write(name, title, _factors(name, solution))
+    for new, attribute in LEFT_OUT.items():
+        ratios = np.exp(linear.measured - held_out(simulated, linear, attribute))
+        _write(f"band-{new}", f"Errors of an estimate for a {new} that the fit had not seen", _band(ratios))
+    print(f"written after {time.monotonic() - started:.0f} s", file=sys.stderr)
+
+
+def held_out(simulated: Simulated, linear: Linearised, attribute: str) -> Floats:
+    """Log latencies of every case, simulated with coefficients fitted to the others."""
+    members = np.array([str(getattr(case, attribute)) for case in linear.cases])
+    found: Floats = np.zeros_like(linear.base)
+    for member in sorted(set(members)):
+        out = members == member
+        solution = solve(linear, ~out)
+        logs = [solution.logs(case) for case in linear.cases]
+        found[out] = simulated.logs(logs, np.flatnonzero(out).tolist())
+    return found
+
+
+def _spread(linear: Linearised) -> dict[str, tuple[float, float]]:
+    """How far each coefficient moves when one family or one generation is left out of the fit."""
+    found = []
+    for attribute in LEFT_OUT.values():
+        members = np.array([str(getattr(case, attribute)) for case in linear.cases])
+        found += [solve(linear, members != member).coefficients for member in sorted(set(members))]
+    values = np.exp(np.array(found))
+    prior = {name: PRIORS[name] for name in NAMES}
+    return {
+        name: (
+            min(values[:, place].min(), prior[name][0] * math.exp(-prior[name][1])),
+            max(values[:, place].max(), prior[name][0] * math.exp(prior[name][1])),
+        )
+        for place, name in enumerate(NAMES)
+    }
+
+
+def _shared(solution: Solution, spread: dict[str, tuple[float, float]]) -> dict[str, str]:
+    lines = {}
+    for name, value in zip(NAMES, np.exp(solution.coefficients), strict=True):
+        low, high = min(spread[name][0], value), max(spread[name][1], value)
+        if COEFFICIENTS[name].unit == "s":
+            lines[name] = f'{{ value = "{_us(value)}", low = "{_us(low)}", high = "{_us(high)}" }}'
+        else:
+            lines[name] = f"{{ value = {value:.4g}, low = {low:.4g}, high = {min(high, 1):.4g} }}"
+    return lines
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.2f}us"
+
+
+def _factors(sheet: str, solution: Solution) -> dict[str, str]:
+    kind, _, member = sheet.partition("-")
+    group = "generation" if kind == "architecture" else kind
+    return {
+        each.name: f"{math.exp(value):.4g}"
+        for each, value in solution.factors.items()
+        if each.group == group and each.member == member
+    }
+
+
+def _band(ratios: Floats) -> dict[str, str]:
+    low, high = np.percentile(ratios, [10, 90], axis=0)
+    return {
+        "tpot_low": f"{low[1]:.3g}",
+        "tpot_high": f"{high[1]:.3g}",
+        "ttft_low": f"{low[0]:.3g}",
+        "ttft_high": f"{high[0]:.3g}",
+    }
+
+
+def _write(name: str, title: str, values: dict[str, str]) -> None:
+    lines = [
+        f'title = "{title}"',
+        'source = "fit"',
+        "",
+        "[sources.fit]",
+        'what = "fit to 1,943 closed-loop measurements of InferenceX, as published until 2026-04"',
+        'where = "python -m bench.fit_efficiencies, on data of github.com/SemiAnalysisAI/InferenceX"',
+        f"date = {DATE.isoformat()}",
+        'evidence = "estimated"',
+        "",
+        "[values]",
+        *(f"{key} = {value}" for key, value in values.items()),
+        "",
+    ]
+    (FOLDER / f"{name}.toml").write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Published measurements as trials: what the efficiency fit and the accuracy tables are computed from."""

@@ -1,0 +1,206 @@
+"""Rows of the published closed-loop measurements, each with the trial that repeats it.
+
+KV capacity is not published. It is taken as 95 % of the device's memory less the weights: nobody runs a sweep on
+a replica that is short of cache on purpose. TensorRT-LLM admits a request only when its longest answer fits, so its
+sequences are capped accordingly.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ullage.errors import InputError
+from ullage.facts.device import Device, find_device
+from ullage.facts.model import LayerGroup, Model
+from ullage.memory.kv import device_cache, kv_dtype
+from ullage.memory.parameters import device_weights
+from ullage.memory.sharding import Sharding
+from ullage.readers.models import read_model
+from ullage.readers.models.quantisation import NVFP4
+from ullage.service.coefficients import generation_of
+from ullage.service.floor import Floor
+from ullage.service.replay import EngineLimits, Trial, uniform_lengths
+from ullage.service.roofline import Rates
+from ullage.service.step_model import device_rates
+from ullage.service.work import ReplicaWork, replica_work
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+PER_CLIENT = 10
+LEAST_FRACTION = 0.8
+MEMORY_FRACTION = 0.95
+BUDGET_TOKENS = 8192
+
+DEVICES = {
+    "b200": "b200-sxm", "b200_sxm": "b200-sxm", "b300_sxm": "b300-sxm", "gb200": "gb200", "h100_sxm": "h100-sxm",
+    "h100": "h100-sxm", "h200": "h200-sxm", "h200_sxm": "h200-sxm", "mi300x": "mi300x", "mi325x": "mi325x",
+    "mi355x": "mi355x",
+}  # fmt: skip
+CONFIGS = {
+    ("deepseek-v3", "fp8"): "deepseek-ai--DeepSeek-R1",
+    ("deepseek-v3", "fp4"): "nvidia--DeepSeek-V3.1-NVFP4",
+    ("gpt-oss", "fp4"): "openai--gpt-oss-120b",
+    ("llama-3", "fp8"): "nvidia--Llama-3.1-70B-Instruct-FP8",
+    ("llama-3", "fp4"): "nvidia--Llama-3.1-70B-Instruct-FP8",
+    ("minimax-m2", "fp8"): "MiniMaxAI--MiniMax-M2.5",
+    ("minimax-m2", "fp4"): "nvidia--MiniMax-M2.5-NVFP4",
+}
+ENGINES = {"trtllm": "tensorrt-llm"}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """One row: where it belongs, what was measured, and what is needed to simulate it. Rows of one `key` repeat it."""
+
+    key: tuple[object, ...]
+    configuration: tuple[object, ...]
+    family: str
+    device: str
+    generation: str
+    engine: str
+    precision: str
+    source: str
+    apart: str
+    statistic: str
+    ttft_s: float
+    tpot_s: float
+    concurrency: int
+    work: ReplicaWork
+    rates: Rates
+    trial: Trial
+
+    @property
+    def floor(self) -> Floor:
+        return Floor(work=self.work, rates=self.rates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A row that could not become a case."""
+
+    apart: str
+    reason: str
+
+
+def serving_cases() -> Iterator[Case | LeftOut]:
+    """Every row of the InferenceX sample, in file order."""
+    with (DATA / "measured" / "inferencex_serving.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            reason = _unreadable(row)
+            try:
+                yield LeftOut(apart=row["apart"], reason=reason) if reason else _case(row)
+            except InputError as error:
+                yield LeftOut(apart=row["apart"], reason=str(error))
+
+
+def _unreadable(row: dict[str, str]) -> str:
+    if row["hardware"] not in DEVICES:
+        return f"device {row['hardware']} is not in the catalogue"
+    if (row["family"], row["precision"]) not in CONFIGS:
+        return f"no config of {row['model']} in {row['precision']}"
+    name = "p50" if row["statistic"] == "as named" else "mean"
+    if not row[f"ttft_{name}_ms"] or not row[f"tpot_{name}_ms"]:
+        return f"states no {name} of TTFT and TPOT"
+    if not row["isl"] or not row["osl"] or not row["concurrency"]:
+        return "states no lengths or no concurrency"
+    if float(row["tpot_" + name + "_ms"]) <= 0 or float(row["ttft_" + name + "_ms"]) <= 0:
+        return "a latency of 0"
+    return ""
+
+
+def _case(row: dict[str, str]) -> Case:
+    devices = int(float(row["gpus_repaired"] or row["n_gpus"]))
+    experts = int(float(row["ep"] or 1))
+    sharding = Sharding(tp=devices, ep=experts if devices % experts == 0 else 1)
+    family, precision, engine = row["family"], row["precision"], ENGINES.get(row["engine"], row["engine"])
+    device = DEVICES[row["hardware"]]
+    cache = _cache_dtype(family, precision, engine)
+    prompt, output, clients = int(row["isl"]), int(row["osl"]), int(float(row["concurrency"]))
+    statistic = "p50" if row["statistic"] == "as named" else "mean"
+    kv_tokens = _kv_tokens(family, precision, device, sharding, cache)
+    key = (family, precision, device, engine, sharding, prompt, output, clients, statistic)
+    return Case(
+        key=key,
+        configuration=(*key[:7], row["model"], row["engine_version"], row["statistic"], row["measured_date"]),
+        family=family,
+        device=device,
+        generation=generation_of(_device(device).architecture),
+        engine=engine,
+        precision=precision,
+        source="origin not named" if "inferred" in row["statistic"] else "InferenceX",
+        apart=row["apart"],
+        statistic=statistic,
+        ttft_s=float(row[f"ttft_{statistic}_ms"]) / 1e3,
+        tpot_s=float(row[f"tpot_{statistic}_ms"]) / 1e3,
+        concurrency=clients,
+        work=_work(family, precision, sharding, cache),
+        rates=device_rates(_device(device), sharding),
+        trial=_trial(prompt, output, clients, kv_tokens, _budget_tokens(family, engine, prompt, clients), engine),
+    )
+
+
+@functools.cache
+def _trial(prompt: int, output: int, clients: int, kv_tokens: int, budget_tokens: int, engine: str) -> Trial:
+    rng = np.random.default_rng(7)
+    count = clients * PER_CLIENT
+    reserves = engine == "tensorrt-llm"
+    admitted = min(clients, max(1, kv_tokens // (prompt + output))) if reserves else clients
+    return Trial(
+        prompt_tokens=uniform_lengths(prompt, count, least_fraction=LEAST_FRACTION, rng=rng),
+        output_tokens=uniform_lengths(output, count, least_fraction=LEAST_FRACTION, rng=rng),
+        limits=EngineLimits(max_sequences=admitted, budget_tokens=budget_tokens, kv_tokens=kv_tokens),
+        clients=clients,
+    )
+
+
+def _budget_tokens(family: str, engine: str, prompt: int, clients: int) -> int:
+    """InferenceX starts TensorRT-LLM for DeepSeek with room for one prompt and one token of each client in a step."""
+    if family == "deepseek-v3" and engine == "tensorrt-llm":
+        return (clients + prompt + 127) // 64 * 64
+    return BUDGET_TOKENS
+
+
+@functools.cache
+def _device(name: str) -> Device:
+    return find_device(name)
+
+
+@functools.cache
+def _model(family: str, precision: str) -> Model:
+    model = read_model(DATA / "model_configs" / f"{CONFIGS[family, precision]}_config.json")
+    if (family, precision) != ("llama-3", "fp4"):
+        return model
+    # No config of the fp4 checkpoint is published here: the fp8 one with every matrix in NVFP4.
+    formats = dict.fromkeys(("attention_in", "attention_out", "dense"), NVFP4)
+    groups = (
+        LayerGroup(layer=replace(group.layer, formats=replace(group.layer.formats, **formats)), layers=group.layers)
+        for group in model.layers
+    )
+    return replace(model, layers=tuple(groups))
+
+
+def _cache_dtype(family: str, precision: str, engine: str) -> str:
+    """fp8 where the checkpoint, the engine or the recipe says so, as vLLM's for MiniMax does."""
+    stated = _model(family, precision).kv_dtype
+    if stated is not None:
+        return stated
+    return "fp8" if engine == "tensorrt-llm" or family == "minimax-m2" else "bf16"
+
+
+@functools.cache
+def _work(family: str, precision: str, sharding: Sharding, cache: str) -> ReplicaWork:
+    return replica_work(_model(family, precision), sharding, kv_dtype(cache))
+
+
+@functools.cache
+def _kv_tokens(family: str, precision: str, device: str, sharding: Sharding, cache: str) -> int:
+    model = _model(family, precision)
+    weights = max(each.stored_bytes for each in device_weights(model, sharding, mtp=False))
+    (cost,) = device_cache(model, sharding, kv_dtype(cache))
+    free = MEMORY_FRACTION * _device(device).memory_bytes - weights
+    return max(int(free / cost.bytes_per_token), BUDGET_TOKENS)

@@ -1,0 +1,236 @@
+"""Fits the shared coefficients and the factors of engines and generations, by Gauss-Newton on log errors.
+
+Simulating every trial for every trial step of an optimiser would take hours, so the derivative of each trial's TTFT and
+TPOT by each coefficient is simulated once, at the priors. Between there and the optimum each latency is the sum of
+parts, one for each coefficient, and a part scales with its coefficient: T(c) = T(c0) (1 - sum s + sum s c / c0) with
+shares s. What is reported is never this surrogate but the simulation at the fitted coefficients.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields
+
+import numpy as np
+from bench.published.cases import Case
+from numpy.typing import NDArray
+
+from ullage.facts.efficiency import COEFFICIENTS
+from ullage.service.coefficients import FACTOR_OF, MOST_FRACTION
+from ullage.service.replay import replay
+from ullage.service.roofline import Efficiencies, Roofline
+
+Floats = NDArray[np.float64]
+NAMES = tuple(COEFFICIENTS)
+FIELDS = tuple(field.name for field in fields(Efficiencies))
+
+# Value and spread of the logarithm. Shares: kernels timed alone on one device; overheads: traces of engines.
+PRIORS: dict[str, tuple[float, float]] = {
+    "bandwidth": (0.78, 0.04),
+    "expert_bandwidth": (0.72, 0.06),
+    "kv_bandwidth": (0.65, 0.08),
+    "compute": (0.60, 0.08),
+    "narrow_compute": (0.65, 0.08),
+    "fp4_compute": (0.45, 0.10),
+    "expert_compute": (0.35, 0.15),
+    "attention_compute": (0.40, 0.12),
+    "link": (0.50, 0.12),
+    "collective_latency": (9e-6, 0.15),
+    "step_overhead": (0.7e-3, 0.2),
+    "kernel_overhead": (3.5e-6, 0.1),
+    "sequence_overhead": (6e-6, 0.25),
+    "prefill_kernel_overhead": (15e-6, 0.2),
+    "request_overhead": (25e-3, 0.2),
+}
+# Which groups get a factor of their own, and how far it may go.
+FACTOR_SPREADS: dict[tuple[str, str], float] = {
+    ("engine", "host_factor"): 0.15,
+    ("engine", "prefill_factor"): 0.4,
+    ("engine", "request_factor"): 0.4,
+    ("generation", "memory_factor"): 0.08,
+    ("generation", "compute_factor"): 0.2,
+    ("generation", "host_factor"): 0.5,
+}
+# Log errors that count as one: TTFT is noisier, and its repeats differ more.
+ERROR_SCALE = np.array([0.35, 0.12])
+# Rows of one family, device, engine and precision are not independent: together they count as so many.
+ROWS_PER_GROUP = 4.0
+STEP = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    group: str
+    member: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """Log coefficients, and log factors by group member."""
+
+    coefficients: Floats
+    factors: dict[Factor, float]
+
+    def logs(self, case: Case) -> Floats:
+        logs = self.coefficients.copy()
+        for factor, value in self.factors.items():
+            if getattr(case, factor.group) == factor.member:
+                logs[_moved_by(factor.name)] += value
+        capped: Floats = np.minimum(logs, _CEILING)
+        return capped
+
+    def efficiencies(self, case: Case) -> Efficiencies:
+        return efficiencies_of(self.logs(case))
+
+
+_CEILING = np.array([math.log(MOST_FRACTION) if COEFFICIENTS[name].unit == "fraction" else 99.0 for name in NAMES])
+_SIGNS = np.array([-1.0 if COEFFICIENTS[name].unit == "fraction" else 1.0 for name in NAMES])
+
+
+def _moved_by(factor: str) -> list[int]:
+    return [place for place, name in enumerate(NAMES) if FACTOR_OF.get(name) == factor]
+
+
+def efficiencies_of(logs: Floats) -> Efficiencies:
+    values = dict(zip(NAMES, np.exp(logs).tolist(), strict=True))
+    return Efficiencies(**{name: values[name.removesuffix("_fraction").removesuffix("_s")] for name in FIELDS})
+
+
+def prior() -> Solution:
+    return Solution(coefficients=np.array([math.log(PRIORS[name][0]) for name in NAMES]), factors={})
+
+
+def simulate_case(case: Case, efficiencies: Efficiencies) -> tuple[float, float]:
+    """TTFT and TPOT in the statistic the row names."""
+    times = _Timed(Roofline(work=case.work, rates=case.rates, efficiencies=efficiencies))
+    found = replay(times, case.trial)
+    return found.statistic("ttft", case.statistic), found.statistic("tpot", case.statistic)
+
+
+class _Timed:
+    def __init__(self, roofline: Roofline) -> None:
+        self.decode_s, self.prefill_s, self.pair_s = roofline.decode_s, roofline.prefill_s, roofline.pair_s
+        self.request_overhead_s = roofline.efficiencies.request_overhead_s
+
+
+class Simulated:
+    """Log latencies of many cases under many coefficients; rows of one key are simulated once."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self.cases = tuple(cases)
+        self.first: dict[tuple[object, ...], int] = {}
+        for place, case in enumerate(self.cases):
+            self.first.setdefault(case.key, place)
+        _CASES[:] = self.cases
+        self.pool = ProcessPoolExecutor(2, mp_context=_FORK)
+
+    def logs(self, coefficients: Sequence[Floats], places: Sequence[int] | None = None) -> Floats:
+        """One row (log TTFT, log TPOT) for each case of `places` (all when None), under the case's coefficients."""
+        chosen = range(len(self.cases)) if places is None else places
+        wanted: dict[tuple[object, ...], int] = {}
+        for place in chosen:
+            wanted.setdefault((self.cases[place].key, tuple(coefficients[place])), place)
+        jobs = [(place, coefficients[place]) for place in wanted.values()]
+        values = dict(zip(wanted, self.pool.map(_job, jobs, chunksize=16), strict=True))
+        found = np.array([values[self.cases[place].key, tuple(coefficients[place])] for place in chosen])
+        logs: Floats = np.log(found)
+        return logs
+
+
+_FORK = multiprocessing.get_context("fork")
+_CASES: list[Case] = []
+
+
+def _job(job: tuple[int, Floats]) -> tuple[float, float]:
+    place, logs = job
+    return simulate_case(_CASES[place], efficiencies_of(logs))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Linearised:
+    """Log latencies at the prior and their derivatives: arrays [case, latency] and [case, latency, coefficient]."""
+
+    cases: tuple[Case, ...]
+    base: Floats
+    derivative: Floats
+
+    @property
+    def measured(self) -> Floats:
+        measured: Floats = np.log(np.array([(case.ttft_s, case.tpot_s) for case in self.cases]))
+        return measured
+
+    def at(self, logs: Floats) -> tuple[Floats, Floats]:
+        """The surrogate and its derivative at log coefficients [case, coefficient]."""
+        shares = np.maximum(self.derivative * _SIGNS, 0.0)
+        total = shares.sum(2, keepdims=True)
+        shares = np.where(total > 1, shares / np.maximum(total, 1e-9), shares)
+        moved = np.exp((logs - prior().coefficients) * _SIGNS)[:, None, :]
+        ratio = 1 - shares.sum(2) + (shares * moved).sum(2)
+        return self.base + np.log(ratio), shares * moved * _SIGNS / ratio[:, :, None]
+
+
+def linearise(simulated: Simulated) -> Linearised:
+    at = [prior().coefficients] * len(simulated.cases)
+    base = simulated.logs(at)
+    derivative = np.zeros((*base.shape, len(NAMES)))
+    for place in range(len(NAMES)):
+        moved = at[0].copy()
+        moved[place] += STEP * _SIGNS[place]
+        derivative[:, :, place] = (simulated.logs([moved] * len(at)) - base) / (STEP * _SIGNS[place])
+    return Linearised(cases=simulated.cases, base=base, derivative=derivative)
+
+
+def solve(linearised: Linearised, kept: NDArray[np.bool_], *, rounds: int = 12) -> Solution:
+    """The coefficients that fit the kept cases, pulled towards the priors."""
+    cases = linearised.cases
+    factors = _factors(cases, kept)
+    member = np.array([[getattr(case, each.group) == each.member for each in factors] for case in cases])
+    spread = np.array([PRIORS[name][1] for name in NAMES] + [FACTOR_SPREADS[each.group, each.name] for each in factors])
+    start = np.concatenate([prior().coefficients, np.zeros(len(factors))])
+    weight = _weights(cases) * kept
+    found = start.copy()
+    for _ in range(rounds):
+        logs = _logs(found, factors, member)
+        values, slopes = linearised.at(logs)
+        columns = [slopes] + [
+            (slopes[:, :, _moved_by(each.name)].sum(2) * member[:, place][:, None])[:, :, None]
+            for place, each in enumerate(factors)
+        ]
+        design = np.concatenate(columns, 2) / ERROR_SCALE[None, :, None]
+        errors = (linearised.measured - values) / ERROR_SCALE
+        # Cauchy-like weights: a row that is off by a factor of ten says little about any coefficient.
+        root = np.sqrt(weight[:, None] / np.sqrt(1 + (errors / 2) ** 2))
+        matrix = (design * root[:, :, None]).reshape(-1, design.shape[2])
+        normal = matrix.T @ matrix + np.diag(1 / spread**2)
+        gradient = matrix.T @ (errors * root).ravel() - (found - start) / spread**2
+        found = found + np.clip(np.linalg.solve(normal, gradient), -0.3, 0.3)
+    count = len(NAMES)
+    return Solution(coefficients=found[:count], factors=dict(zip(factors, found[count:].tolist(), strict=True)))
+
+
+def _logs(found: Floats, factors: Sequence[Factor], member: NDArray[np.bool_]) -> Floats:
+    logs = np.tile(found[: len(NAMES)], (len(member), 1))
+    for place, each in enumerate(factors):
+        for column in _moved_by(each.name):
+            logs[member[:, place], column] += found[len(NAMES) + place]
+    capped: Floats = np.minimum(logs, _CEILING)
+    return capped
+
+
+def _factors(cases: Sequence[Case], kept: NDArray[np.bool_]) -> list[Factor]:
+    return [
+        Factor(group=group, member=member, name=name)
+        for group, name in FACTOR_SPREADS
+        for member in sorted({getattr(case, group) for case, keep in zip(cases, kept, strict=True) if keep})
+    ]
+
+
+def _weights(cases: Sequence[Case]) -> Floats:
+    groups = [(case.family, case.device, case.engine, case.precision) for case in cases]
+    sizes = Counter(groups)
+    return np.array([min(1.0, ROWS_PER_GROUP / sizes[group]) for group in groups])

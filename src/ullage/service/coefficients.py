@@ -1,0 +1,107 @@
+"""From efficiency facts to the coefficients of one replica: the shared ones, times what engine and device change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from ullage.evidence import Assumption
+from ullage.facts.catalogue import Catalogue, bare_name
+from ullage.facts.efficiency import COEFFICIENTS, FACTORS, efficiencies
+from ullage.facts.sheet import Sheet
+from ullage.service.roofline import Efficiencies
+
+MOST_FRACTION = 0.92
+"""No share of a peak goes above this, whatever factors say: the best kernels published stay below it."""
+
+FACTOR_OF: Mapping[str, str] = {
+    "bandwidth": "memory_factor",
+    "expert_bandwidth": "memory_factor",
+    "kv_bandwidth": "memory_factor",
+    "compute": "compute_factor",
+    "narrow_compute": "compute_factor",
+    "fp4_compute": "compute_factor",
+    "attention_compute": "compute_factor",
+    "link": "link_factor",
+    "step_overhead": "host_factor",
+    "kernel_overhead": "host_factor",
+    "sequence_overhead": "host_factor",
+    "prefill_kernel_overhead": "prefill_factor",
+    "request_overhead": "request_factor",
+}
+"""Which factor of an engine or architecture sheet moves which coefficient; the others are the same everywhere."""
+
+ENGINE_NAMES = {"trtllm": "tensorrt-llm", "trt-llm": "tensorrt-llm", "tensorrt": "tensorrt-llm"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Where 8 of 10 measurements lie, as multiples of the estimate, when `new` was not in the fit's data."""
+
+    new: str
+    tpot_low_ratio: float
+    tpot_high_ratio: float
+    ttft_low_ratio: float
+    ttft_high_ratio: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coefficients:
+    """The efficiencies of a replica, the facts they come from, and the band of what they estimate."""
+
+    values: Efficiencies
+    band: Band
+    facts: tuple[Assumption, ...]
+
+
+def coefficients(engine: str, architecture: str, catalogue: Catalogue | None = None) -> Coefficients:
+    """Look up an engine on a device generation; what has no sheet changes nothing and widens the band."""
+    known = efficiencies() if catalogue is None else catalogue
+    shared = known.sheets["shared"]
+    own = known.sheets.get(f"engine-{ENGINE_NAMES.get(engine.lower(), bare_name(engine))}")
+    generation = known.sheets.get(f"architecture-{generation_of(architecture)}")
+    sheets = [each for each in (own, generation) if each is not None]
+    values = {key: _value(key, shared, sheets) for key in COEFFICIENTS}
+    new = "generation" if generation is None else "model"
+    used = (*shared.values.values(), *(fact for each in sheets for fact in each.values.values()))
+    return Coefficients(
+        values=Efficiencies(**{field.name: values[_key(field.name)] for field in fields(Efficiencies)}),
+        band=band(known.sheets[f"band-{new}"], new),
+        facts=tuple(used),
+    )
+
+
+def generation_of(architecture: str) -> str:
+    """The name of a generation: `Blackwell Ultra` and `Blackwell` are one.
+
+    >>> generation_of("Blackwell Ultra"), generation_of("CDNA 3")
+    ('blackwell', 'cdna-3')
+    """
+    return bare_name(architecture).removesuffix("-ultra")
+
+
+def band(sheet: Sheet, new: str) -> Band:
+    names = ("tpot_low", "tpot_high", "ttft_low", "ttft_high")
+    return Band(new=new, **{f"{name}_ratio": _number(sheet.values[name]) for name in names})
+
+
+def _value(key: str, shared: Sheet, sheets: list[Sheet]) -> float:
+    value = _number(shared.values[key])
+    for sheet in sheets:
+        factor = sheet.values.get(FACTOR_OF.get(key, ""))
+        if factor is not None:
+            value *= _number(factor)
+    return min(value, MOST_FRACTION) if COEFFICIENTS[key].unit == "fraction" else value
+
+
+def _key(name: str) -> str:
+    return name.removesuffix("_fraction").removesuffix("_s")
+
+
+def _number(fact: Assumption) -> float:
+    assert not isinstance(fact.value, str), fact.name
+    return float(fact.value)
+
+
+assert set(FACTOR_OF) <= set(COEFFICIENTS)
+assert set(FACTOR_OF.values()) <= set(FACTORS)

@@ -1,0 +1,114 @@
+"""Laws of the roofline: monotone in every input, never below the floor, exact against a hand count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.replicas import EFFICIENCIES, RATES, floor_of, roofline, small_model
+from ullage.memory.kv import kv_dtype
+from ullage.memory.parameters import active_parameter_count, parameter_count
+from ullage.memory.sharding import Sharding
+from ullage.service.coefficients import coefficients, generation_of
+from ullage.service.roofline import Roofline
+from ullage.service.work import replica_work
+
+MODELS = {"dense": small_model(), "experts": small_model(experts=64), "window": small_model(window_tokens=1024)}
+batches = st.integers(1, 512)
+contexts = st.integers(1, 16_384)
+prompts = st.integers(0, 8192)
+
+
+def one(value: float) -> np.ndarray:
+    return np.array([float(value)])
+
+
+def test_weights_and_operations_are_those_of_the_parameters() -> None:
+    work = replica_work(MODELS["dense"], Sharding(), kv_dtype("bf16"))
+    embedding = 128_256 * 4096
+    stored = sum(each.stored_bytes for each in work.matrices)
+    assert stored == pytest.approx(2 * (parameter_count(MODELS["dense"]) - embedding), rel=1e-4)
+    flops = sum(each.flops_per_token for each in work.matrices)
+    assert flops == pytest.approx(2 * (active_parameter_count(MODELS["dense"]) - embedding), rel=1e-4)
+
+
+def test_experts_are_read_as_far_as_tokens_are_sent_to_them() -> None:
+    (routed,) = [
+        each for each in replica_work(MODELS["experts"], Sharding(), kv_dtype("bf16")).matrices if each.experts
+    ]
+    tokens = np.array([1.0, 2.0, 1000.0])
+    share = routed.read_bytes(tokens) / routed.stored_bytes
+    assert share == pytest.approx([8 / 64, 1 - (56 / 64) ** 2, 1.0])
+
+
+def test_a_window_bounds_what_is_read() -> None:
+    times = roofline(MODELS["window"])
+    full = times.decode_s(one(4), one(4 * 1024))
+    assert times.decode_s(one(4), one(4 * 9000))[0] == pytest.approx(full[0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(sequences=batches, context=contexts, tokens=prompts)
+def test_more_of_anything_never_takes_less_time(name: str, sequences: int, context: int, tokens: int) -> None:
+    times = roofline(MODELS[name])
+    kv = sequences * context
+    here = times.decode_s(one(sequences), one(kv))[0]
+    assert times.decode_s(one(sequences + 1), one(kv))[0] >= here
+    assert times.decode_s(one(sequences), one(kv + 1000))[0] >= here
+    assert times.prefill_s(one(tokens + 64))[0] >= times.prefill_s(one(tokens))[0]
+    assert times.pair_s >= 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(sequences=batches, context=contexts, tokens=prompts, tp=st.sampled_from([1, 2, 4, 8]))
+def test_no_step_is_faster_than_the_floor(name: str, sequences: int, context: int, tokens: int, tp: int) -> None:
+    times = roofline(MODELS[name], tp=tp)
+    floor = floor_of(times)
+    kv, pairs = sequences * context, tokens * tokens // 2
+    decode = times.decode_s(one(sequences), one(kv))[0]
+    assert decode >= floor.decode_s(one(sequences), one(kv))[0]
+    step = decode + times.prefill_s(one(tokens))[0] + pairs * times.pair_s
+    assert step >= floor.step_s(sequences, kv, tokens, pairs) * (1 - 1e-9)
+
+
+@given(sequences=batches, context=contexts, tokens=st.integers(1, 8192))
+def test_more_devices_never_do_the_work_itself_slower(sequences: int, context: int, tokens: int) -> None:
+    """Without messages and overheads, cutting a model over twice the devices cannot take longer."""
+    free = {name: 0.0 for name in EFFICIENCIES.__dataclass_fields__ if name.endswith("_s")}
+    without = type(EFFICIENCIES)(
+        **{**{n: getattr(EFFICIENCIES, n) for n in EFFICIENCIES.__dataclass_fields__}, **free, "link_fraction": 1e9}
+    )
+    fewer, more = roofline(tp=2, efficiencies=without), roofline(tp=4, efficiencies=without)
+    kv = sequences * context
+    assert more.decode_s(one(sequences), one(kv))[0] <= fewer.decode_s(one(sequences), one(kv))[0] * (1 + 1e-9)
+    assert more.prefill_s(one(tokens))[0] <= fewer.prefill_s(one(tokens))[0] * (1 + 1e-9) + 1e-12
+
+
+def test_groups_of_devices_share_out_the_sequences() -> None:
+    """Data-parallel attention: each group reads the KV of its own sequences alone."""
+    both = replica_work(small_model(experts=64), Sharding(tp=8, ep=8, dp_attention=8), kv_dtype("bf16"))
+    times = Roofline(work=both, rates=RATES, efficiencies=EFFICIENCIES)
+    more = times.decode_s(one(64), one(64 * 4000))[0] - times.decode_s(one(64), one(64))[0]
+    each = small_model(experts=64)
+    alone = Roofline(work=replica_work(each, Sharding(), kv_dtype("bf16")), rates=RATES, efficiencies=EFFICIENCIES)
+    assert more == pytest.approx(
+        (alone.decode_s(one(8), one(8 * 4000))[0] - alone.decode_s(one(8), one(8))[0]), rel=1e-6
+    )
+
+
+def test_packaged_efficiencies_are_shares_and_times() -> None:
+    for engine in ("vllm", "sglang", "trtllm", "an engine nobody knows"):
+        for architecture in ("Hopper", "Blackwell Ultra", "CDNA 3", "Ampere"):
+            found = coefficients(engine, architecture)
+            for name in found.values.__dataclass_fields__:
+                value = getattr(found.values, name)
+                assert 0 < value < (1 if name.endswith("_fraction") else 0.1), name
+            assert found.band.tpot_low_ratio < 1 < found.band.tpot_high_ratio
+            assert found.band.new == ("generation" if architecture == "Ampere" else "model")
+
+
+def test_ultra_is_the_same_generation() -> None:
+    assert generation_of("Blackwell Ultra") == generation_of("Blackwell")
+    assert coefficients("vllm", "Blackwell Ultra").values == coefficients("vllm", "Blackwell").values

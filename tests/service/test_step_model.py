@@ -1,0 +1,144 @@
+"""Step models of every kind: tables equal the function, floors hold, ranges are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.replicas import SOURCE, floor_of, roofline, small_model
+from ullage.errors import InputError
+from ullage.evidence import Evidence, walk
+from ullage.facts.device import find_device
+from ullage.memory.kv import kv_dtype
+from ullage.memory.settings import RuntimeSettings, resolve
+from ullage.memory.sharding import Sharding
+from ullage.service.affine import AffineStep, MeasuredStep, fit_affine
+from ullage.service.grid import DecodeSample, PrefillSample, grid_step
+from ullage.service.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
+from ullage.service.tables import step_table
+from ullage.simulate.engine import PS_PER_S
+
+
+def model(*, tp: int = 1) -> StepModel:
+    return roofline_model(
+        small_model(), find_device("h100-sxm"), sharding=Sharding(tp=tp), engine="vllm", cache=kv_dtype("bf16")
+    )
+
+
+def test_the_table_is_the_function_on_its_grid() -> None:
+    step = model()
+    table = step.table(max_sequences=32, budget_tokens=2048, kv_tokens=100_000)
+    assert table.kv_segment_tokens == 4096
+    for sequences in (1, 7, 32):
+        for segment in (1, 5, 31):
+            kv = segment * table.kv_segment_tokens
+            expected = step.step_s(sequences=sequences, kv_tokens=kv)
+            assert table.decode_base_ps[sequences, segment] == pytest.approx(expected * PS_PER_S, rel=1e-9)
+    for segment in (1, 7, 31):
+        tokens = segment * table.token_segment_tokens
+        added = step.step_s(sequences=0, kv_tokens=0, prefill_tokens=tokens) - step.step_s(sequences=0, kv_tokens=0)
+        assert table.token_base_ps[segment] == pytest.approx(added * PS_PER_S, rel=1e-6)
+    assert table.pair_ps == pytest.approx(step.pair_s * PS_PER_S)
+
+
+@given(sequences=st.integers(1, 64), kv=st.integers(64, 400_000), tokens=st.integers(64, 4096))
+def test_the_table_follows_the_function_between_grid_points(sequences: int, kv: int, tokens: int) -> None:
+    step = model()
+    table = step.table(max_sequences=64, budget_tokens=4096, kv_tokens=400_000)
+    g = min(kv // table.kv_segment_tokens, table.decode_base_ps.shape[1] - 1)
+    ps = table.decode_base_ps[sequences, g] + table.decode_slope_ps[sequences, g] * (kv - g * table.kv_segment_tokens)
+    assert ps == pytest.approx(step.step_s(sequences=sequences, kv_tokens=kv) * PS_PER_S, rel=0.01)
+    h = min(tokens // table.token_segment_tokens, table.token_base_ps.size - 1)
+    ps = table.token_base_ps[h] + table.token_slope_ps[h] * (tokens - h * table.token_segment_tokens)
+    assert ps == pytest.approx(float(step.prefill_s(np.array([float(tokens)]))[0]) * PS_PER_S, rel=0.05)
+
+
+def test_figures_walk_back_to_the_device_and_the_fit() -> None:
+    for figure in model().figures:
+        assert figure.evidence is Evidence.ESTIMATED
+        names = {getattr(each, "name", "") for _, each in walk(figure)}
+        assert {"memory_bandwidth", "kernel_overhead"} <= names
+        assert isinstance(figure.value, float)
+        assert 1e-4 < figure.value < 1
+
+
+def test_the_plan_gets_its_step_model_from_what_the_memory_stage_resolved() -> None:
+    device = find_device("h100-sxm")
+    runtime = resolve(RuntimeSettings(source=SOURCE, sharding=Sharding(tp=2)), small_model(), device)
+    step = replica_step(small_model(), device, runtime)
+    assert step.step_s(sequences=8, kv_tokens=8000) < model().step_s(sequences=8, kv_tokens=8000)
+
+
+def test_a_line_through_steps_that_lie_on_one_is_that_line() -> None:
+    true = AffineStep(step_s=5e-3, sequence_s=2e-5, kv_token_s=4e-8, prefill_token_s=3e-5, pair_token_s=1e-9)
+    rng = np.random.default_rng(3)
+    steps = []
+    for _ in range(60):
+        n, kv, p = int(rng.integers(1, 64)), int(rng.integers(100, 200_000)), int(rng.integers(0, 4000))
+        pairs = p * p // 2
+        time = true.decode_s(np.array([n]), np.array([kv]))[0] + true.prefill_s(np.array([p]))[0] + pairs * true.pair_s
+        steps.append(MeasuredStep(sequences=n, kv_tokens=kv, prefill_tokens=p, pairs=pairs, duration_s=float(time)))
+    found = fit_affine(steps, rounds=20_000)
+    assert found.step_s == pytest.approx(true.step_s, rel=0.05)
+    assert found.prefill_token_s == pytest.approx(true.prefill_token_s, rel=0.05)
+    assert min(found.sequence_s, found.kv_token_s, found.pair_token_s) >= 0
+
+
+def test_a_line_needs_two_steps() -> None:
+    with pytest.raises(InputError, match="too few"):
+        fit_affine([MeasuredStep(sequences=1, kv_tokens=1, prefill_tokens=0, pairs=0, duration_s=0.01)])
+
+
+def test_a_grid_gives_back_its_points_and_does_not_fall_outside_them() -> None:
+    decode = [
+        DecodeSample(sequences=n, kv_tokens=kv, duration_s=0.01 + n * 1e-5 + kv * 1e-8)
+        for n in (1, 8, 64)
+        for kv in (1000, 50_000, 200_000)
+    ]
+    prefill = [PrefillSample(tokens=p, duration_s=0.012 + p * 2e-5) for p in (128, 1024, 8192)]
+    grid = grid_step(decode, prefill)
+    for each in decode:
+        found = grid.decode_s(np.array([float(each.sequences)]), np.array([float(each.kv_tokens)]))
+        assert found[0] == pytest.approx(each.duration_s)
+    assert grid.decode_s(np.array([8.0]), np.array([400_000.0]))[0] == pytest.approx(0.01 + 8e-5 + 4e-3)
+    assert grid.decode_s(np.array([36.0]), np.array([1000.0]))[0] == pytest.approx(0.01 + 36e-5 + 1e-5)
+    assert grid.prefill_s(np.array([1024.0]))[0] == pytest.approx(0.012 + 1024 * 2e-5 - (0.01 + 1e-5 + 1e-5), rel=1e-3)
+
+
+@pytest.mark.parametrize("missing", ["decode", "prefill"])
+def test_a_grid_without_points_says_which(missing: str) -> None:
+    decode = [] if missing == "decode" else [DecodeSample(sequences=1, kv_tokens=1, duration_s=0.01)]
+    prefill = [] if missing == "prefill" else [PrefillSample(tokens=1, duration_s=0.01)]
+    with pytest.raises(InputError, match=missing):
+        grid_step(decode, prefill)
+
+
+def test_a_profile_faster_than_physics_is_held_at_the_floor() -> None:
+    impossible = AffineStep(step_s=1e-9, sequence_s=0, kv_token_s=0, prefill_token_s=0, pair_token_s=0)
+    measured = MeasuredRange(sequences=8, kv_tokens=10_000, prefill_tokens=1024)
+    step = profiled_model("affine", impossible, like=model(), measured=measured, source=SOURCE)
+    floor = float(step.floor.decode_s(np.array([8.0]), np.array([8000.0]))[0])
+    assert step.step_s(sequences=8, kv_tokens=8000) == pytest.approx(floor)
+    assert step.evidence is Evidence.PROFILED
+    assert step.figures[0].evidence is Evidence.PROFILED
+    assert step.measured is not None
+    assert step.measured.covers(sequences=8, kv_tokens=10_000)
+    assert not step.measured.covers(sequences=9, kv_tokens=10_000)
+
+
+def test_a_replica_of_several_devices_needs_a_link() -> None:
+    bare = replace(find_device("l4"), link_bandwidth=None, pcie_bandwidth=None)
+    with pytest.raises(InputError, match="link"):
+        roofline_model(small_model(), bare, sharding=Sharding(tp=2), engine="vllm", cache=kv_dtype("bf16"))
+
+
+def test_tables_never_fall_as_kv_grows() -> None:
+    times = roofline(small_model(window_tokens=512))
+    table = step_table(times, max_sequences=16, budget_tokens=1024, kv_tokens=1_000_000)
+    assert (table.decode_slope_ps >= 0).all()
+    assert (np.diff(table.decode_base_ps, axis=0) >= 0).all()
+    assert floor_of(times).decode_s(np.array([1.0]), np.array([1.0]))[0] * PS_PER_S <= table.decode_base_ps[1, 0]
