@@ -17,6 +17,7 @@ def command(
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Print every figure of each stage, not the main ones.")] = False,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -51,5 +52,5 @@ def command(
     elif json:
         answer_text(to_text(plan_json(plan)))
     else:
-        answer(*plan_page(plan), no_color=no_color)
+        answer(*plan_page(plan, every=every), no_color=no_color)
     return ExitCode.OK

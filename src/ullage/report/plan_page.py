@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import fnmatch
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -16,10 +17,26 @@ from ullage.report.quantity import show
 
 _DAY = datetime.timedelta(days=1)
 
+# What a reader wants first of each stage, as patterns of names; a stage that is not listed shows everything.
+_MAIN = {
+    "demand": ("demand.planning_rate", "demand.token_rate", "demand.*.planning_rate", "demand.*.peak_minute"),
+    "memory": (
+        "memory.weights_bytes",
+        "memory.kv_cache_bytes",
+        "memory.margin_bytes",
+        "memory.kv_tokens",
+        "memory.sequences",
+        "memory.headroom_bytes",
+        "memory.longest_context_tokens",
+    ),
+    "time_to_ready": ("ready.cold_p?0_s", "ready.warm_p?0_s", "ready.hot_p?0_s"),
+}
 
-def plan_page(plan: Plan) -> list[RenderableType]:
-    """The parts of the page, top to bottom."""
-    return [_headline(plan), "", _input_sheet(plan), "", _stage_table(plan), *_figure_tables(plan), "", *_closing(plan)]
+
+def plan_page(plan: Plan, *, every: bool = False) -> list[RenderableType]:
+    """The parts of the page, top to bottom; `every` figure of each stage, or the main ones."""
+    tables = _figure_tables(plan, every=every)
+    return [_headline(plan), "", _input_sheet(plan), "", _stage_table(plan), *tables, "", *_closing(plan)]
 
 
 def _headline(plan: Plan) -> RenderableType:
@@ -60,16 +77,24 @@ def _stage_table(plan: Plan) -> RenderableType:
         if isinstance(stage.answer, NotBuilt):
             table.add_row(_title(stage), Text("not built", style="dim"), Text(stage.answer.gives, style="dim"))
         else:
-            table.add_row(_title(stage), Text("built", style="green"), f"{len(stage.figures)} figures, below")
+            table.add_row(_title(stage), Text("built", style="green"), f"{len(stage.figures)} figures")
     return table
 
 
-def _figure_tables(plan: Plan) -> list[RenderableType]:
+def _figure_tables(plan: Plan, *, every: bool) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for stage in plan.stages:
-        if stage.figures:
-            parts += ["", _figures(_title(stage).capitalize(), stage.figures)]
+        shown = stage.figures if every else _main(stage)
+        if shown:
+            more = len(stage.figures) - len(shown)
+            parts += ["", _figures(_title(stage).capitalize(), shown)]
+            parts += [Text(f"and {more} more: --all", style="dim")] if more else []
     return parts
+
+
+def _main(stage: Stage) -> tuple[Figure, ...]:
+    patterns = _MAIN.get(stage.name, ("*",))
+    return tuple(each for each in stage.figures if any(fnmatch.fnmatchcase(each.name, one) for one in patterns))
 
 
 def _figures(title: str, figures: tuple[Figure, ...]) -> RenderableType:
