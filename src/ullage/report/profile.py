@@ -260,6 +260,10 @@ def _sessions(sessions: Sessions | None) -> list[RenderableType]:
             unit = "s" if found.unit == "s" else ""
             table.add_row(name, show(found.mean_value, unit), *[show(found.at(each), unit) for each in SHOWN])
     parts: list[RenderableType] = [table]
+    if sessions.overlapping_requests:
+        parts.append(
+            Text(f"{sessions.overlapping_requests:,} requests were sent before the session's last answer ended.")
+        )
     if sessions.repeated_blocks_fraction is not None:
         parts.append(
             Text(f"{sessions.repeated_blocks_fraction:.1%} of prompt blocks repeat the session's last request.")

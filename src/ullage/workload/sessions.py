@@ -22,7 +22,8 @@ class Sessions:
     """What sessions look like; None where the trace does not log what is needed.
 
     `think_s` is the pause between an answer and the next request of a person, `tool_s` the same where the
-    request brings a tool's result. `waits_measured` is false where pauses were computed from arrivals alone,
+    request brings a tool's result. A request sent before the last answer ended has no pause and counts as
+    overlapping. `waits_measured` is false where pauses were computed from arrivals alone,
     so that they include the answer's own time. `pace_ratio` compares the two clocks of a session, the time
     between arrivals with the answers and pauses logged for it; far from 1, one of them is in another unit.
     """
@@ -34,6 +35,7 @@ class Sessions:
     think_s: Distribution | None
     tool_s: Distribution | None
     waits_measured: bool
+    overlapping_requests: int
     pace_ratio: float | None
     tasks: int | None
     tool_calls_per_task: Distribution | None
@@ -55,6 +57,7 @@ def sessions_of(trace: Trace) -> Sessions | None:
     if turns is None:
         return None
     waits = arrays(trace.query(_waits_sql(trace)))
+    apart = waits["wait"] >= 0
     tool = waits["after_tool"].astype(bool)
     tasks, per_task = _tasks(trace)
     return Sessions(
@@ -62,9 +65,10 @@ def sessions_of(trace: Trace) -> Sessions | None:
         requests=int(per_session["turns"].sum()),
         turns=turns,
         length_s=distribution(per_session["length"], "s"),
-        think_s=distribution(waits["wait"][~tool], "s"),
-        tool_s=distribution(waits["wait"][tool], "s"),
+        think_s=distribution(waits["wait"][apart & ~tool], "s"),
+        tool_s=distribution(waits["wait"][apart & tool], "s"),
         waits_measured=trace.knows("wait_s") or trace.knows("duration_s"),
+        overlapping_requests=int((~apart).sum()),
         pace_ratio=_pace(trace),
         tasks=tasks,
         tool_calls_per_task=per_task,
@@ -76,12 +80,13 @@ def sessions_of(trace: Trace) -> Sessions | None:
 def _waits_sql(trace: Trace) -> str:
     after_tool = "COALESCE(after_tool, false)"
     if trace.knows("wait_s"):
-        return f"SELECT wait_s AS wait, {after_tool} AS after_tool FROM trace WHERE wait_s >= 0 AND session IS NOT NULL"
+        known = "wait_s IS NOT NULL AND session IS NOT NULL"
+        return f"SELECT wait_s AS wait, {after_tool} AS after_tool FROM trace WHERE {known}"
     end = "arrival_s + COALESCE(duration_s, 0)" if trace.knows("duration_s") else "arrival_s"
     return (
         "SELECT wait, after_tool FROM (SELECT arrival_s - lag(ended) OVER (PARTITION BY session ORDER BY arrival_s) "
         f"AS wait, after_tool FROM (SELECT session, arrival_s, {end} AS ended, {after_tool} AS after_tool FROM trace "
-        "WHERE session IS NOT NULL)) WHERE wait >= 0"
+        "WHERE session IS NOT NULL)) WHERE wait IS NOT NULL"
     )
 
 
