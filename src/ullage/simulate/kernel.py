@@ -159,9 +159,9 @@ class World(NamedTuple):
 # its time counting references to the arrays it is handed. Three ways to compile, chosen for compile time: `inline`
 # for small functions (inlined by LLVM), `once` for large ones with one hot caller (inlined by numba, so that they are
 # optimised once), `compiled` for the rest.
-inline = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-once = njit(_nrt=False, inline="always")
-compiled = njit(cache=True, nogil=True, _nrt=False)
+inline = njit(cache=True, nogil=True, _nrt=False, error_model="numpy", forceinline=True)
+once = njit(_nrt=False, error_model="numpy", inline="always")
+compiled = njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
 
 
 # ---- bits, bins, chance ----------------------------------------------------------------------------------
@@ -402,9 +402,9 @@ def steps_until(t0, d0, inc, most, when):
         else:
             b = d0 - 0.5 * inc
             steps = max(np.int64((np.sqrt(b * b + 2.0 * inc * span) - b) / inc), 1)
-            while steps * d0 + inc * (steps * (steps - 1) // 2) < span:
+            while steps * d0 + inc * (steps * (steps - 1) >> 1) < span:
                 steps += 1
-            while steps > 1 and (steps - 1) * d0 + inc * ((steps - 1) * (steps - 2) // 2) >= span:
+            while steps > 1 and (steps - 1) * d0 + inc * ((steps - 1) * (steps - 2) >> 1) >= span:
                 steps -= 1
         steps = min(steps, most)
     return steps
@@ -412,7 +412,7 @@ def steps_until(t0, d0, inc, most, when):
 
 @inline
 def plan_end(m, row, steps):
-    return m[row + T0] + steps * m[row + D0] + m[row + INC] * (steps * (steps - 1) // 2)
+    return m[row + T0] + steps * m[row + D0] + m[row + INC] * (steps * (steps - 1) >> 1)
 
 
 @inline
@@ -874,6 +874,7 @@ def end_attempt(m, q, heap, arrival, i, t, outcome, computed, emitted):
 
 @inline
 def leave(m, arrival, prompt, row, i, t):
+    move_area(m, t)
     m[row + OUTSTANDING] -= 1
     m[row + PROMPT_TOKENS] -= prompt[i]
     m[G_OUTSTANDING] -= 1
@@ -1252,7 +1253,7 @@ def walk(m, q, f, arrival, prompt, output, row):
             q[pending_of(m, row) + m[row + PENDING]] = slot
             m[row + PENDING] += 1
             tokens += new
-            pairs += new * (2 * held - new + 1) // 2
+            pairs += (new * (2 * held - new + 1)) >> 1
         elif new == 1:
             decodes += 1
         else:
@@ -1309,7 +1310,7 @@ def start_step(m, q, f, arrival, prompt, output, row, t):
                 used += grown
                 budget -= new
                 tokens = new
-                pairs = new * (2 * held + new + 1) // 2
+                pairs = (new * (2 * held + new + 1)) >> 1
                 kv_tokens += held + new
                 q[tail + S_DONE] = held + new
                 q[tail + S_SCHEDULED] = new
@@ -1356,7 +1357,7 @@ def start_step(m, q, f, arrival, prompt, output, row, t):
                 used += grown
                 budget -= new
                 tokens += new
-                pairs += new * (2 * done + new + 1) // 2
+                pairs += (new * (2 * done + new + 1)) >> 1
                 kv_tokens += done + new
         if decodes + tokens > 0 or not preempted:
             break
@@ -1420,9 +1421,6 @@ def plan_decode(m, q, row, kv_tokens, used, exact, preempted):
 def boundary(m, q, f, heap, arrival, prompt, output, row, t):
     """A replica's step or plan ends: complete it, drop what was given up, start the next."""
     outstanding = m[row + OUTSTANDING]
-    m[G_NOW] = t
-    m[G_EVENTS] += 1
-    move_area(m, t)
     if m[row + PLANNED] > 0:
         book_decode_steps(m, q, f, row, m[row + PLANNED], t)
     elif m[row + MIXED] == 1:
@@ -1677,7 +1675,6 @@ def interrupt_step(m, q, f, arrival, row, t):
 @compiled
 def evict(m, q, f, heap, arrival, prompt, output, row, t, outcome):
     """The replica stops in the middle of its step, and everything on it ends like this."""
-    move_area(m, t)
     under_way = interrupt_step(m, q, f, arrival, row, t)
     i = m[row + MARKED]
     m[row + MARKED] = -1
@@ -1962,19 +1959,26 @@ def advance(w, until):
     while True:
         issued = known(m[G_ISSUED])
         next_arrival = arrival[issued] if is_open and issued < requests else NEVER
+        now = m[G_NOW]
+        boundaries = 0
+        most = m[X_MOST_EVENTS] - m[G_EVENTS]
         while True:
             when = min(next_arrival, m[G_OTHER], until)
             r = 0 if single else known(np.int64(q[first_due]))
             t = m[due + r]
-            if t >= when or m[G_HEAP] + m[G_OUTSTANDING] > room:
+            if t >= when or boundaries > most or m[G_HEAP] + m[G_OUTSTANDING] > room:
                 break
             boundary(m, q, f, heap, arrival, prompt, output, row_of(r), t)
+            now = t
+            boundaries += 1
+        m[G_NOW] = now
+        m[G_EVENTS] += boundaries
+        if m[G_EVENTS] > m[X_MOST_EVENTS]:
+            return OUT_OF_EVENTS
         if m[G_HEAP] + m[G_OUTSTANDING] > room:
             return HEAP_FULL
         if issued == requests and m[G_OUTSTANDING] == 0 and m[G_BACKOFF] == 0:
             return DONE
-        if m[G_EVENTS] > m[X_MOST_EVENTS]:
-            return OUT_OF_EVENTS
         if when >= until:
             return AT_UNTIL
         code = ARRIVAL_FIRST
