@@ -17,7 +17,7 @@ from ullage.workload.synthetic import SyntheticModel, recipe, synthesised
 from ullage.workload.whatif import and_then, traffic
 
 WEEK_S = 604_800.0
-REPEATS = 3
+REPEATS = 5
 
 
 def best_ns(work: Callable[[], int]) -> float:

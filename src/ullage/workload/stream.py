@@ -370,15 +370,17 @@ def _draw(  # type: ignore[no-untyped-def]
             chance = more & _LOW
             later = (chance << _MIDDLE_BITS < is_open * hazard[k]) & (chance < _MOST_LATER)
             over = ((more >> _LOW_BITS & _MIDDLE) < ends[k]) | (is_open >= most_open)
-            seat = (more >> _HIGH) * is_open >> _LOW_BITS if later else is_open
+            # Arithmetic instead of branches: `yes` and `gone` are all ones or all zeros, and pick by their bits.
+            leaves = later & over
+            yes, gone = -np.int64(later), -np.int64(leaves)
+            seat = is_open - _U(later) * (is_open - ((more >> _HIGH) * is_open >> _LOW_BITS))
             fresh = sessions << 32 | np.int64(tenant_table[k, more >> _HIGH & tenant_rows])
             taken, last = pool[k, seat], pool[k, is_open - _U(is_open > _ZERO)]
-            member = taken if later else fresh
+            member = fresh ^ ((fresh ^ taken) & yes)
             # A session that is over gives its seat to the last one; a new one that goes on takes the next seat.
-            leaves = later & over
-            pool[k, seat] = last if leaves else member
+            pool[k, seat] = member ^ ((member ^ last) & gone)
             opened[k] = is_open + _ONE - _U(later | over) - _U(leaves)
-            sessions += np.int64(1) - np.int64(later)
+            sessions += np.int64(1) + yes
             pair = pairs[k, bits >> _HIGH & pair_rows]
             mark = marks[_U(later), k, bits >> _LOW_BITS & mark_rows]
             prompt_tokens = pair >> 32

@@ -1,0 +1,127 @@
+"""Forecasts against what came: published series rolled through, and 200 series of a known law.
+
+    .venv/bin/python bench/forecast.py [--series 200] [--data ../shared/data]
+
+Every table has the seasonal naive forecast, with a band made the same way, in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from support.demand_laws import hourly, known_law
+from ullage.workload.conformal import FRACTIONS
+from ullage.workload.forecast import BAND_FRACTION, forecast
+from ullage.workload.scores import Scores, scores
+
+Floats = NDArray[np.float64]
+DAY_S = 86_400.0
+
+
+def rolled(values: Floats, *, step_s: float, first: int, steps: int) -> dict[str, Scores]:
+    """Forecast `steps` ahead from `first` on, then from where that ended, to the end of the series."""
+    rng = np.random.default_rng(0)
+    came: list[Floats] = []
+    quantiles: dict[str, list[Floats]] = {"ours": [], "seasonal naive": []}
+    for origin in range(first, values.size, steps):
+        found = forecast(replace(hourly(values[:origin]), step_s=step_s), horizon_s=steps * step_s, rng=rng)
+        now = values[origin : origin + steps]
+        came.append(now)
+        quantiles["ours"].append(found.quantiles[: now.size])
+        quantiles["seasonal naive"].append(found.naive_quantiles[: now.size])
+    return {
+        name: scores(
+            np.concatenate(came),
+            np.concatenate(each),
+            FRACTIONS,
+            nominal_fraction=BAND_FRACTION,
+            block=max(7, round(DAY_S / step_s)),
+            rng=rng,
+        )
+        for name, each in quantiles.items()
+    }
+
+
+def known(series: int, weeks: int, days: int) -> tuple[list[float], float]:
+    """Means over the series: coverage, width over mean, pinball, naive pinball, planning held; seconds a fit."""
+    rows, spent_s = [], 0.0
+    for seed in range(series):
+        values = known_law(seed, weeks + 5)
+        past, came = values[: weeks * 168], values[weeks * 168 : weeks * 168 + days * 24]
+        started = time.process_time()
+        found = forecast(hourly(past), horizon_s=days * DAY_S, rng=np.random.default_rng(seed))
+        spent_s += time.process_time() - started
+        low, high = found.at(0.1), found.at(0.9)
+        ours, naive = (
+            scores(came, each, FRACTIONS, nominal_fraction=0.8, block=24, rng=np.random.default_rng(0)).pinball_ratio
+            for each in (found.quantiles, found.naive_quantiles)
+        )
+        covered = float(np.mean((came >= low) & (came <= high)))
+        width = float((high - low).mean() / came.mean())
+        rows.append([covered, width, ours, naive, float(came.max() <= found.planning(0.95))])
+    return np.mean(rows, axis=0).tolist(), spent_s / series
+
+
+def answer(sql: str) -> Floats:
+    return np.array(duckdb.execute(sql).fetchall(), np.float64)[:, 0]
+
+
+def published(data: Path) -> None:
+    if not data.is_dir():
+        print(f"{data} is not there: the published series are left out.\n")
+        return
+    ten_minutes = answer(
+        f"SELECT sum(rate_rps) FROM '{data}/traces/servegen_client_rates.parquet' "
+        "WHERE model = 'm-large' GROUP BY t_s ORDER BY t_s"
+    )
+    large = ten_minutes.reshape(-1, 6).mean(axis=1)
+    daily = answer(f"SELECT requests FROM '{data}/traces/burstgpt_agg_daily.parquet' ORDER BY day")
+    cases = {
+        "ServeGen m-large, hourly, 7 days known, 1 day ahead": rolled(large, step_s=3600.0, first=168, steps=24),
+        "ServeGen m-large, hourly, 7 days known, 7 days ahead": rolled(large, step_s=3600.0, first=168, steps=168),
+        "BurstGPT, daily, 28 days known, 1 day ahead": rolled(daily, step_s=DAY_S, first=28, steps=1),
+        "BurstGPT, daily, 28 days known, 7 days ahead": rolled(daily, step_s=DAY_S, first=28, steps=7),
+    }
+    print("| series | forecaster | WAPE | bias | pinball | CRPS | 80 % band held | which may be |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, found in cases.items():
+        for who, each in found.items():
+            print(
+                f"| {name} | {who} | {each.wape_fraction:.1%} | {each.bias_fraction:+.1%} | {each.pinball_ratio:.4f} "
+                f"| {each.crps_ratio:.4f} | {each.coverage_fraction:.1%} "
+                f"| {each.coverage_low_fraction:.0%} to {each.coverage_high_fraction:.0%} |"
+            )
+    print()
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--series", type=int, default=200)
+    asked.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
+    given = asked.parse_args()
+    published(given.data)
+    print(f"{given.series} series of a known law:\n")
+    print(
+        "| history | ahead | 80 % band held | width over mean | pinball | naive | p95 of the busiest hour held | s a fit |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for weeks, days in ((1, 1), (1, 7), (2, 7), (4, 7), (8, 1), (8, 7), (8, 28)):
+        (covered, width, ours, naive, held), fit_s = known(given.series, weeks, days)
+        print(
+            f"| {weeks} weeks | {days} days | {covered:.1%} | {width:.3f} | {ours:.4f} | {naive:.4f} "
+            f"| {held:.1%} | {fit_s:.3f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
