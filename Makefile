@@ -4,7 +4,7 @@ BIN := .venv/bin
 ARGS ?=
 export PYTHON
 
-.PHONY: help plan test check soak lint types docs docs-record lock clean bench bench-start bench-memory bench-profile
+.PHONY: help plan test check soak lint types docs docs-record lock clean bench bench-start bench-memory bench-profile bench-stream bench-forecast
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -39,9 +39,13 @@ docs: .venv/.dev ## build the documentation into docs/_build/html
 docs-record: .venv/.dev ## run the documentation's examples and write their output into the pages
 	PYTHONPATH=tests $(BIN)/python -m support.docs_examples $(ARGS)
 
-bench: bench-start bench-memory bench-profile ## run every benchmark
+bench: bench-start bench-memory bench-profile bench-stream bench-forecast ## run every benchmark
 bench-profile: .venv/.dev ## a profile of fifty million rows in plain scans of them
 	$(BIN)/python bench/trace_profile.py
+bench-stream: .venv/.dev ## nanoseconds a request of a generated stream, beside numpy's exponential draw
+	$(BIN)/python bench/stream.py
+bench-forecast: .venv/.dev ## forecasts against what came, beside the naive forecast
+	$(BIN)/python bench/forecast.py
 bench-start: .venv/.dev ## start-up time in bare interpreter starts
 	$(BIN)/python bench/start_up.py
 bench-memory: .venv/.dev ## KV capacity against the engines' own word

@@ -111,9 +111,7 @@ def main() -> None:
     given = asked.parse_args()
     published(given.data)
     print(f"{given.series} series of a known law:\n")
-    print(
-        "| history | ahead | 80 % band held | width over mean | pinball | naive | p95 of the busiest hour held | s a fit |"
-    )
+    print("| history | ahead | 80 % band held | width / mean | pinball | naive | p95 of peak held | s a fit |")
     print("|---|---|---|---|---|---|---|---|")
     for weeks, days in ((1, 1), (1, 7), (2, 7), (4, 7), (8, 1), (8, 7), (8, 28)):
         (covered, width, ours, naive, held), fit_s = known(given.series, weeks, days)
