@@ -92,6 +92,10 @@ def cpu_s(work: Callable[[], object], runs: int = 3) -> float:
     return best
 
 
+def run_s(problem: Problem, runs: int = 3) -> float:
+    return cpu_s(lambda: Run(problem).finish(), runs)
+
+
 def capacity_rps() -> float:
     """Requests per second of one replica that always has work."""
     load = stream(20_000, 1e9)
@@ -140,17 +144,15 @@ def speed_table(count: int) -> None:
         load = stream(count, fraction * peak_rps)
         problem = plain_problem(load, 1)
         against = prototype_s(module, load, 1) if module else None
-        spent = cpu_s(lambda problem=problem: Run(problem).finish())  # type: ignore[misc]
+        spent = run_s(problem)
         literal = reference_ns(fraction, peak_rps) if fraction in (0.3, 0.9) else None
         show(f"1 replica, load {fraction:.0%}", spent, count, against, literal)
-    for replicas in (100,):
-        load = stream(count, 0.6 * peak_rps * replicas)
-        against = prototype_s(module, load, replicas) if module else None
-        plain, full = plain_problem(load, replicas), full_problem(load, replicas)
-        whole = full_problem(load, replicas, attribution=True)
-        show(f"{replicas} replicas, least outstanding, load 60%", cpu_s(lambda: Run(plain).finish()), count, against)
-        show("  + deadlines, table, control tick, samples, histograms", cpu_s(lambda: Run(full).finish()), count, None)
-        show("  + attribution of busy time and KV to classes", cpu_s(lambda: Run(whole).finish()), count, None)
+    load = stream(count, 0.6 * peak_rps * 100)
+    against = prototype_s(module, load, 100) if module else None
+    show("100 replicas, least outstanding, load 60%", run_s(plain_problem(load, 100)), count, against)
+    show("  + deadlines, table, control tick, samples, histograms", run_s(full_problem(load, 100)), count, None)
+    attributed = full_problem(load, 100, attribution=True)
+    show("  + attribution of busy time and KV to classes", run_s(attributed), count, None)
 
 
 def growth(most: int) -> None:
@@ -159,12 +161,12 @@ def growth(most: int) -> None:
     count = 10_000
     while count <= most:
         problem = full_problem(stream(count, 0.6 * peak_rps), 1)
-        show(f"  {count:>11,} requests", cpu_s(lambda: Run(problem).finish(), 2), count, None)  # noqa: B023
+        show(f"  {count:>11,} requests", run_s(problem, 2), count, None)
         count *= 10
     print("growth with replicas: load 60 %, all features, 300,000 requests")
     for replicas in (1, 3, 10, 30, 100, 300, 1000):
         problem = full_problem(stream(300_000, 0.6 * peak_rps * replicas), replicas)
-        show(f"  {replicas:>5} replicas", cpu_s(lambda: Run(problem).finish(), 2), 300_000, None)  # noqa: B023
+        show(f"  {replicas:>5} replicas", run_s(problem, 2), 300_000, None)
 
 
 def week(count: int) -> None:
@@ -205,7 +207,8 @@ def week(count: int) -> None:
     ready = 0
     while ready < count:
         with wake:
-            wake.wait_for(lambda: made[0] > ready)
+            while made[0] == ready:
+                wake.wait()
             ready = made[0]
         if ready < count:
             run.advance(int(arrival[ready - 1]))
