@@ -1,0 +1,155 @@
+"""The highest load that keeps every promise, and how far another seed's answer may lie from it.
+
+The search bisects a grid of loads. At each load the same seeds are replayed (common random numbers) and all their
+requests are judged together. The grid's scale is the replica's saturation, in which promises do not enter: two searches
+that differ only in their promises visit comparable loads, and the stricter one can never end above the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.errors import InternalError
+from ullage.service.load_run import Bench, LoadRun, overhead_of, run_load
+from ullage.service.pooled import REPEAT_RATIO, pooled_quantile
+from ullage.service.stability import instability
+from ullage.simulate.statistics import Interval, mean_interval, replication_seeds
+
+# Steps of the grid in one saturation: the answer is at most one step, 0.8 % of saturation, too low.
+STEPS = 128
+MOST_DOUBLINGS = 4
+SURE, LIKELY, POSSIBLE = "sure", "likely", "possible"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HighestLoad:
+    """The highest load of the grid that keeps every promise, per replica.
+
+    `interval` covers what another seed would have found, in `confidence_fraction` of cases. `binding` is the promise
+    that the next load breaks. A value of 0 says that no load keeps the promises; `binding` is then why.
+    """
+
+    interval: Interval
+    binding: str
+    replications: int
+    step_rps: float
+
+    @property
+    def rps(self) -> float:
+        return self.interval.value
+
+
+def highest_load(
+    bench: Bench,
+    *,
+    scale_rps: float,
+    seed: int,
+    replications: int,
+    with_interval: bool = True,
+    map: Any = map,  # noqa: A002
+) -> HighestLoad:
+    """Bisect to the highest load at which the pooled percentiles keep every promise and the backlog does not grow.
+
+    The ends of the interval are found the same way, with every percentile at the pessimistic and at the optimistic end
+    of its own interval, widened to what a repeat with another seed would show.
+    """
+    seeds = replication_seeds(seed, replications)
+    step_rps = scale_rps * bench.replicas / STEPS
+    known: dict[int, list[LoadRun]] = {}
+
+    def runs_at(place: int) -> list[LoadRun]:
+        if place not in known:
+            known[place] = list(map(lambda each: run_load(bench, place * step_rps, each), seeds))
+        return known[place]
+
+    def broken_at(place: int, view: str) -> tuple[str, ...]:
+        return broken(bench, runs_at(place), view)
+
+    found = _last_passing(lambda place: not broken_at(place, LIKELY), above=0)
+    low = high = found
+    if with_interval:
+        low = _last_passing_near(lambda place: not broken_at(place, SURE), found, upward=False)
+        high = _last_passing_near(lambda place: not broken_at(place, POSSIBLE), found, upward=True)
+    if not low <= found <= high:
+        raise InternalError(law="an estimate lies in its interval", left=found, right=(low, high))
+    # The grid itself hides up to a step on either side.
+    each_rps = step_rps / bench.replicas
+    return HighestLoad(
+        interval=Interval(
+            value=found * each_rps,
+            low=max(0, low - 1) * each_rps,
+            high=(high + 1) * each_rps,
+            confidence_fraction=0.95,
+        ),
+        binding=_binding(broken_at(found + 1, LIKELY)),
+        replications=replications,
+        step_rps=each_rps,
+    )
+
+
+def broken(bench: Bench, runs: Sequence[LoadRun], view: str = LIKELY) -> tuple[str, ...]:
+    """The promises that these replications break, seen as `likely`, or by the near or far end of every interval."""
+    names = ["stability"] if instability([each.drift for each in runs]) is not None else []
+    for each in bench.classes:
+        errors = _seen([run.error_fractions.get(each.name, 0.0) for run in runs], view)
+        if errors > bench.error_fraction:
+            names.append(f"{each.name} error budget")
+        for slo in each.slos:
+            found = pooled_quantile(
+                [run.histograms[each.name][slo.metric] for run in runs],
+                slo.percentile_fraction,
+                offset_s=overhead_of(bench, slo.metric),
+                widening_ratio=REPEAT_RATIO,
+            )
+            if found is not None and _end(found, view) > slo.limit_s:
+                names.append(f"{each.name} {slo.name}")
+    return tuple(names)
+
+
+def _end(interval: Interval, view: str) -> float:
+    return {SURE: interval.high, LIKELY: interval.value, POSSIBLE: interval.low}[view]
+
+
+def _seen(shares: Sequence[float], view: str) -> float:
+    if max(shares) == 0.0 or len(shares) < 2:
+        return shares[0] if len(shares) == 1 else 0.0
+    return max(0.0, _end(mean_interval(shares), view))
+
+
+def _last_passing(passes: Callable[[int], bool], *, above: int) -> int:
+    """The last grid place that passes, by bisection; doubled upwards while its top passes."""
+    low, high = above, above + STEPS
+    for _ in range(MOST_DOUBLINGS):
+        if not passes(high):
+            break
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def _last_passing_near(passes: Callable[[int], bool], start: int, *, upward: bool) -> int:
+    """The border of a looser or stricter test, looked for in growing steps from the answer of the plain one."""
+    step, here = 1, start
+    if upward:
+        while passes(here + step):
+            here, step = here + step, 2 * step
+        low, high = here, here + step
+    else:
+        while here > 0 and not passes(here):
+            here, step = max(0, here - step), 2 * step
+        if here == start:
+            return start
+        low, high = here, min(start, here + step // 2)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def _binding(names: Sequence[str]) -> str:
+    return Counter(names).most_common(1)[0][0] if names else "none"

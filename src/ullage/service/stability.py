@@ -1,0 +1,97 @@
+"""Whether a load can be sustained, judged from how the backlog moved while requests came.
+
+In a stable system what comes goes: over a long window as many requests end as arrive, and the number in the system
+(Little's law: rate x time in system) has no trend. A load beyond capacity leaves a backlog that grows with the length
+of the run, so any percentile of it says how long somebody simulated and nothing else. Such a load gets a verdict and
+no percentiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.simulate.statistics import Interval, mean_interval
+
+# One run: three requests in a hundred that do not leave are a trend where the backlog also rises from third to third
+# and by a quarter in all. Ordinary bursts pass this in about one run of a hundred.
+RUN_GROWTH_FRACTION = 0.03
+RUN_GROWTH_RATIO = 1.25
+# Several runs together: one in a hundred.
+MEAN_GROWTH_FRACTION = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """One run between warm-up and last arrival. `growth_fraction` is the share of arrivals that stayed behind.
+
+    `backlog_requests` is the mean number in the system in each third of the window.
+    """
+
+    offered_rps: float
+    ended_rps: float
+    growth_fraction: float
+    backlog_requests: tuple[float, float, float]
+
+    @property
+    def is_growing(self) -> bool:
+        first, _, last = self.backlog_requests
+        rises = all(low < high for low, high in pairwise(self.backlog_requests))
+        return rises and self.growth_fraction > RUN_GROWTH_FRACTION and last > RUN_GROWTH_RATIO * first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instability:
+    """Why a load is not sustained; `growth` is the share of arrivals that stays behind, over replications."""
+
+    reason: str
+    growth: Interval
+
+    @property
+    def is_decided(self) -> bool:
+        return self.growth.low > 0.0
+
+
+def drift(
+    at_s: NDArray[np.float64], outstanding: NDArray[np.float64], *, arrivals: int, from_s: float, until_s: float
+) -> Drift:
+    """The drift of one run, from samples of the number in the system; `arrivals` are those of the window.
+
+    >>> rising = drift(np.arange(1.0, 101.0), np.arange(100.0), arrivals=1000, from_s=10.0, until_s=100.0)
+    >>> rising.is_growing, round(rising.growth_fraction, 3)
+    (True, 0.09)
+    """
+    inside = (at_s > from_s) & (at_s <= until_s)
+    thirds = [float(part.mean()) if part.size else 0.0 for part in np.array_split(outstanding[inside], 3)]
+    window_s = until_s - from_s
+    offered_rps = arrivals / window_s
+    # The middles of the first and the last third lie two thirds of the window apart.
+    growth_rps = (thirds[2] - thirds[0]) / (window_s * 2 / 3)
+    return Drift(
+        offered_rps=offered_rps,
+        ended_rps=offered_rps - growth_rps,
+        growth_fraction=growth_rps / offered_rps if arrivals else 0.0,
+        backlog_requests=(thirds[0], thirds[1], thirds[2]),
+    )
+
+
+def instability(drifts: Sequence[Drift]) -> Instability | None:
+    """The verdict over replications of one load; None where it is sustained.
+
+    The burden of proof lies with the load: growth that the replications cannot tell from none is not sustained either,
+    and the reason says so. `is_decided` tells whether more replications could change the verdict.
+    """
+    growth = mean_interval([each.growth_fraction for each in drifts])
+    growing = sum(each.is_growing for each in drifts)
+    thirds = np.mean([each.backlog_requests for each in drifts], axis=0).tolist()
+    if growth.value > MEAN_GROWTH_FRACTION and thirds[0] < thirds[2]:
+        stays = f"{growth.value:.1%} of what arrives stays behind"
+        proof = "" if growth.low > 0.0 else f", too uncertain in {len(drifts)} runs to call it sustained"
+        return Instability(reason=stays + proof, growth=growth)
+    if 2 * growing > len(drifts):
+        return Instability(reason=f"the backlog grows in {growing} of {len(drifts)} runs", growth=growth)
+    return None

@@ -1,0 +1,50 @@
+"""Percentiles of replications together, and their intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ullage.service.pooled import REPEAT_RATIO, pooled_quantile
+from ullage.simulate.histogram import LogHistogram, bin_edges_s
+
+BINS = 128 * 30
+
+
+def _histogram(values_s: np.ndarray) -> LogHistogram:
+    counts, _ = np.histogram(values_s, bins=bin_edges_s(BINS))
+    return LogHistogram(counts=counts.astype(np.int64))
+
+
+def _runs(seed: int, *, count: int = 8, size: int = 2_000) -> list[LogHistogram]:
+    rng = np.random.default_rng(seed)
+    # Runs differ as a whole, as runs with and without a burst do.
+    return [_histogram(rng.exponential(1.0, size) * rng.lognormal(0.0, 0.1)) for _ in range(count)]
+
+
+def test_the_value_is_the_percentile_of_all_requests_together() -> None:
+    rng = np.random.default_rng(5)
+    parts = [rng.exponential(1.0, 500 * (k + 1)) for k in range(4)]
+    found = pooled_quantile([_histogram(each) for each in parts], 0.95)
+    assert found is not None
+    assert found.value == pytest.approx(np.quantile(np.concatenate(parts), 0.95), rel=0.01)
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    truth = pooled_quantile(_runs(10_000, count=400), 0.95)
+    assert truth is not None
+    found = [pooled_quantile(_runs(seed), 0.95) for seed in range(60)]
+    covered = sum(each is not None and each.low <= truth.value <= each.high for each in found)
+    assert covered >= 51, f"{covered} of 60; 57 are expected"
+
+
+def test_a_wider_interval_for_a_repeat() -> None:
+    plain, repeat = (pooled_quantile(_runs(1), 0.95, widening_ratio=ratio) for ratio in (1.0, REPEAT_RATIO))
+    assert plain is not None
+    assert repeat is not None
+    assert repeat.low <= plain.low <= plain.value == repeat.value <= plain.high <= repeat.high
+
+
+def test_one_run_or_no_requests_have_no_interval() -> None:
+    assert pooled_quantile(_runs(1, count=1), 0.95) is None
+    assert pooled_quantile([_histogram(np.empty(0))] * 3, 0.95) is None

@@ -1,0 +1,75 @@
+"""Laws of sizing a pool."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.served_replicas import PoissonLoad, batching_replica, promise
+from ullage.errors import InputError, Rejection
+from ullage.evidence import Evidence
+from ullage.service.curve import Effort
+from ullage.service.margin import DEFAULT_BANDS
+from ullage.service.replica import Replica
+from ullage.service.sizing import PoolSize, least_passing, size_pool
+
+QUICK = Effort(requests=1500, most_replications=4, refined_points=0)
+
+
+def _size(rate_rps: float, replica: Replica | None = None, *, limit_s: float = 0.3) -> PoolSize:
+    classes = (promise(ttft_p95=limit_s),)
+    found = size_pool(
+        replica or batching_replica(),
+        PoissonLoad(classes=classes),
+        classes,
+        rate_rps=rate_rps,
+        band=DEFAULT_BANDS[Evidence.CALIBRATED],
+        seed=2,
+        effort=QUICK,
+    )
+    assert isinstance(found, PoolSize)
+    return found
+
+
+def test_more_traffic_never_needs_fewer_replicas() -> None:
+    sizes = [_size(each).replicas for each in (5.0, 60.0, 200.0, 400.0)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 1
+    assert sizes[-1] > sizes[1]
+
+
+def test_a_stricter_promise_never_needs_fewer() -> None:
+    assert _size(200.0, limit_s=0.05).replicas >= _size(200.0, limit_s=0.5).replicas
+
+
+def test_the_answer_lies_in_its_interval_and_weak_evidence_adds() -> None:
+    found = _size(200.0)
+    assert found.low_replicas <= found.replicas <= found.high_replicas
+    assert found.careful_replicas >= found.replicas
+    assert found.at_size.passes
+
+
+def test_no_pool_serves_more_than_its_replicas_can() -> None:
+    """Sixteen sequences of twenty steps of 13.2 ms bound what one replica ends in a second."""
+    found = _size(300.0)
+    assert found.replicas >= 300.0 * 20 * 0.0132 / 16
+
+
+def test_a_pool_evens_out_what_one_replica_cannot() -> None:
+    found = _size(400.0)
+    assert found.replicas <= 400.0 / found.highest_rps + 1
+
+
+def test_an_impossible_promise_is_refused_and_a_rate_of_nothing_is_an_error() -> None:
+    classes = (promise(tpot_p95=0.001),)
+    given_ = {"band": DEFAULT_BANDS[Evidence.STATED], "seed": 1, "effort": QUICK}
+    refused = size_pool(batching_replica(), PoissonLoad(classes=classes), classes, rate_rps=10.0, **given_)  # type: ignore[arg-type]
+    assert isinstance(refused, Rejection)
+    with pytest.raises(InputError, match="rate"):
+        size_pool(batching_replica(), PoissonLoad(classes=classes), classes, rate_rps=0.0, **given_)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 500), st.integers(1, 500))
+def test_the_least_number_is_found_from_any_start(border: int, start: int) -> None:
+    assert least_passing(lambda number: number >= border, start) == border

@@ -1,0 +1,66 @@
+"""Small replicas and loads whose answers are known, for tests of curves and points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.service.mix import simulated_class
+from ullage.service.replica import Replica
+from ullage.simulate.engine import Engine, StepTable
+from ullage.simulate.load import OpenLoop, Requests
+from ullage.workload.classes import Metric, RequestClass, Slo
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonLoad:
+    """One class of equal requests, by a Poisson process: the k-th gap is the same draw at every rate."""
+
+    classes: tuple[RequestClass, ...]
+    prompt_tokens: int = 200
+    output_tokens: int = 20
+
+    def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
+        rng = np.random.default_rng(seed)
+        most = int(rate_rps * span_s + 8 * np.sqrt(rate_rps * span_s) + 16)
+        arrival_s = np.cumsum(rng.exponential(1.0, most)) / rate_rps
+        kept = max(1, int(np.searchsorted(arrival_s, span_s)))
+        classes = tuple(simulated_class(each) for each in self.classes)
+        return OpenLoop(
+            requests=Requests(
+                prompt_tokens=np.full(kept, self.prompt_tokens, np.int32),
+                output_tokens=np.full(kept, self.output_tokens, np.int32),
+                classes=classes,
+                class_of=(np.arange(kept) % len(classes)).astype(np.int16),
+            ),
+            arrival_s=arrival_s[:kept],
+        )
+
+
+def promise(name: str = "chat", **limits_s: float) -> RequestClass:
+    """A class by its limits: promise("chat", ttft_p95=0.5)."""
+    slos = []
+    for key, limit_s in limits_s.items():
+        metric, _, percentile = key.partition("_p")
+        slos.append(Slo(metric=Metric(metric), percentile_fraction=float(percentile) / 100, limit_s=limit_s))
+    return RequestClass(name=name, slos=tuple(slos))
+
+
+def batching_replica(**changes: float) -> Replica:
+    """A replica that decodes up to 16 sequences at 10 ms and a little more for each."""
+    given = {"step_s": 0.01, "sequence_s": 2e-4, "prefill_token_s": 2e-5, "kv_blocks": 2_000, **changes}
+    step = StepTable.affine(
+        step_s=given["step_s"],
+        sequence_s=given["sequence_s"],
+        prefill_token_s=given["prefill_token_s"],
+        max_sequences=16,
+    )
+    engine = Engine(step=step, kv_blocks=int(given["kv_blocks"]), max_sequences=16, budget_tokens=512)
+    return Replica(engine=engine, devices=2)
+
+
+def single_server(service_s: float) -> Replica:
+    """One request at a time, each exactly one step of `service_s`: the server of an M/D/1 queue."""
+    step = StepTable.affine(step_s=service_s, max_sequences=1)
+    return Replica(engine=Engine(step=step, kv_blocks=1_000, max_sequences=1, budget_tokens=256))
