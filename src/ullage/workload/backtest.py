@@ -54,8 +54,11 @@ class Backtest:
     def winner(self) -> Run:
         return min(self.runs, key=lambda run: run.pinball_ratio)
 
-    def held_out(self, run: Run, *, nominal_fraction: float, block: int, rng: Generator) -> Scores | None:
-        """Scores on the later origins with a band from the earlier ones; None where there are too few of either."""
+    def held_out(self, run: Run, *, nominal_fraction: float, rng: Generator) -> Scores | None:
+        """Scores on the later origins with a band from the earlier ones; None where there are too few of either.
+
+        Origins whose outcomes overlap are one block of the bootstrap, as far as three blocks are left.
+        """
         half = self.actual.shape[0] // 2
         if half < _ENOUGH_ORIGINS // 2:
             return None
@@ -68,12 +71,14 @@ class Backtest:
             unseen_deviation=self.unseen_ratio,
         )
         quantiles = run.predicted[half:, :, None] * band.ratios[None]
+        outcomes = int((~np.isnan(self.actual[half:])).sum())
+        overlapping = steps * -(-steps // self.apart_steps)
         return scores(
             self.actual[half:].reshape(-1),
             quantiles.reshape(-1, FRACTIONS.size),
             FRACTIONS,
             nominal_fraction=nominal_fraction,
-            block=block,
+            block=max(1, min(overlapping, outcomes // 3)),
             rng=rng,
         )
 

@@ -92,7 +92,6 @@ def forecast(
     predicted = np.maximum(forecasters[winner.name](clean.values, grid, steps), 0.0) * factors
     naive = forecasters[test.naive.name](clean.values, grid, steps) * factors
     broken = break_of(clean)
-    block = max(1, grid.day_steps)
     futures = paths(test.actual, winner.predicted, winner.band, futures=_FUTURES, rng=rng)
     return Forecast(
         history=series,
@@ -100,8 +99,8 @@ def forecast(
         model=winner.name,
         quantiles=winner.band.quantiles(predicted),
         naive_quantiles=test.naive.band.quantiles(naive),
-        scores=test.held_out(winner, nominal_fraction=BAND_FRACTION, block=block, rng=rng),
-        naive_scores=test.held_out(test.naive, nominal_fraction=BAND_FRACTION, block=block, rng=rng),
+        scores=test.held_out(winner, nominal_fraction=BAND_FRACTION, rng=rng),
+        naive_scores=test.held_out(test.naive, nominal_fraction=BAND_FRACTION, rng=rng),
         busiest=np.sort((futures * predicted[None, :]).max(axis=1)),
         broken=broken,
         findings=_findings(series, clean, test, winner, steps, broken),
