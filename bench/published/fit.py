@@ -107,13 +107,15 @@ def prior() -> Solution:
 
 def simulate_case(case: Case, efficiencies: Efficiencies) -> tuple[float, float]:
     """TTFT and TPOT in the statistic the row names."""
-    times = _Timed(Roofline(work=case.work, rates=case.rates, efficiencies=efficiencies))
-    found = replay(times, case.trial)
+    found = replay(Timed(case, efficiencies), case.trial)
     return found.statistic("ttft", case.statistic), found.statistic("tpot", case.statistic)
 
 
-class _Timed:
-    def __init__(self, roofline: Roofline) -> None:
+class Timed:
+    """The roofline of a case, with its request overhead."""
+
+    def __init__(self, case: Case, efficiencies: Efficiencies) -> None:
+        roofline = Roofline(work=case.work, rates=case.rates, efficiencies=efficiencies)
         self.decode_s, self.prefill_s, self.pair_s = roofline.decode_s, roofline.prefill_s, roofline.pair_s
         self.request_overhead_s = roofline.efficiencies.request_overhead_s
 

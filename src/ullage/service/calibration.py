@@ -136,6 +136,11 @@ def calibrate(times: RequestTimes, floor: Floor, measurements: Sequence[Measurem
     )
 
 
+def fit_factors(times: RequestTimes, floor: Floor, measurements: Sequence[Measurement]) -> Factors:
+    """The factors alone, for callers that predict with them and judge the prediction themselves."""
+    return Factors.of_logs(_fit(times, floor, measurements)[0])
+
+
 def scaled(times: RequestTimes, floor: Floor, factors: Factors) -> RequestTimes:
     """The calibrated step times, not below the floor."""
     return _Floored(times=ScaledStep(times=times, factors=factors), floor=floor)

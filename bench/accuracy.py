@@ -1,0 +1,151 @@
+"""How far estimates and calibrated models are from published measurements (`python -m bench.accuracy`).
+
+Every row is simulated as it was run, in the statistic the row names. What is fitted is fitted without the rows it is
+scored on. The tables go to standard output as Markdown; bench/RESULTS.md keeps them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from bench.fit_efficiencies import held_out
+from bench.published.calibrated import PICKS, sweeps
+from bench.published.cases import Case, LeftOut, serving_cases
+from bench.published.fit import Floats, Linearised, Simulated, Solution, linearise, solve
+from bench.published.open_loop import STATISTICS, OpenRun, factors_of, log_errors, open_runs, predicted
+from bench.published.score import score, table
+
+HEADER = ("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %")
+BAND_FRACTIONS = (10, 90)
+
+
+def main() -> None:
+    started = time.monotonic()
+    everything = list(serving_cases())
+    cases = [each for each in everything if isinstance(each, Case)]
+    scored = [case for case in cases if not case.apart]
+    simulated = Simulated(scored)
+    linear = linearise(simulated)
+    sections: list[Iterator[str]] = [
+        _estimated(simulated, linear),
+        _calibrated(scored, linear),
+        _apart(cases, scored, linear),
+        _open_loop(),
+        _left_out(everything),
+    ]
+    for section in sections:
+        print("\n".join(section), flush=True)
+        print()
+    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+
+
+def _estimated(simulated: Simulated, linear: Linearised) -> Iterator[str]:
+    yield "Estimated, rows with an empty `apart`, one group at a time left out of the fit:"
+    yield ""
+    rows = []
+    for attribute in ("family", "device", "generation", "engine"):
+        errors = held_out(simulated, linear, attribute) - linear.measured
+        named = [case.source == "InferenceX" for case in linear.cases]
+        rows.append((f"**leave one {attribute} out**, all", *_scores(errors)))
+        rows.append((f"leave one {attribute} out, InferenceX by name", *_scores(errors[named])))
+        members = np.array([getattr(case, attribute) for case in linear.cases])
+        rows += [(f"- {member}", *_scores(errors[members == member])) for member in sorted(set(members))]
+        if attribute == "generation":
+            covered = _coverage(errors, members)
+    yield from table(HEADER, rows)
+    yield ""
+    yield (
+        f"80 % band for a generation that was never seen (from the errors of the others): "
+        f"covers {100 * covered[1]:.0f} % of TPOT and {100 * covered[0]:.0f} % of TTFT."
+    )
+
+
+def _coverage(errors: Floats, members: Floats) -> Floats:
+    """The share of each generation's rows inside the band that the other generations' errors give, rows together."""
+    inside = np.zeros_like(errors, bool)
+    for member in set(members):
+        out = members == member
+        low, high = np.percentile(errors[~out], BAND_FRACTIONS, axis=0)
+        inside[out] = (errors[out] >= low) & (errors[out] <= high)
+    share: Floats = inside.mean(axis=0)
+    return share
+
+
+def _calibrated(scored: Sequence[Case], linear: Linearised) -> Iterator[str]:
+    yield "Calibrated on points of a configuration, predicting its other loads (efficiencies without the family):"
+    yield ""
+    solutions = _without_family(scored, linear)
+    rows = []
+    for name in PICKS:
+        errors = sweeps(scored, solutions, name)
+        rows.append((f"**{name}**, all", *_scores(errors)))
+        named = [case for case in scored if case.source == "InferenceX"]
+        rows.append((f"{name}, InferenceX by name", *_scores(sweeps(named, solutions, name))))
+    yield from table(HEADER, rows)
+
+
+def _apart(cases: Sequence[Case], scored: Sequence[Case], linear: Linearised) -> Iterator[str]:
+    yield "All rows that can be simulated, and the rows apart by reason (same efficiencies, fitted without the family):"
+    yield ""
+    solutions = _without_family(scored, linear)
+    simulated = Simulated(cases)
+    logs = simulated.logs([solutions[case.family].logs(case) for case in cases])
+    errors = logs - np.log(np.array([(case.ttft_s, case.tpot_s) for case in cases]))
+    reasons = np.array([case.apart or "(empty)" for case in cases])
+    rows = [("**all rows**", *_scores(errors))]
+    rows += [(f"- {reason}", *_scores(errors[reasons == reason])) for reason in sorted(set(reasons))]
+    yield from table(HEADER, rows)
+
+
+def _without_family(scored: Sequence[Case], linear: Linearised) -> dict[str, Solution]:
+    families = np.array([case.family for case in scored])
+    return {family: solve(linear, families != family) for family in sorted(set(families))}
+
+
+def _open_loop() -> Iterator[str]:
+    yield "vLLM on H100, open loop; error of each statistic in %, and the share of requests that succeed:"
+    yield ""
+    runs = list(open_runs())
+    names = [f"{latency} {which}" for latency, which in STATISTICS]
+    rows = [_open_row(run, None) for run in runs]
+    for given in runs:
+        if given.workload != "reasoning":
+            others = (run for run in runs if run.model == given.model and run is not given)
+            rows += [_open_row(run, given) for run in others]
+    yield from table(("calibrated on", "predicted", *names, "succeed, simulated", "measured"), rows)
+
+
+def _open_row(run: OpenRun, given: OpenRun | None) -> tuple[str, ...]:
+    found = predicted(run, None if given is None else factors_of(given))
+    errors = [f"{100 * np.expm1(each):+.0f}" for each in log_errors(run, found)]
+    model = run.model.rsplit("/", 1)[1].removesuffix("-hf")
+    source = "nothing (estimated)" if given is None else given.workload
+    shares = (f"{found.success_fraction:.2f}", f"{run.measured.success_fraction:.2f}")
+    return (source, f"{model} {run.workload}", *errors, *shares)
+
+
+def _left_out(everything: Sequence[Case | LeftOut]) -> Iterator[str]:
+    missing = [each for each in everything if isinstance(each, LeftOut)]
+    kept = sum(not each.apart for each in everything)
+    scored = [each for each in missing if not each.apart]
+    yield (
+        f"Left out of {kept:,} rows with an empty `apart`: {len(scored)} ({100 * len(scored) / kept:.1f} %). "
+        f"Left out of {len(everything):,} rows in all: {len(missing)}:"
+    )
+    yield ""
+    reasons = Counter(each.reason for each in missing)
+    yield from table(("reason", "rows"), reasons.most_common())
+
+
+def _scores(errors: Floats) -> tuple[object, ...]:
+    if not errors.size:
+        return 0, "-", "-"
+    return len(errors), score(errors[:, 1]), score(errors[:, 0])
+
+
+if __name__ == "__main__":
+    main()
