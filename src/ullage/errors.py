@@ -4,10 +4,11 @@
     ├── InputError      exit 2      a wrong input: field, value, problem, fix
     └── InternalError   exit 4      our own result breaks a law; never shown as a plan
 
-Two outcomes are values, not errors, because a plan can contain them:
+Three outcomes are values, not errors, because a plan can contain them:
 
     Rejection           exit 3      an option or a plan that does not hold: stage, reason, figure, remedies
     NotBuilt            exit 0      a stage that this version does not have; printed by name
+    NotGiven            exit 0      a stage whose input was not given; printed with what stands in for it
 
 Exit 0 is an answer, exit 1 is left to the interpreter, exit 130 is Ctrl-C.
 """
@@ -87,6 +88,15 @@ class NotBuilt:
 
     stage: str
     gives: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotGiven:
+    """A stage that had nothing to work from, what takes its place, and how to give it something."""
+
+    stage: str
+    instead: str
+    fix: str
 
 
 def unknown_name(*, field: str, name: str, known: Iterable[str], fix: str = "") -> InputError:

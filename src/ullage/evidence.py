@@ -73,7 +73,9 @@ class Source:
 class Assumption:
     """An input of the plan: what is taken as true, by whose word, and for how long.
 
-    `low` and `high` are the range the value may take; equal to the value they say that it is exact.
+    `low` and `high` are the range the value may take; equal to the value they say that it is exact. A `decision`
+    is chosen, not known (how far ahead to plan, how sure to be): it is listed like every input, and who chose it is
+    said, but a default choice does not make a measurement less known.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Assumption:
     low: int | float | None = None
     high: int | float | None = None
     max_age: datetime.timedelta | None = None
+    decision: bool = False
 
     def __post_init__(self) -> None:
         _check_number(self.name, self.value)
@@ -138,10 +141,11 @@ class Figure:
 
     @property
     def evidence(self) -> Evidence:
-        classes = [each.evidence for each in self.inputs]
+        known = [each for each in self.inputs if not (isinstance(each, Assumption) and each.decision)]
+        classes = [each.evidence for each in known]
         if self.own_evidence is not None:
             classes.append(self.own_evidence)
-        return weakest(classes)
+        return weakest(classes or [each.evidence for each in self.inputs])
 
 
 def walk(root: Figure | Assumption) -> Iterator[tuple[int, Figure | Assumption | Source]]:

@@ -94,3 +94,56 @@ def test_paths_are_relative_to_the_plan_file(tmp_path: Path) -> None:
     )
     spec = load_spec(_file(tmp_path, LEAST + "facts: mine\n"), as_of=AS_OF)
     assert spec.pool.device.memory_bytes == 70 * 2**30
+
+
+def _week_of_requests(folder: Path) -> None:
+    """Three weeks of an hourly clock: short prompts by day, long ones now and then."""
+    start = datetime.datetime(2026, 10, 19, tzinfo=datetime.UTC)
+    rows = ["arrival_time,prompt_tokens,output_tokens"]
+    for minute in range(0, 21 * 24 * 60, 5):
+        when = start + datetime.timedelta(minutes=minute)
+        count = 3 if 8 <= when.hour < 20 else 1
+        rows += [f"{when.isoformat()},{4000 if minute % 25 == 0 else 300 + minute % 50},{20 + minute % 90}"] * count
+    (folder / "log.csv").write_text("\n".join(rows))
+
+
+TRACED = """\
+version: 1
+service: traced
+workload:
+  trace: [log.csv]
+  classes:
+    - {name: short, longest_context: 8192, slo: {ttft_p95: 1s}, match: {below_prompt_tokens: 2000}}
+    - {name: long, longest_context: 8192, slo: {ttft_p95: 3s}, match: {from_prompt_tokens: 2000}}
+pool: {model: llama-3.1-8b, device: h100-sxm}
+"""
+
+
+def test_a_trace_gives_rates_shapes_and_the_workload_stage(tmp_path: Path) -> None:
+    _week_of_requests(tmp_path)
+    found = verbs.plan(_file(tmp_path, TRACED), as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    rates = {each.name: each for each in found.spec.inputs if each.name.endswith("mean_rate")}
+    assert {each.evidence for each in rates.values()} == {Evidence.MEASURED}
+    assert rates["long.mean_rate"].value == pytest.approx(float(rates["short.mean_rate"].value) / 4, rel=0.01)
+    assert found.find("workload.requests").value == 21 * 12 * (12 * 3 + 12)
+    assert found.find("demand.short.planning_rate").evidence is Evidence.MEASURED
+    assert float(found.find("demand.short.planning_rate").value) > float(rates["short.mean_rate"].value)
+    assert found.find("demand.long.prompt_p50").value == pytest.approx(4000, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("name: short,", "name: short, rate: 1 req/s,", "workload.classes.short.rate = 1.0: is given beside a trace"),
+        (", match: {from_prompt_tokens: 2000}", "", "workload.classes = 'long': is not known."),
+        ("log.csv", "none.csv", "none.csv"),
+        ("  trace: [log.csv]\n", "", "workload.classes.short.rate = None: is missing. Give a rate such as 12 req/s"),
+    ],
+)
+def test_a_fault_with_a_trace_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    _week_of_requests(tmp_path)
+    assert old in TRACED
+    with pytest.raises(InputError) as caught:
+        verbs.plan(_file(tmp_path, TRACED.replace(old, new)), as_of=AS_OF)
+    assert message in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,13 @@ def test_a_derived_number_is_never_stronger_than_anything_under_it(root: Figure 
     for _, each in walk(root):
         if not isinstance(each, Source):
             assert root.evidence.rank >= each.evidence.rank
+
+
+def test_a_default_decision_does_not_weaken_a_measurement() -> None:
+    measured, chosen = _assumption(Evidence.MEASURED), replace(_assumption(Evidence.ASSUMED), decision=True)
+    assert _computed([measured, chosen]).evidence is Evidence.MEASURED
+    assert _computed([chosen]).evidence is Evidence.ASSUMED
+    assert chosen in assumptions_of([_computed([measured, chosen])])
 
 
 @given(root=TREES)

@@ -25,11 +25,26 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class MatchSection(_Section):
+    """All conditions that are given must hold; names may be shell patterns."""
+
+    model: str | None = None
+    tenant: str | None = None
+    path: str | None = None
+    from_prompt_tokens: Tokens | None = None
+    below_prompt_tokens: Tokens | None = None
+    from_output_tokens: Tokens | None = None
+    below_output_tokens: Tokens | None = None
+
+
 class ClassSection(_Section):
     """Requests that share promises and a shape."""
 
     name: Annotated[str, Field(min_length=1, pattern=r"^[a-z][a-z0-9-]*$", description="Short, lower case.")]
-    rate: Annotated[RequestRate, Field(description="How often requests of this class arrive, on average.")]
+    rate: Annotated[
+        RequestRate | None,
+        Field(description="How often requests of this class arrive, on average; left out where a trace says it."),
+    ] = None
     longest_context: Annotated[Tokens, Field(description="The most tokens of prompt and answer in one request.")]
     slo: Annotated[
         dict[str, Duration],
@@ -40,11 +55,17 @@ class ClassSection(_Section):
         ),
     ]
     priority: Annotated[int, Field(ge=0, description="0 is served first.")] = 0
+    match: Annotated[MatchSection | None, Field(description="Which requests of the trace belong to this class.")] = None
 
 
 class WorkloadSection(_Section):
     """The traffic to plan for."""
 
+    trace: Annotated[
+        list[str], Field(description="Request logs of this service, relative to the plan file: files, folders, globs.")
+    ] = []
+    columns: Annotated[dict[str, str], Field(description="Columns of the trace by our names: arrival_s: ts.")] = {}
+    zone: Annotated[str, Field(description="The zone of times that carry none, such as Europe/Berlin.")] = ""
     classes: Annotated[list[ClassSection], Field(min_length=1)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.admission.start import MeasuredStart, StartSettings
 from ullage.errors import InputError, unknown_name
@@ -19,7 +19,8 @@ from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
 from ullage.plan.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
-from ullage.workload.classes import Metric, RequestClass, Slo
+from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
+from ullage.workload.traffic import Traffic
 
 _DAY_S = 86_400.0
 
@@ -42,6 +43,10 @@ class Word:
     source: Source
     defaults: Source
 
+    def decides(self, name: str, value: float | None, unit: str, default: float) -> Assumption:
+        """As `says`, for what is chosen and not known."""
+        return replace(self.says(name, value, unit, default), decision=True)
+
     def says(self, name: str, value: int | float | str | None, unit: str, default: int | float | str) -> Assumption:
         """A statement of the file or, where it says nothing, the default, marked as ours."""
         if value is None:
@@ -58,6 +63,7 @@ class Loaded:
     word: EngineMemory | None
     engines: Catalogue
     alternatives: tuple[Device, ...]
+    traffic: Traffic | None = None
     starts: tuple[MeasuredStart, ...] = ()
     startups: Catalogue | None = None
 
@@ -88,25 +94,46 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
             )
     return PlanSpec(
         name=file.service,
-        demands=tuple(_demand(each, word) for each in file.workload.classes),
+        traffic=loaded.traffic,
+        demands=tuple(_demand(each, loaded.traffic, word) for each in file.workload.classes),
         pool=_pool(file, loaded, word),
         policy=_policy(file, word),
     )
 
 
-def _demand(section: ClassSection, word: Word) -> ClassDemand:
-    name = section.name
-    request_class = RequestClass(
-        name=name,
-        slos=tuple(_slo(name, promise, limit_s) for promise, limit_s in section.slo.items()),
+def request_class(section: ClassSection) -> RequestClass:
+    """A class as the workload knows it: its promises, and the rule that finds its requests in a trace."""
+    return RequestClass(
+        name=section.name,
+        slos=tuple(_slo(section.name, promise, limit_s) for promise, limit_s in section.slo.items()),
         priority=section.priority,
+        rule=None if section.match is None else ClassRule(**section.match.model_dump()),
     )
+
+
+def _demand(section: ClassSection, traffic: Traffic | None, word: Word) -> ClassDemand:
+    name = section.name
+    found = request_class(section)
     return ClassDemand(
-        request_class=request_class,
-        promises=promises(request_class, evidence=word.evidence, source=word.source),
-        mean_rate=word.says(f"{name}.mean_rate", section.rate, "req/s", 0),
+        request_class=found,
+        promises=promises(found, evidence=word.evidence, source=word.source),
+        mean_rate=_mean_rate(section, traffic, word),
         longest_context=word.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
     )
+
+
+def _mean_rate(section: ClassSection, traffic: Traffic | None, word: Word) -> Assumption:
+    """The rate has one word behind it: the trace's, or the file's."""
+    field, name = f"workload.classes.{section.name}.rate", f"{section.name}.mean_rate"
+    if section.rate is None and traffic is None:
+        raise InputError(field=field, value=None, problem="is missing", fix="Give a rate such as 12 req/s, or a trace.")
+    if section.rate is not None and traffic is not None:
+        problem = "is given beside a trace, which says it too"
+        raise InputError(field=field, value=section.rate, problem=problem, fix="Leave out one of the two.")
+    if traffic is None:
+        return word.says(name, section.rate, "req/s", 0)
+    rate = traffic.mean_rates_rps[section.name]
+    return Assumption(name=name, value=rate, unit="req/s", evidence=Evidence.MEASURED, source=traffic.source)
 
 
 def _slo(name: str, promise: str, limit_s: float) -> Slo:
@@ -182,10 +209,10 @@ def _settings(pool: PoolSection, engine: str, tp: int, longest_tokens: int, word
 def _policy(file: PlanFile, word: Word) -> Policy:
     policy = file.policy
     return Policy(
-        horizon=word.says("policy.horizon", policy.horizon, "s", HORIZON_S),
-        planning_percentile=word.says(
+        horizon=word.decides("policy.horizon", policy.horizon, "s", HORIZON_S),
+        planning_percentile=word.decides(
             "policy.planning_percentile", policy.planning_percentile, "fraction", PLANNING_FRACTION
         ),
-        zones=word.says("policy.zones", policy.zones, "zones", ZONES),
-        reconcile_every=word.says("policy.reconcile_every", policy.reconcile_every, "s", RECONCILE_S),
+        zones=word.decides("policy.zones", policy.zones, "zones", ZONES),
+        reconcile_every=word.decides("policy.reconcile_every", policy.reconcile_every, "s", RECONCILE_S),
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ullage.errors import NotBuilt, unknown_name
+from ullage.errors import NotBuilt, NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure, assumptions_of
 from ullage.plan.spec import PlanSpec
 
@@ -32,7 +32,7 @@ class Stage:
     """One stage of the chain, and its answer or the word that it is not built."""
 
     name: str
-    answer: Answer | NotBuilt
+    answer: Answer | NotBuilt | NotGiven
 
     @property
     def is_built(self) -> bool:
@@ -40,10 +40,10 @@ class Stage:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        return () if isinstance(self.answer, NotBuilt) else tuple(self.answer.figures.values())
+        return () if isinstance(self.answer, NotBuilt | NotGiven) else tuple(self.answer.figures.values())
 
 
-def stages(**answers: Answer | NotBuilt) -> tuple[Stage, ...]:
+def stages(**answers: Answer | NotBuilt | NotGiven) -> tuple[Stage, ...]:
     """The stages in the order in which they are named here."""
     return tuple(Stage(name=name, answer=answer) for name, answer in answers.items())
 

@@ -9,7 +9,7 @@ import numpy as np
 from ullage.admission.limits import admission_limits
 from ullage.admission.ready import time_to_ready
 from ullage.cost.bill import monthly_bill
-from ullage.errors import Rejection
+from ullage.errors import NotGiven, Rejection
 from ullage.fleet.reserves import named_reserves
 from ullage.fleet.steady import steady_fleet
 from ullage.memory.budget import memory_budget
@@ -21,11 +21,23 @@ from ullage.service.point import operating_point
 from ullage.service.step_model import step_model
 from ullage.workload.demand import forecast_demand
 
+NO_TRACE = NotGiven(
+    stage="workload",
+    instead="No trace: shapes come from the built-in profile.",
+    fix="Give workload.trace.",
+)
+
 
 def plan(spec: PlanSpec, *, as_of: datetime.date, seed: int) -> Plan | Rejection:
     """From traffic to cost, stage by stage; each works from what the ones before it found."""
     pool = spec.pool
-    demand = forecast_demand(spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile)
+    workload = spec.traffic or NO_TRACE
+    demand = forecast_demand(
+        spec.demands,
+        horizon=spec.policy.horizon,
+        percentile=spec.policy.planning_percentile,
+        measured=None if spec.traffic is None else spec.traffic.classes,
+    )
     memory = memory_budget(
         pool.model,
         pool.device,
@@ -51,6 +63,7 @@ def plan(spec: PlanSpec, *, as_of: datetime.date, seed: int) -> Plan | Rejection
         as_of=as_of,
         seed=seed,
         stages=stages(
+            workload=workload,
             demand=demand,
             memory=memory,
             step_model=step,

@@ -18,6 +18,7 @@ from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.workload.classes import RequestClass
+from ullage.workload.traffic import Traffic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,7 @@ class PlanSpec:
 
     name: str
     demands: tuple[ClassDemand, ...]
+    traffic: Traffic | None = None
     pool: PoolSpec
     policy: Policy
 

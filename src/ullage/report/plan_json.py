@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ullage.errors import NotBuilt, Rejection
+from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.plan.document import Plan, Stage
 from ullage.plan.spec import ClassDemand
@@ -65,6 +65,8 @@ def _class(demand: ClassDemand) -> dict[str, Any]:
 def _stage(stage: Stage) -> dict[str, Any]:
     if isinstance(stage.answer, NotBuilt):
         return {"stage": stage.name, "status": "not built", "gives": stage.answer.gives}
+    if isinstance(stage.answer, NotGiven):
+        return {"stage": stage.name, "status": "not given", "instead": stage.answer.instead, "fix": stage.answer.fix}
     return {"stage": stage.name, "status": "built", "figures": [each.name for each in stage.figures]}
 
 

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ullage.errors import NotBuilt
+from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure
 from ullage.plan.document import Plan, Stage, Verdict
 from ullage.report.evidence_style import evidence_text
@@ -19,6 +19,15 @@ _DAY = datetime.timedelta(days=1)
 
 # What a reader wants first of each stage, as patterns of names; a stage that is not listed shows everything.
 _MAIN = {
+    "workload": (
+        "workload.requests",
+        "workload.mean_arrival_rate",
+        "workload.dispersion_*",
+        "workload.prompt_tokens_p*",
+        "workload.output_tokens_p*",
+        "workload.peak_hour_over_mean",
+        "workload.prefix_reuse*",
+    ),
     "demand": ("demand.planning_rate", "demand.token_rate", "demand.*.planning_rate", "demand.*.peak_minute"),
     "memory": (
         "memory.weights_bytes",
@@ -76,6 +85,10 @@ def _stage_table(plan: Plan) -> RenderableType:
     for stage in plan.stages:
         if isinstance(stage.answer, NotBuilt):
             table.add_row(_title(stage), Text("not built", style="dim"), Text(stage.answer.gives, style="dim"))
+        elif isinstance(stage.answer, NotGiven):
+            table.add_row(
+                _title(stage), Text("not given", style="yellow"), f"{stage.answer.instead} {stage.answer.fix}"
+            )
         else:
             table.add_row(_title(stage), Text("built", style="green"), f"{len(stage.figures)} figures")
     return table

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ullage.files.plan_spec import Loaded
     from ullage.plan.document import Plan
     from ullage.plan.spec import PlanSpec
+    from ullage.workload.traffic import Traffic
 
 
 def plan(file: Path | None = None, *, as_of: datetime.date | None = None, seed: int = 0) -> Plan | Rejection:
@@ -26,14 +27,14 @@ def plan(file: Path | None = None, *, as_of: datetime.date | None = None, seed: 
     from ullage.uncertainty.study import study
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
-    spec = load_spec(file, as_of=day)
+    spec = load_spec(file, as_of=day, seed=seed)
     found = run_pipeline(spec, as_of=day, seed=seed)
     if isinstance(found, Rejection):
         return found
     return found.followed_by(uncertainty=study(spec), reconcile=score(spec))
 
 
-def load_spec(file: Path | None, *, as_of: datetime.date) -> PlanSpec:
+def load_spec(file: Path | None, *, as_of: datetime.date, seed: int = 0) -> PlanSpec:
     """The specification in a plan file, with all that its names and paths stand for; the example's for None."""
     from ullage.files.plan_file import read_plan_file
     from ullage.files.plan_spec import spec_of, word_of
@@ -41,10 +42,10 @@ def load_spec(file: Path | None, *, as_of: datetime.date) -> PlanSpec:
     where = "built-in example" if file is None else str(file)
     read = read_plan_file(_text(file), file=where)
     word = word_of(file=where, dated=read.dated or as_of, is_example=file is None)
-    return spec_of(read, _load(read, Path() if file is None else file.parent, as_of), word)
+    return spec_of(read, _load(read, Path() if file is None else file.parent, as_of, seed), word)
 
 
-def _load(read: PlanFile, folder: Path, as_of: datetime.date) -> Loaded:
+def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Loaded:
     """Look up names, and read the files that the plan file points to; paths are relative to it."""
     from ullage.facts.device import device_of, find_device
     from ullage.files.plan_spec import Loaded
@@ -62,8 +63,35 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date) -> Loaded:
         word=read_engine_words(logs, date=as_of, engine=read.pool.engine or "") if logs else None,
         engines=engines,
         alternatives=tuple(device_of(sheet) for sheet in devices),
+        traffic=_traffic(read, folder, as_of, seed) if read.workload.trace else None,
         starts=read_starts([folder / each for each in read.evidence.startup_logs], date=as_of),
         startups=catalogue_of("startups", facts),
+    )
+
+
+def _traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Traffic:
+    """The classes of the plan in the traces it names."""
+    import numpy as np
+
+    from ullage.files.plan_spec import HORIZON_S, PLANNING_FRACTION, request_class
+    from ullage.verbs.profile import profile
+    from ullage.workload.traffic import traffic_of
+
+    workload = read.workload
+    profiled = profile(
+        [folder / each for each in workload.trace],
+        mapping=workload.columns,
+        zone=workload.zone,
+        classes=[found for each in workload.classes if (found := request_class(each)).rule is not None],
+        as_of=as_of,
+    )
+    return traffic_of(
+        profiled.own,
+        [each.name for each in workload.classes],
+        horizon_s=read.policy.horizon or HORIZON_S,
+        percentile_fraction=read.policy.planning_percentile or PLANNING_FRACTION,
+        as_of=as_of,
+        rng=np.random.default_rng(seed),
     )
 
 

@@ -19,7 +19,13 @@ def profile_figures(profile: Profile, *, as_of: datetime.date) -> tuple[Figure, 
     """
     source = profile_source(profile, as_of=as_of)
     return tuple(
-        Figure(name=name, value=value, unit=unit, sources=(source,), own_evidence=Evidence.MEASURED)
+        Figure(
+            name=f"workload.{name.replace(' ', '_')}",
+            value=value,
+            unit=unit,
+            sources=(source,),
+            own_evidence=Evidence.MEASURED,
+        )
         for name, value, unit in _values(profile)
         if value is not None
     )

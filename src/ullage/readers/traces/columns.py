@@ -45,10 +45,15 @@ def _draft(files: Sequence[Glimpse]) -> Draft:
 
 
 def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
-    """A draft from the user's mapping; every name in it is checked against ours and against the files."""
+    """A draft from the user's mapping; every name in it is checked against ours and against the files.
+
+    A column under our own name counts as well, unless the mapping says that something else holds it.
+    """
     columns: dict[str, str] = {}
     fields: dict[str, str] = {}
-    for ours, theirs in mapping.items():
+    said = {_column(ours) for ours in mapping}
+    own = {ours: ours for ours in KNOWN if ours in files[0].fields and _column(ours) not in said}
+    for ours, theirs in {**mapping, **own}.items():
         field = _field_of(files[0], ours, theirs)
         column, expression = _expression(ours, name(field), _common_type(files, field))
         if column in columns:
@@ -63,6 +68,12 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
         clock=Clock.RELATIVE if "arrival_s" in columns else Clock.NONE,
         time=name(mapping["arrival_time"]) if "arrival_time" in mapping else "",
     )
+
+
+def _column(ours: str) -> str:
+    """The canonical column that one of our names fills: `arrival_ms` and `arrival_time` fill `arrival_s`."""
+    time = next((each for each in TIMES if ours.startswith(f"{each}_")), None)
+    return ours if time is None else f"{time}_s"
 
 
 def _field_of(file: Glimpse, ours: str, theirs: str) -> str:
