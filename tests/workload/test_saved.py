@@ -63,12 +63,12 @@ def test_what_does_not_fit_is_named(change: dict[str, object], said: str, whole:
 
 def test_figures_are_measured_and_dated_by_the_trace(whole: Profile) -> None:
     figures = {figure.name: figure for figure in profile_figures(whole, as_of=AS_OF)}
-    rate = figures["mean arrival rate"]
+    rate = figures["workload.mean_arrival_rate"]
     assert whole.whole.arrivals is not None
     assert rate.value == whole.whole.arrivals.mean_rps
     assert rate.evidence is Evidence.MEASURED
     assert rate.sources[0].date == datetime.date(2025, 10, 9)
-    assert "prompt length p99" in figures
-    assert "dispersion in windows of 60 s" in figures
-    assert "active tokens p99" in figures
+    assert "workload.prompt_length_p99" in figures
+    assert "workload.dispersion_in_windows_of_60_s" in figures
+    assert "workload.active_tokens_p99" in figures
     assert len(figures) == len(profile_figures(whole, as_of=AS_OF))
