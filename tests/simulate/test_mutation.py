@@ -73,9 +73,9 @@ MUTANTS = {
         "            mark_request(m, q, i, t)\n            when = NEVER",
         "            mark_request(m, q, i, t + 10**9 + 3)\n            when = NEVER",
     ),
-    "a retry keeps the first attempt's deadlines": (
-        "    if watched and m[X_ATTEMPTS] > 1",
-        "    if False and m[X_ATTEMPTS] > 1",
+    "a retry has no deadlines": (
+        "        if m[limits + which] < NEVER:\n            push_timer(",
+        "        if False:\n            push_timer(",
     ),
     "the retry budget is not drawn on": ("m[G_BUCKET] -= 1000", "m[G_BUCKET] -= 0"),
     "the back-off does not grow": ("wait = wait * m[X_GROWTH] // 1000", "wait = wait"),
@@ -177,6 +177,18 @@ def is_caught(simulator: Any) -> bool:
 def test_the_kernel_itself_passes_uncompiled(tmp_path: Path) -> None:
     simulator = make_simulator(Path(kernel.__file__).read_text(), tmp_path)
     for number in range(64):
+        problem, reference = expected(number)
+        assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
+
+
+def test_growing_logs_and_settling_often_change_nothing(tmp_path: Path) -> None:
+    """Paths that tiny problems do not reach by themselves: full logs, a full timer heap, settled accounts."""
+    source = Path(kernel.__file__).read_text()
+    assert "SETTLE_STEPS = 1 << 16" in source
+    simulator = make_simulator(source.replace("SETTLE_STEPS = 1 << 16", "SETTLE_STEPS = 3"), tmp_path)
+    simulator._LOG_ROWS = 1
+    simulator._TIMERS = 9
+    for number in range(96):
         problem, reference = expected(number)
         assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
 

@@ -15,6 +15,8 @@ The rules that are easy to miss:
   KV blocks are allocated for the tokens scheduled. Out of blocks: the last admitted (priority scheduling: the
   least urgent) is preempted, loses its KV and waits again; nothing is admitted in a step that preempted.
 - A step that preempted and scheduled nothing takes no time; the engine schedules again.
+- What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no
+  outside event at some time can depend on a boundary at that time.
 """
 
 from __future__ import annotations
@@ -306,7 +308,7 @@ class Reference:
         if request.first_ps >= 0:
             self.record(request, k.M_TTFT, request.first_ps - request.arrival_ps)
         if request.client >= 0 and outcome != k.UNFINISHED and self.issued < len(self.requests):
-            self.clients.append((self.now_ps + request.think_ps, request.client))
+            self.clients.append((self.now_ps + max(1, request.think_ps), request.client))
 
     def hit(self, request: Request) -> int:
         """Tokens of `computed` that came from the prefix cache and were not computed here."""

@@ -12,7 +12,9 @@ from ullage.simulate import kernel as k
 from ullage.simulate.problem import Int32s, Int64s, Problem
 
 Callback = Callable[["Run"], int]
+# Room at the start; both grow when they are full.
 _LOG_ROWS = 64
+_TIMERS = 512
 
 
 class Run:
@@ -273,7 +275,8 @@ def _fill_requests(m: Int64s, q: Int32s, problem: Problem) -> None:
     if problem.cancel_after_ps.size:
         _section(m, int(m[k.A_CANCEL]), requests)[:] = problem.cancel_after_ps
     if problem.closed:
-        _section(m, int(m[k.A_THINK]), requests)[:] = problem.think_ps
+        # At least a picosecond, as in the reference: an arrival must not follow from a boundary at its own time.
+        _section(m, int(m[k.A_THINK]), requests)[:] = np.maximum(1, problem.think_ps)
     if problem.keep_requests:
         _section(m, int(m[k.A_FINISH]), requests)[:] = -1
         _section(m, int(m[k.A_ADMITTED]), requests)[:] = -1
@@ -338,7 +341,7 @@ def _set_terms(m: Int64s, problem: Problem) -> None:
 def _heap(m: Int64s, problem: Problem, *, timers: bool) -> Int64s:
     """The timer heap, with every client's start on it: a sorted array is a heap."""
     clients = problem.client_start_ps.size
-    heap = np.zeros(2 * (2 * clients + 512) if timers else 0, np.int64)
+    heap = np.zeros(2 * (clients + _TIMERS) if timers else 0, np.int64)
     if clients:
         order = np.argsort(problem.client_start_ps, kind="stable").astype(np.int64)
         heap[0 : 2 * clients : 2] = problem.client_start_ps[order]
