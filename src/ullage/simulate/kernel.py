@@ -94,7 +94,8 @@ T0, PLANNED, STEP, DECODES, KV, D0, INC, B_DECODE = range(8)
 OUTSTANDING, PREFILLS, Q_COUNT, BLOCKED, MIXED, MARKED, ENGINE, TAIL = range(8, 16)
 Q_TOKENS, PROMPT_TOKENS, PREFILL_KV, FREE, HEAD, PENDING, STARVED, STEP_TOKENS = range(16, 24)
 STEP_DECODES, N_DECODE, N_FIRST, N_PREFILL, B_PREFILL, B_MIXED, R_STATE, BASE_STEP = range(24, 32)
-N_CUT, N_PREEMPTIONS, ON_SINCE, ON_PS, DOWN_CAUSES, RETURNS, SEEN, READY_AT = range(32, 40)
+WHEEL_AT, BITS_AT, PENDING_AT, PHASES_AT, QUEUES_AT, CLASS_DECODES_AT, SUMS_AT, N_CUT = range(32, 40)
+N_PREEMPTIONS, ON_SINCE, ON_PS, DOWN_CAUSES, RETURNS, SEEN, READY_AT = range(40, 47)
 ROW_SHIFT = 6
 ROW_FIELDS = 1 << ROW_SHIFT
 
@@ -119,7 +120,7 @@ NOT_MARKED = 0
 (X_LEAST, X_MOST, X_ATTEMPTS, X_BACKOFF, X_GROWTH, X_JITTER, X_DEPOSIT, X_BUCKET) = range(40, 48)
 (X_ON_SHED, X_ON_TIMEOUT, X_ON_FAILURE, X_SEED, X_FROM, X_UNTIL, X_SAMPLE, X_KEEP) = range(48, 56)
 (X_ATTRIBUTE, X_CLOSED, X_HAS_CANCEL, X_HAS_DEADLINE, X_GROUPS, X_CACHED, X_LEVELS, X_REPLICAS) = range(56, 64)
-(X_REQUESTS, X_MOST_EVENTS, X_LEAVES, X_EVENTS, X_HISTOGRAMS, X_CLASSES, X_SLOTS, X_WHEEL, X_BLOCK) = range(64, 73)
+(X_REQUESTS, X_MOST_EVENTS, X_LEAVES, X_EVENTS, X_HISTOGRAMS, X_CLASSES, X_SLOTS, X_WHEEL) = range(64, 72)
 # sections of m
 (A_DUE, A_LOAD, A_ENGINES, A_CLASSES, A_GROUP_CLASS, A_EVENTS, A_READY, A_DEADLINES) = range(80, 88)
 (A_FIRST, A_FINISH, A_ADMITTED, A_ATTEMPT, A_CANCEL, A_THINK, A_COUNTERS, A_HISTOGRAMS) = range(88, 96)
@@ -253,37 +254,37 @@ def index_of(row):
 
 @inline
 def wheel_of(m, row):
-    return known(m[A_WHEEL] + index_of(row) * m[X_WHEEL])
+    return known(m[row + WHEEL_AT])
 
 
 @inline
 def bits_of(m, row):
-    return known(m[A_BITS] + index_of(row) * (m[X_WHEEL] >> 5))
+    return known(m[row + BITS_AT])
 
 
 @inline
 def pending_of(m, row):
-    return known(m[A_PENDING] + index_of(row) * m[X_SLOTS])
+    return known(m[row + PENDING_AT])
 
 
 @inline
 def phases_of(m, row):
-    return known(m[A_PHASES] + index_of(row) * m[X_BLOCK])
+    return known(m[row + PHASES_AT])
 
 
 @inline
 def queues_of(m, row):
-    return known(m[A_QUEUES] + index_of(row) * 2 * m[X_LEVELS])
+    return known(m[row + QUEUES_AT])
 
 
 @inline
 def class_decodes_of(m, row):
-    return known(m[A_CLASS_DECODES] + index_of(row) * m[X_CLASSES])
+    return known(m[row + CLASS_DECODES_AT])
 
 
 @inline
-def sums_of(row):
-    return known(3 * index_of(row))
+def sums_of(m, row):
+    return known(m[row + SUMS_AT])
 
 
 # ---- winner trees and the timer heap ---------------------------------------------------------------------
@@ -527,7 +528,7 @@ def settle(m, q, f, arrival, row, slot):
     """
     c = held_in(m, q, row, slot) - (m[row + STEP] - m[row + BASE_STEP])
     at = account_of(m, slot)
-    sums = sums_of(row)
+    sums = sums_of(m, row)
     kv_time = c * (f[sums] - f[at]) + f[sums + 1] - f[at + 1]
     add_share(m, q, f, arrival, request_in(q, slot), f[sums + 2] - f[at + 2], kv_time)
 
@@ -535,7 +536,7 @@ def settle(m, q, f, arrival, row, slot):
 @inline
 def open_account(m, f, row, slot):
     at = account_of(m, slot)
-    sums = sums_of(row)
+    sums = sums_of(m, row)
     f[at] = f[sums]
     f[at + 1] = f[sums + 1]
     f[at + 2] = f[sums + 2]
@@ -544,7 +545,7 @@ def open_account(m, f, row, slot):
 @compiled
 def settle_all(m, q, f, arrival, row):
     slot = m[row + HEAD]
-    sums = sums_of(row)
+    sums = sums_of(m, row)
     while slot >= 0:
         if q[slot + S_FIN] >= 0:
             settle(m, q, f, arrival, row, slot)
@@ -928,7 +929,7 @@ def book_decode_steps(m, q, f, row, steps, t):
     if m[X_ATTRIBUTE] == 1:
         count = np.float64(steps)
         pairs = count * (count - 1.0) / 2.0
-        sums = sums_of(row)
+        sums = sums_of(m, row)
         f[sums] += span
         f[sums + 1] += np.float64(m[row + STEP] - m[row + BASE_STEP] + 1) * span
         f[sums + 1] += m[row + D0] * pairs + m[row + INC] * pairs * (2.0 * count - 1.0) / 3.0
@@ -946,7 +947,7 @@ def share_mixed_time(m, q, f, arrival, row, span):
         settle(m, q, f, arrival, row, slot)
         held = held_in(m, q, row, slot)
         add_share(m, q, f, arrival, request_in(q, slot), 0.0, np.float64(held) * span)
-    sums = sums_of(row)
+    sums = sums_of(m, row)
     f[sums] += span
     f[sums + 1] += np.float64(m[row + STEP] - m[row + BASE_STEP] + 1) * span
     f[sums + 2] += part
@@ -1661,7 +1662,7 @@ def interrupt_step(m, q, f, arrival, row, t):
         m[row + N_DECODE] += m[row + DECODES]
         m[row + N_CUT] += m[row + DECODES]
         if m[X_ATTRIBUTE] == 1:
-            sums = sums_of(row)
+            sums = sums_of(m, row)
             f[sums] += span
             f[sums + 1] += np.float64(m[row + STEP] - m[row + BASE_STEP] + 1) * span
             f[sums + 2] += np.float64(span) / m[row + DECODES]

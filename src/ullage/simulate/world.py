@@ -229,7 +229,7 @@ def _make_world(problem: Problem) -> k.World:
     _set_terms(m, problem)
     for field, value in {
         k.X_HAS_DEADLINE: deadlines, k.X_HAS_CANCEL: cancels, k.X_LEVELS: levels, k.X_LEAVES: leaves,
-        k.X_SLOTS: slots, k.X_WHEEL: wheel, k.X_BLOCK: block,
+        k.X_SLOTS: slots, k.X_WHEEL: wheel,
     }.items():  # fmt: skip
         m[field] = value
     _fill_tables(m, problem, tables_at, [each.size for each in tables])
@@ -296,6 +296,13 @@ def _fill_replicas(m: Int64s, q: Int32s, problem: Problem, *, slots: int, wheel:
     rows[:, k.ENGINE] = m[k.A_ENGINES] + k.ENGINE_FIELDS * problem.replica_type.astype(np.int64)
     rows[:, k.R_STATE] = np.where(problem.ready_at_start, k.READY, k.OFF)
     rows[:, k.FREE] = m[k.A_SLOTS] + index * slots * k.SLOT_FIELDS
+    rows[:, k.WHEEL_AT] = m[k.A_WHEEL] + index * wheel
+    rows[:, k.BITS_AT] = m[k.A_BITS] + index * (wheel >> 5)
+    rows[:, k.PENDING_AT] = m[k.A_PENDING] + index * slots
+    rows[:, k.PHASES_AT] = m[k.A_PHASES] + index * block
+    rows[:, k.QUEUES_AT] = m[k.A_QUEUES] + index * levels * 2
+    rows[:, k.CLASS_DECODES_AT] = m[k.A_CLASS_DECODES] + index * problem.classes.shape[0]
+    rows[:, k.SUMS_AT] = 3 * index
 
     free = _section(q, int(m[k.A_SLOTS]), replicas, slots, k.SLOT_FIELDS)
     free[:, :-1, k.S_NEXT] = rows[:, [k.FREE]] + k.SLOT_FIELDS * np.arange(1, slots)
