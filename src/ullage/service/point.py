@@ -99,7 +99,7 @@ def replica_point(
     )
     operating_rps = _less(highest.rps, margins)
     if operating_rps <= 0.0:
-        return _weak_evidence(curve, highest, known)
+        return weak_evidence(highest, known, curve.inputs)
     at_point = load_point(curve.bench, operating_rps, seed=curve.seed, effort=curve.effort, map=map)
     if not isinstance(at_point, StablePoint):
         raise InternalError(
@@ -290,14 +290,15 @@ def idle_refusal(
     )
 
 
-def _weak_evidence(curve: ServiceCurve, highest: HighestLoad, band: StepBand) -> Rejection:
+def weak_evidence(highest: HighestLoad, band: StepBand, inputs: tuple[Figure | Assumption, ...]) -> Rejection:
+    """A load would pass if the step model were right, and none if it is as wrong as one time in ten it is."""
     return Rejection(
         stage="operating point",
         reason=(
             f"the evidence is too weak: {highest.rps:.3g} req/s would pass, but none would if steps took "
             f"{band.slow_ratio:.3g} times as long, as one time in ten they do"
         ),
-        figure=_plain(curve.inputs, "point.highest_rps", highest.rps, "req/s"),
+        figure=_plain(inputs, "point.highest_rps", highest.rps, "req/s"),
         remedies=(
             Remedy(change="a load test of this configuration", effect="a narrower band of step times"),
             Remedy(change=f"a looser promise than {highest.binding}", effect="room for the band"),

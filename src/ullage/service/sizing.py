@@ -15,16 +15,19 @@ from typing import Any
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.service.curve import CurvePoint, Effort, StablePoint, point_of
-from ullage.service.highest import LIKELY, POSSIBLE, SURE, broken, highest_load
+from ullage.service.highest import LIKELY, POSSIBLE, SURE, HighestLoad, broken, highest_load
 from ullage.service.load_run import Bench, LoadRun, run_load, saturation_rps, span_of
 from ullage.service.margin import StepBand
 from ullage.service.mix import LoadAt
-from ullage.service.point import idle_refusal
+from ullage.service.point import idle_refusal, weak_evidence
 from ullage.service.replica import Replica
 from ullage.simulate.statistics import replication_seeds
 from ullage.workload.classes import RequestClass
 
 MOST_REPLICAS = 4096
+# A pool has so many requests a second that its runs need not be as long as one replica's; but a run shorter than the
+# longest burst of a mix (workload/modulation.py) would not show it.
+POOL_SPAN_S = 1024.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +71,23 @@ def size_pool(
     scale_rps = saturation_rps(replica, load_at, seed=seed)
     span_s = span_of(replica, load_at, scale_rps=scale_rps, requests=effort.requests, seed=seed)
     alone = Bench(replica=replica, load_at=load_at, classes=classes, span_s=span_s)
-    one = highest_load(
-        alone, scale_rps=scale_rps, seed=seed, replications=effort.least_replications, with_interval=False, map=map
-    )
+    slow = replace(alone, replica=replica.slowed(band.slow_ratio))
+
+    def alone_rps(bench: Bench) -> HighestLoad:
+        return highest_load(
+            bench, scale_rps=scale_rps, seed=seed, replications=effort.least_replications, with_interval=False, map=map
+        )
+
+    one = alone_rps(alone)
     if one.rps <= 0.0:
         return idle_refusal(alone, one, seed=seed, effort=effort, inputs=inputs, map=map)
-    pool = _Pool(alone, rate_rps, seed, effort, map)
-    start = math.ceil(rate_rps / one.rps)
-    replicas = pool.least(start, LIKELY)
-    careful = _Pool(replace(alone, replica=replica.slowed(band.slow_ratio)), rate_rps, seed, effort, map)
+    pool_span_s = min(span_s, max(POOL_SPAN_S, effort.requests / rate_rps))
+    pool = _Pool(replace(alone, span_s=pool_span_s), rate_rps, seed, effort, map)
+    replicas = pool.least(math.ceil(rate_rps / one.rps), LIKELY)
+    slower = alone_rps(slow)
+    if slower.rps <= 0.0:
+        return weak_evidence(one, band, inputs)
+    careful = _Pool(replace(slow, span_s=pool_span_s), rate_rps, seed, effort, map)
     at_size = pool.point(replicas)
     if not isinstance(at_size, StablePoint):
         raise InternalError(law="a pool that keeps its promises is sustained", left=replicas, right=rate_rps)
@@ -85,7 +96,7 @@ def size_pool(
         replicas=replicas,
         low_replicas=pool.least(replicas, POSSIBLE),
         high_replicas=pool.least(replicas, SURE),
-        careful_replicas=max(replicas, careful.least(math.ceil(replicas * band.slow_ratio), LIKELY)),
+        careful_replicas=max(replicas, careful.least(math.ceil(replicas * one.rps / slower.rps), LIKELY)),
         binding=pool.binding(replicas - 1) if replicas > 1 else "one replica is enough",
         at_size=at_size,
         highest_rps=one.rps,
@@ -135,8 +146,9 @@ def least_passing(passes: Callable[[int], bool], start: int) -> int:
     >>> least_passing(lambda n: n >= 7, 3), least_passing(lambda n: n >= 7, 30), least_passing(lambda n: True, 5)
     (7, 7, 1)
     """
-    high, step = max(1, start), 1
-    low = high - 1
+    # Steps begin at an eighth: brackets are rarely better than that, and bisection ends them quickly.
+    high, step = max(1, start), max(1, start // 8)
+    low = max(0, high - step)
     if passes(high):
         while low > 0 and passes(low):
             high, step = low, 2 * step

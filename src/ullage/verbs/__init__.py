@@ -6,10 +6,12 @@ The functions are bound here under the verbs' own names, and each imports what i
 from __future__ import annotations
 
 from ullage.verbs.calibrate import calibrate
+from ullage.verbs.curve import curve
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
 from ullage.verbs.memory import memory
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
+from ullage.verbs.size import size
 
-__all__ = ["calibrate", "facts", "forecast", "memory", "plan", "profile"]
+__all__ = ["calibrate", "curve", "facts", "forecast", "memory", "plan", "profile", "size"]

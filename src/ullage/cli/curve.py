@@ -1,0 +1,68 @@
+"""`ullage curve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
+from ullage.cli.terminal import answer, answer_text, progress, talk
+from ullage.errors import ExitCode, Rejection
+
+
+def command(
+    file: Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option("--slo", metavar="PROMISE", help="A promise in place of the file's: chat:ttft_p95=500ms. Repeat."),
+    ] = None,
+    margin: Annotated[
+        str | None, typer.Option("--margin", metavar="SHARE", help="What policy keeps free beyond the evidence: 10%.")
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
+    ] = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Sweep the load of one replica: latency and goodput by load, the knee, and the load to run at.
+
+    Every load is simulated on the plan file's mix. A load that is not sustained has no percentiles. Where no load
+    keeps the promises, the point is refused (exit 3).
+    """
+    from ullage.report.curve_page import curve_json, curve_page
+    from ullage.report.explanation import explanation
+    from ullage.report.plan_json import explanation_json, rejection_json, to_text
+    from ullage.report.refusal import refusal_page
+    from ullage.verbs.curve import curve
+
+    if file is None:
+        talk("No plan file given: the built-in example.", quiet=quiet)
+    with progress("simulating", quiet=quiet) as report:
+        found = curve(file, slos=slo or [], margin=margin, as_of=as_of, seed=seed, progress=report)
+    if isinstance(found, Rejection):
+        if json:
+            answer_text(to_text(rejection_json(found)))
+        else:
+            answer(*refusal_page(found), no_color=no_color)
+        return ExitCode.REFUSED
+    pool = found.pool
+    if explain is not None:
+        figure = found.find(explain)
+        if json:
+            answer_text(to_text(explanation_json(figure)))
+        else:
+            answer(explanation(figure, pool.as_of), no_color=no_color)
+    elif json:
+        day = pool.as_of.isoformat()
+        answer_text(
+            to_text(curve_json(found.curve, found.point, service=pool.service, replica=pool.replica, as_of=day))
+        )
+    else:
+        answer(*curve_page(found.curve, found.point, title=pool.replica), no_color=no_color)
+    return ExitCode.REFUSED if isinstance(found.point, Rejection) else ExitCode.OK

@@ -1,0 +1,60 @@
+"""`ullage size`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
+from ullage.cli.terminal import answer, answer_text, progress, talk
+from ullage.errors import ExitCode, Rejection
+
+
+def command(
+    file: Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="RATE", help="The total rate, such as 50 req/s. Default: the planning rate."),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option("--slo", metavar="PROMISE", help="A promise in place of the file's: chat:ttft_p95=500ms. Repeat."),
+    ] = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Size a pool: the least replicas that keep every promise at a rate, found by simulating the pool.
+
+    Reserves for failures, rollouts and growth are not in it: those are lines of a plan. A promise that no replica
+    keeps is refused (exit 3).
+    """
+    from ullage.report.curve_page import size_json, size_page
+    from ullage.report.plan_json import rejection_json, to_text
+    from ullage.report.refusal import refusal_page
+    from ullage.verbs.size import size
+
+    if file is None:
+        talk("No plan file given: the built-in example.", quiet=quiet)
+    with progress("simulating", quiet=quiet) as report:
+        found = size(file, rate=rate, slos=slo or [], as_of=as_of, seed=seed, progress=report)
+    if isinstance(found, Rejection):
+        if json:
+            answer_text(to_text(rejection_json(found)))
+        else:
+            answer(*refusal_page(found), no_color=no_color)
+        return ExitCode.REFUSED
+    pool = found.pool
+    if json:
+        day = pool.as_of.isoformat()
+        answer_text(
+            to_text(size_json(found.size, service=pool.service, replica=pool.replica, as_of=day, seed=found.seed))
+        )
+    else:
+        rate_from = "as stated" if found.is_rate_stated else "the plan's busiest hour"
+        answer(*size_page(found.size, title=pool.replica, rate_from=rate_from), no_color=no_color)
+    return ExitCode.OK

@@ -1,0 +1,176 @@
+"""From what a plan's earlier stages found to a curve, a point and a size.
+
+step model + memory budget  ->  the replica: step times, KV blocks, the scheduler's limits
+demand + promises           ->  the mix: the busy hour's classes, lengths, sessions and bursts
+step model's evidence       ->  the band of step times, and with it the evidence margin
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ullage.errors import Rejection
+from ullage.evidence import Assumption, Evidence, Figure
+from ullage.facts.efficiency import efficiencies
+from ullage.memory.budget import MemoryBudget
+from ullage.memory.settings import whole
+from ullage.service.curve import Effort, ServiceCurve, replica_curve
+from ullage.service.margin import DEFAULT_BANDS, NO_POLICY, StepBand, step_band
+from ullage.service.mix import MixLoad
+from ullage.service.point import OperatingPoint, replica_point
+from ullage.service.replica import Replica
+from ullage.service.sizing import PoolSize, size_pool
+from ullage.service.step_model import StepModel
+from ullage.simulate.engine import Engine
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand import Demand
+from ullage.workload.stream import BLOCK_TOKENS
+
+# A step that says much of a replica in one number: 64 sequences of a thousand tokens.
+_SHOWN_SEQUENCES, _SHOWN_KV_TOKENS = 64, 64_000
+
+
+def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
+    """One replica: what memory leaves for KV, what the engine's settings allow, and how long steps take."""
+    runtime = memory.runtime
+    sequences, budget = whole(runtime.max_sequences), whole(runtime.step_tokens)
+    # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
+    block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
+    return Replica(
+        engine=Engine(
+            step=step.table(max_sequences=sequences, budget_tokens=max(budget, sequences), kv_tokens=memory.kv_tokens),
+            kv_blocks=max(1, memory.kv_tokens // block),
+            block_tokens=block,
+            max_sequences=sequences,
+            budget_tokens=max(budget, sequences),
+        ),
+        devices=runtime.sharding.devices,
+        request_overhead_s=step.request_overhead_s,
+    )
+
+
+def mix_of(demand: Demand, classes: Sequence[RequestClass], replica: Replica) -> MixLoad:
+    """The busy hour of the demand, as one replica sees it.
+
+    A prefix counts as cached where a cache of one replica's size would still hold it after all the traffic of the
+    service: a router that sends sessions back to their replica does better than this.
+    """
+    return MixLoad(
+        model=demand.busy_model,
+        classes=tuple(classes),
+        cache_blocks=replica.engine.kv_tokens / BLOCK_TOKENS,
+        request_overhead_s=replica.request_overhead_s,
+    )
+
+
+def band_of(step: StepModel) -> StepBand:
+    """How far this step model's times may be off: its own band where the fit or a calibration states one."""
+    if step.evidence not in (Evidence.ESTIMATED, Evidence.CALIBRATED):
+        return DEFAULT_BANDS[step.evidence]
+    sheet = efficiencies().sheets.get(f"band-{step.band.new}")
+    if sheet is None:
+        return DEFAULT_BANDS[step.evidence]
+    # Near full load a step is what TPOT measures; the band of TTFT has the queue of a closed loop in it.
+    fact = sheet.values["tpot_high"]
+    return step_band(
+        step.evidence,
+        fast_ratio=step.band.tpot_low_ratio,
+        slow_ratio=step.band.tpot_high_ratio,
+        source=fact.source,
+        own=fact.evidence,
+    )
+
+
+def pool_curve(
+    step: StepModel,
+    memory: MemoryBudget,
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    *,
+    seed: int,
+    promises: Sequence[Assumption] = (),
+    effort: Effort = Effort(),  # noqa: B008 - frozen
+    map: Any = map,  # noqa: A002
+) -> ServiceCurve:
+    """The service curve of one replica of the pool under its busy hour; `promises` are the limits as inputs."""
+    replica = replica_of(step, memory)
+    return replica_curve(
+        replica,
+        mix_of(demand, classes, replica),
+        classes,
+        seed=seed,
+        effort=effort,
+        inputs=rests_on(step, memory, demand, promises),
+        map=map,
+    )
+
+
+def pool_point(
+    curve: ServiceCurve,
+    step: StepModel,
+    *,
+    policy: Assumption = NO_POLICY,
+    map: Any = map,  # noqa: A002
+) -> OperatingPoint | Rejection:
+    """The operating point of that curve, its evidence margin from the step model's own band."""
+    load_at = curve.bench.load_at
+    return replica_point(
+        curve,
+        band=band_of(step),
+        policy=policy,
+        smooth=load_at.smooth if isinstance(load_at, MixLoad) else None,
+        measured=step.measured,
+        map=map,
+    )
+
+
+def pool_size(
+    step: StepModel,
+    memory: MemoryBudget,
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    *,
+    rate_rps: float,
+    seed: int,
+    promises: Sequence[Assumption] = (),
+    effort: Effort = Effort(),  # noqa: B008 - frozen
+    map: Any = map,  # noqa: A002
+) -> PoolSize | Rejection:
+    """How many of these replicas carry a total rate of the demand's mix."""
+    replica = replica_of(step, memory)
+    return size_pool(
+        replica,
+        mix_of(demand, classes, replica),
+        tuple(classes),
+        rate_rps=rate_rps,
+        band=band_of(step),
+        seed=seed,
+        effort=effort,
+        inputs=rests_on(step, memory, demand, promises),
+        map=map,
+    )
+
+
+def rests_on(
+    step: StepModel, memory: MemoryBudget, demand: Demand, promises: Sequence[Assumption]
+) -> tuple[Figure | Assumption, ...]:
+    """What every figure of a curve was computed from."""
+    shown = Figure(
+        name="curve.full_step_s",
+        value=step.step_s(sequences=_SHOWN_SEQUENCES, kv_tokens=_SHOWN_KV_TOKENS),
+        unit="s",
+        formula=f"a decode step of {_SHOWN_SEQUENCES} sequences of 1,000 tokens, by the {step.kind} step model",
+        inputs=step.facts,
+        own_evidence=step.evidence,
+    )
+    traffic = [each for name, each in demand.figures.items() if name.endswith((".planning_rate", ".token_rate"))]
+    runtime = memory.runtime
+    return (
+        shown,
+        memory.figures["memory.kv_tokens"],
+        runtime.max_sequences,
+        runtime.step_tokens,
+        *traffic,
+        *promises,
+    )

@@ -1,0 +1,191 @@
+"""`curve`: a plan file in, the service curve of one replica and its operating point out."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ullage.errors import Rejection
+    from ullage.evidence import Assumption, Figure
+    from ullage.memory.budget import MemoryBudget
+    from ullage.service.curve import ServiceCurve
+    from ullage.service.point import OperatingPoint
+    from ullage.service.step_model import StepModel
+    from ullage.workload.classes import RequestClass, Slo
+    from ullage.workload.demand import Demand
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """What a plan file says of one pool, as far as a curve needs it."""
+
+    service: str
+    replica: str
+    step: StepModel
+    memory: MemoryBudget
+    demand: Demand
+    classes: tuple[RequestClass, ...]
+    promises: tuple[Assumption, ...]
+    as_of: datetime.date
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveAnswer:
+    """The curve of one replica, and the point on it or the reason why there is none."""
+
+    pool: Pool
+    curve: ServiceCurve
+    point: OperatingPoint | Rejection
+    seed: int
+
+    def find(self, name: str) -> Figure:
+        """The figure of this name; an unknown one is answered with the nearest."""
+        from ullage.errors import Rejection, unknown_name
+
+        figures = dict(self.curve.figures)
+        figures |= {self.point.figure.name: self.point.figure} if isinstance(self.point, Rejection) else {}
+        figures |= {} if isinstance(self.point, Rejection) else self.point.figures
+        if name not in figures:
+            raise unknown_name(field="--explain", name=name, known=figures)
+        return figures[name]
+
+
+def curve(
+    file: Path | None = None,
+    *,
+    slos: Sequence[str] = (),
+    margin: str | None = None,
+    as_of: datetime.date | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Callable[[float], None] = lambda _fraction: None,
+) -> CurveAnswer | Rejection:
+    """Sweep the offered load of one replica of the pool in `file` (the built-in example's where it is None).
+
+    `slos` such as `chat:ttft_p95=500ms` replace or add promises; `margin` is a share kept by policy. `workers` is the
+    number of threads; the answer does not depend on it.
+    """
+    from ullage.errors import Rejection
+    from ullage.execute.pool import thread_map
+    from ullage.service.stage import pool_curve, pool_point
+
+    pool = load_pool(file, slos=slos, as_of=as_of)
+    if isinstance(pool, Rejection):
+        return pool
+    policy = _policy(margin, pool.as_of)
+    progress(0.05)
+    with thread_map(workers=workers) as spread:
+        found = pool_curve(
+            pool.step, pool.memory, pool.demand, pool.classes, seed=seed, promises=pool.promises, map=spread
+        )
+        progress(0.4)
+        point = pool_point(found, pool.step, policy=policy, map=spread)
+    progress(1.0)
+    return CurveAnswer(pool=pool, curve=found, point=point, seed=seed)
+
+
+def load_pool(file: Path | None, *, slos: Sequence[str], as_of: datetime.date | None) -> Pool | Rejection:
+    """The stages of a plan that come before a curve: demand, memory, step model."""
+    from ullage.errors import Rejection
+    from ullage.evidence import Evidence, Source
+    from ullage.memory.budget import memory_budget
+    from ullage.plan.spec import promises
+    from ullage.service.step_model import replica_step
+    from ullage.verbs.plan import load_spec
+    from ullage.workload.demand import forecast_demand
+
+    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
+    spec = load_spec(file, as_of=day)
+    asked = spec.pool
+    demand = forecast_demand(
+        spec.demands,
+        horizon=spec.policy.horizon,
+        percentile=spec.policy.planning_percentile,
+        measured=None if spec.traffic is None else spec.traffic.classes,
+    )
+    memory = memory_budget(
+        asked.model,
+        asked.device,
+        asked.settings,
+        approved=asked.approved,
+        word=asked.word,
+        engines=asked.engines,
+        devices=asked.alternatives,
+    )
+    if isinstance(memory, Rejection):
+        return memory
+    source = Source(what="stated by the user", where="--slo", date=day)
+    stated = [
+        replace(each, request_class=one, promises=promises(one, evidence=Evidence.STATED, source=source))
+        for each, one in zip(spec.demands, promised([each.request_class for each in spec.demands], slos), strict=True)
+    ]
+    demands = stated if slos else spec.demands
+    return Pool(
+        service=spec.name,
+        replica=f"{asked.model.name} on {memory.runtime.sharding.devices} x {asked.device.name}",
+        step=replica_step(asked.model, asked.device, memory.runtime),
+        memory=memory,
+        demand=demand,
+        classes=tuple(each.request_class for each in demands),
+        promises=tuple(one for each in demands for one in each.promises),
+        as_of=day,
+    )
+
+
+# ---- what people type ----------------------------------------------------------------------------------
+
+
+def promised(classes: Sequence[RequestClass], texts: Sequence[str]) -> tuple[RequestClass, ...]:
+    """The classes with promises replaced or added: `chat:ttft_p95=500ms`, or `ttft_p95=500ms` for every class."""
+    from ullage.errors import unknown_name
+
+    found = {each.name: each for each in classes}
+    for text in texts:
+        name, slo = _slo(text)
+        if name is not None and name not in found:
+            raise unknown_name(field="--slo", name=name, known=found)
+        for each in found.values() if name is None else (found[name],):
+            kept = tuple(one for one in each.slos if one.name != slo.name)
+            found[each.name] = replace(each, slos=(*kept, slo))
+    return tuple(found.values())
+
+
+def _slo(text: str) -> tuple[str | None, Slo]:
+    """The class (None: every class) and the promise in `chat:ttft_p95=500ms`."""
+    import re
+
+    from ullage.errors import InputError
+    from ullage.units import DURATION, parse
+    from ullage.workload.classes import Metric, Slo
+
+    found = re.fullmatch(r"(?:([a-z][a-z0-9-]*):)?(ttft|tpot|itl|e2e)_p(\d+(?:\.\d+)?)=(.+)", text.strip())
+    if found is None:
+        raise InputError(
+            field="--slo",
+            value=text,
+            problem="is not CLASS:METRIC_pNN=DURATION",
+            fix="Write for example chat:ttft_p95=500ms, or ttft_p95=500ms for every class.",
+        )
+    name, metric, percentile, limit = found.groups()
+    limit_s = parse(limit, DURATION, field="--slo")
+    return name, Slo(metric=Metric(metric), percentile_fraction=float(percentile) / 100, limit_s=limit_s)
+
+
+def _policy(margin: str | None, day: datetime.date) -> Assumption:
+    from ullage.evidence import Assumption, Evidence, Source
+    from ullage.service.margin import NO_POLICY
+    from ullage.units import FRACTION, parse
+
+    if margin is None:
+        return NO_POLICY
+    return Assumption(
+        name=NO_POLICY.name,
+        value=parse(margin, FRACTION, field="--margin"),
+        unit="fraction",
+        evidence=Evidence.STATED,
+        source=Source(what="stated by the user", where="--margin", date=day),
+    )

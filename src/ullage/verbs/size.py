@@ -1,0 +1,71 @@
+"""`size`: a plan file and a rate in, the least pool that keeps every promise out."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ullage.errors import Rejection
+    from ullage.service.sizing import PoolSize
+    from ullage.verbs.curve import Pool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeAnswer:
+    """The size, and what it was asked of."""
+
+    pool: Pool
+    size: PoolSize
+    is_rate_stated: bool
+    seed: int
+
+
+def size(
+    file: Path | None = None,
+    *,
+    rate: str | None = None,
+    slos: Sequence[str] = (),
+    as_of: datetime.date | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Callable[[float], None] = lambda _fraction: None,
+) -> SizeAnswer | Rejection:
+    """Size the pool in `file` (the built-in example's where it is None) for a total rate of its mix.
+
+    Without `rate` it is the demand's planning rate. `slos` such as `chat:ttft_p95=500ms` replace or add promises.
+    """
+    from ullage.errors import Rejection
+    from ullage.execute.pool import thread_map
+    from ullage.service.stage import pool_size
+    from ullage.units import REQUEST_RATE, parse
+    from ullage.verbs.curve import load_pool
+
+    stated_rps = None if rate is None else parse(_with_unit(rate), REQUEST_RATE, field="--rate")
+    pool = load_pool(file, slos=slos, as_of=as_of)
+    if isinstance(pool, Rejection):
+        return pool
+    progress(0.05)
+    with thread_map(workers=workers) as spread:
+        found = pool_size(
+            pool.step,
+            pool.memory,
+            pool.demand,
+            pool.classes,
+            rate_rps=pool.demand.planning_rps if stated_rps is None else stated_rps,
+            seed=seed,
+            promises=pool.promises,
+            map=spread,
+        )
+    progress(1.0)
+    if isinstance(found, Rejection):
+        return found
+    return SizeAnswer(pool=pool, size=found, is_rate_stated=stated_rps is not None, seed=seed)
+
+
+def _with_unit(rate: str) -> str:
+    """A bare number of `--rate` is requests a second: no other rate is asked for here."""
+    return f"{rate} req/s" if rate.replace(".", "", 1).strip().isdigit() else rate

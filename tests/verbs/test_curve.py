@@ -1,0 +1,89 @@
+"""`ullage curve` on the built-in example: one answer, whole, the same every time."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import pytest
+
+from ullage.cli.app import run
+from ullage.errors import InputError, Rejection
+from ullage.evidence import Source, walk
+from ullage.service.curve import UnstablePoint
+from ullage.service.point import OperatingPoint
+from ullage.verbs.curve import CurveAnswer, curve, load_pool, promised
+from ullage.workload.classes import Metric, RequestClass, Slo
+
+AS_OF = datetime.date(2026, 11, 15)
+
+
+@pytest.fixture(scope="module")
+def found() -> CurveAnswer:
+    answer = curve(as_of=AS_OF, seed=1, workers=2)
+    assert isinstance(answer, CurveAnswer)
+    return answer
+
+
+def test_the_example_has_a_curve_and_a_point_below_its_highest_load(found: CurveAnswer) -> None:
+    assert isinstance(found.point, OperatingPoint)
+    assert 0 < found.point.operating_rps <= found.point.highest.rps
+    assert found.point.highest.rps <= found.curve.unstable[-1].offered_rps
+    assert isinstance(found.curve.points[-1], UnstablePoint)
+    assert [each.name for each in found.point.margins] == ["bursts", "evidence", "policy"]
+
+
+def test_every_figure_is_explained_down_to_sources(found: CurveAnswer) -> None:
+    assert isinstance(found.point, OperatingPoint)
+    for name in (*found.curve.figures, *found.point.figures):
+        assert isinstance([one for _, one in walk(found.find(name))][-1], Source)
+    with pytest.raises(InputError, match="operating_rps"):
+        found.find("point.operating_rp")
+
+
+def test_the_number_of_workers_does_not_change_a_point(found: CurveAnswer) -> None:
+    alone = curve(as_of=AS_OF, seed=1, workers=1)
+    assert isinstance(alone, CurveAnswer)
+    assert alone.curve.points == found.curve.points
+    assert isinstance(alone.point, OperatingPoint)
+    assert isinstance(found.point, OperatingPoint)
+    assert alone.point.operating_rps == found.point.operating_rps
+
+
+def test_json_is_the_same_bytes_and_no_unstable_load_has_a_percentile(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for _ in range(2):
+        assert run(["curve", "--json", "--quiet", "--as-of", "2026-11-15"]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    document = json.loads(texts[0])
+    assert document["schema"] == "ullage.curve/1"
+    unstable = [each for each in document["points"] if not each["is_sustained"]]
+    assert unstable
+    assert all("latencies_s" not in each and "goodput_rps" not in each for each in unstable)
+
+
+def test_a_promise_that_cannot_be_kept_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["curve", "--quiet", "--slo", "chat:tpot_p95=1ms"]) == 3
+    assert "no load keeps the promises" in capsys.readouterr().out
+
+
+def test_promises_are_replaced_added_and_given_to_all() -> None:
+    slo = Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=1.0)
+    classes = [RequestClass(name="chat", slos=(slo,)), RequestClass(name="coding", slos=(slo,))]
+    chat, coding = promised(classes, ["chat:ttft_p95=500ms", "e2e_p99=1min"])
+    assert [str(each) for each in chat.slos] == ["ttft p95 <= 500 ms", "e2e p99 <= 60 s"]
+    assert [str(each) for each in coding.slos] == ["ttft p95 <= 1 s", "e2e p99 <= 60 s"]
+    with pytest.raises(InputError, match="coding"):
+        promised(classes, ["codng:ttft_p95=1s"])
+    for wrong in ("ttft=1s", "ttft_p95", "ttft_p95=1", "chat:speed_p95=1s"):
+        with pytest.raises(InputError, match="--slo"):
+            promised(classes, [wrong])
+
+
+def test_a_stated_promise_is_an_input_of_the_figures() -> None:
+    pool = load_pool(None, slos=["chat:ttft_p95=700ms"], as_of=AS_OF)
+    assert not isinstance(pool, Rejection)
+    stated = {each.name: each for each in pool.promises}
+    assert stated["chat.ttft_p95"].value == 0.7
+    assert stated["chat.ttft_p95"].source.where == "--slo"
