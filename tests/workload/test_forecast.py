@@ -21,7 +21,7 @@ from ullage.errors import InputError
 from ullage.workload import challenger
 from ullage.workload.arrivals import CountSeries
 from ullage.workload.conformal import FRACTIONS
-from ullage.workload.demand_series import Event, break_of, from_counts
+from ullage.workload.demand_series import Event, break_of, from_counts, without_holes
 from ullage.workload.findings import FindingKind
 from ullage.workload.forecast import Forecast, forecast, peak_minute_rps
 from ullage.workload.scores import pinball, scores
@@ -189,6 +189,38 @@ def test_a_planned_event_multiplies_and_a_past_one_lends_its_factor() -> None:
 def test_a_history_that_says_nothing_is_refused(values: Floats) -> None:
     with pytest.raises(InputError, match="history"):
         run(values)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from(["rare", "constant", "spikes", "wild", "ramp", "cliff"]),
+    steps=st.integers(1, 700),
+    missing=st.floats(0.0, 0.9),
+    ahead=st.sampled_from([1, 24, 400]),
+    step_s=st.sampled_from([900.0, 3600.0, 5000.0, 86_400.0]),
+)
+def test_any_history_is_forecast_with_finite_rising_quantiles_or_refused_by_name(
+    seed: int, kind: str, steps: int, missing: float, ahead: int, step_s: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    values = {
+        "rare": rng.poisson(0.05, steps).astype(np.float64),
+        "constant": np.full(steps, 5.0),
+        "spikes": np.where(rng.random(steps) < 0.9, 0.0, rng.random(steps) * 1e6),
+        "wild": np.exp(3.0 * rng.standard_normal(steps)),
+        "ramp": np.arange(steps, dtype=np.float64),
+        "cliff": np.where(np.arange(steps) < steps // 2, 1e-9, 1e9),
+    }[kind]
+    values[rng.random(steps) < missing] = np.nan
+    series = without_holes(replace(hourly(values), step_s=step_s))
+    try:
+        found = forecast(series, horizon_s=ahead * step_s, rng=rng)
+    except InputError:
+        return
+    assert np.isfinite(found.quantiles).all()
+    assert (found.quantiles >= 0.0).all()
+    assert (np.diff(found.quantiles, axis=1) >= 0.0).all()
+    assert np.isfinite(found.busiest).all()
 
 
 def test_the_peak_minute_follows_the_dispersion() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ullage.errors import InputError
 from ullage.workload.conformal import FRACTIONS, Band, conformal
 from ullage.workload.scores import Scores, pinball, scores
 from ullage.workload.shape import DAY_S, NAIVE, Floats, Forecaster, Grid
@@ -63,15 +64,20 @@ class Backtest:
         if half < _ENOUGH_ORIGINS // 2:
             return None
         steps = self.actual.shape[1]
-        band = conformal(
-            self.actual[:half],
-            run.predicted[:half],
-            apart_steps=self.apart_steps,
-            steps=steps,
-            unseen_deviation=self.unseen_ratio,
-        )
-        quantiles = run.predicted[half:, :, None] * band.ratios[None]
         outcomes = int((~np.isnan(self.actual[half:])).sum())
+        try:
+            band = conformal(
+                self.actual[:half],
+                run.predicted[:half],
+                apart_steps=self.apart_steps,
+                steps=steps,
+                unseen_deviation=self.unseen_ratio,
+            )
+        except InputError:
+            return None
+        if outcomes == 0:
+            return None
+        quantiles = run.predicted[half:, :, None] * band.ratios[None]
         overlapping = steps * -(-steps // self.apart_steps)
         return scores(
             self.actual[half:].reshape(-1),

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ullage.errors import InputError
+
 Floats = NDArray[np.float64]
 
 # Nine deciles of the band and the tails that plans ask for.
@@ -30,6 +32,8 @@ _DOUBT = 3.0
 _FEW_WITNESSES = 12.0
 # Demand over forecast beyond these says that the forecast was nothing, not that demand was without bound.
 _LOWEST, _HIGHEST = 1e-3, 1e3
+# No band reaches further than this in logarithms, a factor of ten thousand, and none counts as narrower than 1 %.
+_FARTHEST, _LEAST_WIDTH = 9.2, 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +74,12 @@ def conformal(
         rows.append(row)
         seen.append((high, count))
     if not rows:
-        raise ValueError("no past forecast can be compared with what came")
+        raise InputError(
+            field="history",
+            value=f"{int((~np.isnan(actual)).sum())} outcomes",
+            problem="has too few observed steps to test a forecast on",
+            fix="Give a longer trace, or one with fewer holes.",
+        )
     return Band(
         ratios=_by_lead(np.array(middles), np.array(rows), steps), tested_steps=seen[-1][0], witnesses=seen[-1][1]
     )
@@ -98,7 +107,7 @@ def paths(actual: Floats, predicted: Floats, band: Band, *, futures: int, rng: G
             row[filled : filled + taken.size] = taken
             filled += taken.size
     wide = np.log(band.ratios[:, _HIGH] / band.ratios[:, _LOW])
-    found: Floats = np.exp(np.log(band.ratios[:, _CENTRE]) + drawn * wide)
+    found: Floats = np.exp(np.clip(np.log(band.ratios[:, _CENTRE]) + drawn * wide, -_FARTHEST, _FARTHEST))
     return found
 
 
@@ -107,7 +116,7 @@ def _standardised(pool: Floats) -> Floats:
     if not known.any():
         return pool
     low, middle, high = np.quantile(pool[known], FRACTIONS[[_LOW, _CENTRE, _HIGH]])
-    standard: Floats = (pool - middle) / max(float(high - low), 1e-9)
+    standard: Floats = (pool - middle) / max(float(high - low), _LEAST_WIDTH)
     return standard
 
 
@@ -177,5 +186,5 @@ def _by_lead(middles: Floats, logs: Floats, steps: int) -> Floats:
     between = np.stack([np.interp(np.log(lead), np.log(middles), column) for column in logs.T], axis=1)
     beyond = np.sqrt(np.maximum(lead / middles[-1], 1.0))[:, None]
     centre = between[:, _CENTRE : _CENTRE + 1]
-    found: Floats = np.exp(centre + (between - centre) * beyond)
+    found: Floats = np.exp(np.clip(centre + (between - centre) * beyond, -_FARTHEST, _FARTHEST))
     return found

@@ -105,11 +105,11 @@ def without_holes(series: DemandSeries) -> DemandSeries:
         return series
     day = grid_of(series.step_s, values.size).day_steps
     slot = np.arange(values.size) % day
-    usual = (
-        np.array([np.nanmedian(values[slot == each]) for each in range(day)])[slot]
-        if values.size > day
-        else seen.mean()
-    )
+    usual = np.full(values.size, float(seen.mean()))
+    for each in range(day if values.size > day else 0):
+        here = values[(slot == each) & ~np.isnan(values)]
+        if here.size:
+            usual[slot == each] = np.median(here)
     hole = (values == 0.0) & (usual * series.step_s >= _EXPECTED_IN_A_HOLE)
     return replace(series, values=np.where(hole, np.nan, values))
 
@@ -185,7 +185,8 @@ def _difference(logs: Floats, split: int) -> tuple[float, float] | None:
     place = np.arange(logs.size) % 7 if logs.size >= 21 else np.zeros(logs.size, np.int64)
     known = ~np.isnan(logs)
     columns = np.column_stack([side, *(place == each for each in np.unique(place))])[known].astype(np.float64)
-    if columns.shape[0] < columns.shape[1] + 4:
+    share = float(side[known].mean()) if known.any() else 0.0
+    if columns.shape[0] < columns.shape[1] + 4 or not 0.0 < share < 1.0:
         return None
     weights, *_ = np.linalg.lstsq(columns, logs[known], rcond=None)
     rest = logs[known] - columns @ weights
@@ -193,6 +194,5 @@ def _difference(logs: Floats, split: int) -> tuple[float, float] | None:
     if spread <= 1e-12:
         return (math.inf if abs(weights[0]) > 1e-9 else 0.0), float(weights[0])
     follow = min(0.9, max(0.0, float(rest[1:] @ rest[:-1]) / max(float(rest @ rest), 1e-12) + 2.0 / rest.size))
-    share = side[known].mean()
     error = math.sqrt(spread * (1.0 + follow) / (1.0 - follow) / (columns.shape[0] * share * (1.0 - share)))
     return abs(float(weights[0])) / error, float(weights[0])
