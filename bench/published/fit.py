@@ -32,7 +32,7 @@ FIELDS = tuple(field.name for field in fields(Efficiencies))
 PRIORS: dict[str, tuple[float, float]] = {
     "bandwidth": (0.78, 0.04),
     "expert_bandwidth": (0.72, 0.06),
-    "kv_bandwidth": (0.65, 0.08),
+    "kv_bandwidth": (0.80, 0.08),
     "compute": (0.60, 0.08),
     "narrow_compute": (0.65, 0.08),
     "fp4_compute": (0.45, 0.10),
@@ -54,6 +54,7 @@ FACTOR_SPREADS: dict[tuple[str, str], float] = {
     ("generation", "memory_factor"): 0.08,
     ("generation", "compute_factor"): 0.2,
     ("generation", "host_factor"): 0.5,
+    ("generation", "prefill_factor"): 0.3,
 }
 # Log errors that count as one: TTFT is noisier, and its repeats differ more.
 ERROR_SCALE = np.array([0.35, 0.12])

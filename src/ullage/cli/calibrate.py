@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ullage.cli.options import AsJson, NoColor
 from ullage.cli.terminal import answer, answer_text
 from ullage.errors import ExitCode
+
+if TYPE_CHECKING:
+    from ullage.verbs.calibrate_fit import Fitted
 
 
 def command(
@@ -27,13 +30,48 @@ def command(
             "--rule", metavar="TOOL", help="Whose habits decide what limits leave open. Default: ours and the tool's."
         ),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="The model that was tested: a name, or a config.json.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", metavar="NAME", help="The device it ran on.")] = None,
+    engine: Annotated[str | None, typer.Option("--engine", metavar="NAME", help="The engine. Default: vllm.")] = None,
+    tp: Annotated[int, typer.Option("--tp", help="Devices that share every layer.")] = 1,
+    pp: Annotated[int, typer.Option("--pp", help="Pipeline stages.")] = 1,
+    ep: Annotated[int, typer.Option("--ep", help="Groups of experts, out of the tp devices.")] = 1,
+    dp_attention: Annotated[int, typer.Option("--dp-attention", help="Attention groups, out of the tp devices.")] = 1,
+    kv_tokens: Annotated[
+        int | None, typer.Option("--kv-tokens", help="Tokens the cache holds, from the log. Default: the budget's.")
+    ] = None,
+    max_sequences: Annotated[int | None, typer.Option("--max-sequences", help="Sequences run at once.")] = None,
+    token_budget: Annotated[
+        int | None, typer.Option("--token-budget", help="Tokens that one step may compute.")
+    ] = None,
+    kv_dtype: Annotated[str | None, typer.Option("--kv-dtype", metavar="NAME", help="The cache's dtype.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write the calibration. Default: nowhere.")
+    ] = None,
     json: AsJson = False,
     no_color: NoColor = False,
 ) -> int:
-    """Read load tests of any tool: what each point was, by which definitions, and what is odd about it.
+    """Fit the step model of a replica to load tests of any tool, or with --inspect show what was read from them."""
+    if not inspect and model is not None and device is not None:
+        from ullage.verbs.calibrate_fit import fit_calibration
 
-    Fitting a step model to them is not built in this version.
-    """
+        fitted = fit_calibration(
+            files,
+            model=model,
+            device=device,
+            engine=engine,
+            tp=tp,
+            pp=pp,
+            ep=ep,
+            dp_attention=dp_attention,
+            kv_tokens=kv_tokens,
+            max_sequences=max_sequences,
+            budget_tokens=token_budget,
+            kv_dtype=kv_dtype,
+        )
+        return _answer_fitted(fitted, out=out, json=json, no_color=no_color)
     from ullage import verbs
     from ullage.report.loadtest_json import loadtests_json
     from ullage.report.loadtest_page import loadtests_page
@@ -45,4 +83,25 @@ def command(
         answer_text(to_text(loadtests_json(pairs)))
     else:
         answer(*loadtests_page(pairs), no_color=no_color)
+    return ExitCode.OK
+
+
+def _answer_fitted(fitted: Fitted, *, out: Path | None, json: bool, no_color: bool) -> int:
+    from ullage.report.calibration_page import calibration_page
+    from ullage.report.plan_json import to_text
+
+    text = to_text(fitted.document())
+    if out is not None:
+        out.write_text(text, encoding="utf-8")
+    if json:
+        answer_text(text)
+        return ExitCode.OK
+    page = calibration_page(
+        fitted.calibration,
+        fitted.provenance,
+        fitted.next_test,
+        left_out=[(each.point, each.reason) for each in fitted.left_out],
+        breaches=[(point, breach.sentence) for point, breach in fitted.breaches],
+    )
+    answer(*page, no_color=no_color)
     return ExitCode.OK

@@ -26,6 +26,8 @@ from ullage.service.work import Floats, MatrixWork, ReplicaWork
 
 RIDGE_POWER = 4.0
 """How sharply memory-bound turns into compute-bound: at the ridge a matrix takes 2^(1/4) = 1.19 times either bound."""
+GRAPH_TOKENS = 512
+"""Up to about so many tokens engines replay captured graphs, above it they launch kernel by kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ class Roofline:
         per_token = bounded / (self.rates.flops("bf16") * self.efficiencies.attention_compute_fraction)
         more = self._pass_s(tokens) - self._pass_s(np.zeros(1))
         launches = self.work.kernels * self.efficiencies.prefill_kernel_overhead_s
-        overhead = np.where(tokens > 0, launches, 0.0)
+        overhead = launches * np.minimum(tokens / GRAPH_TOKENS, 1.0)
         added: Floats = overhead + more + tokens * per_token / self.work.groups
         return added
 

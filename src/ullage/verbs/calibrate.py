@@ -1,4 +1,4 @@
-"""`calibrate`: load tests in; in this version, what was read from them out."""
+"""`calibrate --inspect`: load tests in, what was read from them out; `calibrate_fit` fits a step model to them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def calibrate(
         raise InputError(
             field="--inspect",
             value="not given",
-            problem="fitting a step model to load tests is not built in this version",
-            fix="Run ullage calibrate --inspect FILE to see what was read.",
+            problem="a step model is fitted for one model on one device, and they are not stated",
+            fix="Give --model and --device, or run ullage calibrate --inspect FILE to see what was read.",
         )
     if not files:
         raise InputError(

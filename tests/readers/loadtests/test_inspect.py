@@ -65,10 +65,10 @@ def test_limits_that_the_file_states_are_used_without_asking(tmp_path: Path) -> 
     assert by == {"ullage": (5, 5), "guidellm": (3, 3)}
 
 
-def test_fitting_is_said_not_to_be_built(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fitting_asks_for_model_and_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, "run.json", SAMPLES["vllm"].make(1.0))
     assert run(["calibrate", file]) == ExitCode.WRONG_INPUT
-    assert "not built in this version" in capsys.readouterr().err
+    assert "Give --model and --device" in capsys.readouterr().err
 
 
 def test_a_missing_file_and_a_folder_are_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,131 @@
+"""From a point of a load test to the trial that repeats it, and the numbers to compare.
+
+Where the file kept its requests, their own lengths and sending times are used. Where it kept sums, every request gets
+the mean length, and an open loop gets arrivals of its rate and burstiness. What cannot be repeated is refused with the
+reason, never filled in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.service.calibration import Measurement, Target
+from ullage.service.loadtest import Definition, LatencySummary, Loop, Point, Request, Status
+from ullage.service.replay import PROMPTS_PER_CLIENT, Counts, EngineLimits, Trial
+from ullage.service.work import Floats
+
+MOST_REQUESTS = 20_000
+_SMALLEST = 1
+# Which definitions can be compared with a simulated TPOT: one value a request, without the first token.
+_TPOT = (Definition.TPOT, Definition.ITL_PER_REQUEST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotRepeatable:
+    """A point that cannot be simulated, and why."""
+
+    point: str
+    reason: str
+
+
+def measurement_of(point: Point, limits: EngineLimits, *, rng: np.random.Generator) -> Measurement | NotRepeatable:
+    """The trial and targets of a point."""
+    targets = _targets(point)
+    if not targets:
+        return NotRepeatable(point=point.name, reason="states neither TTFT nor TPOT")
+    lengths = _lengths(point)
+    if lengths is None:
+        return NotRepeatable(point=point.name, reason="states no prompt or output lengths")
+    prompt, output = lengths
+    cached = _cached(point, prompt)
+    if point.load.loop is Loop.CLOSED:
+        if point.load.concurrency_cap_count is None:
+            return NotRepeatable(point=point.name, reason="is a closed loop without its concurrency")
+        clients, arrivals = min(point.load.concurrency_cap_count, prompt.size), None
+    else:
+        found = _arrivals(point, prompt.size, rng)
+        if found is None:
+            return NotRepeatable(point=point.name, reason="is an open loop without its rate")
+        clients, arrivals = None, found
+    trial = Trial(
+        prompt_tokens=prompt,
+        output_tokens=output,
+        cached_tokens=cached,
+        limits=limits,
+        clients=clients,
+        arrival_s=arrivals,
+    )
+    return Measurement(name=point.name, trial=trial, targets=targets)
+
+
+def _targets(point: Point) -> tuple[Target, ...]:
+    found = []
+    for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", _TPOT)):
+        summary = point.latency(*definitions)
+        which = None if summary is None else _statistic(summary)
+        if which is not None:
+            found.append(Target(latency=latency, statistic=which[0], value=which[1]))
+    return tuple(found)
+
+
+def _statistic(summary: LatencySummary) -> tuple[str, float] | None:
+    median = summary.at(0.5)
+    if summary.mean_s is not None and summary.mean_s > 0:
+        return "mean", summary.mean_s
+    return ("p50", median) if median is not None and median > 0 else None
+
+
+def _lengths(point: Point) -> tuple[Counts, Counts] | None:
+    whole = [each for each in _in_order(point) if each.prompt_tokens and each.output_tokens]
+    if point.has_every_request and len(whole) == len(point.requests):
+        kept = whole[:MOST_REQUESTS]
+        prompt = np.array([each.prompt_tokens for each in kept], np.int32)
+        return prompt, np.array([each.output_tokens for each in kept], np.int32)
+    tokens = point.tokens
+    prompt_mean = point.mean_prompt_tokens or tokens.nominal_prompt_tokens
+    output_mean = point.mean_output_tokens or tokens.nominal_output_tokens
+    if not prompt_mean or not output_mean:
+        return None
+    count = min(point.completed_count or PROMPTS_PER_CLIENT * (point.load.concurrency_cap_count or 10), MOST_REQUESTS)
+    prompt = np.full(max(count, _SMALLEST), max(1, round(prompt_mean)), np.int32)
+    return prompt, np.full(prompt.size, max(1, round(output_mean)), np.int32)
+
+
+def _cached(point: Point, prompt: Counts) -> Counts | None:
+    requests = _in_order(point)[: prompt.size]
+    if len(requests) == prompt.size and any(each.cached_tokens for each in requests):
+        own: Counts = np.minimum([each.cached_tokens or 0 for each in requests], prompt - 1).astype(np.int32)
+        return own
+    tokens = point.tokens
+    if not tokens.cached_prompt_tokens or not tokens.prompt_tokens:
+        return None
+    share = min(tokens.cached_prompt_tokens / tokens.prompt_tokens, 1.0)
+    spread: Counts = np.minimum(np.rint(share * prompt), prompt - 1).astype(np.int32)
+    return spread
+
+
+def _arrivals(point: Point, count: int, rng: np.random.Generator) -> Floats | None:
+    sent = [each.sent_s for each in _in_order(point)[:count] if each.sent_s is not None]
+    if len(sent) == count:
+        times = np.array(sent)
+        exact: Floats = times - times[0]
+        return exact
+    if point.load.loop is Loop.BURST:
+        return np.zeros(count)
+    rate = point.load.offered_rps or point.sent_rps
+    if not rate:
+        return None
+    if point.load.even:
+        gaps = np.full(count, 1.0 / rate)
+    else:
+        shape = point.load.burstiness_ratio or 1.0
+        gaps = rng.gamma(shape, 1.0 / (rate * shape), count)
+    arrivals: Floats = np.cumsum(gaps) - gaps[0]
+    return arrivals
+
+
+def _in_order(point: Point) -> list[Request]:
+    good = [each for each in point.requests if each.status is Status.OK]
+    return sorted(good, key=lambda each: each.sent_s if each.sent_s is not None else 0.0)

@@ -1,0 +1,167 @@
+"""`calibrate` with a model and a device: fit the step model of that replica to the load tests."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import InputError
+
+if TYPE_CHECKING:
+    from ullage.memory.case import Case
+    from ullage.memory.settings import Runtime
+    from ullage.service.calibration import Calibration, Measurement
+    from ullage.service.calibration_document import Provenance
+    from ullage.service.floor import Floor
+    from ullage.service.next_test import NextTest
+    from ullage.service.physics import Breach
+    from ullage.service.replay import EngineLimits
+    from ullage.service.trials import NotRepeatable
+
+# Which command line the next test is written for, by the reader that understood the user's file.
+_TOOL_OF_READER = {"vllm": "vllm", "sglang": "sglang", "guidellm": "guidellm", "aiperf": "aiperf"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A calibration with its provenance, the points that could not be used, and the ones that break physics."""
+
+    calibration: Calibration
+    provenance: Provenance
+    next_test: NextTest
+    left_out: tuple[NotRepeatable, ...]
+    breaches: tuple[tuple[str, Breach], ...]
+
+    def document(self) -> dict[str, Any]:
+        """The contents of calibration.json."""
+        from ullage.service.calibration_document import to_document
+
+        return to_document(self.calibration, self.provenance, self.next_test)
+
+
+def fit_calibration(
+    files: Sequence[Path],
+    *,
+    model: str | Path,
+    device: str,
+    engine: str | None = None,
+    tp: int = 1,
+    pp: int = 1,
+    ep: int = 1,
+    dp_attention: int = 1,
+    kv_tokens: int | None = None,
+    max_sequences: int | None = None,
+    budget_tokens: int | None = None,
+    kv_dtype: str | None = None,
+    as_of: datetime.date | None = None,
+) -> Fitted:
+    """Simulate each point as it was run and fit four factors to what was measured.
+
+    `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves. Other limits that
+    are not stated are the engine's defaults.
+    """
+    from ullage.evidence import Source
+    from ullage.facts.device import find_device
+    from ullage.memory.case import Case
+    from ullage.memory.settings import RuntimeSettings, whole
+    from ullage.memory.sharding import Sharding
+    from ullage.service.replay import EngineLimits
+    from ullage.verbs.facts import model_of
+
+    if not files:
+        raise InputError(
+            field="files", value="none", problem="there is nothing to read", fix="Give at least one result file."
+        )
+    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
+    settings = RuntimeSettings(
+        source=Source(what="stated by the user", where="ullage calibrate", date=day),
+        engine=engine,
+        sharding=Sharding(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention),
+        max_sequences=max_sequences,
+        step_tokens=budget_tokens,
+        kv_dtype=kv_dtype,
+    )
+    case = Case(model=model_of(model), device=find_device(device), settings=settings)
+    outcome = case.outcome()
+    limits = EngineLimits(
+        max_sequences=whole(outcome.runtime.max_sequences) * dp_attention,
+        budget_tokens=whole(outcome.runtime.step_tokens) * dp_attention,
+        kv_tokens=kv_tokens or max(outcome.kv_tokens, 1),
+    )
+    return _fitted(files, case, outcome.runtime, limits, day)
+
+
+def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineLimits, day: datetime.date) -> Fitted:
+    from importlib.metadata import version
+
+    from ullage.service.calibration import calibrate
+    from ullage.service.calibration_document import Provenance
+    from ullage.service.next_test import next_test
+    from ullage.service.step_model import replica_step
+
+    used, left_out, tool = _measurements(files, limits)
+    step = replica_step(case.model, case.device, runtime)
+    calibration = calibrate(step, step.floor, used)
+    cuts = runtime.sharding
+    return Fitted(
+        calibration=calibration,
+        provenance=Provenance(
+            model=case.model.name,
+            device=case.device.name,
+            engine=runtime.engine,
+            tp=cuts.tp,
+            pp=cuts.pp,
+            ep=cuts.ep,
+            dp_attention=cuts.dp_attention,
+            kv_dtype=runtime.cache.name,
+            files=tuple(path.name for path in files),
+            points=len(used),
+            ullage_version=version("ullage"),
+            date=day.isoformat(),
+        ),
+        next_test=next_test(step, step.floor, calibration, limits, model=case.model.name, tool=tool),
+        left_out=tuple(left_out),
+        breaches=tuple(_breaches(step.floor, used)),
+    )
+
+
+def _measurements(files: Sequence[Path], limits: EngineLimits) -> tuple[list[Measurement], list[NotRepeatable], str]:
+    """The points that can be repeated, the others, and the tool whose command line the user knows."""
+    import numpy as np
+
+    from ullage.readers.loadtests import read_loadtest
+    from ullage.service.calibration import Measurement
+    from ullage.service.trials import NotRepeatable, measurement_of
+
+    read = [read_loadtest(path) for path in files]
+    rng = np.random.default_rng(0)
+    found = [measurement_of(point, limits, rng=rng) for loadtest in read for point in loadtest.points]
+    used = [each for each in found if isinstance(each, Measurement)]
+    left_out = [each for each in found if isinstance(each, NotRepeatable)]
+    if not used:
+        reasons = "; ".join(f"{each.point} {each.reason}" for each in left_out) or "the files hold no points"
+        raise InputError(
+            field="files",
+            value=[path.name for path in files],
+            problem=f"no point can be repeated: {reasons}",
+            fix="Run ullage calibrate --inspect FILE to see what was read.",
+        )
+    return used, left_out, _TOOL_OF_READER.get(read[0].reader, "vllm")
+
+
+def _breaches(floor: Floor, used: Sequence[Measurement]) -> list[tuple[str, Breach]]:
+    """Points whose TPOT no device of this kind can reach, taken with one sequence at once: the least of all floors."""
+    from ullage.service.physics import tpot_breach
+
+    found = []
+    for each in used:
+        for target in each.targets:
+            if target.latency == "tpot":
+                context = float(each.trial.prompt_tokens.mean())
+                breach = tpot_breach(floor, tpot_s=target.value, sequences=1.0, context_tokens=context)
+                if breach is not None:
+                    found.append((each.name, breach))
+    return found

@@ -1,0 +1,137 @@
+"""From load-test points to trials: the loop, lengths and times of the file, and a reason where they are missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ullage.errors import InputError
+from ullage.service.calibration import Calibration, Measurement
+from ullage.service.calibration_document import SCHEMA, Provenance, factors_of, to_document
+from ullage.service.loadtest import (
+    Definition,
+    LatencySummary,
+    Load,
+    Loop,
+    Point,
+    Request,
+    Status,
+    Subject,
+    Tokens,
+)
+from ullage.service.replay import EngineLimits
+from ullage.service.scaled import Factors
+from ullage.service.trials import NotRepeatable, measurement_of
+
+LIMITS = EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=100_000)
+POINT = Point(
+    name="run 1",
+    subject=Subject(),
+    load=Load(loop=Loop.CLOSED, concurrency_cap_count=8),
+    duration_s=10.0,
+    completed_count=80,
+    failed_count=0,
+    tokens=Tokens(prompt_tokens=80 * 512, output_tokens=80 * 100),
+    latencies=(
+        LatencySummary(definition=Definition.TTFT, mean_s=0.2, percentiles=((0.5, 0.1),)),
+        LatencySummary(definition=Definition.TPOT, percentiles=((0.5, 0.02),)),
+    ),
+)
+
+
+def repeated(point: Point) -> Measurement:
+    found = measurement_of(point, LIMITS, rng=np.random.default_rng(0))
+    assert isinstance(found, Measurement)
+    return found
+
+
+def test_a_closed_loop_is_repeated_with_its_clients_and_mean_lengths() -> None:
+    found = repeated(POINT)
+    assert found.trial.clients == 8
+    assert found.trial.prompt_tokens.size == 80
+    assert set(found.trial.prompt_tokens.tolist()) == {512}
+    assert set(found.trial.output_tokens.tolist()) == {100}
+
+
+def test_the_statistic_the_file_has_is_the_one_compared() -> None:
+    assert {(each.latency, each.statistic, each.value) for each in repeated(POINT).targets} == {
+        ("ttft", "mean", 0.2),
+        ("tpot", "p50", 0.02),
+    }
+
+
+def test_requests_are_repeated_as_they_were_sent() -> None:
+    sent = (0.5, 0.0, 0.25)
+    requests = tuple(
+        Request(status=Status.OK, sent_s=at, prompt_tokens=100 + i, output_tokens=10 + i, cached_tokens=16)
+        for i, at in enumerate(sent)
+    )
+    point = replace(POINT, load=Load(loop=Loop.OPEN, offered_rps=4.0), requests=requests, completed_count=3)
+    trial = repeated(point).trial
+    assert trial.arrival_s is not None
+    assert trial.arrival_s.tolist() == [0.0, 0.25, 0.5]
+    assert trial.prompt_tokens.tolist() == [101, 102, 100]
+    assert trial.cached_tokens is not None
+    assert trial.cached_tokens.tolist() == [16, 16, 16]
+
+
+@pytest.mark.parametrize(("even", "spread"), [(True, 0.0), (False, 1.0)])
+def test_an_open_loop_gets_arrivals_of_its_rate(even: bool, spread: float) -> None:
+    point = replace(POINT, load=Load(loop=Loop.OPEN, offered_rps=5.0, even=even), completed_count=4000)
+    arrivals = repeated(point).trial.arrival_s
+    assert arrivals is not None
+    gaps = np.diff(arrivals)
+    assert gaps.mean() == pytest.approx(0.2, rel=0.05)
+    assert gaps.std() / gaps.mean() == pytest.approx(spread, abs=0.1)
+
+
+def test_cached_tokens_are_shared_out() -> None:
+    point = replace(POINT, tokens=replace(POINT.tokens, cached_prompt_tokens=80 * 128))
+    cached = repeated(point).trial.cached_tokens
+    assert cached is not None
+    assert set(cached.tolist()) == {128}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"latencies": ()}, "neither TTFT nor TPOT"),
+        ({"tokens": Tokens()}, "no prompt or output lengths"),
+        ({"load": Load(loop=Loop.CLOSED)}, "without its concurrency"),
+        ({"load": Load(loop=Loop.OPEN)}, "without its rate"),
+    ],
+)
+def test_what_cannot_be_repeated_says_why(change: dict[str, object], said: str) -> None:
+    found = measurement_of(replace(POINT, **change), LIMITS, rng=np.random.default_rng(0))  # type: ignore[arg-type]
+    assert isinstance(found, NotRepeatable)
+    assert said in found.reason
+
+
+PROVENANCE = Provenance(
+    model="m", device="d", engine="vllm", tp=1, pp=1, ep=1, dp_attention=1, kv_dtype="bf16",
+    files=("a.json",), points=1, ullage_version="1", date="2026-11-15",
+)  # fmt: skip
+
+
+def test_a_document_gives_back_its_factors() -> None:
+    factors = Factors(fixed_ratio=1.25, growth_ratio=0.5, prefill_ratio=2.0, request_ratio=0.75)
+    calibration = Calibration(factors=factors, parameters=(), residuals=(), held_out=(), covariance=())
+    document = to_document(calibration, PROVENANCE, None)
+    assert document["schema"] == SCHEMA
+    assert factors_of(document, file="c.json") == factors
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"schema": "other/2"}, "schema"),
+        ({"schema": SCHEMA, "factors": {"fixed": 1}}, "four factors"),
+        ({"schema": SCHEMA, "factors": {"fixed": 0, "growth": 1, "prefill": 1, "request": 1}}, "factors.fixed"),
+        ({"schema": SCHEMA, "factors": {"fixed": "1", "growth": 1, "prefill": 1, "request": 1}}, "factors.fixed"),
+    ],
+)
+def test_a_bad_document_is_named(document: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        factors_of(document, file="c.json")
