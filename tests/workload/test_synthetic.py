@@ -12,8 +12,8 @@ from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
 from ullage.workload.builtin import builtin
 from ullage.workload.profile import Profile, profile
-from ullage.workload.synthetic import Lengths, as_document, from_document, synthesised
-from ullage.workload.synthetic_fit import Match, fitted, matches
+from ullage.workload.synthetic import Lengths, as_document, from_document
+from ullage.workload.synthetic_fit import Match, synthesis
 from ullage.workload.trace import Trace
 
 
@@ -40,12 +40,8 @@ def _profile(shared_data: Path, name: str) -> Profile:
     return profile(trace)
 
 
-def _matches(source: Profile, draws: int = 24) -> dict[str, Match]:
-    model = fitted(source)
-    streams = [
-        synthesised(model, span_s=source.coverage.span_s, rng=np.random.default_rng(seed)) for seed in range(draws)
-    ]
-    return {each.name: each for each in matches(source, streams)}
+def _matches(source: Profile) -> dict[str, Match]:
+    return {each.name: each for each in synthesis(source, np.random.default_rng(0)).matches}
 
 
 @pytest.mark.parametrize("name", ["azure2023_conv", "vtc_arena_27clients"])
@@ -59,11 +55,12 @@ def test_what_a_fit_does_not_keep_is_said(shared_data: Path) -> None:
     # Two thousand seconds with holes in them have three windows of ten minutes: no law fits those.
     found = _matches(_profile(shared_data, "azure2023_code"))
     broken = [each for each in found.values() if not each.holds]
-    assert [each.name for each in broken] == ["dispersion in windows of 600 s"]
+    assert "dispersion in windows of 600 s" in [each.name for each in broken]
+    assert all(each.name.startswith("dispersion") for each in broken)
     assert "promised 35%" in broken[0].sentence
 
 
 def test_the_reuse_curve_of_a_fitted_stream_is_the_sources(shared_data: Path) -> None:
-    found = _matches(_profile(shared_data, "mooncake_conversation"), draws=2)
+    found = _matches(_profile(shared_data, "mooncake_conversation"))
     for blocks in (1_000, 5_000, 10_000, 50_000):
         assert found[f"reuse of {blocks} blocks"].holds

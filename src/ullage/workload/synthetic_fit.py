@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.random import Generator
 
 from ullage.errors import InputError
 from ullage.workload.arrivals import Arrivals
@@ -22,10 +23,12 @@ from ullage.workload.reuse import Reuse as MeasuredReuse
 from ullage.workload.seasons import WEEK_HOURS, Season
 from ullage.workload.sessions import Sessions as MeasuredSessions
 from ullage.workload.stream import Stream
-from ullage.workload.synthetic import FRACTIONS, ClassModel, Lengths, Reuse, Sessions, SyntheticModel
+from ullage.workload.synthetic import FRACTIONS, ClassModel, Lengths, Reuse, Sessions, SyntheticModel, synthesised
 
 # Distances are kept at this many evenly spaced quantiles.
 _DISTANCES = 33
+# Draws that are compared: many of a short trace, whose long bursts are few, one of a trace of weeks.
+_MOST_DRAWS, _ENOUGH_REQUESTS = 24, 2_000_000
 # What a fitted stream is promised to keep, as relative error. Dispersion is a variance of few windows at long widths,
 # and the highest minute is a single one, hence the wide promise there; lengths are quantiles handed over.
 TOLERANCE_FRACTIONS = {"rate": 0.05, "dispersion": 0.35, "length": 0.08, "burst height": 0.25, "reuse": 0.05}
@@ -58,6 +61,28 @@ class Match:
             f"The synthetic {self.name} is {self.stream_value:.4g} {self.unit} where the source has "
             f"{self.source_value:.4g}: off by {self.error_fraction:.0%}, promised {self.tolerance_fraction:.0%}."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesis:
+    """A model fitted to a profile, and how well streams drawn from it match it."""
+
+    model: SyntheticModel
+    matches: tuple[Match, ...]
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """A sentence for each promise that the model does not keep."""
+        return tuple(each.sentence for each in self.matches if not each.holds)
+
+
+def synthesis(profile: Profile, rng: Generator) -> Synthesis:
+    """Fit a model, draw from it for as long as the source, and say what is unlike it."""
+    model = fitted(profile)
+    expected = sum(each.mean_rate_rps for each in model.classes) * profile.coverage.span_s
+    draws = max(1, min(_MOST_DRAWS, round(_ENOUGH_REQUESTS / max(expected, 1.0))))
+    streams = [synthesised(model, span_s=profile.coverage.span_s, rng=rng) for _ in range(draws)]
+    return Synthesis(model=model, matches=matches(profile, streams))
 
 
 def fitted(profile: Profile) -> SyntheticModel:
