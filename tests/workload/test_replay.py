@@ -108,6 +108,16 @@ def test_exact_replay_is_the_trace(shared_data: Path) -> None:
     )
 
 
+def test_rows_without_a_length_are_counted_not_guessed(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,5\n1,10,\n2,10,7\n")
+    trace = open_trace([str(file)])
+    assert isinstance(trace, Trace)
+    stream = replayed(trace)
+    assert stream.output_tokens.tolist() == [5, 7]
+    assert stream.left_out_count == 1
+
+
 def test_sessions_without_a_common_clock_cannot_be_replayed(shared_data: Path) -> None:
     trace = open_trace([str(shared_data / "traces" / "weka_claude_code.parquet")])
     assert isinstance(trace, Trace)

@@ -15,15 +15,16 @@ import numpy as np
 from numpy.random import Generator
 
 from ullage.errors import InputError
+from ullage.workload.answers import one_row
 from ullage.workload.modulation import measured, shared_coins
-from ullage.workload.stream import NO_SESSION, PS_PER_S, Stream, joined, thin
+from ullage.workload.stream import LONGEST_S, NO_SESSION, PS_PER_S, Stream, joined, thin
 
 if TYPE_CHECKING:
     from ullage.workload.trace import Trace
 
 DAY_S = 86_400.0
 WEEK_S = 7 * DAY_S
-# A number that no cache is smaller than: the prefix was held when the trace was taken, its distance is not known.
+# The prefix was held when the trace was taken; how far back it lay is not known, so that any cache is taken to hold it.
 UNKNOWN_DISTANCE_BLOCKS = 0
 
 
@@ -38,27 +39,35 @@ def replayed(trace: Trace) -> Stream:
         )
     found = trace.query(
         """
-        SELECT arrival_s, prompt_tokens, coalesce(output_tokens, 1) AS output_tokens,
+        SELECT arrival_s, prompt_tokens, output_tokens,
                least(coalesce(cached_tokens, 0), prompt_tokens - 1) AS cached_tokens,
                coalesce(class, 'all') AS class,
                coalesce(dense_rank() OVER (ORDER BY tenant NULLS LAST), 1) - 1 AS tenant,
                CASE WHEN session IS NULL THEN -1 ELSE dense_rank() OVER (ORDER BY session NULLS LAST) - 1 END AS session
-        FROM trace WHERE arrival_s IS NOT NULL AND prompt_tokens IS NOT NULL
+        FROM trace WHERE arrival_s IS NOT NULL AND prompt_tokens IS NOT NULL AND output_tokens IS NOT NULL
         ORDER BY arrival_s, prompt_tokens, output_tokens
         """
     ).fetchnumpy()
-    arrival_ps = np.round(np.asarray(found["arrival_s"], np.float64) * PS_PER_S).astype(np.int64)
+    arrival_s = np.asarray(found["arrival_s"], np.float64)
     names, class_index = np.unique(np.asarray(found["class"]).astype(str), return_inverse=True)
-    if arrival_ps.size == 0:
+    if arrival_s.size == 0:
         raise InputError(
             field="trace",
             value=trace.format,
             problem="has no request with a time and a length",
             fix="Look at the reader's counts of dropped rows: ullage profile prints them.",
         )
-    arrival_ps -= arrival_ps[0]
+    if arrival_s[-1] - arrival_s[0] > LONGEST_S:
+        raise InputError(
+            field="trace",
+            value=f"{(arrival_s[-1] - arrival_s[0]) / DAY_S:.0f} days",
+            problem="is longer than a stream can be, 104 days",
+            fix="Replay a part of it.",
+        )
+    arrival_ps = np.round((arrival_s - arrival_s[0]) * PS_PER_S).astype(np.int64)
     return Stream(
         arrival_ps=arrival_ps,
+        # An engine reads and writes at least one token of every request it is given.
         prompt_tokens=np.maximum(1, np.asarray(found["prompt_tokens"])).astype(np.int32),
         output_tokens=np.maximum(1, np.asarray(found["output_tokens"])).astype(np.int32),
         cached_tokens=np.maximum(0, np.asarray(found["cached_tokens"])).astype(np.int32),
@@ -69,6 +78,7 @@ def replayed(trace: Trace) -> Stream:
         class_names=tuple(names.tolist()),
         deadlines_s=(math.inf,) * len(names),
         until_ps=int(arrival_ps[-1]) + 1,
+        left_out_count=int(one_row(trace.query("SELECT count(*) FROM trace"))[0]) - int(arrival_ps.size),
     )
 
 

@@ -25,6 +25,8 @@ Bools = NDArray[np.bool_]
 
 PS_PER_S = 10**12
 NO_SESSION = -1
+# 104 days: what int64 picoseconds hold, with room for sums.
+LONGEST_S = 9_000_000.0
 # Engines share a prompt's prefix in blocks of this many tokens (vLLM's and SGLang's paged cache), and the last
 # token of a prompt is always computed.
 BLOCK_TOKENS = 16
@@ -37,7 +39,7 @@ class Stream:
     `cached_tokens` is the part of the prompt that a warm cache of unlimited size would hold;
     `reuse_blocks` is how large a cache must be, in blocks of its source, still to hold it. `session` and
     `tenant` are numbers without meaning outside the stream; NO_SESSION stands where none is known. A batch
-    class has a finite entry in `deadlines_s`.
+    class has a finite entry in `deadlines_s`. `left_out_count` rows of the source had no length and are not here.
     """
 
     arrival_ps: Int64s
@@ -51,6 +53,7 @@ class Stream:
     class_names: tuple[str, ...]
     deadlines_s: tuple[float, ...]
     until_ps: int
+    left_out_count: int = 0
 
     @property
     def requests(self) -> int:
@@ -113,6 +116,7 @@ def joined(streams: list[Stream]) -> Stream:
         class_names=names,
         deadlines_s=tuple(deadline_s[name] for name in names),
         until_ps=max(each.until_ps for each in streams),
+        left_out_count=max(each.left_out_count for each in streams),
     )
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ullage.errors import InputError, unknown_name
 from ullage.workload.modulation import Modulation, drawn_levels
-from ullage.workload.stream import Floats, Recipe, Stream, generate
+from ullage.workload.stream import LONGEST_S, Floats, Recipe, Stream, generate
 
 HOURS_PER_WEEK = 168
 WEEK_S = 604_800.0
@@ -214,6 +214,10 @@ class SyntheticModel:
 def synthesised(model: SyntheticModel, *, span_s: float, rng: Generator, start_s: float = 0.0) -> Stream:
     """A stream of `span_s` seconds from `start_s` on; the same generator state gives the same bytes."""
     _check_positive("span_s", span_s)
+    if span_s > LONGEST_S:
+        raise InputError(
+            field="span_s", value=span_s, problem="is longer than a stream can be, 104 days", fix="Draw a part of it."
+        )
     return generate(recipe(model, span_s=span_s, start_s=start_s, rng=rng), rng)
 
 
