@@ -116,6 +116,7 @@ NOT_MARKED = 0
 (G_SAMPLE, G_CONTROL, G_HEAP, G_SAMPLES, G_CONTROLS, G_BUCKET, G_LAST, G_AREA) = range(8, 16)
 (G_AREA_AT, G_SOJOURN, G_WANT, G_READY, G_EVENTS, G_ATTEMPTS) = range(16, 22)
 (G_SIG_OUTSTANDING, G_SIG_WAITING, G_SIG_TOKENS, G_SIG_READY, G_SIG_STARTING) = range(22, 27)
+(G_AREA_CARRY, G_SOJOURN_CARRY) = range(27, 29)  # multiples of CARRY: a week of a fleet does not fit 63 bits
 (X_ROUTING, X_REFRESH, X_CONTROL, X_CONTROL_PERIOD, X_READY_DELAY, X_SIGNAL, X_TARGET_MILLI, X_WINDOW) = range(32, 40)
 (X_LEAST, X_MOST, X_ATTEMPTS, X_BACKOFF, X_GROWTH, X_JITTER, X_DEPOSIT, X_BUCKET) = range(40, 48)
 (X_ON_SHED, X_ON_TIMEOUT, X_ON_FAILURE, X_SEED, X_FROM, X_UNTIL, X_SAMPLE, X_KEEP) = range(48, 56)
@@ -136,6 +137,7 @@ SAMPLE_FIELDS = 5
 CONTROL_FIELDS = 5
 JITTER_STREAM = 1 << 20
 SETTLE_STEPS = 1 << 16
+CARRY = 1 << 62
 
 # Log histograms: 128 bins per octave of 2**20 ps (about 1 us), so a bin is at most 0.8 % wide.
 BIN_SHIFT = 20
@@ -458,9 +460,12 @@ def record(m, g, metric, duration_ps):
 
 @inline
 def move_area(m, t):
-    """The integral of outstanding requests over time, for Little's law; exact modulo 2**64."""
+    """The integral of outstanding requests over time, for Little's law."""
     m[G_AREA] += m[G_OUTSTANDING] * (t - m[G_AREA_AT])
     m[G_AREA_AT] = t
+    if m[G_AREA] >= CARRY:
+        m[G_AREA] -= CARRY
+        m[G_AREA_CARRY] += 1
 
 
 @inline
@@ -880,6 +885,9 @@ def leave(m, arrival, prompt, row, i, t):
     m[row + PROMPT_TOKENS] -= prompt[i]
     m[G_OUTSTANDING] -= 1
     m[G_SOJOURN] += t - attempt_time(m, arrival, i)
+    if m[G_SOJOURN] >= CARRY:
+        m[G_SOJOURN] -= CARRY
+        m[G_SOJOURN_CARRY] += 1
 
 
 @once
@@ -1553,8 +1561,9 @@ def pass_deadlines(m, q, arrival, c, which, t):
     m[at + 1] = i
 
 
-@once
-def first_attempt(m, q, heap, arrival, prompt, output, i, t):
+@inline
+def issue(m, q, heap, arrival, i, t):
+    """A request is asked for the first time; its arrival at the router follows."""
     m[G_ISSUED] += 1
     if m[X_CLOSED] == 1:
         arrival[i] = t
@@ -1566,7 +1575,6 @@ def first_attempt(m, q, heap, arrival, prompt, output, i, t):
         push_timer(m, heap, t + m[spot(m, A_CANCEL, i)], RANK_CANCEL, i, 0)
     if m[X_HAS_DEADLINE] == 1:
         watch_deadlines(m, q, i, t)
-    arrive(m, q, heap, arrival, prompt, output, i, 1, t)
 
 
 @once
@@ -1593,7 +1601,9 @@ def fire_timer(m, q, heap, arrival, prompt, output, t):
     if rank == RANK_CLIENT:
         if m[G_ISSUED] < m[X_REQUESTS]:
             q[spot(m, A_CLIENT, m[G_ISSUED])] = i
-            first_attempt(m, q, heap, arrival, prompt, output, m[G_ISSUED], t)
+            i = m[G_ISSUED]
+            issue(m, q, heap, arrival, i, t)
+            arrive_again(m, q, heap, arrival, prompt, output, i, 1, t)
     else:
         state = state_of(q, i)
         if rank == RANK_ARRIVAL:
@@ -1989,7 +1999,8 @@ def advance(w, until):
         if code == ARRIVAL_FIRST:
             m[G_NOW] = next_arrival
             m[G_EVENTS] += 1
-            first_attempt(m, q, heap, arrival, prompt, output, issued, next_arrival)
+            issue(m, q, heap, arrival, issued, next_arrival)
+            arrive(m, q, heap, arrival, prompt, output, issued, 1, next_arrival)
         elif code != DONE:
             return code
 

@@ -130,7 +130,11 @@ class RequestArrays:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The result of a simulation."""
+    """The result of a simulation.
+
+    Groups count requests that arrived after the warm-up; gaps between tokens (`itl`, by class), replicas and the mean
+    of outstanding requests cover the whole run.
+    """
 
     duration_s: float
     warmup_s: float
@@ -183,7 +187,7 @@ def read_outcome(run: Run, requests: Requests) -> Outcome:
     """Copies what a finished run shows into frozen values."""
     problem = run.problem
     end_ps = run.clock(k.G_NOW)
-    mean = _area(run) / end_ps if end_ps else 0.0
+    mean = run.area_ps / end_ps if end_ps else 0.0
     return Outcome(
         duration_s=end_ps / PS_PER_S,
         warmup_s=problem.measure_from_ps / PS_PER_S,
@@ -199,15 +203,6 @@ def read_outcome(run: Run, requests: Requests) -> Outcome:
         controls=_controls(run) if problem.control.kind else None,
         requests=_requests(run) if problem.keep_requests else None,
     )  # fmt: skip
-
-
-def _area(run: Run) -> float:
-    """Request-picoseconds in the system. The kernel's sum wraps at 2**64; the histograms say how often."""
-    wrapped = run.clock(k.G_AREA) % 2**64
-    # A mean of 2**64 ps needs 200 days of one request: wraps are rare, and a rough figure finds their number.
-    e2e = LogHistogram.merged([LogHistogram(counts=each[k.M_E2E]) for each in run.histograms])
-    rough = 0.0 if e2e.total_count == 0 else e2e.mean_s * PS_PER_S * e2e.total_count
-    return float(wrapped + max(0, round((rough - wrapped) / 2**64)) * 2**64)
 
 
 def _group(run: Run, place: int, class_name: str, tenant: str) -> GroupOutcome:

@@ -76,6 +76,16 @@ class Run:
         return int(self.world.m[field])
 
     @property
+    def area_ps(self) -> int:
+        """The integral of outstanding requests over time."""
+        return self.clock(k.G_AREA) + k.CARRY * self.clock(k.G_AREA_CARRY)
+
+    @property
+    def sojourn_ps(self) -> int:
+        """The time that attempts spent on replicas, all together."""
+        return self.clock(k.G_SOJOURN) + k.CARRY * self.clock(k.G_SOJOURN_CARRY)
+
+    @property
     def rows(self) -> Any:
         return _section(self.world.m, k.HEAD_FIELDS, self.problem.replicas, k.ROW_FIELDS)
 
