@@ -4,7 +4,7 @@ BIN := .venv/bin
 ARGS ?=
 export PYTHON
 
-.PHONY: help plan test check soak lint types docs docs-record lock clean bench bench-start bench-memory bench-profile bench-stream bench-forecast
+.PHONY: help plan test check soak lint types docs docs-record lock clean bench bench-start bench-memory bench-profile bench-stream bench-forecast bench-curve
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -39,11 +39,13 @@ docs: .venv/.dev ## build the documentation into docs/_build/html
 docs-record: .venv/.dev ## run the documentation's examples and write their output into the pages
 	PYTHONPATH=tests $(BIN)/python -m support.docs_examples $(ARGS)
 
-bench: bench-start bench-memory bench-profile bench-stream bench-forecast ## run every benchmark
+bench: bench-start bench-memory bench-profile bench-stream bench-forecast bench-curve ## run every benchmark
 bench-profile: .venv/.dev ## a profile of fifty million rows in plain scans of them
 	$(BIN)/python bench/trace_profile.py
 bench-stream: .venv/.dev ## nanoseconds a request of a generated stream, beside numpy's exponential draw
 	$(BIN)/python bench/stream.py
+bench-curve: .venv/.dev ## CPU seconds of a curve, a point and a size, and how often two seeds agree
+	$(BIN)/python bench/curve.py
 bench-forecast: .venv/.dev ## forecasts against what came, beside the naive forecast
 	$(BIN)/python bench/forecast.py
 bench-start: .venv/.dev ## start-up time in bare interpreter starts

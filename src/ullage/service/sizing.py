@@ -84,10 +84,10 @@ def size_pool(
     pool_span_s = min(span_s, max(POOL_SPAN_S, effort.requests / rate_rps))
     pool = _Pool(replace(alone, span_s=pool_span_s), rate_rps, seed, effort, map)
     replicas = pool.least(math.ceil(rate_rps / one.rps), LIKELY)
-    slower = alone_rps(slow)
+    slower = one if band.slow_ratio == 1.0 else alone_rps(slow)
     if slower.rps <= 0.0:
         return weak_evidence(one, band, inputs)
-    careful = _Pool(replace(slow, span_s=pool_span_s), rate_rps, seed, effort, map)
+    careful = pool if slower is one else _Pool(replace(slow, span_s=pool_span_s), rate_rps, seed, effort, map)
     at_size = pool.point(replicas)
     if not isinstance(at_size, StablePoint):
         raise InternalError(law="a pool that keeps its promises is sustained", left=replicas, right=rate_rps)
