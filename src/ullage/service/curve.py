@@ -50,9 +50,9 @@ class Effort:
     """How much simulation a curve may cost.
 
     A run holds `requests` at saturation: six thousand, less the warm-up, leave twenty-four beyond the 99th percentile
-    of a class that sends half of them. Replications of a point double from `least_replications`; four give an interval, sixteen halve it.
-    A search takes `search_replications` at every load, always the same ones: a number that adapted itself to the answer
-    could make a stricter promise look cheaper than a looser one.
+    of a class that sends half of them. Replications of a point double from `least_replications`; four give an
+    interval, sixteen halve it. A search takes `search_replications` at every load, always the same ones: a number that
+    adapted itself to the answer could make a stricter promise look cheaper than a looser one.
     """
 
     requests: int = 6000
