@@ -95,14 +95,14 @@ def serving_cases() -> Iterator[Case | LeftOut]:
             try:
                 yield LeftOut(apart=row["apart"], reason=reason) if reason else _case(row)
             except InputError as error:
-                yield LeftOut(apart=row["apart"], reason=str(error))
+                yield LeftOut(apart=row["apart"], reason=f"{error.field} {error.problem}")
 
 
 def _unreadable(row: dict[str, str]) -> str:
     if row["hardware"] not in DEVICES:
         return f"device {row['hardware']} is not in the catalogue"
     if (row["family"], row["precision"]) not in CONFIGS:
-        return f"no config of {row['model']} in {row['precision']}"
+        return f"no config of {row['model']} in {row['precision'] or 'a precision that is not stated'}"
     name = "p50" if row["statistic"] == "as named" else "mean"
     if not row[f"ttft_{name}_ms"] or not row[f"tpot_{name}_ms"]:
         return f"states no {name} of TTFT and TPOT"

@@ -87,6 +87,12 @@ def test_an_open_loop_gets_arrivals_of_its_rate(even: bool, spread: float) -> No
     assert gaps.std() / gaps.mean() == pytest.approx(spread, abs=0.1)
 
 
+@pytest.mark.parametrize(("achieved_rps", "clients"), [(12.0, 8), (20.0, None)])
+def test_an_open_loop_whose_cap_binds_is_a_closed_one(achieved_rps: float, clients: int | None) -> None:
+    load = Load(loop=Loop.OPEN, offered_rps=20.0, concurrency_cap_count=8)
+    assert repeated(replace(POINT, load=load, achieved_rps=achieved_rps)).trial.clients == clients
+
+
 def test_cached_tokens_are_shared_out() -> None:
     point = replace(POINT, tokens=replace(POINT.tokens, cached_prompt_tokens=80 * 128))
     cached = repeated(point).trial.cached_tokens

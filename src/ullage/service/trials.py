@@ -13,6 +13,7 @@ import numpy as np
 
 from ullage.service.calibration import Measurement, Target
 from ullage.service.loadtest import Definition, LatencySummary, Loop, Point, Request, Status
+from ullage.service.loadtest_findings import KEPT_UP_FRACTION
 from ullage.service.replay import PROMPTS_PER_CLIENT, Counts, EngineLimits, Trial
 from ullage.service.work import Floats
 
@@ -40,7 +41,7 @@ def measurement_of(point: Point, limits: EngineLimits, *, rng: np.random.Generat
         return NotRepeatable(point=point.name, reason="states no prompt or output lengths")
     prompt, output = lengths
     cached = _cached(point, prompt)
-    if point.load.loop is Loop.CLOSED:
+    if point.load.loop is Loop.CLOSED or _is_capped(point):
         if point.load.concurrency_cap_count is None:
             return NotRepeatable(point=point.name, reason="is a closed loop without its concurrency")
         clients, arrivals = min(point.load.concurrency_cap_count, prompt.size), None
@@ -58,6 +59,16 @@ def measurement_of(point: Point, limits: EngineLimits, *, rng: np.random.Generat
         arrival_s=arrivals,
     )
     return Measurement(name=point.name, trial=trial, targets=targets)
+
+
+def _is_capped(point: Point) -> bool:
+    """An open loop whose cap binds is a closed one: the server decides when the next request is sent."""
+    load = point.load
+    if load.concurrency_cap_count is None or load.loop is Loop.TRACE:
+        return False
+    if load.loop is Loop.BURST:
+        return True
+    return not load.offered_rps or (point.achieved_rps or 0.0) < KEPT_UP_FRACTION * load.offered_rps
 
 
 def _targets(point: Point) -> tuple[Target, ...]:

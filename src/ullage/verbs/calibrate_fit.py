@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +138,12 @@ def _measurements(files: Sequence[Path], limits: EngineLimits) -> tuple[list[Mea
 
     read = [read_loadtest(path) for path in files]
     rng = np.random.default_rng(0)
-    found = [measurement_of(point, limits, rng=rng) for loadtest in read for point in loadtest.points]
+    # Points of several files may have one name; the file's tells them apart.
+    found = [
+        measurement_of(replace(point, name=f"{path.stem} {point.name}"), limits, rng=rng)
+        for path, loadtest in zip(files, read, strict=True)
+        for point in loadtest.points
+    ]
     used = [each for each in found if isinstance(each, Measurement)]
     left_out = [each for each in found if isinstance(each, NotRepeatable)]
     if not used:
