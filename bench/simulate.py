@@ -28,6 +28,7 @@ from ullage.simulate import kernel as k
 from ullage.simulate.compile import compile_problem
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Autoscaler, Fleet
+from ullage.simulate.laws import check_laws
 from ullage.simulate.load import OpenLoop, RequestClass, Requests
 from ullage.simulate.problem import NEVER_PS, Problem
 from ullage.simulate.reference import Reference
@@ -214,6 +215,7 @@ def week(count: int) -> None:
             run.advance(int(arrival[ready - 1]))
     maker.join()
     run.finish()
+    check_laws(run)
     wall_s, spent_s = time.perf_counter() - begin_wall, time.process_time() - begin_cpu
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     done = int(run.counters[:, :, 0:2].sum())

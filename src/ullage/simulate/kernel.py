@@ -21,14 +21,14 @@ also runs uncompiled (NUMBA_DISABLE_JIT=1): no type here relies on wrapping or o
 
 The whole state is a handful of flat arrays (`World`), so `advance` can stop at any time and go on later. A
 structure is a base index plus a field: `m[row + KV]` is the KV of the replica whose row begins at `row`,
-`q[slot + FIN]` the last step of the request in `slot`, `q[4 * i + EMITTED]` the tokens request `i` has emitted.
+`q[slot + S_FIN]` the last step of the request in `slot`, `q[4 * i + EMITTED]` the tokens request `i` has emitted.
 Flat arrays are a choice for compile time: numba copies every array of an argument tuple at every call, and a
 tuple of sixty arrays took minutes to compile. world.py lays the sections out.
 
 Seams for what this kernel does not do yet: a block-hash prefix cache replaces the given `cached_tokens` in
-`admit`; sessions push their next turn where `end_attempt` pushes a client's next request; prefill/decode pools
-hand a request over where `resolve_prefills` turns a prefill into a decode; speculation changes the token count
-of a decode step in `plan_decode`; other engines' admission rules replace the test in `admit`.
+`start_step`; sessions push their next turn where `finish_request` and `end_attempt` push a client's next request;
+prefill/decode pools hand a request over where `start_decoding` turns a prefill into a decode; speculation changes
+the tokens of a decode step in `plan_decode`; other engines' admission rules replace the test before `admit`.
 """
 
 # numba infers the types of these functions from the arrays in `World`; it would ignore hints, and so would readers.
