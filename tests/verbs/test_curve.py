@@ -68,6 +68,13 @@ def test_a_promise_that_cannot_be_kept_is_refused(capsys: pytest.CaptureFixture[
     assert "no load keeps the promises" in capsys.readouterr().out
 
 
+def test_what_if_tries_settings_and_traffic(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["curve", "--what-if", "--quiet", "--as-of", "2026-11-15"]) == 0
+    page = capsys.readouterr().out
+    assert "no prefix hits" in page
+    assert "max sequences" in page
+
+
 def test_promises_are_replaced_added_and_given_to_all() -> None:
     slo = Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=1.0)
     classes = [RequestClass(name="chat", slos=(slo,)), RequestClass(name="coding", slos=(slo,))]

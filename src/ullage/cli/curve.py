@@ -21,6 +21,9 @@ def command(
     margin: Annotated[
         str | None, typer.Option("--margin", metavar="SHARE", help="What policy keeps free beyond the evidence: 10%.")
     ] = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Try other engine settings and other traffic, one at a time.")
+    ] = False,
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
     ] = None,
@@ -44,7 +47,7 @@ def command(
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("simulating", quiet=quiet) as report:
-        found = curve(file, slos=slo or [], margin=margin, as_of=as_of, seed=seed, progress=report)
+        found = curve(file, slos=slo or [], margin=margin, what_if=what_if, as_of=as_of, seed=seed, progress=report)
     if isinstance(found, Rejection):
         if json:
             answer_text(to_text(rejection_json(found)))
@@ -61,8 +64,10 @@ def command(
     elif json:
         day = pool.as_of.isoformat()
         answer_text(
-            to_text(curve_json(found.curve, found.point, service=pool.service, replica=pool.replica, as_of=day))
+            to_text(
+                curve_json(found.curve, found.point, found.tried, service=pool.service, replica=pool.replica, as_of=day)
+            )
         )
     else:
-        answer(*curve_page(found.curve, found.point, title=pool.replica), no_color=no_color)
+        answer(*curve_page(found.curve, found.point, found.tried, title=pool.replica), no_color=no_color)
     return ExitCode.REFUSED if isinstance(found.point, Rejection) else ExitCode.OK

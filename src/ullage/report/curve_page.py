@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -16,6 +17,7 @@ from ullage.report.quantity import show
 from ullage.report.refusal import refusal_page
 from ullage.service.curve import CurvePoint, ServiceCurve, StablePoint
 from ullage.service.point import OperatingPoint
+from ullage.service.sensitivity import Tried
 from ullage.service.sizing import PoolSize
 from ullage.simulate.statistics import Interval
 from ullage.units import brief_number
@@ -25,7 +27,9 @@ SIZE_SCHEMA = "ullage.size/1"
 _DIGITS = 9
 
 
-def curve_page(curve: ServiceCurve, point: OperatingPoint | Rejection, *, title: str) -> list[RenderableType]:
+def curve_page(
+    curve: ServiceCurve, point: OperatingPoint | Rejection, tried: Sequence[Tried] = (), *, title: str
+) -> list[RenderableType]:
     """The chart, the loads, the point and its margins."""
     marks: dict[str, float | None] = {"K": curve.knee_rps}
     if isinstance(point, OperatingPoint):
@@ -40,6 +44,7 @@ def curve_page(curve: ServiceCurve, point: OperatingPoint | Rejection, *, title:
         _loads(curve),
         "",
         *(refusal_page(point) if isinstance(point, Rejection) else _point(point)),
+        *(["", _tried(tried)] if tried else []),
     ]
 
 
@@ -128,6 +133,15 @@ def _margins(point: OperatingPoint) -> RenderableType:
     return table
 
 
+def _tried(tried: Sequence[Tried]) -> RenderableType:
+    title = f"What if, one at a time; the highest load that passes is {show(tried[0].base_rps, 'req/s')}"
+    table = _table(title, "", "change", "highest", "", "next to break")
+    for each in tried:
+        moved = f"{each.change_fraction:+.0%}" if each.is_difference else "no change"
+        table.add_row(each.kind, each.change, show(each.highest_rps, "req/s"), moved, each.binding)
+    return table
+
+
 def _latencies(point: StablePoint) -> RenderableType:
     table = _table(f"At {show(point.offered_rps, 'req/s')} a replica", "class", "latency", "p50", "p95", "p99")
     for name, found in point.latencies.items():
@@ -153,7 +167,13 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def curve_json(
-    curve: ServiceCurve, point: OperatingPoint | Rejection, *, service: str, replica: str, as_of: str
+    curve: ServiceCurve,
+    point: OperatingPoint | Rejection,
+    tried: Sequence[Tried] = (),
+    *,
+    service: str,
+    replica: str,
+    as_of: str,
 ) -> dict[str, Any]:
     return {
         "schema": CURVE_SCHEMA,
@@ -165,6 +185,17 @@ def curve_json(
         "knee_rps": None if curve.knee_rps is None else _number(curve.knee_rps),
         "points": [_point_json(each) for each in curve.points],
         "operating_point": _refusal_json(point) if isinstance(point, Rejection) else _operating_json(point),
+        "what_if": [
+            {
+                "kind": each.kind,
+                "change": each.change,
+                "highest_rps": _number(each.highest_rps),
+                "base_rps": _number(each.base_rps),
+                "is_difference": each.is_difference,
+                "binding": each.binding,
+            }
+            for each in tried
+        ],
         "figures": _figures_json({**curve.figures, **({} if isinstance(point, Rejection) else point.figures)}),
     }
 

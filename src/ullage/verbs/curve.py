@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ullage.memory.budget import MemoryBudget
     from ullage.service.curve import ServiceCurve
     from ullage.service.point import OperatingPoint
+    from ullage.service.sensitivity import Tried
     from ullage.service.step_model import StepModel
     from ullage.workload.classes import RequestClass, Slo
     from ullage.workload.demand import Demand
@@ -41,6 +42,7 @@ class CurveAnswer:
     curve: ServiceCurve
     point: OperatingPoint | Rejection
     seed: int
+    tried: tuple[Tried, ...] = ()
 
     def find(self, name: str) -> Figure:
         """The figure of this name; an unknown one is answered with the nearest."""
@@ -59,6 +61,7 @@ def curve(
     *,
     slos: Sequence[str] = (),
     margin: str | None = None,
+    what_if: bool = False,
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -66,11 +69,13 @@ def curve(
 ) -> CurveAnswer | Rejection:
     """Sweep the offered load of one replica of the pool in `file` (the built-in example's where it is None).
 
-    `slos` such as `chat:ttft_p95=500ms` replace or add promises; `margin` is a share kept by policy. `workers` is the
-    number of threads; the answer does not depend on it.
+    `slos` such as `chat:ttft_p95=500ms` replace or add promises; `margin` is a share kept by policy. With
+    `what_if`, other engine settings and other traffic are tried. `workers` is the number of threads; the answer does
+    not depend on it.
     """
     from ullage.errors import Rejection
     from ullage.execute.pool import thread_map
+    from ullage.service.sensitivity import try_changes
     from ullage.service.stage import pool_curve, pool_point
 
     pool = load_pool(file, slos=slos, as_of=as_of)
@@ -84,8 +89,10 @@ def curve(
         )
         progress(0.4)
         point = pool_point(found, pool.step, policy=policy, map=spread)
+        progress(0.7)
+        tried = try_changes(found, map=spread) if what_if else ()
     progress(1.0)
-    return CurveAnswer(pool=pool, curve=found, point=point, seed=seed)
+    return CurveAnswer(pool=pool, curve=found, point=point, seed=seed, tried=tried)
 
 
 def load_pool(file: Path | None, *, slos: Sequence[str], as_of: datetime.date | None) -> Pool | Rejection:

@@ -1,0 +1,44 @@
+"""What moves the highest load, and in which direction it can only move it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.served_replicas import PoissonLoad, batching_replica, promise
+from ullage.service.curve import Effort, replica_curve
+from ullage.service.mix import MixLoad
+from ullage.service.sensitivity import SETTING, TRAFFIC, Tried, try_changes
+from ullage.workload.builtin import builtin
+
+QUICK = Effort(requests=2000, most_replications=4, search_replications=4, refined_points=0)
+
+
+@pytest.fixture(scope="module")
+def tried() -> dict[str, Tried]:
+    classes = (promise("chat", ttft_p95=2.0), promise("coding", ttft_p95=6.0))
+    mix = MixLoad(model=builtin(), classes=classes, cache_blocks=2e4)
+    curve = replica_curve(batching_replica(kv_blocks=6_000), mix, classes, seed=1, effort=QUICK)
+    return {each.change: each for each in try_changes(curve)}
+
+
+def test_longer_outputs_and_fewer_prefix_hits_never_help(tried: dict[str, Tried]) -> None:
+    for each in tried.values():
+        if each.kind == TRAFFIC:
+            assert each.highest_rps <= each.base_rps + 1.5 * each.step_rps, each.change
+    assert tried["outputs 1.25 times as long"].is_difference
+
+
+def test_more_memory_never_hurts_and_far_fewer_sequences_do(tried: dict[str, Tried]) -> None:
+    memory = next(each for name, each in tried.items() if "KV blocks" in name)
+    assert memory.highest_rps >= memory.base_rps - 1.5 * memory.step_rps
+    assert tried["max sequences 1"].highest_rps < tried["max sequences 1"].base_rps
+    assert tried["max sequences 1"].change_fraction < 0
+
+
+def test_every_setting_is_tried_once_and_a_load_without_a_model_has_no_traffic_to_change() -> None:
+    classes = (promise(ttft_p95=0.3),)
+    curve = replica_curve(batching_replica(), PoissonLoad(classes=classes), classes, seed=1, effort=QUICK)
+    found = try_changes(curve, replications=2)
+    assert {each.kind for each in found} == {SETTING}
+    assert len({each.change for each in found}) == len(found)
+    assert len({each.base_rps for each in found}) == 1
