@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime
 import json
+from pathlib import Path
 
 import pytest
 
 from ullage.cli.app import run
 from ullage.errors import InputError, Rejection
-from ullage.evidence import Source, walk
+from ullage.evidence import Evidence, Source, walk
 from ullage.service.curve import UnstablePoint
 from ullage.service.point import OperatingPoint
+from ullage.service.stage import band_of
 from ullage.verbs.curve import CurveAnswer, curve, load_pool, promised
 from ullage.workload.classes import Metric, RequestClass, Slo
 
@@ -86,6 +88,45 @@ def test_promises_are_replaced_added_and_given_to_all() -> None:
     for wrong in ("ttft=1s", "ttft_p95", "ttft_p95=1", "chat:speed_p95=1s"):
         with pytest.raises(InputError, match="--slo"):
             promised(classes, [wrong])
+
+
+def _calibration(**changes: object) -> dict[str, object]:
+    provenance = {
+        "model": "qwen3-32b", "device": "h100-sxm", "engine": "vllm", "tp": 2, "pp": 1, "ep": 1, "dp_attention": 1,
+        "kv_dtype": "bf16", "points": 2, "date": "2026-11-01", **changes,
+    }  # fmt: skip
+    factors = {"fixed": 1.2, "growth": 1.0, "prefill": 1.1, "request": 1.0}
+    return {"schema": "ullage.calibration/1", "provenance": provenance, "factors": factors}
+
+
+def test_a_calibration_scales_the_steps_and_narrows_the_band(tmp_path: Path) -> None:
+    file = tmp_path / "calibration.json"
+    file.write_text(json.dumps(_calibration()))
+    plain, fitted = load_pool(None, as_of=AS_OF), load_pool(None, calibration=file, as_of=AS_OF)
+    assert not isinstance(plain, Rejection)
+    assert not isinstance(fitted, Rejection)
+    alone = [each.step.step_s(sequences=1, kv_tokens=1) for each in (plain, fitted)]
+    assert alone[1] == pytest.approx(1.2 * alone[0])
+    assert fitted.step.evidence is Evidence.CALIBRATED
+    assert band_of(fitted.step).slow_ratio < band_of(plain.step).slow_ratio
+
+
+@pytest.mark.parametrize("change", [{"model": "qwen3-8b"}, {"tp": 4}, {"kv_dtype": "fp8"}, {"date": "soon"}])
+def test_a_calibration_of_another_configuration_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    file = tmp_path / "calibration.json"
+    file.write_text(json.dumps(_calibration(**change)))
+    with pytest.raises(InputError, match=next(iter(change))):
+        load_pool(None, calibration=file, as_of=AS_OF)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"schema": "other"}', "not json"])
+def test_a_damaged_calibration_is_an_input_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "calibration.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match="calibrat"):
+        load_pool(None, calibration=file, as_of=AS_OF)
+    with pytest.raises(InputError, match="cannot be read"):
+        load_pool(None, calibration=tmp_path / "none.json", as_of=AS_OF)
 
 
 def test_a_stated_promise_is_an_input_of_the_figures() -> None:

@@ -27,6 +27,10 @@ def command(
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
+    ] = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -47,7 +51,16 @@ def command(
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("simulating", quiet=quiet) as report:
-        found = curve(file, slos=slo or [], margin=margin, what_if=what_if, as_of=as_of, seed=seed, progress=report)
+        found = curve(
+            file,
+            slos=slo or [],
+            calibration=calibration,
+            margin=margin,
+            what_if=what_if,
+            as_of=as_of,
+            seed=seed,
+            progress=report,
+        )
     if isinstance(found, Rejection):
         if json:
             answer_text(to_text(rejection_json(found)))

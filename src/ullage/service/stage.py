@@ -8,10 +8,11 @@ step model's evidence       ->  the band of step times, and with it the evidence
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ullage.errors import Rejection
-from ullage.evidence import Assumption, Evidence, Figure
+from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import whole
@@ -20,6 +21,7 @@ from ullage.service.margin import DEFAULT_BANDS, NO_POLICY, StepBand, step_band
 from ullage.service.mix import MixLoad
 from ullage.service.point import OperatingPoint, replica_point
 from ullage.service.replica import Replica
+from ullage.service.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.sizing import PoolSize, size_pool
 from ullage.service.step_model import StepModel
 from ullage.simulate.engine import Engine
@@ -50,6 +52,30 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     )
 
 
+def calibrated_step(step: StepModel, factors: Factors, source: Source) -> StepModel:
+    """The step model scaled to load tests of this very configuration, not below the device's floor."""
+    scaled = ScaledStep(times=step, factors=factors)
+    found = tuple(
+        Assumption(
+            name=f"calibration.{name}_ratio",
+            value=getattr(factors, f"{name}_ratio"),
+            unit="ratio",
+            evidence=Evidence.CALIBRATED,
+            source=source,
+        )
+        for name in PARAMETERS
+    )
+    return replace(
+        step,
+        kind=f"calibrated {step.kind}",
+        times=scaled,
+        evidence=Evidence.CALIBRATED,
+        request_overhead_s=scaled.request_overhead_s,
+        # The estimate's coefficients have been replaced by what was measured; only the device's floor still holds.
+        facts=found,
+    )
+
+
 def mix_of(demand: Demand, classes: Sequence[RequestClass], replica: Replica) -> MixLoad:
     """The busy hour of the demand, as one replica sees it.
 
@@ -65,8 +91,8 @@ def mix_of(demand: Demand, classes: Sequence[RequestClass], replica: Replica) ->
 
 
 def band_of(step: StepModel) -> StepBand:
-    """How far this step model's times may be off: its own band where the fit or a calibration states one."""
-    if step.evidence not in (Evidence.ESTIMATED, Evidence.CALIBRATED):
+    """How far this step model's times may be off: for an estimate what the fit found on tests it had not seen."""
+    if step.evidence is not Evidence.ESTIMATED:
         return DEFAULT_BANDS[step.evidence]
     sheet = efficiencies().sheets.get(f"band-{step.band.new}")
     if sheet is None:

@@ -60,6 +60,7 @@ def curve(
     file: Path | None = None,
     *,
     slos: Sequence[str] = (),
+    calibration: Path | None = None,
     margin: str | None = None,
     what_if: bool = False,
     as_of: datetime.date | None = None,
@@ -69,16 +70,16 @@ def curve(
 ) -> CurveAnswer | Rejection:
     """Sweep the offered load of one replica of the pool in `file` (the built-in example's where it is None).
 
-    `slos` such as `chat:ttft_p95=500ms` replace or add promises; `margin` is a share kept by policy. With
-    `what_if`, other engine settings and other traffic are tried. `workers` is the number of threads; the answer does
-    not depend on it.
+    `slos` such as `chat:ttft_p95=500ms` replace or add promises; `calibration` is what `ullage calibrate` found for
+    this configuration; `margin` is a share kept by policy. With `what_if`, other engine settings and other traffic are
+    tried. `workers` is the number of threads; the answer does not depend on it.
     """
     from ullage.errors import Rejection
     from ullage.execute.pool import thread_map
     from ullage.service.sensitivity import try_changes
     from ullage.service.stage import pool_curve, pool_point
 
-    pool = load_pool(file, slos=slos, as_of=as_of)
+    pool = load_pool(file, slos=slos, calibration=calibration, as_of=as_of)
     if isinstance(pool, Rejection):
         return pool
     policy = _policy(margin, pool.as_of)
@@ -95,7 +96,9 @@ def curve(
     return CurveAnswer(pool=pool, curve=found, point=point, seed=seed, tried=tried)
 
 
-def load_pool(file: Path | None, *, slos: Sequence[str], as_of: datetime.date | None) -> Pool | Rejection:
+def load_pool(
+    file: Path | None, *, slos: Sequence[str] = (), calibration: Path | None = None, as_of: datetime.date | None = None
+) -> Pool | Rejection:
     """The stages of a plan that come before a curve: demand, memory, step model."""
     from ullage.errors import Rejection
     from ullage.evidence import Evidence, Source
@@ -131,16 +134,65 @@ def load_pool(file: Path | None, *, slos: Sequence[str], as_of: datetime.date | 
         for each, one in zip(spec.demands, promised([each.request_class for each in spec.demands], slos), strict=True)
     ]
     demands = stated if slos else spec.demands
+    step = replica_step(asked.model, asked.device, memory.runtime)
     return Pool(
         service=spec.name,
         replica=f"{asked.model.name} on {memory.runtime.sharding.devices} x {asked.device.name}",
-        step=replica_step(asked.model, asked.device, memory.runtime),
+        step=step if calibration is None else _calibrated(step, memory, calibration),
         memory=memory,
         demand=demand,
         classes=tuple(each.request_class for each in demands),
         promises=tuple(one for each in demands for one in each.promises),
         as_of=day,
     )
+
+
+def _calibrated(step: StepModel, memory: MemoryBudget, file: Path) -> StepModel:
+    """The step model with a saved calibration, which must be one of this configuration."""
+    import json
+
+    from ullage.errors import InputError
+    from ullage.evidence import Source
+    from ullage.service.calibration_document import factors_of
+    from ullage.service.stage import calibrated_step
+
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not JSON'}"
+        fix = "Give the file that ullage calibrate wrote."
+        raise InputError(field="--calibration", value=str(file), problem=problem.lower(), fix=fix) from None
+    factors = factors_of(document if isinstance(document, dict) else {}, file=str(file))
+    given = document.get("provenance")
+    said = given if isinstance(given, dict) else {}
+    runtime, sharding = memory.runtime, memory.runtime.sharding
+    ours = {
+        "model": memory.model.name,
+        "device": memory.device.name,
+        "engine": runtime.engine,
+        "tp": sharding.tp,
+        "pp": sharding.pp,
+        "ep": sharding.ep,
+        "dp_attention": sharding.dp_attention,
+        "kv_dtype": runtime.cache.name,
+    }
+    for name, value in ours.items():
+        if said.get(name) != value:
+            raise InputError(
+                field=f"{file}: provenance.{name}",
+                value=said.get(name),
+                problem=f"is not the plan's {value}, and a calibration says nothing about another configuration",
+                fix="Calibrate on load tests of this configuration.",
+            )
+    try:
+        day = datetime.date.fromisoformat(str(said.get("date")))
+    except ValueError:
+        fix = "Make it anew with ullage calibrate."
+        raise InputError(
+            field=f"{file}: provenance.date", value=said.get("date"), problem="is not a date", fix=fix
+        ) from None
+    source = Source(what=f"calibration on {said.get('points')} load-test points", where=str(file), date=day)
+    return calibrated_step(step, factors, source)
 
 
 # ---- what people type ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ def size(
     *,
     rate: str | None = None,
     slos: Sequence[str] = (),
+    calibration: Path | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -45,7 +46,7 @@ def size(
     from ullage.verbs.curve import load_pool
 
     stated_rps = None if rate is None else parse(_with_unit(rate), REQUEST_RATE, field="--rate")
-    pool = load_pool(file, slos=slos, as_of=as_of)
+    pool = load_pool(file, slos=slos, calibration=calibration, as_of=as_of)
     if isinstance(pool, Rejection):
         return pool
     progress(0.05)
