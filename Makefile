@@ -2,9 +2,10 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
+BENCHES := bench-start bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy
 export PYTHON
 
-.PHONY: help plan test check soak lint types docs docs-record lock clean bench bench-start bench-memory bench-profile bench-stream bench-forecast bench-curve
+.PHONY: help plan test check soak mutants lint types docs docs-record lock clean bench $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -39,7 +40,7 @@ docs: .venv/.dev ## build the documentation into docs/_build/html
 docs-record: .venv/.dev ## run the documentation's examples and write their output into the pages
 	PYTHONPATH=tests $(BIN)/python -m support.docs_examples $(ARGS)
 
-bench: bench-start bench-memory bench-profile bench-stream bench-forecast bench-curve ## run every benchmark
+bench: $(BENCHES) ## run every benchmark
 bench-profile: .venv/.dev ## a profile of fifty million rows in plain scans of them
 	$(BIN)/python bench/trace_profile.py
 bench-stream: .venv/.dev ## nanoseconds a request of a generated stream, beside numpy's exponential draw
@@ -48,6 +49,14 @@ bench-curve: .venv/.dev ## CPU seconds of a curve, a point and a size, and how o
 	$(BIN)/python bench/curve.py
 bench-forecast: .venv/.dev ## forecasts against what came, beside the naive forecast
 	$(BIN)/python bench/forecast.py
+bench-ready: .venv/.dev ## time to ready against published start-ups
+	$(BIN)/python bench/ready.py
+bench-simulate: .venv/.dev ## nanoseconds a request beside the literal reference; ARGS="--growth --week" for more
+	$(BIN)/python bench/simulate.py $(ARGS)
+bench-accuracy: .venv/.dev ## predictions against published load tests, cross-validated
+	$(BIN)/python bench/accuracy.py
+mutants: .venv/.dev ## planted bugs in the compiled kernel, each caught
+	ULLAGE_MUTANTS=compiled $(BIN)/python -m pytest tests/simulate/test_mutation.py
 bench-start: .venv/.dev ## start-up time in bare interpreter starts
 	$(BIN)/python bench/start_up.py
 bench-memory: .venv/.dev ## KV capacity against the engines' own word

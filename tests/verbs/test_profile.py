@@ -15,6 +15,7 @@ from rich.console import Console
 from ullage.errors import InputError
 from ullage.report.profile import profile_json, profile_page, spark
 from ullage.verbs.profile import Profiled, class_of, load_profile, mapping_of, profile, save_profile
+from ullage.workload.synthetic import from_document
 
 SECRETS = ("acme-corp", "jane@acme.example", "sess-77", "req-000", "tell me about", "secret-path")
 
@@ -150,3 +151,16 @@ def test_options_are_read() -> None:
         class_of("chat:modl=llama")
     with pytest.raises(InputError, match="number of tokens"):
         class_of("chat:below_prompt_tokens=many")
+
+
+def test_the_fitted_model_is_printed_and_read_back(tmp_path: Path) -> None:
+    rows = ["arrival_s,prompt_tokens,output_tokens"]
+    rows += [f"{second / 4},{100 + second * 7 % 900},{10 + second * 3 % 90}" for second in range(4000)]
+    (tmp_path / "log.csv").write_text("\n".join(rows))
+    command = [sys.executable, "-m", "ullage", "profile", str(tmp_path / "log.csv"), "--synthesize", "--quiet"]
+    printed = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert printed[0] == printed[1]
+    document = json.loads(printed[0])
+    (model,) = from_document(document["model"]).classes
+    assert model.mean_rate_rps == pytest.approx(4.0, rel=0.01)
+    assert {each["figure"] for each in document["matches"]} >= {"mean rate"}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet
+from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
 from ullage.cli.terminal import answer, answer_text, progress, talk
 from ullage.errors import ExitCode
 
@@ -47,8 +47,13 @@ def command(
     max_age: Annotated[
         str, typer.Option("--max-age", metavar="DURATION", help="The age from which a trace is too old.")
     ] = "30d",
+    synthesize: Annotated[
+        bool,
+        typer.Option("--synthesize", help="Print the synthetic model fitted to the trace, as JSON to edit and share."),
+    ] = False,
     json: AsJson = False,
     as_of: AsOf = None,
+    seed: Seed = 0,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -56,9 +61,9 @@ def command(
 
     Reads the formats listed in docs/reference/trace-formats.md and any table by --map.
     """
-    from ullage.report.profile import profile_json, profile_page
+    from ullage.report.profile import profile_json, profile_page, synthesis_json
     from ullage.units import DURATION, parse
-    from ullage.verbs.profile import class_of, mapping_of, profile, save_profile
+    from ullage.verbs.profile import class_of, mapping_of, profile, save_profile, synthesis_of
 
     with progress("profiling", quiet=quiet) as report:
         profiled = profile(
@@ -75,7 +80,12 @@ def command(
     if save is not None:
         save_profile(profiled, save)
         talk(f"Saved {save}.", quiet=quiet)
-    if json:
+    if synthesize:
+        found = synthesis_of(profiled, seed=seed)
+        for sentence in found.broken:
+            talk(sentence, quiet=quiet)
+        answer_text(synthesis_json(found))
+    elif json:
         answer_text(profile_json(profiled.shared))
     else:
         answer(*profile_page(profiled.own), no_color=no_color)

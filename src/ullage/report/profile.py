@@ -24,6 +24,8 @@ from ullage.workload.reuse import Reuse
 from ullage.workload.saved import to_plain
 from ullage.workload.seasons import Growth, Season
 from ullage.workload.series import Distribution
+from ullage.workload.synthetic import as_document
+from ullage.workload.synthetic_fit import Synthesis
 from ullage.workload.sessions import Sessions
 from ullage.workload.shapes import SuggestedClass
 
@@ -43,6 +45,23 @@ def profile_json(profile: Profile) -> str:
         for key, value in plain.items()
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def synthesis_json(found: Synthesis) -> str:
+    """The fitted model, all of it, and beside it how well its streams match the source."""
+    matches = [
+        {
+            "figure": each.name,
+            "unit": each.unit,
+            "source": each.source_value,
+            "synthetic": each.stream_value,
+            "promised_within_fraction": each.tolerance_fraction,
+            "holds": each.holds,
+        }
+        for each in found.matches
+    ]
+    document = {"schema": "ullage.synthetic/1", "model": as_document(found.model), "matches": matches}
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def profile_page(profile: Profile) -> list[RenderableType]:

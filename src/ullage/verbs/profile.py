@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ullage.workload.classes import RequestClass
     from ullage.workload.profile import Profile, TenantNames
+    from ullage.workload.synthetic_fit import Synthesis
 
 # Characters of a hashed name: 48 bits tell millions of tenants apart.
 HASH_CHARACTERS = 12
@@ -61,6 +62,15 @@ def profile(
     hidden = ranked_names if tenant_key is None else keyed_names(tenant_key)
     own = profile_of(summary, as_of=when, max_age_s=age_s)
     return Profiled(own=own, shared=with_tenants_called(own, hidden))
+
+
+def synthesis_of(profiled: Profiled, *, seed: int = 0) -> Synthesis:
+    """The synthetic model fitted to a trace, and where its streams are unlike it."""
+    import numpy as np
+
+    from ullage.workload.synthetic_fit import synthesis
+
+    return synthesis(profiled.shared, np.random.default_rng(seed))
 
 
 def keyed_names(key: str) -> TenantNames:
