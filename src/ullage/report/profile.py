@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -24,10 +25,11 @@ from ullage.workload.reuse import Reuse
 from ullage.workload.saved import to_plain
 from ullage.workload.seasons import Growth, Season
 from ullage.workload.series import Distribution
-from ullage.workload.synthetic import as_document
-from ullage.workload.synthetic_fit import Synthesis
 from ullage.workload.sessions import Sessions
 from ullage.workload.shapes import SuggestedClass
+
+if TYPE_CHECKING:
+    from ullage.workload.synthetic_fit import Synthesis
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
@@ -49,6 +51,9 @@ def profile_json(profile: Profile) -> str:
 
 def synthesis_json(found: Synthesis) -> str:
     """The fitted model, all of it, and beside it how well its streams match the source."""
+    # Streams bring numba along, which a plain profile does without.
+    from ullage.workload.synthetic import as_document
+
     matches = [
         {
             "figure": each.name,
