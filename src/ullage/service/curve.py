@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -129,7 +129,8 @@ class ServiceCurve:
     `saturation_rps` is the scale of the search, not a capacity.
     """
 
-    bench: Bench
+    # Arrays have no single truth of equality; curves are equal where seed, effort and points are.
+    bench: Bench = field(compare=False)
     effort: Effort
     seed: int
     saturation_rps: float
