@@ -58,7 +58,7 @@ def test_the_table_follows_the_function_between_grid_points(sequences: int, kv: 
 
 
 def test_figures_walk_back_to_the_device_and_the_fit() -> None:
-    for figure in model().figures:
+    for figure in model().figures.values():
         assert figure.evidence is Evidence.ESTIMATED
         names = {getattr(each, "name", "") for _, each in walk(figure)}
         assert {"memory_bandwidth", "kernel_overhead"} <= names
@@ -124,7 +124,7 @@ def test_a_profile_faster_than_physics_is_held_at_the_floor() -> None:
     floor = float(step.floor.decode_s(np.array([8.0]), np.array([8000.0]))[0])
     assert step.step_s(sequences=8, kv_tokens=8000) == pytest.approx(floor)
     assert step.evidence is Evidence.PROFILED
-    assert step.figures[0].evidence is Evidence.PROFILED
+    assert step.figures["step.decode_1_s"].evidence is Evidence.PROFILED
     assert step.measured is not None
     assert step.measured.covers(sequences=8, kv_tokens=10_000)
     assert not step.measured.covers(sequences=9, kv_tokens=10_000)

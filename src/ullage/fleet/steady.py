@@ -1,10 +1,70 @@
-"""The steady fleet: replicas for the planned demand, verified by simulating the pool."""
+"""The steady fleet: replicas for the planned demand, verified by simulating the pool with its router.
+
+No reserve is in it: failure, rollout, maintenance and warm capacity are lines of their own, on top.
+"""
 
 from __future__ import annotations
 
-from ullage.errors import NotBuilt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.errors import Rejection
+from ullage.evidence import Assumption, Figure
+from ullage.memory.budget import MemoryBudget
+from ullage.service.sizing import PoolSize
+from ullage.service.stage import pool_size
+from ullage.service.step_model import StepModel
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand import Demand
 
 
-def steady_fleet(*given: object) -> NotBuilt:
-    """This version has no such stage and says so; `given` is what the stage will work from."""
-    return NotBuilt(stage="steady fleet", gives="replicas and devices for the planning percentile of demand")
+@dataclass(frozen=True, kw_only=True)
+class SteadyFleet:
+    """So many replicas carry the planning rate; `careful` is the number where the evidence errs on the slow side."""
+
+    size: PoolSize
+    replicas: int
+    careful_replicas: int
+    devices: int
+    figures: Mapping[str, Figure]
+
+
+def steady_fleet(
+    step: StepModel,
+    memory: MemoryBudget,
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    *,
+    seed: int,
+    promises: Sequence[Assumption] = (),
+    map: Any = map,  # noqa: A002
+) -> SteadyFleet | Rejection:
+    """The least pool that keeps every promise at the planning rate of demand, in replicas and devices."""
+    found = pool_size(
+        step, memory, demand, classes, rate_rps=demand.planning_rps, seed=seed, promises=promises, map=map
+    )
+    if isinstance(found, Rejection):
+        return found
+    each = memory.runtime.sharding.devices
+    counted = {
+        "fleet.devices": ("size.replicas", found.replicas * each),
+        "fleet.careful_devices": ("size.careful_replicas", found.careful_replicas * each),
+    }
+    devices = {
+        name: Figure(
+            name=name,
+            value=value,
+            unit="devices",
+            formula=f"replicas x {each} devices each, without any reserve",
+            inputs=(found.figures[replicas],),
+        )
+        for name, (replicas, value) in counted.items()
+    }
+    return SteadyFleet(
+        size=found,
+        replicas=found.replicas,
+        careful_replicas=found.careful_replicas,
+        devices=found.replicas * each,
+        figures={**found.figures, **devices},
+    )

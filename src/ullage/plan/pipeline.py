@@ -16,9 +16,8 @@ from ullage.memory.budget import memory_budget
 from ullage.plan.document import Plan, stages
 from ullage.plan.spec import PlanSpec
 from ullage.scaling.rule import scaling_rule
-from ullage.service.curve import service_curve
-from ullage.service.point import operating_point
-from ullage.service.step_model import step_model
+from ullage.service.stage import pool_curve, pool_point
+from ullage.service.step_model import replica_step
 from ullage.workload.demand import forecast_demand
 
 NO_TRACE = NotGiven(
@@ -49,12 +48,16 @@ def plan(spec: PlanSpec, *, as_of: datetime.date, seed: int) -> Plan | Rejection
     )
     if isinstance(memory, Rejection):
         return memory
-    step = step_model(pool, memory)
-    curve = service_curve(step, memory, demand, seed)
-    point = operating_point(curve, demand)
+    step = replica_step(pool.model, pool.device, memory.runtime)
+    curve = pool_curve(step, memory, demand, spec.classes, seed=seed, promises=spec.promises)
+    point = pool_point(curve, step)
+    if isinstance(point, Rejection):
+        return point
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     limits = admission_limits(curve, point, ready)
-    steady = steady_fleet(demand, point, limits)
+    steady = steady_fleet(step, memory, demand, spec.classes, seed=seed, promises=spec.promises)
+    if isinstance(steady, Rejection):
+        return steady
     reserves = named_reserves(steady, ready, spec.policy.zones)
     scaling = scaling_rule(demand, steady, ready)
     bill = monthly_bill(steady, reserves, demand)

@@ -89,6 +89,14 @@ class PlanSpec:
     policy: Policy
 
     @property
+    def classes(self) -> tuple[RequestClass, ...]:
+        return tuple(each.request_class for each in self.demands)
+
+    @property
+    def promises(self) -> tuple[Assumption, ...]:
+        return tuple(promise for each in self.demands for promise in each.promises)
+
+    @property
     def inputs(self) -> tuple[Assumption, ...]:
         """Every input, in the order in which the plan uses them."""
         return tuple(self._each_input())

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from ullage.errors import InputError, NotBuilt
+from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.service.knee import knee_rps
 from ullage.service.load_run import (
@@ -173,11 +173,6 @@ class ServiceCurve:
     @property
     def evidence(self) -> Evidence | None:
         return max((each.evidence for each in self.inputs), key=lambda each: each.rank, default=None)
-
-
-def service_curve(*given: object) -> NotBuilt:
-    """The plan's stage is not joined to the curve yet and says so; stage.py has what it will call."""
-    return NotBuilt(stage="service curve", gives="latency percentiles and goodput against load on the production mix")
 
 
 def replica_curve(

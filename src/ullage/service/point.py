@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ullage.errors import InputError, InternalError, NotBuilt, Rejection, Remedy
+from ullage.errors import InputError, InternalError, Rejection, Remedy
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.service.curve import Effort, ServiceCurve, StablePoint, load_point
 from ullage.service.highest import HighestLoad, highest_load
@@ -59,11 +59,6 @@ class OperatingPoint:
     @property
     def goodput_per_device_rps(self) -> float:
         return self.at_point.goodput.value / self.devices
-
-
-def operating_point(*given: object) -> NotBuilt:
-    """The plan's stage is not joined to the point yet and says so; stage.py has what it will call."""
-    return NotBuilt(stage="operating point", gives="the load per replica at which every SLO holds, with its margin")
 
 
 def replica_point(

@@ -11,11 +11,12 @@ tables for the simulator (tables.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.errors import InputError, NotBuilt
+from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.device import Device
 from ullage.facts.model import Model
@@ -82,34 +83,27 @@ class StepModel:
         return step_table(self, max_sequences=max_sequences, budget_tokens=budget_tokens, kv_tokens=kv_tokens)
 
     @property
-    def figures(self) -> tuple[Figure, ...]:
-        """Three steps that say most: one sequence, a full decode batch, and a prompt of 1,000 tokens."""
-        steps = (
-            ("decode step, 1 sequence of 1,000 tokens", {"sequences": 1, "kv_tokens": 1_000}),
-            ("decode step, 64 sequences of 1,000 tokens", {"sequences": 64, "kv_tokens": 64_000}),
-            (
-                "prefill step, a prompt of 1,000 tokens",
+    def figures(self) -> Mapping[str, Figure]:
+        """Three steps that say most: one sequence, a decode batch, and a prompt of 1,000 tokens."""
+        steps: dict[str, tuple[str, dict[str, int]]] = {
+            "step.decode_1_s": ("one sequence of 1,000 tokens", {"sequences": 1, "kv_tokens": 1_000}),
+            "step.decode_64_s": ("64 sequences of 1,000 tokens", {"sequences": 64, "kv_tokens": 64_000}),
+            "step.prefill_1000_s": (
+                "a prompt of 1,000 tokens",
                 {"sequences": 0, "kv_tokens": 0, "prefill_tokens": 1_000, "pairs": 500_000},
             ),
-        )
-        return tuple(
-            Figure(
+        }
+        return {
+            name: Figure(
                 name=name,
                 value=self.step_s(**step),
                 unit="s",
-                formula=f"{self.kind} step model, not below the device's floor",
+                formula=f"{what}, by the {self.kind} step model, not below the device's floor",
                 inputs=self.facts,
                 own_evidence=self.evidence,
             )
-            for name, step in steps
-        )
-
-
-def step_model(*given: object) -> NotBuilt:
-    """The plan's stage is not joined to the step models yet and says so; `replica_step` is what it will call."""
-    return NotBuilt(
-        stage="step model", gives="the time of one engine step from decode sequences, KV tokens and prefill tokens"
-    )
+            for name, (what, step) in steps.items()
+        }
 
 
 def replica_step(model: Model, device: Device, runtime: Runtime) -> StepModel:
