@@ -28,16 +28,17 @@ Floats = NDArray[np.float64]
 NAMES = tuple(COEFFICIENTS)
 FIELDS = tuple(field.name for field in fields(Efficiencies))
 
-# Value and spread of the logarithm. Shares: kernels timed alone on one device; overheads: traces of engines.
+# Value and spread of the logarithm. Shares lie at or below those of kernels timed alone (bench/kernel_efficiency.py);
+# engines reach less in narrow formats and in experts, whose matrices are small.
 PRIORS: dict[str, tuple[float, float]] = {
-    "bandwidth": (0.78, 0.04),
+    "bandwidth": (0.82, 0.04),
     "expert_bandwidth": (0.72, 0.06),
     "kv_bandwidth": (0.80, 0.08),
-    "compute": (0.60, 0.08),
+    "compute": (0.68, 0.08),
     "narrow_compute": (0.65, 0.08),
     "fp4_compute": (0.45, 0.10),
     "expert_compute": (0.35, 0.15),
-    "attention_compute": (0.40, 0.12),
+    "attention_compute": (0.55, 0.12),
     "link": (0.50, 0.12),
     "collective_latency": (9e-6, 0.15),
     "step_overhead": (0.7e-3, 0.2),
@@ -129,8 +130,6 @@ class Simulated:
         self.first: dict[tuple[object, ...], int] = {}
         for place, case in enumerate(self.cases):
             self.first.setdefault(case.key, place)
-        _CASES[:] = self.cases
-        self.pool = ProcessPoolExecutor(2, mp_context=_FORK)
 
     def logs(self, coefficients: Sequence[Floats], places: Sequence[int] | None = None) -> Floats:
         """One row (log TTFT, log TPOT) for each case of `places` (all when None), under the case's coefficients."""
@@ -139,7 +138,10 @@ class Simulated:
         for place in chosen:
             wanted.setdefault((self.cases[place].key, tuple(coefficients[place])), place)
         jobs = [(place, coefficients[place]) for place in wanted.values()]
-        values = dict(zip(wanted, self.pool.map(_job, jobs, chunksize=16), strict=True))
+        # Workers are forked here, so they see these cases without copying them.
+        _CASES[:] = self.cases
+        with ProcessPoolExecutor(2, mp_context=_FORK) as pool:
+            values = dict(zip(wanted, pool.map(_job, jobs, chunksize=16), strict=True))
         found = np.array([values[self.cases[place].key, tuple(coefficients[place])] for place in chosen])
         logs: Floats = np.log(found)
         return logs
