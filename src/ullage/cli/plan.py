@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, talk
+from ullage.cli.terminal import answer, answer_text, talk, waiting
 from ullage.errors import ExitCode, Rejection
 
 
@@ -36,7 +36,8 @@ def command(
 
     if file is None:
         talk("No plan file given: planning the built-in example.", quiet=quiet)
-    plan = verbs.plan(file, as_of=as_of, seed=seed)
+    with waiting("planning", quiet=quiet):
+        plan = verbs.plan(file, as_of=as_of, seed=seed)
     if isinstance(plan, Rejection):
         if json:
             answer_text(to_text(rejection_json(plan)))

@@ -83,3 +83,23 @@ def progress(what: str, *, quiet: bool) -> Iterator[Report]:
     finally:
         if shown:
             bar.stop()
+
+
+@contextmanager
+def waiting(what: str, *, quiet: bool) -> Iterator[None]:
+    """A spinner on stderr from the first second on, for work that cannot say how far it is."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from threading import Timer
+
+    from rich.console import Console
+
+    spinner = Console(stderr=True).status(what)
+    timer = Timer(1.0, spinner.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        spinner.stop()

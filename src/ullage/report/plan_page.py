@@ -38,6 +38,7 @@ _MAIN = {
         "memory.headroom_bytes",
         "memory.longest_context_tokens",
     ),
+    "operating_point": ("point.highest_rps", "point.margin_*", "point.operating_rps", "point.goodput_per_device_rps"),
     "time_to_ready": ("ready.cold_p?0_s", "ready.warm_p?0_s", "ready.hot_p?0_s"),
 }
 
@@ -49,17 +50,22 @@ def plan_page(plan: Plan, *, every: bool = False) -> list[RenderableType]:
 
 
 def _headline(plan: Plan) -> RenderableType:
-    missing = [stage for stage in plan.stages if not stage.is_built]
-    text = Text(f"Plan for the {plan.spec.name}", style="bold")
+    missing = [_title(stage) for stage in plan.stages if not stage.is_built]
+    text = Text(f"Plan for the {plan.spec.name}: {plan.verdict.value}.", style="bold")
     if plan.verdict is Verdict.INCOMPLETE:
+        text.append(f" Not built in this version: {', '.join(missing)}.", style="not bold")
+    fleet = {each.name: show(each.value, each.unit) for each in plan.figures if each.name in _FLEET}
+    if len(fleet) == len(_FLEET):
+        replicas, devices, careful = (fleet[name] for name in _FLEET)
         text.append(
-            f": incomplete. {len(plan.stages) - len(missing)} of {len(plan.stages)} stages are built in this version; "
-            "no replica count is given without the rest.",
+            f"\nSteady fleet, without any reserve: {replicas} on {devices}. "
+            f"If steps are as slow as in one case of ten of this evidence: {careful}.",
             style="not bold",
         )
-    else:
-        text.append(": holds.", style="not bold")
     return text
+
+
+_FLEET = ("size.replicas", "fleet.devices", "size.careful_replicas")
 
 
 def _input_sheet(plan: Plan) -> RenderableType:
