@@ -61,7 +61,7 @@ def test_figures_walk_back_to_the_device_and_the_fit() -> None:
     for figure in model().figures.values():
         assert figure.evidence is Evidence.ESTIMATED
         names = {getattr(each, "name", "") for _, each in walk(figure)}
-        assert {"memory_bandwidth", "kernel_overhead"} <= names
+        assert {"memory_bandwidth", "efficiency.shared.kernel_overhead"} <= names
         assert isinstance(figure.value, float)
         assert 1e-4 < figure.value < 1
 

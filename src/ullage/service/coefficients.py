@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue, bare_name
@@ -63,7 +63,12 @@ def coefficients(engine: str, architecture: str, catalogue: Catalogue | None = N
     sheets = [each for each in (own, generation) if each is not None]
     values = {key: _value(key, shared, sheets) for key in COEFFICIENTS}
     new = "generation" if generation is None else "model"
-    used = (*shared.values.values(), *(fact for each in sheets for fact in each.values.values()))
+    # Two sheets may have a factor of the same name; a name in a plan means one number.
+    used = [
+        replace(fact, name=f"efficiency.{each.name}.{key}")
+        for each in (shared, *sheets)
+        for key, fact in each.values.items()
+    ]
     return Coefficients(
         values=Efficiencies(**{field.name: values[_key(field.name)] for field in fields(Efficiencies)}),
         band=band(known.sheets[f"band-{new}"], new),
