@@ -60,19 +60,22 @@ def _estimated(simulated: Simulated, linear: Linearised) -> Iterator[str]:
     yield ""
     yield (
         f"80 % band for a generation that was never seen (from the errors of the others): "
-        f"covers {100 * covered[1]:.0f} % of TPOT and {100 * covered[0]:.0f} % of TTFT."
+        f"TPOT and TTFT covered, {'; '.join(covered)}."
     )
 
 
-def _coverage(errors: Floats, members: Floats) -> Floats:
-    """The share of each generation's rows inside the band that the other generations' errors give, rows together."""
+def _coverage(errors: Floats, members: Floats) -> list[str]:
+    """The share of rows inside the band that the other generations' errors give: together, and by generation."""
     inside = np.zeros_like(errors, bool)
     for member in set(members):
         out = members == member
         low, high = np.percentile(errors[~out], BAND_FRACTIONS, axis=0)
         inside[out] = (errors[out] >= low) & (errors[out] <= high)
-    share: Floats = inside.mean(axis=0)
-    return share
+    groups = {"all": np.ones(len(members), bool), **{str(each): members == each for each in sorted(set(members))}}
+    return [
+        f"{name} {100 * inside[rows, 1].mean():.0f} and {100 * inside[rows, 0].mean():.0f} %"
+        for name, rows in groups.items()
+    ]
 
 
 def _calibrated(scored: Sequence[Case], linear: Linearised) -> Iterator[str]:
