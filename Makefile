@@ -54,7 +54,7 @@ bench-ready: .venv/.dev ## time to ready against published start-ups
 bench-simulate: .venv/.dev ## nanoseconds a request beside the literal reference; ARGS="--growth --week" for more
 	$(BIN)/python bench/simulate.py $(ARGS)
 bench-accuracy: .venv/.dev ## predictions against published load tests, cross-validated
-	$(BIN)/python bench/accuracy.py
+	$(BIN)/python -m bench.accuracy
 mutants: .venv/.dev ## planted bugs in the compiled kernel, each caught
 	ULLAGE_MUTANTS=compiled $(BIN)/python -m pytest tests/simulate/test_mutation.py
 bench-start: .venv/.dev ## start-up time in bare interpreter starts
