@@ -60,6 +60,7 @@ def test_version() -> None:
     assert re.fullmatch(r"ullage \d+\.\d+\.\d+\n", ullage("--version").stdout)
 
 
+@pytest.mark.slow
 def test_the_answer_is_on_stdout_and_the_talk_on_stderr() -> None:
     loud = ullage("plan", "--as-of", "2026-11-15")
     assert loud.returncode == ExitCode.OK
@@ -69,6 +70,7 @@ def test_the_answer_is_on_stdout_and_the_talk_on_stderr() -> None:
     assert quiet.stdout == loud.stdout
 
 
+@pytest.mark.slow
 def test_json_is_json_and_the_same_bytes_every_time() -> None:
     runs = [
         ullage("plan", "--json", "--as-of", "2026-11-15", "--seed", "7", PYTHONHASHSEED=seed, COLUMNS=columns).stdout
@@ -78,6 +80,7 @@ def test_json_is_json_and_the_same_bytes_every_time() -> None:
     assert json.loads(runs[0])["schema"] == "ullage.plan/1"
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_no_colour_and_one_width() -> None:
     plain = ullage("plan", "--as-of", "2026-11-15", COLUMNS="300", FORCE_COLOR="1")
     assert "\x1b" not in plain.stdout
@@ -165,6 +168,7 @@ def test_control_c_is_exit_130_without_a_traceback() -> None:
     assert signal.getsignal(signal.SIGINT) is not None
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"set -o pipefail; {sys.executable} -m ullage plan --json --quiet | true"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

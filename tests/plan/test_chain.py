@@ -77,5 +77,6 @@ def test_every_input_is_listed_among_the_assumptions(plan: Plan) -> None:
     assert all(isinstance(each, Assumption) for each in plan.assumptions)
 
 
+@pytest.mark.slow
 def test_one_input_one_seed_one_answer(plan: Plan) -> None:
     assert verbs.plan(as_of=AS_OF, seed=1) == plan

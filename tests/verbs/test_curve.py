@@ -70,6 +70,7 @@ def test_a_promise_that_cannot_be_kept_is_refused(capsys: pytest.CaptureFixture[
     assert "no load keeps the promises" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_if_tries_settings_and_traffic(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["curve", "--what-if", "--quiet", "--as-of", "2026-11-15"]) == 0
     page = capsys.readouterr().out
