@@ -151,7 +151,7 @@ def test_bursts_are_the_same_at_every_load_of_a_seed() -> None:
         assert load.arrival_ps is not None
         counts, _ = np.histogram(np.asarray(load.arrival_ps) / 1e12, bins=30, range=(0, 900))
         shapes.append(counts / counts.mean())
-    assert np.corrcoef(*shapes)[0, 1] > 0.8
+    assert np.corrcoef(shapes[0], shapes[1])[0, 1] > 0.8
 
 
 def test_without_bursts_counts_are_poisson() -> None:
