@@ -10,7 +10,7 @@ VERBS: dict[str, str] = {
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and what is odd about them.",
     "forecast": "Forecast demand: a fan chart, the busiest hour to plan for, past accuracy, and what to doubt.",
-    "calibrate": "Read load tests of any tool: what was measured, by which definitions, and what is odd about it.",
+    "calibrate": "Fit a step model to load tests of any tool; --inspect shows what was read and what is odd about it.",
     "memory": "Budget the memory of a device: does a model fit, and how much fits beside it.",
     "curve": "Sweep the load of one replica: latency and goodput by load, the knee, and the load to run at.",
     "size": "Size a pool: the least replicas that keep every promise at a rate, by simulation.",
