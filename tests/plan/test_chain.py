@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import io
 
 import pytest
+from rich.console import Console
 
 from ullage import verbs
 from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.plan.document import Plan, Verdict
+from ullage.report.plan_json import plan_json
+from ullage.report.plan_page import plan_page
 
 AS_OF = datetime.date(2026, 11, 15)
 
@@ -80,3 +84,16 @@ def test_every_input_is_listed_among_the_assumptions(plan: Plan) -> None:
 @pytest.mark.slow
 def test_one_input_one_seed_one_answer(plan: Plan) -> None:
     assert verbs.plan(as_of=AS_OF, seed=1) == plan
+
+
+def test_what_a_stage_has_to_say_reaches_the_reader(plan: Plan) -> None:
+    """An approximation that only the value knows is one the reader was not told of."""
+    said = [note for stage in plan.stages for note in stage.notes]
+    assert any("prefix" in note for note in said)
+    assert any("start-up log" in note for note in said)
+    assert [note for each in plan_json(plan)["stages"] for note in each.get("notes", [])] == said
+    console = Console(width=10_000, file=io.StringIO(), record=True)
+    for part in plan_page(plan):
+        console.print(part)
+    shown = console.export_text()
+    assert all(f"Note: {note}" in shown for note in said)

@@ -29,6 +29,16 @@ class SteadyFleet:
     devices: int
     figures: Mapping[str, Figure]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            (
+                "Simulated is the planning rate of all classes together, in the proportions of their busiest hours, in one "
+                "pool behind a router that counts outstanding requests. The first number has no margin for evidence in it, "
+                "the careful one has all of it."
+            ),
+        )
+
 
 def steady_fleet(
     step: StepModel,

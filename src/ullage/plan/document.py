@@ -6,7 +6,7 @@ import datetime
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ullage.errors import NotBuilt, NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure, assumptions_of
@@ -27,6 +27,14 @@ class Answer(Protocol):
     def figures(self) -> Mapping[str, Figure]: ...
 
 
+@runtime_checkable
+class Noted(Protocol):
+    """An answer with sentences beside its figures: what was approximated, what is doubtful, what to measure next."""
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """One stage of the chain, and its answer or the word that it is not built."""
@@ -41,6 +49,10 @@ class Stage:
     @property
     def figures(self) -> tuple[Figure, ...]:
         return () if isinstance(self.answer, NotBuilt | NotGiven) else tuple(self.answer.figures.values())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.answer.notes if isinstance(self.answer, Noted) else ()
 
 
 def stages(**answers: Answer | NotBuilt | NotGiven) -> tuple[Stage, ...]:

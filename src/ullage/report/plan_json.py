@@ -67,7 +67,8 @@ def _stage(stage: Stage) -> dict[str, Any]:
         return {"stage": stage.name, "status": "not built", "gives": stage.answer.gives}
     if isinstance(stage.answer, NotGiven):
         return {"stage": stage.name, "status": "not given", "instead": stage.answer.instead, "fix": stage.answer.fix}
-    return {"stage": stage.name, "status": "built", "figures": [each.name for each in stage.figures]}
+    figures = [each.name for each in stage.figures]
+    return {"stage": stage.name, "status": "built", "figures": figures, "notes": list(stage.notes)}
 
 
 def _graph(roots: tuple[Figure | Assumption, ...]) -> dict[str, Any]:

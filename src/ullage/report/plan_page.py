@@ -108,6 +108,7 @@ def _figure_tables(plan: Plan, *, every: bool) -> list[RenderableType]:
             more = len(stage.figures) - len(shown)
             parts += ["", _figures(_title(stage).capitalize(), shown)]
             parts += [Text(f"and {more} more: --all", style="dim")] if more else []
+            parts += [Text(f"Note: {note}") for note in stage.notes]
     return parts
 
 

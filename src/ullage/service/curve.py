@@ -30,7 +30,7 @@ from ullage.service.load_run import (
     saturation_rps,
     span_of,
 )
-from ullage.service.mix import LoadAt
+from ullage.service.mix import LoadAt, MixLoad
 from ullage.service.pooled import pooled_quantile
 from ullage.service.replica import Replica
 from ullage.service.stability import Instability, instability
@@ -136,6 +136,18 @@ class ServiceCurve:
     saturation_rps: float
     points: tuple[CurvePoint, ...]
     inputs: tuple[Figure | Assumption, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What every load of the curve takes for granted."""
+        if not isinstance(self.bench.load_at, MixLoad) or self.bench.load_at.cache_blocks <= 0:
+            return ()
+        return (
+            (
+                "A prefix counts as cached where a cache of one replica's size would still hold it after all the traffic "
+                "of the service; a router that sends sessions back to their replica does better."
+            ),
+        )
 
     @property
     def stable(self) -> tuple[StablePoint, ...]:

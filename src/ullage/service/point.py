@@ -57,6 +57,10 @@ class OperatingPoint:
             )
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        return self.findings if self.next_test is None else (*self.findings, self.next_test)
+
+    @property
     def goodput_per_device_rps(self) -> float:
         return self.at_point.goodput.value / self.devices
 

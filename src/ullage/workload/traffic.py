@@ -27,6 +27,12 @@ class Traffic:
     mean_rates_rps: Mapping[str, float]
     figures: Mapping[str, Figure]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is doubtful about the trace, and about each forecast made from it."""
+        forecasts = (finding for each in self.classes.values() for finding in each.forecast.findings)
+        return tuple(dict.fromkeys(finding.sentence for finding in (*self.profile.findings, *forecasts)))
+
 
 def traffic_of(
     profile: Profile,
