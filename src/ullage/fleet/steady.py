@@ -19,6 +19,13 @@ from ullage.workload.classes import RequestClass
 from ullage.workload.demand import Demand
 
 
+_HOW = (
+    "Simulated is the planning rate of all classes together, in the proportions of their busiest hours, in one pool "
+    "behind a router that counts outstanding requests. The first number has no margin for evidence in it, the careful "
+    "one has all of it."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SteadyFleet:
     """So many replicas carry the planning rate; `careful` is the number where the evidence errs on the slow side."""
@@ -31,13 +38,7 @@ class SteadyFleet:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (
-            (
-                "Simulated is the planning rate of all classes together, in the proportions of their busiest hours, in one "
-                "pool behind a router that counts outstanding requests. The first number has no margin for evidence in it, "
-                "the careful one has all of it."
-            ),
-        )
+        return (_HOW,)
 
 
 def steady_fleet(

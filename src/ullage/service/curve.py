@@ -122,6 +122,12 @@ class UnstablePoint:
 CurvePoint = StablePoint | UnstablePoint
 
 
+_PREFIX_NOTE = (
+    "A prefix counts as cached where a cache of one replica's size would still hold it after all the traffic of the "
+    "service; a router that sends sessions back to their replica does better."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServiceCurve:
     """Points by rising load, and what is needed to ask the same replica and mix more questions.
@@ -142,12 +148,7 @@ class ServiceCurve:
         """What every load of the curve takes for granted."""
         if not isinstance(self.bench.load_at, MixLoad) or self.bench.load_at.cache_blocks <= 0:
             return ()
-        return (
-            (
-                "A prefix counts as cached where a cache of one replica's size would still hold it after all the traffic "
-                "of the service; a router that sends sessions back to their replica does better."
-            ),
-        )
+        return (_PREFIX_NOTE,)
 
     @property
     def stable(self) -> tuple[StablePoint, ...]:
