@@ -18,7 +18,6 @@ from ullage.service.step_model import StepModel
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand import Demand
 
-
 _HOW = (
     "Simulated is the planning rate of all classes together, in the proportions of their busiest hours, in one pool "
     "behind a router that counts outstanding requests. The first number has no margin for evidence in it, the careful "
