@@ -10,22 +10,17 @@ import datetime
 import difflib
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
 from ullage.files.quantities import Bandwidth, Duration, RequestRate, Share, Tokens
+from ullage.files.section import Count, Name, Section
 from ullage.files.strict_yaml import Document, read_yaml
 
-Count = Annotated[int, Field(ge=1)]
 
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class MatchSection(_Section):
+class MatchSection(Section):
     """All conditions that are given must hold; names may be shell patterns."""
 
     model: str | None = None
@@ -37,10 +32,10 @@ class MatchSection(_Section):
     below_output_tokens: Tokens | None = None
 
 
-class ClassSection(_Section):
+class ClassSection(Section):
     """Requests that share promises and a shape."""
 
-    name: Annotated[str, Field(min_length=1, pattern=r"^[a-z][a-z0-9-]*$", description="Short, lower case.")]
+    name: Name
     rate: Annotated[
         RequestRate | None,
         Field(description="How often requests of this class arrive, on average; left out where a trace says it."),
@@ -55,23 +50,39 @@ class ClassSection(_Section):
         ),
     ]
     priority: Annotated[int, Field(ge=0, description="0 is served first.")] = 0
+    pool: Annotated[Name | None, Field(description="Which of several pools serves this class.")] = None
     match: Annotated[MatchSection | None, Field(description="Which requests of the trace belong to this class.")] = None
 
 
-class WorkloadSection(_Section):
+class WorkloadSection(Section):
     """The traffic to plan for."""
 
     trace: Annotated[
-        list[str], Field(description="Request logs of this service, relative to the plan file: files, folders, globs.")
-    ] = []
-    columns: Annotated[dict[str, str], Field(description="Columns of the trace by our names: arrival_s: ts.")] = {}
+        tuple[str, ...],
+        Field(description="Request logs of this service, relative to the plan file: files, folders, globs."),
+    ] = ()
+    columns: Annotated[
+        dict[str, str], Field(default_factory=dict, description="Columns of the trace by our names: arrival_s: ts.")
+    ]
     zone: Annotated[str, Field(description="The zone of times that carry none, such as Europe/Berlin.")] = ""
-    classes: Annotated[list[ClassSection], Field(min_length=1)]
+    classes: Annotated[tuple[ClassSection, ...], Field(min_length=1)]
 
 
-class PoolSection(_Section):
+class EvidenceSection(Section):
+    """What is known by measurement."""
+
+    engine_logs: Annotated[
+        tuple[str, ...], Field(description="Start-up logs or /metrics dumps of this pool's engine.")
+    ] = ()
+    startup_logs: Annotated[
+        tuple[str, ...], Field(description="Start-up logs or `vllm bench startup` results: how long a start takes.")
+    ] = ()
+
+
+class PoolSection(Section):
     """The replicas that serve it: model, engine, device and how one is cut over the other."""
 
+    name: Annotated[Name | None, Field(description="What figures of this pool are called by, among several.")] = None
     model: Annotated[str, Field(min_length=1, description="A name in the catalogue, or a config.json or its folder.")]
     device: Annotated[str, Field(min_length=1, description="A name in the catalogue: ullage facts devices.")]
     tensor_parallel: Count | None = None
@@ -94,18 +105,10 @@ class PoolSection(_Section):
     storage_bandwidth: Annotated[
         Bandwidth | None, Field(description="How fast it reads them, in place of what such storage usually gives.")
     ] = None
+    evidence: Annotated[EvidenceSection | None, Field(description="What is known of this pool by measurement.")] = None
 
 
-class EvidenceSection(_Section):
-    """What is known by measurement."""
-
-    engine_logs: Annotated[list[str], Field(description="Start-up logs or /metrics dumps of this pool's engine.")] = []
-    startup_logs: Annotated[
-        list[str], Field(description="Start-up logs or `vllm bench startup` results: how long a start takes.")
-    ] = []
-
-
-class PolicySection(_Section):
+class PolicySection(Section):
     """What is decided, not known."""
 
     horizon: Duration | None = None
@@ -114,7 +117,7 @@ class PolicySection(_Section):
     reconcile_every: Duration | None = None
 
 
-class PlanFile(_Section):
+class PlanFile(Section):
     """A plan file, version 1."""
 
     version: Annotated[Literal["1"], Field(description="The version of this layout.")]
@@ -124,20 +127,50 @@ class PlanFile(_Section):
     ] = None
     facts: Annotated[str | None, Field(description="A folder of your own fact files, laid over ours.")] = None
     workload: WorkloadSection
-    pool: PoolSection
-    evidence: EvidenceSection = EvidenceSection()
+    pool: Annotated[PoolSection | None, Field(description="The pool, where there is one.")] = None
+    pools: Annotated[
+        tuple[PoolSection, ...], Field(description="The pools, where there are several, each with a name.")
+    ] = ()
+    evidence: Annotated[EvidenceSection, Field(description="Of the one pool; several pools have their own.")] = (
+        EvidenceSection()
+    )
     policy: PolicySection = PolicySection()
+
+    @property
+    def every_pool(self) -> tuple[PoolSection, ...]:
+        return (*([] if self.pool is None else [self.pool]), *self.pools)
 
 
 def read_plan_file(text: str, *, file: str) -> PlanFile:
     """The plan file, or an InputError that names line, field, value, problem and fix of its first fault."""
     document = read_yaml(text, file=file)
     try:
-        return PlanFile.model_validate(document.content)
+        found = PlanFile.model_validate(document.content)
     except ValidationError as error:
         # A misspelt key is two faults, one unknown and one missing; the unknown one tells the reader more.
         details = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
         raise _input_error(document, details[0], more=len(details) - 1) from None
+    _check_pools(document, found)
+    return found
+
+
+def _check_pools(document: Document, file: PlanFile) -> None:
+    """One pool needs no name; several need one each, and every class says which of them serves it."""
+
+    def wrong(path: tuple[str | int, ...], value: object, problem: str, fix: str) -> InputError:
+        return InputError(field=document.place(path), value=value, problem=problem, fix=fix)
+
+    if not file.every_pool:
+        raise wrong(("pool",), None, "is missing", "Add pool, or pools for several.")
+    if file.pool is not None and file.pools:
+        raise wrong(("pools",), len(file.pools), "is given beside pool", "List all of them under pools.")
+    names = [each.name for each in file.every_pool]
+    if len(names) == 1:
+        return
+    for index, name in enumerate(names):
+        if name is None or names.index(name) != index:
+            problem = "is missing" if name is None else "is named twice"
+            raise wrong(("pools", index, "name"), name, problem, "Give each pool its own name.")
 
 
 def plan_file_schema() -> dict[str, Any]:
@@ -177,7 +210,7 @@ def _problem(document: Document, detail: ErrorDetails) -> tuple[str, str]:
         return "is not a date", "Give year, month and day, for example 2026-11-15."
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return "is not a section", "Indent its keys below it."
-    if kind == "list_type":
+    if kind in ("list_type", "tuple_type"):
         return "is not a list", "Write each entry on a line that starts with '- '."
     if kind in ("too_short", "string_too_short"):
         return "is empty", "Give at least one."

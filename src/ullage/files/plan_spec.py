@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ullage.admission.start import MeasuredStart, StartSettings
 from ullage.errors import InputError, unknown_name
-from ullage.evidence import Assumption, Evidence, Source
+from ullage.evidence import Assumption, Evidence
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.facts.startup import STORAGES
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
+from ullage.files.word import Word
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
@@ -29,6 +29,7 @@ HORIZON_S = 30 * _DAY_S  # a month is what capacity is ordered for
 PLANNING_FRACTION = 0.95  # one hour in twenty may exceed the plan; reserves are added on top, not hidden in it
 ZONES = 1  # a second zone is a decision with a price, so it is not assumed
 RECONCILE_S = 7 * _DAY_S  # a week holds every day of the week once
+POOL = "pool"  # what the only pool is called where it has no name
 TENSOR_PARALLEL = 1
 ENGINE = "vllm"  # the engine most request logs and load tests come from
 STORAGE = "shared-filesystem"  # what a new node shares with the others; the published clusters read from NFS
@@ -36,52 +37,24 @@ APPROVED_CONCURRENCY = 1  # an engine refuses to start unless one request of the
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word:
-    """Whose word the file's statements are."""
-
-    evidence: Evidence
-    source: Source
-    defaults: Source
-
-    def decides(self, name: str, value: float | None, unit: str, default: float) -> Assumption:
-        """As `says`, for what is chosen and not known."""
-        return replace(self.says(name, value, unit, default), decision=True)
-
-    def says(self, name: str, value: int | float | str | None, unit: str, default: int | float | str) -> Assumption:
-        """A statement of the file or, where it says nothing, the default, marked as ours."""
-        if value is None:
-            return Assumption(name=name, value=default, unit=unit, evidence=Evidence.ASSUMED, source=self.defaults)
-        return Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loaded:
-    """What the names in the file stand for."""
+class LoadedPool:
+    """What the names in one pool's section stand for."""
 
     model: Model
     device: Device
     word: EngineMemory | None
+    starts: tuple[MeasuredStart, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What the names in the file stand for, pool by pool in the file's order."""
+
+    pools: tuple[LoadedPool, ...]
     engines: Catalogue
     alternatives: tuple[Device, ...]
     traffic: Traffic | None = None
-    starts: tuple[MeasuredStart, ...] = ()
     startups: Catalogue | None = None
-
-
-def word_of(*, file: str, dated: datetime.date, is_example: bool) -> Word:
-    """The user's word, or ours for the built-in example, which is about nobody's system."""
-    source = (
-        Source(what="built-in example, made up", where="docs/reference/example.md", date=dated)
-        if is_example
-        else Source(what="plan file", where=file, date=dated)
-    )
-    return Word(
-        evidence=Evidence.ASSUMED if is_example else Evidence.STATED,
-        source=source,
-        defaults=Source(
-            what="default of Ullage", where="docs/reference/plan-file.md", date=datetime.date(2026, 11, 15)
-        ),
-    )
 
 
 def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
@@ -92,11 +65,12 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
             raise InputError(
                 field="workload.classes", value=name, problem="is named twice", fix="Give each class its own name."
             )
+    sections = file.every_pool
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,
-        demands=tuple(_demand(each, loaded.traffic, word) for each in file.workload.classes),
-        pool=_pool(file, loaded, word),
+        demands=tuple(_demand(each, sections, loaded.traffic, word) for each in file.workload.classes),
+        pools=tuple(_pool(file, one, found, loaded, word) for one, found in zip(sections, loaded.pools, strict=True)),
         policy=_policy(file, word),
     )
 
@@ -111,15 +85,30 @@ def request_class(section: ClassSection) -> RequestClass:
     )
 
 
-def _demand(section: ClassSection, traffic: Traffic | None, word: Word) -> ClassDemand:
+def _demand(section: ClassSection, pools: tuple[PoolSection, ...], traffic: Traffic | None, word: Word) -> ClassDemand:
     name = section.name
     found = request_class(section)
     return ClassDemand(
         request_class=found,
+        pool=_serving(section, pools),
         promises=promises(found, evidence=word.evidence, source=word.source),
         mean_rate=_mean_rate(section, traffic, word),
         longest_context=word.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
     )
+
+
+def _serving(section: ClassSection, pools: tuple[PoolSection, ...]) -> str:
+    """The pool that serves this class: the only one, or the one it names."""
+    names = [each.name or POOL for each in pools]
+    field = f"workload.classes.{section.name}.pool"
+    if section.pool is None and len(names) == 1:
+        return names[0]
+    if section.pool is None:
+        fix = f"Name the pool that serves this class: {', '.join(names)}."
+        raise InputError(field=field, value=None, problem="is missing, and there are several pools", fix=fix)
+    if section.pool not in names:
+        raise unknown_name(field=field, name=section.pool, known=names)
+    return section.pool
 
 
 def _mean_rate(section: ClassSection, traffic: Traffic | None, word: Word) -> Assumption:
@@ -148,24 +137,29 @@ def _slo(name: str, promise: str, limit_s: float) -> Slo:
     return Slo(metric=Metric(found.group(1)), percentile_fraction=float(found.group(2)) / 100, limit_s=limit_s)
 
 
-def _pool(file: PlanFile, loaded: Loaded, word: Word) -> PoolSpec:
-    pool = file.pool
-    engine = word.says("pool.engine", pool.engine, "", ENGINE)
-    tp = word.says("pool.tensor_parallel", pool.tensor_parallel, "devices", TENSOR_PARALLEL)
-    concurrency = word.says("pool.approved_concurrency", pool.approved_concurrency, "requests", APPROVED_CONCURRENCY)
-    longest = max(each.longest_context for each in file.workload.classes)
-    start = _start(pool, loaded, word)
+def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, word: Word) -> PoolSpec:
+    name = pool.name or POOL
+    prefix = "pool" if len(file.every_pool) == 1 else f"{name}.pool"
+    engine = word.says(f"{prefix}.engine", pool.engine, "", ENGINE)
+    tp = word.says(f"{prefix}.tensor_parallel", pool.tensor_parallel, "devices", TENSOR_PARALLEL)
+    concurrency = word.says(
+        f"{prefix}.approved_concurrency", pool.approved_concurrency, "requests", APPROVED_CONCURRENCY
+    )
+    longest = max(each.longest_context for each in file.workload.classes if each.pool in (None, name))
+    start = _start(pool, prefix, loaded, shared, word)
+    version = pool.engine_version
     choices = [
-        word.says("pool.model", pool.model, "", ""),
+        word.says(f"{prefix}.model", pool.model, "", ""),
         engine,
-        *([] if pool.engine_version is None else [word.says("pool.engine_version", pool.engine_version, "", "")]),
-        word.says("pool.device", pool.device, "", ""),
+        *([] if version is None else [word.says(f"{prefix}.engine_version", version, "", "")]),
+        word.says(f"{prefix}.device", pool.device, "", ""),
         tp,
         concurrency,
         start.storage,
         *([] if start.bandwidth is None else [start.bandwidth]),
     ]
     return PoolSpec(
+        name=name,
         choices=tuple(choices),
         model=loaded.model,
         device=loaded.device,
@@ -173,20 +167,20 @@ def _pool(file: PlanFile, loaded: Loaded, word: Word) -> PoolSpec:
         approved=Approved(context_tokens=longest, sequences=int(concurrency.value)),
         start=start,
         word=loaded.word,
-        engines=loaded.engines,
-        alternatives=loaded.alternatives,
+        engines=shared.engines,
+        alternatives=shared.alternatives,
     )
 
 
-def _start(pool: PoolSection, loaded: Loaded, word: Word) -> StartSettings:
+def _start(pool: PoolSection, prefix: str, loaded: LoadedPool, shared: Loaded, word: Word) -> StartSettings:
     if pool.storage is not None and pool.storage not in STORAGES:
-        raise unknown_name(field="pool.storage", name=pool.storage, known=STORAGES)
+        raise unknown_name(field=f"{prefix}.storage", name=pool.storage, known=STORAGES)
     rate = pool.storage_bandwidth
     return StartSettings(
-        storage=word.says("pool.storage", pool.storage, "", STORAGE),
-        bandwidth=None if rate is None else word.says("pool.storage_bandwidth", rate, "bytes/s", rate),
+        storage=word.says(f"{prefix}.storage", pool.storage, "", STORAGE),
+        bandwidth=None if rate is None else word.says(f"{prefix}.storage_bandwidth", rate, "bytes/s", rate),
         measured=loaded.starts,
-        sheets=loaded.startups,
+        sheets=shared.startups,
     )
 
 

@@ -6,11 +6,14 @@ import datetime
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ullage.errors import NotBuilt, NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure, assumptions_of
 from ullage.plan.spec import PlanSpec
+
+if TYPE_CHECKING:
+    from ullage.plan.pool_plan import PoolPlan
 
 
 class Verdict(enum.Enum):
@@ -37,36 +40,45 @@ class Noted(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of the chain, and its answer or the word that it is not built."""
+    """One stage of the chain, and its answer or the word that it is not built.
+
+    `pool` is the pool it was worked out for, among several; a stage of the whole service has none. `figures` stand
+    under the stage's own keys; among several pools a figure's name begins with its pool's.
+    """
 
     name: str
     answer: Answer | NotBuilt | NotGiven
+    figures: Mapping[str, Figure]
+    pool: str = ""
 
     @property
     def is_built(self) -> bool:
         return not isinstance(self.answer, NotBuilt)
 
     @property
-    def figures(self) -> tuple[Figure, ...]:
-        return () if isinstance(self.answer, NotBuilt | NotGiven) else tuple(self.answer.figures.values())
-
-    @property
     def notes(self) -> tuple[str, ...]:
         return self.answer.notes if isinstance(self.answer, Noted) else ()
 
 
-def stages(**answers: Answer | NotBuilt | NotGiven) -> tuple[Stage, ...]:
-    """The stages in the order in which they are named here."""
-    return tuple(Stage(name=name, answer=answer) for name, answer in answers.items())
+def service_stages(**answers: Answer | NotBuilt | NotGiven) -> tuple[Stage, ...]:
+    """Stages of the whole service, in the order in which they are named here."""
+    return tuple(
+        Stage(name=name, answer=answer, figures={} if isinstance(answer, NotBuilt | NotGiven) else answer.figures)
+        for name, answer in answers.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A finished plan. It claims no more than the stages that exist could say."""
+    """A finished plan. It claims no more than the stages that exist could say.
+
+    `pools` are what the stages found, as values to compute with; `stages` are the same as a reader meets them.
+    """
 
     spec: PlanSpec
     as_of: datetime.date
     seed: int
+    pools: tuple[PoolPlan, ...]
     stages: tuple[Stage, ...]
 
     @property
@@ -75,7 +87,7 @@ class Plan:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        return tuple(figure for stage in self.stages for figure in stage.figures)
+        return tuple(figure for stage in self.stages for figure in stage.figures.values())
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -88,7 +100,7 @@ class Plan:
 
     def followed_by(self, **answers: Answer | NotBuilt) -> Plan:
         """The plan with the answers of stages that work around it, such as uncertainty."""
-        return replace(self, stages=self.stages + stages(**answers))
+        return replace(self, stages=self.stages + service_stages(**answers))
 
     def find(self, name: str) -> Figure | Assumption:
         """The printed number of this name; an unknown name is answered with the nearest."""

@@ -1,23 +1,16 @@
-"""The plan, told in one function."""
+"""The plan, told in one function: traffic first, then pool by pool (plan/pool_plan.py), then what it costs."""
 
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
-import numpy as np
-
-from ullage.admission.limits import admission_limits
-from ullage.admission.ready import time_to_ready
 from ullage.cost.bill import monthly_bill
 from ullage.errors import NotGiven, Rejection
-from ullage.fleet.reserves import named_reserves
-from ullage.fleet.steady import steady_fleet
-from ullage.memory.budget import memory_budget
-from ullage.plan.document import Plan, stages
+from ullage.plan.document import Plan, service_stages
+from ullage.plan.names import PoolNames, shared_names
+from ullage.plan.pool_plan import PoolPlan, plan_pool
 from ullage.plan.spec import PlanSpec
-from ullage.scaling.rule import scaling_rule
-from ullage.service.stage import pool_curve, pool_point
-from ullage.service.step_model import replica_step
 from ullage.workload.demand import forecast_demand
 
 NO_TRACE = NotGiven(
@@ -27,56 +20,37 @@ NO_TRACE = NotGiven(
 )
 
 
-def plan(spec: PlanSpec, *, as_of: datetime.date, seed: int) -> Plan | Rejection:
+def plan(
+    spec: PlanSpec,
+    *,
+    as_of: datetime.date,
+    seed: int,
+    map: Any = map,  # noqa: A002
+) -> Plan | Rejection:
     """From traffic to cost, stage by stage; each works from what the ones before it found."""
-    pool = spec.pool
-    workload = spec.traffic or NO_TRACE
-    demand = forecast_demand(
-        spec.demands,
-        horizon=spec.policy.horizon,
-        percentile=spec.policy.planning_percentile,
-        measured=None if spec.traffic is None else spec.traffic.classes,
+    horizon, percentile = spec.policy.horizon, spec.policy.planning_percentile
+    measured = None if spec.traffic is None else spec.traffic.classes
+    demand = forecast_demand(spec.demands, horizon=horizon, percentile=percentile, measured=measured)
+    pools: list[PoolPlan] = []
+    for pool in spec.pools:
+        served = spec.served_by(pool.name)
+        asked = forecast_demand(served, horizon=horizon, percentile=percentile, measured=measured)
+        found = plan_pool(pool, served, asked, spec, seed=seed, map=map)
+        if isinstance(found, Rejection):
+            return found
+        pools.append(found)
+    before = service_stages(workload=spec.traffic or NO_TRACE, demand=demand)
+    shared = shared_names(
+        (*spec.inputs, *(figure for stage in before for figure in stage.figures.values())),
+        ([figure for stage in each.stages() for figure in stage.figures.values()] for each in pools),
     )
-    memory = memory_budget(
-        pool.model,
-        pool.device,
-        pool.settings,
-        approved=pool.approved,
-        word=pool.word,
-        engines=pool.engines,
-        devices=pool.alternatives,
-    )
-    if isinstance(memory, Rejection):
-        return memory
-    step = replica_step(pool.model, pool.device, memory.runtime)
-    curve = pool_curve(step, memory, demand, spec.classes, seed=seed, promises=spec.promises)
-    point = pool_point(curve, step)
-    if isinstance(point, Rejection):
-        return point
-    ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
-    limits = admission_limits(curve, point, ready)
-    steady = steady_fleet(step, memory, demand, spec.classes, seed=seed, promises=spec.promises)
-    if isinstance(steady, Rejection):
-        return steady
-    reserves = named_reserves(steady, ready, spec.policy.zones)
-    scaling = scaling_rule(demand, steady, ready)
-    bill = monthly_bill(steady, reserves, demand)
+    several = len(pools) > 1
+    by_pool = [each.stages(PoolNames(each.spec.name, shared) if several else None) for each in pools]
+    bill = monthly_bill(pools, demand)
     return Plan(
         spec=spec,
         as_of=as_of,
         seed=seed,
-        stages=stages(
-            workload=workload,
-            demand=demand,
-            memory=memory,
-            step_model=step,
-            service_curve=curve,
-            operating_point=point,
-            time_to_ready=ready,
-            admission_limits=limits,
-            steady_fleet=steady,
-            reserves=reserves,
-            scaling=scaling,
-            bill=bill,
-        ),
+        pools=tuple(pools),
+        stages=(*before, *(stage for stages in by_pool for stage in stages), *service_stages(bill=bill)),
     )

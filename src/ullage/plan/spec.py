@@ -23,9 +23,10 @@ from ullage.workload.traffic import Traffic
 
 @dataclass(frozen=True, kw_only=True)
 class ClassDemand:
-    """A request class, how often it is asked for, and the largest request it may send."""
+    """A request class, how often it is asked for, the largest request it may send, and the pool that serves it."""
 
     request_class: RequestClass
+    pool: str
     promises: tuple[Assumption, ...]
     mean_rate: Assumption
     longest_context: Assumption
@@ -47,12 +48,13 @@ def promises(request_class: RequestClass, *, evidence: Evidence, source: Source)
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSpec:
-    """What a pool's replicas are made of. `choices` are the names by which it was asked for.
+    """What the replicas of the pool called `name` are made of. `choices` are the names by which it was asked for.
 
     `word` is what an engine of this pool said of itself; `alternatives` are devices that a refusal may offer;
     `start` is how a replica comes up.
     """
 
+    name: str
     choices: tuple[Assumption, ...]
     model: Model
     device: Device
@@ -80,17 +82,26 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanSpec:
-    """One service to plan for."""
+    """One service to plan for: its classes, and the pools that serve them."""
 
     name: str
     demands: tuple[ClassDemand, ...]
     traffic: Traffic | None = None
-    pool: PoolSpec
+    pools: tuple[PoolSpec, ...]
     policy: Policy
+
+    @property
+    def pool(self) -> PoolSpec:
+        """The first pool: the only one of most services."""
+        return self.pools[0]
 
     @property
     def classes(self) -> tuple[RequestClass, ...]:
         return tuple(each.request_class for each in self.demands)
+
+    def served_by(self, pool: str) -> tuple[ClassDemand, ...]:
+        """The classes that this pool serves."""
+        return tuple(each for each in self.demands if each.pool == pool)
 
     @property
     def promises(self) -> tuple[Assumption, ...]:
@@ -104,5 +115,6 @@ class PlanSpec:
     def _each_input(self) -> Iterator[Assumption]:
         for demand in self.demands:
             yield from demand.inputs
-        yield from self.pool.choices
+        for pool in self.pools:
+            yield from pool.choices
         yield from self.policy.inputs

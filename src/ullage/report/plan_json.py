@@ -64,11 +64,15 @@ def _class(demand: ClassDemand) -> dict[str, Any]:
 
 def _stage(stage: Stage) -> dict[str, Any]:
     if isinstance(stage.answer, NotBuilt):
-        return {"stage": stage.name, "status": "not built", "gives": stage.answer.gives}
+        return {**_which(stage), "status": "not built", "gives": stage.answer.gives}
     if isinstance(stage.answer, NotGiven):
-        return {"stage": stage.name, "status": "not given", "instead": stage.answer.instead, "fix": stage.answer.fix}
-    figures = [each.name for each in stage.figures]
-    return {"stage": stage.name, "status": "built", "figures": figures, "notes": list(stage.notes)}
+        return {**_which(stage), "status": "not given", "instead": stage.answer.instead, "fix": stage.answer.fix}
+    figures = [each.name for each in stage.figures.values()]
+    return {**_which(stage), "status": "built", "figures": figures, "notes": list(stage.notes)}
+
+
+def _which(stage: Stage) -> dict[str, Any]:
+    return {"stage": stage.name, **({"pool": stage.pool} if stage.pool else {})}
 
 
 def _graph(roots: tuple[Figure | Assumption, ...]) -> dict[str, Any]:

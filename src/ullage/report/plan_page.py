@@ -103,7 +103,7 @@ def _stage_table(plan: Plan) -> RenderableType:
 def _figure_tables(plan: Plan, *, every: bool) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for stage in plan.stages:
-        shown = stage.figures if every else _main(stage)
+        shown = tuple(stage.figures.values()) if every else _main(stage)
         if shown:
             more = len(stage.figures) - len(shown)
             parts += ["", _figures(_title(stage).capitalize(), shown)]
@@ -114,7 +114,11 @@ def _figure_tables(plan: Plan, *, every: bool) -> list[RenderableType]:
 
 def _main(stage: Stage) -> tuple[Figure, ...]:
     patterns = _MAIN.get(stage.name, ("*",))
-    return tuple(each for each in stage.figures if any(fnmatch.fnmatchcase(each.name, one) for one in patterns))
+    return tuple(
+        figure
+        for key, figure in stage.figures.items()
+        if any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+    )
 
 
 def _figures(title: str, figures: tuple[Figure, ...]) -> RenderableType:
@@ -133,7 +137,8 @@ def _closing(plan: Plan) -> list[RenderableType]:
 
 
 def _title(stage: Stage) -> str:
-    return stage.name.replace("_", " ")
+    title = stage.name.replace("_", " ")
+    return f"{title} of {stage.pool}" if stage.pool else title
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -8,27 +8,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.errors import Rejection
-    from ullage.files.plan_file import PlanFile
-    from ullage.files.plan_spec import Loaded
+    from ullage.facts.catalogue import Catalogue
+    from ullage.files.plan_file import PlanFile, PoolSection
+    from ullage.files.plan_spec import Loaded, LoadedPool
     from ullage.plan.document import Plan
     from ullage.plan.spec import PlanSpec
     from ullage.workload.traffic import Traffic
 
 
-def plan(file: Path | None = None, *, as_of: datetime.date | None = None, seed: int = 0) -> Plan | Rejection:
+def plan(
+    file: Path | None = None, *, as_of: datetime.date | None = None, seed: int = 0, workers: int | None = None
+) -> Plan | Rejection:
     """Plan the service in `file`, or the built-in example where there is none.
 
     `as_of` is the date on which ages are counted (today where it is None); together with `seed` it makes the
-    answer the same bytes every time.
+    answer the same bytes every time, on however many `workers`.
     """
     from ullage.errors import Rejection
+    from ullage.execute.pool import thread_map
     from ullage.plan.pipeline import plan as run_pipeline
     from ullage.reconcile.score import score
     from ullage.uncertainty.study import study
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     spec = load_spec(file, as_of=day, seed=seed)
-    found = run_pipeline(spec, as_of=day, seed=seed)
+    with thread_map(workers=workers) as spread:
+        found = run_pipeline(spec, as_of=day, seed=seed, map=spread)
     if isinstance(found, Rejection):
         return found
     return found.followed_by(uncertainty=study(spec), reconcile=score(spec))
@@ -37,7 +42,8 @@ def plan(file: Path | None = None, *, as_of: datetime.date | None = None, seed: 
 def load_spec(file: Path | None, *, as_of: datetime.date, seed: int = 0) -> PlanSpec:
     """The specification in a plan file, with all that its names and paths stand for; the example's for None."""
     from ullage.files.plan_file import read_plan_file
-    from ullage.files.plan_spec import spec_of, word_of
+    from ullage.files.plan_spec import spec_of
+    from ullage.files.word import word_of
 
     where = "built-in example" if file is None else str(file)
     read = read_plan_file(_text(file), file=where)
@@ -47,25 +53,38 @@ def load_spec(file: Path | None, *, as_of: datetime.date, seed: int = 0) -> Plan
 
 def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Loaded:
     """Look up names, and read the files that the plan file points to; paths are relative to it."""
-    from ullage.facts.device import device_of, find_device
+    from ullage.facts.device import device_of
     from ullage.files.plan_spec import Loaded
-    from ullage.readers.engines import read_engine_words
-    from ullage.readers.engines.startup import read_starts
-    from ullage.verbs.facts import catalogue_of, model_of
+    from ullage.verbs.facts import catalogue_of
 
     facts = None if read.facts is None else folder / read.facts
-    devices, engines = catalogue_of("devices", facts), catalogue_of("engines", facts)
-    logs = [folder / each for each in read.evidence.engine_logs]
-    beside = folder / read.pool.model
+    devices = catalogue_of("devices", facts)
     return Loaded(
-        model=model_of(beside if beside.exists() else read.pool.model, facts),
-        device=find_device(read.pool.device, devices, field="pool.device"),
-        word=read_engine_words(logs, date=as_of, engine=read.pool.engine or "") if logs else None,
-        engines=engines,
+        pools=tuple(_load_pool(read, each, devices, folder, as_of) for each in read.every_pool),
+        engines=catalogue_of("engines", facts),
         alternatives=tuple(device_of(sheet) for sheet in devices),
         traffic=_traffic(read, folder, as_of, seed) if read.workload.trace else None,
-        starts=read_starts([folder / each for each in read.evidence.startup_logs], date=as_of),
         startups=catalogue_of("startups", facts),
+    )
+
+
+def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Path, as_of: datetime.date) -> LoadedPool:
+    """What the names and paths of one pool's section stand for."""
+    from ullage.facts.device import find_device
+    from ullage.files.plan_spec import LoadedPool
+    from ullage.readers.engines import read_engine_words
+    from ullage.readers.engines.startup import read_starts
+    from ullage.verbs.facts import model_of
+
+    # What is said beside several pools is about none of them in particular, so each has its own evidence.
+    evidence = pool.evidence or read.evidence
+    logs = [folder / each for each in evidence.engine_logs]
+    beside = folder / pool.model
+    return LoadedPool(
+        model=model_of(beside if beside.exists() else pool.model, None if read.facts is None else folder / read.facts),
+        device=find_device(pool.device, devices, field="pool.device"),
+        word=read_engine_words(logs, date=as_of, engine=pool.engine or "") if logs else None,
+        starts=read_starts([folder / each for each in evidence.startup_logs], date=as_of),
     )
 
 

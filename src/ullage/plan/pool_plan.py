@@ -1,0 +1,114 @@
+"""One pool of a plan: from its demand to its replicas, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ullage.admission.limits import admission_limits
+from ullage.admission.ready import TimeToReady, time_to_ready
+from ullage.errors import NotBuilt, NotGiven, Rejection
+from ullage.evidence import Figure
+from ullage.fleet.reserves import named_reserves
+from ullage.fleet.steady import SteadyFleet, steady_fleet
+from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.plan.document import Answer, Stage
+from ullage.plan.names import PoolNames
+from ullage.plan.spec import ClassDemand, PlanSpec, PoolSpec
+from ullage.scaling.rule import scaling_rule
+from ullage.service.curve import ServiceCurve
+from ullage.service.point import OperatingPoint
+from ullage.service.stage import pool_curve, pool_point
+from ullage.service.step_model import StepModel, replica_step
+from ullage.workload.demand import Demand
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolPlan:
+    """What every stage found for one pool. The fields after `demand` are its stages, in order."""
+
+    spec: PoolSpec
+    demands: tuple[ClassDemand, ...]
+    demand: Demand
+    memory: MemoryBudget
+    step_model: StepModel
+    service_curve: ServiceCurve
+    operating_point: OperatingPoint
+    time_to_ready: TimeToReady
+    steady_fleet: SteadyFleet
+    admission_limits: NotBuilt
+    reserves: NotBuilt
+    scaling: NotBuilt
+
+    def stages(self, names: PoolNames | None = None) -> tuple[Stage, ...]:
+        """The stages as a plan lists them; `names` are given where there are several pools."""
+        pool = "" if names is None else self.spec.name
+        return tuple(
+            Stage(name=each.name, pool=pool, answer=answer, figures=_figures(answer, names))
+            for each in fields(self)
+            if each.name not in _NOT_STAGES
+            for answer in (getattr(self, each.name),)
+        )
+
+
+_NOT_STAGES = ("spec", "demands", "demand")
+
+
+def plan_pool(
+    pool: PoolSpec,
+    demands: Sequence[ClassDemand],
+    demand: Demand,
+    spec: PlanSpec,
+    *,
+    seed: int,
+    map: Any = map,  # noqa: A002
+) -> PoolPlan | Rejection:
+    """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found."""
+    classes = tuple(each.request_class for each in demands)
+    promises = tuple(one for each in demands for one in each.promises)
+    memory = memory_budget(
+        pool.model,
+        pool.device,
+        pool.settings,
+        approved=pool.approved,
+        word=pool.word,
+        engines=pool.engines,
+        devices=pool.alternatives,
+    )
+    if isinstance(memory, Rejection):
+        return memory
+    step = replica_step(pool.model, pool.device, memory.runtime)
+    curve = pool_curve(step, memory, demand, classes, seed=seed, promises=promises, map=map)
+    point = pool_point(curve, step, map=map)
+    if isinstance(point, Rejection):
+        return point
+    ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    steady = steady_fleet(step, memory, demand, classes, seed=seed, promises=promises, map=map)
+    if isinstance(steady, Rejection):
+        return steady
+    limits = admission_limits(curve, point, ready)
+    reserves = named_reserves(steady, ready, spec.policy.zones)
+    scaling = scaling_rule(demand, steady, ready)
+    return PoolPlan(
+        spec=pool,
+        demands=tuple(demands),
+        demand=demand,
+        memory=memory,
+        step_model=step,
+        service_curve=curve,
+        operating_point=point,
+        time_to_ready=ready,
+        steady_fleet=steady,
+        admission_limits=limits,
+        reserves=reserves,
+        scaling=scaling,
+    )
+
+
+def _figures(answer: Answer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
+    if isinstance(answer, NotBuilt | NotGiven):
+        return {}
+    return answer.figures if names is None else names.figures(answer.figures)
