@@ -20,18 +20,22 @@ from ullage.workload.demand import Demand
 
 _HOW = (
     "Simulated is the planning rate of all classes together, in the proportions of their busiest hours, in one pool "
-    "behind a router that counts outstanding requests. The first number has no margin for evidence in it, the careful "
-    "one has all of it."
+    "behind a router that counts outstanding requests. A pool evens out bursts that one replica alone must take, so "
+    "its replicas carry more than the operating point of a single one."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteadyFleet:
-    """So many replicas carry the planning rate; `careful` is the number where the evidence errs on the slow side."""
+    """So many replicas carry the planning rate, even where the evidence errs on the slow side.
+
+    `bare_replicas` would be enough if the step times were exactly as believed; what is beyond them is the margin for
+    evidence, and a load test buys it back. It is applied here and nowhere else.
+    """
 
     size: PoolSize
     replicas: int
-    careful_replicas: int
+    bare_replicas: int
     devices: int
     figures: Mapping[str, Figure]
 
@@ -57,24 +61,36 @@ def steady_fleet(
     if isinstance(found, Rejection):
         return found
     each = memory.runtime.sharding.devices
-    counted = {
-        "fleet.devices": ("size.replicas", found.replicas * each),
-        "fleet.careful_devices": ("size.careful_replicas", found.careful_replicas * each),
-    }
-    devices = {
-        name: Figure(
-            name=name,
-            value=value,
-            unit="devices",
-            formula=f"replicas x {each} devices each, without any reserve",
-            inputs=(found.figures[replicas],),
-        )
-        for name, (replicas, value) in counted.items()
-    }
     return SteadyFleet(
         size=found,
-        replicas=found.replicas,
-        careful_replicas=found.careful_replicas,
-        devices=found.replicas * each,
-        figures={**found.figures, **devices},
+        replicas=found.careful_replicas,
+        bare_replicas=found.replicas,
+        devices=found.careful_replicas * each,
+        figures=_figures(found, each),
     )
+
+
+def _figures(found: PoolSize, devices_each: int) -> dict[str, Figure]:
+    bare, careful = found.figures["size.replicas"], found.figures["size.careful_replicas"]
+    replicas = Figure(
+        name="fleet.replicas",
+        value=found.careful_replicas,
+        unit="replicas",
+        formula="replicas that keep every promise even where steps are as slow as in one case of ten of this evidence",
+        inputs=(careful,),
+    )
+    devices = Figure(
+        name="fleet.devices",
+        value=found.careful_replicas * devices_each,
+        unit="devices",
+        formula=f"replicas x {devices_each} devices each, without any reserve",
+        inputs=(replicas,),
+    )
+    margin = Figure(
+        name="fleet.evidence_replicas",
+        value=found.careful_replicas - found.replicas,
+        unit="replicas",
+        formula="replicas - those that would do if the step times were exactly as believed",
+        inputs=(replicas, bare),
+    )
+    return {**{each.name: each for each in (replicas, devices, margin)}, **found.figures}

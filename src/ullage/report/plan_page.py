@@ -56,16 +56,16 @@ def _headline(plan: Plan) -> RenderableType:
         text.append(f" Not built in this version: {', '.join(missing)}.", style="not bold")
     fleet = {each.name: show(each.value, each.unit) for each in plan.figures if each.name in _FLEET}
     if len(fleet) == len(_FLEET):
-        replicas, devices, careful = (fleet[name] for name in _FLEET)
+        replicas, devices, bare = (fleet[name] for name in _FLEET)
         text.append(
-            f"\nSteady fleet, without any reserve: {replicas} on {devices}. "
-            f"If steps are as slow as in one case of ten of this evidence: {careful}.",
+            f"\nSteady fleet, without any reserve: {replicas} on {devices}; "
+            f"{bare} if the step times were exactly as believed.",
             style="not bold",
         )
     return text
 
 
-_FLEET = ("size.replicas", "fleet.devices", "size.careful_replicas")
+_FLEET = ("fleet.replicas", "fleet.devices", "size.replicas")
 
 
 def _input_sheet(plan: Plan) -> RenderableType:
