@@ -1,0 +1,142 @@
+"""Offers of a device-hour under constraints: all, the cheapest, a mix of purchases.
+
+Whole machines are compared with whole machines: a price without the machine around the device is an offer only where
+the book has a price of the `host` too, or where parts are asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ullage.evidence import Assumption, Figure
+from ullage.prices.book import ANYWHERE, DevicePrice, MissingPrice, OwnedHardware, PriceBook
+from ullage.prices.effective import device_hour
+from ullage.prices.own_word import own_word_first
+from ullage.prices.purchase import Purchase, PurchaseMix
+from ullage.prices.unit_prices import rate_price
+from ullage.prices.wanted import HOWTO, DeviceWanted, RateWanted, check_names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A price that meets the constraints, and what it makes of a device-hour."""
+
+    price: DevicePrice | OwnedHardware
+    usd_per_device_hour: Figure
+
+    @property
+    def purchase(self) -> Purchase:
+        return Purchase.OWNED if isinstance(self.price, OwnedHardware) else self.price.purchase
+
+
+def offers(book: PriceBook, wanted: DeviceWanted) -> tuple[Offer, ...]:
+    """All prices that meet the constraints, cheapest first; equal ones in order of provider, region and instance."""
+    check_names(book, providers=wanted.providers, regions=wanted.regions)
+    matching: list[DevicePrice | OwnedHardware] = [*_matching_rented(book, wanted), *_matching_owned(book, wanted)]
+    found = []
+    for price in own_word_first(matching):
+        figure = _whole_hour(book, price, wanted)
+        if isinstance(figure, Figure):
+            found.append(Offer(price=price, usd_per_device_hour=figure))
+    return tuple(sorted(found, key=lambda each: (each.usd_per_device_hour.value, each.price.key)))
+
+
+def cheapest(book: PriceBook, wanted: DeviceWanted) -> Offer | MissingPrice:
+    """The offer that costs least, or what to give so that there is one."""
+    found = offers(book, wanted)
+    return found[0] if found else _why_no_offer(book, wanted)
+
+
+def mixed_hour(book: PriceBook, wanted: DeviceWanted, mix: PurchaseMix) -> Figure | MissingPrice:
+    """A device-hour bought in these shares; one part without a price leaves the whole without one."""
+    value = 0.0
+    inputs: list[Figure | Assumption] = []
+    for purchase, share in mix.shares.items():
+        if not share.value:
+            continue
+        found = cheapest(book, _with_purchase(wanted, purchase))
+        if isinstance(found, MissingPrice):
+            return found
+        value += float(share.value) * float(found.usd_per_device_hour.value)
+        inputs += [share, found.usd_per_device_hour]
+    return Figure(
+        name=f"price.{wanted.device}.mix",
+        value=value,
+        unit="USD/device-hour",
+        formula=" + ".join(f"share of {each} x its price" for each in mix.shares if mix.shares[each].value),
+        inputs=tuple(inputs),
+    )
+
+
+def _matching_rented(book: PriceBook, wanted: DeviceWanted) -> list[DevicePrice]:
+    return [
+        price
+        for price in book.devices.get(wanted.device, ())
+        if _allows(wanted.providers, price.provider)
+        and (_allows(wanted.regions, price.region) or price.region == ANYWHERE)
+        and (_allows(wanted.zones, price.zone) or price.zone == "")
+        and _allows(wanted.instances, price.instance)
+        and _allows(wanted.purchases, price.purchase)
+        and price.devices >= wanted.devices_at_least
+    ]
+
+
+def _matching_owned(book: PriceBook, wanted: DeviceWanted) -> list[OwnedHardware]:
+    if not _allows(wanted.purchases, Purchase.OWNED) or wanted.instances or wanted.zones:
+        return []
+    return [
+        price
+        for price in book.owned
+        if price.device == wanted.device
+        and _allows(wanted.providers, price.provider)
+        and (_allows(wanted.regions, price.region) or price.region == ANYWHERE)
+        and price.devices >= wanted.devices_at_least
+    ]
+
+
+def _allows(allowed: Sequence[object], value: object) -> bool:
+    return not allowed or value in allowed
+
+
+def _whole_hour(book: PriceBook, price: DevicePrice | OwnedHardware, wanted: DeviceWanted) -> Figure | MissingPrice:
+    alone = device_hour(book, price, lost=wanted.lost)
+    if isinstance(alone, MissingPrice) or isinstance(price, OwnedHardware) or not price.excludes or wanted.parts_too:
+        return alone
+    host = rate_price(book, RateWanted(item="host", provider=price.provider, region=price.region, name=price.instance))
+    if isinstance(host, MissingPrice):
+        return host
+    return Figure(
+        name=f"{alone.name}.with-host",
+        value=float(alone.value) + float(host.value) / price.devices,
+        unit="USD/device-hour",
+        formula=f"device + host / {price.devices} devices",
+        inputs=(alone, host),
+    )
+
+
+def _with_purchase(wanted: DeviceWanted, purchase: Purchase) -> DeviceWanted:
+    return dataclasses.replace(wanted, purchases=(purchase,))
+
+
+def _why_no_offer(book: PriceBook, wanted: DeviceWanted) -> MissingPrice:
+    """Which constraint leaves nothing: dropped one at a time, in the order in which people can move them."""
+    here: list[DevicePrice | OwnedHardware] = [*_matching_rented(book, wanted), *_matching_owned(book, wanted)]
+    if here:
+        short = next(found for each in here if isinstance(found := _whole_hour(book, each, wanted), MissingPrice))
+        return MissingPrice(what=str(wanted), why=f"{short.what} {short.why}", fix=short.fix)
+    listed: list[DevicePrice | OwnedHardware] = [*book.devices.get(wanted.device, ())]
+    listed += [each for each in book.owned if each.device == wanted.device]
+    why = "the book has no price of this device"
+    if listed:
+        sold = sorted({f"{each.provider} {' '.join(_bought(each))}".strip() for each in listed})
+        shown = ", ".join(sold[:6]) + (f" and {len(sold) - 6} more" if len(sold) > 6 else "")
+        why = f"the book has it only from {shown}"
+    return MissingPrice(what=str(wanted), why=why, fix=f"Give its price: prices.own, or a catalogue file ({HOWTO}).")
+
+
+def _bought(price: DevicePrice | OwnedHardware) -> tuple[str, ...]:
+    if isinstance(price, OwnedHardware):
+        return (price.region,)
+    return (price.region, str(price.purchase))
