@@ -21,6 +21,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
+from ullage.service.loadtest_findings import decode_time_disagrees
 from ullage.service.replay import EngineLimits
 from ullage.service.scaled import Factors
 from ullage.service.trials import NotRepeatable, measurement_of
@@ -53,6 +54,21 @@ def test_a_closed_loop_is_repeated_with_its_clients_and_mean_lengths() -> None:
     assert found.trial.prompt_tokens.size == 80
     assert set(found.trial.prompt_tokens.tolist()) == {512}
     assert set(found.trial.output_tokens.tolist()) == {100}
+
+
+def test_a_tpot_that_counted_chunks_gives_way_to_e2e_and_ttft() -> None:
+    """With two chunks a token a tool's TPOT is half the truth; the finding says so, and the fit must not believe it."""
+    latencies = (
+        LatencySummary(definition=Definition.TTFT, mean_s=0.2),
+        LatencySummary(definition=Definition.TPOT, mean_s=0.01),
+        LatencySummary(definition=Definition.E2E, mean_s=0.2 + 99 * 0.02),
+    )
+    halved = replace(POINT, latencies=latencies)
+    finding = decode_time_disagrees(halved)
+    assert finding is not None
+    halved = replace(halved, findings=(finding,))
+    found = {each.latency: each.value for each in repeated(halved).targets}
+    assert found["tpot"] == pytest.approx(0.02)
 
 
 def test_the_statistic_the_file_has_is_the_one_compared() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ullage.service.calibration import Measurement, Target
-from ullage.service.loadtest import Definition, LatencySummary, Loop, Point, Request, Status
+from ullage.service.loadtest import Definition, Flag, LatencySummary, Loop, Point, Request, Status
 from ullage.service.loadtest_findings import KEPT_UP_FRACTION
 from ullage.service.replay import PROMPTS_PER_CLIENT, Counts, EngineLimits, Trial
 from ullage.service.work import Floats
@@ -21,6 +21,7 @@ MOST_REQUESTS = 20_000
 _SMALLEST = 1
 # Which definitions can be compared with a simulated TPOT: one value a request, without the first token.
 _TPOT = (Definition.TPOT, Definition.ITL_PER_REQUEST)
+_BY_CHUNK = (Flag.DECODE_TIME_DISAGREES,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +77,20 @@ def _targets(point: Point) -> tuple[Target, ...]:
     for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", _TPOT)):
         summary = point.latency(*definitions)
         which = None if summary is None else _statistic(summary)
+        if which is not None and latency == "tpot" and any(each.flag in _BY_CHUNK for each in point.findings):
+            which = _tpot_by_token(point) or which
         if which is not None:
             found.append(Target(latency=latency, statistic=which[0], value=which[1]))
     return tuple(found)
+
+
+def _tpot_by_token(point: Point) -> tuple[str, float] | None:
+    """E2E less TTFT over the tokens: what the tool's TPOT would be, had it counted tokens and not chunks."""
+    e2e, ttft, tokens = point.latency(Definition.E2E), point.latency(Definition.TTFT), point.mean_output_tokens
+    if e2e is None or ttft is None or e2e.mean_s is None or ttft.mean_s is None or not tokens or tokens <= 1:
+        return None
+    value_s = (e2e.mean_s - ttft.mean_s) / (tokens - 1.0)
+    return ("mean", value_s) if value_s > 0 else None
 
 
 def _statistic(summary: LatencySummary) -> tuple[str, float] | None:
