@@ -29,6 +29,8 @@ STAGES = [
     "admission_limits",
     "reserves",
     "scaling",
+    "margins",
+    "scorecard",
     "bill",
     "uncertainty",
     "reconcile",

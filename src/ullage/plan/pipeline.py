@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 from ullage.cost.bill import monthly_bill
@@ -34,8 +35,11 @@ def plan(
     pools: list[PoolPlan] = []
     for pool in spec.pools:
         served = spec.served_by(pool.name)
-        asked = forecast_demand(served, horizon=horizon, percentile=percentile, measured=measured)
-        found = plan_pool(pool, served, asked, spec, seed=seed, map=map)
+        asked, middling = (
+            forecast_demand(served, horizon=horizon, percentile=each, measured=measured)
+            for each in (percentile, replace(percentile, value=0.5))
+        )
+        found = plan_pool(pool, served, asked, middling, spec, seed=seed, map=map)
         if isinstance(found, Rejection):
             return found
         pools.append(found)

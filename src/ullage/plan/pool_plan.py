@@ -16,7 +16,9 @@ from ullage.fleet.reserves import named_reserves
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.plan.document import Answer, Stage
+from ullage.plan.margins import Margins, pool_margins
 from ullage.plan.names import PoolNames
+from ullage.plan.scorecard import Scorecard, scorecard
 from ullage.plan.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.scaling.rule import scaling_rule
 from ullage.service.curve import ServiceCurve
@@ -42,6 +44,8 @@ class PoolPlan:
     admission_limits: NotBuilt
     reserves: NotBuilt
     scaling: NotBuilt
+    margins: Margins
+    scorecard: Scorecard
 
     def stages(self, names: PoolNames | None = None) -> tuple[Stage, ...]:
         """The stages as a plan lists them; `names` are given where there are several pools."""
@@ -61,12 +65,16 @@ def plan_pool(
     pool: PoolSpec,
     demands: Sequence[ClassDemand],
     demand: Demand,
+    middling: Demand,
     spec: PlanSpec,
     *,
     seed: int,
     map: Any = map,  # noqa: A002
 ) -> PoolPlan | Rejection:
-    """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found."""
+    """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found.
+
+    `middling` is the same demand at even odds: the margin of the planning percentile is what is above it.
+    """
     classes = tuple(each.request_class for each in demands)
     promises = tuple(one for each in demands for one in each.promises)
     memory = memory_budget(
@@ -92,6 +100,9 @@ def plan_pool(
     limits = admission_limits(curve, point, ready)
     reserves = named_reserves(steady, ready, spec.policy.zones)
     scaling = scaling_rule(demand, steady, ready)
+    margins = pool_margins(demand, middling, memory, point, steady, reserves)
+    measured = {} if spec.traffic is None else spec.traffic.classes
+    score = scorecard(curve, steady, demand, measured=measured, seed=seed, map=map)
     return PoolPlan(
         spec=pool,
         demands=tuple(demands),
@@ -105,6 +116,8 @@ def plan_pool(
         admission_limits=limits,
         reserves=reserves,
         scaling=scaling,
+        margins=margins,
+        scorecard=score,
     )
 
 
