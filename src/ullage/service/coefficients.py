@@ -31,12 +31,15 @@ FACTOR_OF: Mapping[str, str] = {
 }
 """Which factor of an engine or architecture sheet moves which coefficient; the others are the same everywhere."""
 
+OTHER_LOAD = "load"
+"""What is new to a calibrated model: a load of its own configuration that was not tested."""
+
 ENGINE_NAMES = {"trtllm": "tensorrt-llm", "trt-llm": "tensorrt-llm", "tensorrt": "tensorrt-llm"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Where 8 of 10 measurements lie, as multiples of the estimate, when `new` was not in the fit's data."""
+    """Where 8 of 10 measurements lie, as multiples of what was predicted, when `new` was not in the fit's data."""
 
     new: str
     tpot_low_ratio: float

@@ -14,6 +14,14 @@ from ullage.service.work import Floats, ReplicaWork
 
 
 @dataclass(frozen=True, kw_only=True)
+class PeakUse:
+    """What share of its peaks a replica used while it was busy; bandwidth by its weights alone, so at least this."""
+
+    compute_fraction: float
+    bandwidth_fraction: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Floor:
     """The least time of a step on this replica."""
 
@@ -49,6 +57,20 @@ class Floor:
         memory = (self._weight_bytes(own, head=False) + read) / self.rates.memory_bytes_per_s
         compute = self._compute_s(own, head=False) + flops / self.rates.flops("bf16") + pairs * self.pair_s
         return float(np.maximum(np.maximum(memory, compute), self._link_s(own))[0])
+
+    def peak_use(self, *, steps: int, tokens: int, busy_s: float) -> PeakUse:
+        """The operations of so many tokens, and the weights that every step reads at the least, over what is possible.
+
+        Above 1 is impossible: the times that made `busy_s` would then beat the device.
+        """
+        if busy_s <= 0.0:
+            return PeakUse(compute_fraction=0.0, bandwidth_fraction=0.0)
+        own = np.array([tokens / self.work.sharding.pp])
+        read = steps * float(self._weight_bytes(np.ones(1), head=False)[0])
+        return PeakUse(
+            compute_fraction=float(self._compute_s(own, head=False)[0]) / busy_s,
+            bandwidth_fraction=read / self.rates.memory_bytes_per_s / busy_s,
+        )
 
     def _weight_bytes(self, tokens: Floats, *, head: bool) -> Floats:
         total = np.zeros_like(tokens, dtype=np.float64)

@@ -16,6 +16,7 @@ from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import whole
+from ullage.service.coefficients import OTHER_LOAD, Band
 from ullage.service.curve import Effort, ServiceCurve, replica_curve
 from ullage.service.margin import DEFAULT_BANDS, NO_POLICY, StepBand, step_band
 from ullage.service.mix import MixLoad
@@ -52,8 +53,11 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     )
 
 
-def calibrated_step(step: StepModel, factors: Factors, source: Source) -> StepModel:
-    """The step model scaled to load tests of this very configuration, not below the device's floor."""
+def calibrated_step(step: StepModel, factors: Factors, source: Source, *, band: Band | None = None) -> StepModel:
+    """The step model scaled to load tests of this very configuration, not below the device's floor.
+
+    `band` is the calibration's own, from points it had not seen; without it, what calibrations in general leave.
+    """
     scaled = ScaledStep(times=step, factors=factors)
     found = tuple(
         Assumption(
@@ -71,6 +75,7 @@ def calibrated_step(step: StepModel, factors: Factors, source: Source) -> StepMo
         times=scaled,
         evidence=Evidence.CALIBRATED,
         request_overhead_s=scaled.request_overhead_s,
+        band=step.band if band is None else band,
         # The estimate's coefficients have been replaced by what was measured; only the device's floor still holds.
         facts=found,
     )
@@ -91,7 +96,15 @@ def mix_of(demand: Demand, classes: Sequence[RequestClass], replica: Replica) ->
 
 
 def band_of(step: StepModel) -> StepBand:
-    """How far this step model's times may be off: for an estimate what the fit found on tests it had not seen."""
+    """How far this step model's times may be off: what a fit found on tests it had not seen."""
+    if step.evidence is Evidence.CALIBRATED and step.band.new == OTHER_LOAD:
+        return step_band(
+            step.evidence,
+            fast_ratio=step.band.tpot_low_ratio,
+            slow_ratio=step.band.tpot_high_ratio,
+            source=step.facts[0].source,
+            own=Evidence.CALIBRATED,
+        )
     if step.evidence is not Evidence.ESTIMATED:
         return DEFAULT_BANDS[step.evidence]
     sheet = efficiencies().sheets.get(f"band-{step.band.new}")

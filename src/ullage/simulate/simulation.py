@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ullage.simulate import kernel as k
 from ullage.simulate.compile import compile_problem
@@ -15,6 +15,8 @@ from ullage.simulate.world import Run
 
 # Boundaries of a week of a hundred busy replicas are a few billion; ten times that is a run that does not end.
 MOST_EVENTS = 10**11
+# How often a run that reports says how far it is.
+_PARTS = 50
 
 
 def simulate(
@@ -29,14 +31,15 @@ def simulate(
     keep_requests: bool = False,
     attribution: bool = True,
     most_events: int = MOST_EVENTS,
+    report: Callable[[float], None] | None = None,
 ) -> Outcome:
     """Simulates a fleet under a load, step by engine step, and says what became of every request.
 
     `seed` decides only what is left to chance inside (random routing, jitter of retries); arrivals and lengths
     are the load's. Without `until_s` the run ends when every request has ended. Requests that arrive in the first
     `warmup_s` are served but not counted. `sample_s` asks for series over time, `keep_requests` for the times
-    of every request (24 bytes each). Little's law and the conservation of requests and tokens are checked on
-    every run; a breach raises InternalError.
+    of every request (24 bytes each); `report` is told which share of the arrivals is over. Little's law and the
+    conservation of requests and tokens are checked on every run; a breach raises InternalError.
 
     >>> import numpy as np
     >>> from ullage.simulate import Engine, Fleet, StepTable, poisson, simulate
@@ -58,9 +61,21 @@ def simulate(
         most_events=most_events,
     )
     rule = fleet.autoscaler.rule if fleet.autoscaler is not None else None
-    run = Run(problem).finish(None if rule is None else lambda run: rule(read_signals(run)))
+    callback = None if rule is None else lambda run: rule(read_signals(run))
+    run = Run(problem)
+    if report is not None and problem.arrival_ps.size:
+        _advance_in_parts(run, callback, report)
+    run.finish(callback)
     check_laws(run)
     return read_outcome(run, load.requests)
+
+
+def _advance_in_parts(run: Run, callback: Callable[[Run], int] | None, report: Callable[[float], None]) -> None:
+    """Up to the last arrival in parts of equally many requests; what a run does is the same in one part or many."""
+    arrival_ps = run.problem.arrival_ps
+    for part in range(1, _PARTS):
+        run.advance(min(int(arrival_ps[part * arrival_ps.size // _PARTS]), run.problem.until_ps), callback)
+        report(part / _PARTS)
 
 
 def read_signals(run: Run) -> Signals:

@@ -12,6 +12,7 @@ from ullage.verbs.forecast import forecast
 from ullage.verbs.memory import memory
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
+from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
 
-__all__ = ["calibrate", "curve", "facts", "forecast", "memory", "plan", "profile", "size"]
+__all__ = ["calibrate", "curve", "facts", "forecast", "memory", "plan", "profile", "simulate", "size"]

@@ -104,7 +104,9 @@ def load_pool(
     from ullage.evidence import Evidence, Source
     from ullage.memory.budget import memory_budget
     from ullage.plan.spec import promises
+    from ullage.service.calibration_evidence import with_calibration
     from ullage.service.step_model import replica_step
+    from ullage.verbs.calibration_file import read_calibration
     from ullage.verbs.plan import load_spec
     from ullage.workload.demand import forecast_demand
 
@@ -138,61 +140,13 @@ def load_pool(
     return Pool(
         service=spec.name,
         replica=f"{asked.model.name} on {memory.runtime.sharding.devices} x {asked.device.name}",
-        step=step if calibration is None else _calibrated(step, memory, calibration),
+        step=step if calibration is None else with_calibration(step, memory, read_calibration(calibration)),
         memory=memory,
         demand=demand,
         classes=tuple(each.request_class for each in demands),
         promises=tuple(one for each in demands for one in each.promises),
         as_of=day,
     )
-
-
-def _calibrated(step: StepModel, memory: MemoryBudget, file: Path) -> StepModel:
-    """The step model with a saved calibration, which must be one of this configuration."""
-    import json
-
-    from ullage.errors import InputError
-    from ullage.evidence import Source
-    from ullage.service.calibration_document import factors_of
-    from ullage.service.stage import calibrated_step
-
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problem = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not JSON'}"
-        fix = "Give the file that ullage calibrate wrote."
-        raise InputError(field="--calibration", value=str(file), problem=problem.lower(), fix=fix) from None
-    factors = factors_of(document if isinstance(document, dict) else {}, file=str(file))
-    given = document.get("provenance")
-    said = given if isinstance(given, dict) else {}
-    runtime, sharding = memory.runtime, memory.runtime.sharding
-    ours = {
-        "model": memory.model.name,
-        "device": memory.device.name,
-        "engine": runtime.engine,
-        "tp": sharding.tp,
-        "pp": sharding.pp,
-        "ep": sharding.ep,
-        "dp_attention": sharding.dp_attention,
-        "kv_dtype": runtime.cache.name,
-    }
-    for name, value in ours.items():
-        if said.get(name) != value:
-            raise InputError(
-                field=f"{file}: provenance.{name}",
-                value=said.get(name),
-                problem=f"is not the plan's {value}, and a calibration says nothing about another configuration",
-                fix="Calibrate on load tests of this configuration.",
-            )
-    try:
-        day = datetime.date.fromisoformat(str(said.get("date")))
-    except ValueError:
-        fix = "Make it anew with ullage calibrate."
-        raise InputError(
-            field=f"{file}: provenance.date", value=said.get("date"), problem="is not a date", fix=fix
-        ) from None
-    source = Source(what=f"calibration on {said.get('points')} load-test points", where=str(file), date=day)
-    return calibrated_step(step, factors, source)
 
 
 # ---- what people type ----------------------------------------------------------------------------------

@@ -1,0 +1,307 @@
+"""A stream of requests served by a pool: what became of them, how long they took, and what the replicas did.
+
+    serve(replica, stream, classes, pool=Pool(...), seed=...)  ->  Served
+
+One run, from the first arrival until the last request has ended, nothing cut off. It answers "what would this traffic
+have met"; what load a replica can promise to carry is the question of a service curve (curve.py), which repeats runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ullage.errors import InternalError
+from ullage.service.floor import Floor, PeakUse
+from ullage.service.mix import simulated_class
+from ullage.service.replica import Replica
+from ullage.service.stability import Drift, drift
+from ullage.simulate.fleet import Fleet
+from ullage.simulate.histogram import LogHistogram
+from ullage.simulate.load import OpenLoop, Requests
+from ullage.simulate.outcome import Counts, GroupOutcome, Outcome, Series
+from ullage.simulate.simulation import simulate
+from ullage.workload.classes import Metric, RequestClass, Slo
+from ullage.workload.stream import BLOCK_TOKENS, Stream
+
+SHOWN_FRACTIONS = (0.5, 0.9, 0.95, 0.99)
+# Queues and caches are looked at this often while requests come.
+_SAMPLES = 240
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """The replicas that serve the stream, and when work is refused or given up.
+
+    `waiting_requests` bounds the queue of a replica, `timeout_s` is when a client gives up; None is never.
+    """
+
+    replicas: int = 1
+    routing: str = "least_outstanding"
+    waiting_requests: int | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """One latency of one class: its mean and its percentiles, by fraction; nan where no request came to it."""
+
+    mean_s: float
+    quantiles_s: Mapping[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A promise and what was found; a promise to requests that never came to it is not kept."""
+
+    slo: Slo
+    found_s: float
+
+    @property
+    def is_kept(self) -> bool:
+        return self.found_s <= self.slo.limit_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassServed:
+    """The requests of one class. A good one ended well and within the limits of its class."""
+
+    name: str
+    counts: Counts
+    latencies: Mapping[str, Latency]
+    promises: tuple[Kept, ...]
+    goodput_rps: float
+    prompt_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    preemptions: int
+
+    @property
+    def good_fraction(self) -> float:
+        return self.counts.success / self.counts.requests if self.counts.requests else math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    """A law of nature or of counting that the run was held against: the left side is the right one, or at most it."""
+
+    name: str
+    left_value: float
+    right_value: float
+    unit: str
+    is_equality: bool = False
+
+    @property
+    def holds(self) -> bool:
+        if self.is_equality:
+            return self.left_value == self.right_value
+        return self.left_value <= self.right_value * (1 + 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """What a pool made of a stream. Queues, caches and use are read while requests came."""
+
+    requests: int
+    span_s: float
+    duration_s: float
+    offered_rps: float
+    goodput_rps: float
+    output_tokens_per_s: float
+    classes: tuple[ClassServed, ...]
+    waiting_requests: float
+    most_waiting_requests: int
+    running_requests: float
+    kv_fraction: float
+    kv_peak_fraction: float
+    busy_fraction: float
+    preemptions: int
+    recomputed_tokens: int
+    peak: PeakUse
+    laws: tuple[Law, ...]
+    drift: Drift
+
+    @property
+    def is_keeping_up(self) -> bool:
+        """Whether the backlog stopped growing; one that grows says that more time would have made all of it worse."""
+        return not self.drift.is_growing
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Promises that were not kept, as `class name`."""
+        return tuple(f"{each.name} {one.slo.name}" for each in self.classes for one in each.promises if not one.is_kept)
+
+
+def serve(
+    replica: Replica,
+    stream: Stream,
+    classes: Sequence[RequestClass],
+    *,
+    floor: Floor,
+    pool: Pool = Pool(),  # noqa: B008 - frozen
+    seed: int,
+    report: Callable[[float], None] | None = None,
+) -> Served:
+    """Simulate the stream on the pool. Classes of the stream that `classes` does not name are promised nothing.
+
+    A prefix counts as cached where a cache of one replica's size would still hold it.
+    """
+    engine = replica.engine
+    promised = {each.name: each for each in classes}
+    served = stream.served_by_cache(engine.kv_tokens / BLOCK_TOKENS)
+    own = [promised.get(name) or RequestClass(name=name, slos=()) for name in stream.class_names]
+    load = OpenLoop(
+        requests=Requests(
+            prompt_tokens=served.prompt_tokens,
+            output_tokens=served.output_tokens,
+            cached_tokens=np.minimum(served.cached_tokens, served.prompt_tokens - 1),
+            classes=tuple(
+                replace(simulated_class(each, overhead_s=replica.request_overhead_s), total_timeout_s=pool.timeout_s)
+                for each in own
+            ),
+            class_of=served.class_index,
+        ),
+        arrival_ps=served.arrival_ps,
+    )
+    outcome = simulate(
+        replace(engine, waiting_requests=pool.waiting_requests),
+        Fleet(replicas=pool.replicas, routing=pool.routing),
+        load,
+        seed=seed,
+        sample_s=max(stream.span_s / _SAMPLES, 1e-3),
+        attribution=False,
+        report=report,
+    )
+    return _read(replica, stream, own, outcome, floor, pool)
+
+
+def _read(
+    replica: Replica, stream: Stream, classes: Sequence[RequestClass], outcome: Outcome, floor: Floor, pool: Pool
+) -> Served:
+    series, total = outcome.series, outcome.total
+    if series is None:
+        raise InternalError(law="a run that asked for samples has them", left=None, right=_SAMPLES)
+    came = series.at_s <= stream.span_s * (1 + 1e-9)
+    kv_tokens = replica.engine.kv_tokens
+    peak = _peak(outcome, floor)
+    served = Served(
+        requests=stream.requests,
+        span_s=stream.span_s,
+        duration_s=outcome.duration_s,
+        offered_rps=stream.rate_rps,
+        goodput_rps=total.counts.success / stream.span_s,
+        output_tokens_per_s=total.output_tokens / outcome.duration_s,
+        classes=tuple(_class(replica, stream, each, outcome) for each in classes if _has(outcome, each.name)),
+        waiting_requests=_mean(series.waiting[came].sum(axis=1)),
+        most_waiting_requests=int(series.waiting[came].sum(axis=1).max(initial=0)),
+        running_requests=_mean(series.running[came].sum(axis=1)),
+        kv_fraction=_mean(series.kv_tokens[came]) / kv_tokens,
+        kv_peak_fraction=float(series.kv_tokens[came].max(initial=0)) / kv_tokens,
+        busy_fraction=min(1.0, _mean(series.utilisation[came])),
+        preemptions=total.preemptions,
+        recomputed_tokens=total.recomputed_tokens,
+        peak=peak,
+        laws=_laws(stream, total, peak),
+        drift=_drift(series, stream),
+    )
+    for law in served.laws:
+        if not law.holds:
+            raise InternalError(law=law.name, left=law.left_value, right=law.right_value)
+    return served
+
+
+def _has(outcome: Outcome, name: str) -> bool:
+    return any(each.class_name == name and each.counts.requests for each in outcome.groups)
+
+
+def _class(replica: Replica, stream: Stream, promised: RequestClass, outcome: Outcome) -> ClassServed:
+    group = outcome.of_class(promised.name)
+    histograms = {
+        Metric.TTFT: group.ttft,
+        Metric.TPOT: group.tpot,
+        Metric.ITL: outcome.itl[promised.name],
+        Metric.E2E: group.e2e,
+    }
+    # What a request spends outside the engine lies before its first token.
+    outside_s = {
+        metric: replica.request_overhead_s if metric in (Metric.TTFT, Metric.E2E) else 0.0 for metric in histograms
+    }
+    return ClassServed(
+        name=promised.name,
+        counts=group.counts,
+        latencies={
+            **{str(metric): _latency(each, outside_s[metric]) for metric, each in histograms.items()},
+            "queue": _latency(group.queue, 0.0),
+        },
+        promises=tuple(
+            Kept(
+                slo=slo,
+                found_s=histograms[slo.metric].quantile_s(slo.percentile_fraction) + outside_s[slo.metric],
+            )
+            for slo in promised.slos
+        ),
+        goodput_rps=group.counts.success / stream.span_s,
+        prompt_tokens=group.prompt_tokens,
+        output_tokens=group.output_tokens,
+        cached_tokens=group.cached_tokens,
+        preemptions=group.preemptions,
+    )
+
+
+def _latency(histogram: LogHistogram, outside_s: float) -> Latency:
+    return Latency(
+        mean_s=histogram.mean_s + outside_s,
+        quantiles_s={each: histogram.quantile_s(each) + outside_s for each in SHOWN_FRACTIONS},
+    )
+
+
+def _drift(series: Series, stream: Stream) -> Drift:
+    """How the number in the system moved, from a fifth of the span on: before that an empty pool fills."""
+    return drift(
+        series.at_s,
+        (series.running + series.waiting).sum(axis=1).astype(np.float64),
+        arrivals=max(1, round(0.8 * stream.requests)),
+        from_s=0.2 * stream.span_s,
+        until_s=stream.span_s,
+    )
+
+
+def _peak(outcome: Outcome, floor: Floor) -> PeakUse:
+    return floor.peak_use(
+        steps=sum(each.steps for each in outcome.replicas),
+        tokens=sum(each.prefill_tokens + each.decode_tokens for each in outcome.replicas),
+        busy_s=sum(each.busy_s for each in outcome.replicas),
+    )
+
+
+def _laws(stream: Stream, total: GroupOutcome, peak: PeakUse) -> tuple[Law, ...]:
+    """What can be said in one line each; Little's law and the conservation of tokens are checked inside every run."""
+    counts = total.counts
+    return (
+        Law(
+            name="requests sent = requests ended",
+            left_value=stream.requests,
+            right_value=counts.requests - counts.unfinished,
+            unit="requests",
+            is_equality=True,
+        ),
+        Law(
+            name="operations <= the devices' peak rate x busy time",
+            left_value=peak.compute_fraction,
+            right_value=1.0,
+            unit="fraction",
+        ),
+        Law(
+            name="weights read once a step <= peak bandwidth x busy time",
+            left_value=peak.bandwidth_fraction,
+            right_value=1.0,
+            unit="fraction",
+        ),
+    )
+
+
+def _mean(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> float:
+    return float(values.mean()) if values.size else 0.0

@@ -1,0 +1,128 @@
+"""`ullage simulate`: traces, plans and plain loads on named and calibrated replicas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.loadtest_samples import to_json, vllm_run
+from ullage.cli.app import run
+from ullage.errors import ExitCode
+
+REPLICA = ["--model", "llama-3.1-8b", "--device", "h100-sxm"]
+PLAIN = ["--prompt-tokens", "500", "--output-tokens", "50", "--span", "60s"]
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["simulate", *arguments, "--json", "--as-of", "2026-11-15"]) == ExitCode.OK
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def trace(folder: Path) -> str:
+    """Two hundred requests, two a second, of two classes."""
+    rows = "".join(f"{k / 2},{300 + k},{20 + k % 7},{'chat' if k % 2 else 'code'}\n" for k in range(200))
+    path = folder / "trace.csv"
+    path.write_text(f"arrival_s,prompt_tokens,output_tokens,class\n{rows}")
+    return str(path)
+
+
+def test_a_trace_is_replayed_as_it_came(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, trace(tmp_path), *REPLICA, "--slo", "chat:ttft_p95=1s")
+    assert found["requests"] == 200
+    assert found["evidence"] == "estimated"
+    by_class = {each["name"]: each for each in found["classes"]}
+    assert by_class["chat"]["requests"] == by_class["code"]["requests"] == 100
+    assert by_class["chat"]["promises"][0]["is_kept"]
+    assert by_class["code"]["promises"] == []
+    assert by_class["chat"]["prompt_tokens"] == sum(300 + k for k in range(1, 200, 2))
+
+
+def test_twice_the_traffic_is_twice_the_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path)
+    assert asked(capsys, path, *REPLICA, "--scale", "2")["requests"] == 400
+    assert asked(capsys, path, *REPLICA, "--span", "50s")["requests"] == 100
+
+
+def test_a_plain_load_comes_evenly_or_by_chance(capsys: pytest.CaptureFixture[str]) -> None:
+    even = asked(capsys, *REPLICA, *PLAIN, "--rate", "4 req/s", "--arrivals", "constant")
+    chance = asked(capsys, *REPLICA, *PLAIN, "--rate", "4 req/s")
+    assert even["requests"] == 240
+    assert chance["requests"] != 240
+    assert even["classes"][0]["latencies_s"]["ttft"]["p99"] < chance["classes"][0]["latencies_s"]["ttft"]["p99"]
+
+
+def test_the_same_seed_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    first, again, other = (
+        json.dumps(asked(capsys, *REPLICA, *PLAIN, "--rate", "4 req/s", "--seed", seed)) for seed in ("1", "1", "2")
+    )
+    assert first == again != other
+
+
+def test_a_calibrated_replica_is_as_slow_as_it_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test, saved = tmp_path / "slow.json", tmp_path / "calibration.json"
+    test.write_bytes(to_json(vllm_run(3.0)))
+    assert run(["calibrate", str(test), *REPLICA, "--out", str(saved)]) == ExitCode.OK
+    capsys.readouterr()
+    load = [*REPLICA, *PLAIN, "--rate", "2 req/s"]
+    estimated, calibrated = asked(capsys, *load), asked(capsys, *load, "--calibration", str(saved))
+    assert calibrated["evidence"] == "calibrated"
+    factors = json.loads(saved.read_text())["factors"]
+    slower = (
+        calibrated["classes"][0]["latencies_s"]["tpot"]["p50"] / estimated["classes"][0]["latencies_s"]["tpot"]["p50"]
+    )
+    assert (slower > 1) == (factors["fixed"] > 1)
+
+
+def test_a_calibration_of_another_replica_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test, saved = tmp_path / "one.json", tmp_path / "calibration.json"
+    test.write_bytes(to_json(vllm_run(1.0)))
+    assert run(["calibrate", str(test), *REPLICA, "--out", str(saved)]) == ExitCode.OK
+    wrong = ["--model", "llama-3.1-8b", "--device", "h200-sxm", *PLAIN, "--rate", "2 req/s"]
+    assert run(["simulate", *wrong, "--calibration", str(saved)]) == ExitCode.WRONG_INPUT
+    assert "provenance.device" in capsys.readouterr().err
+
+
+def test_without_arguments_the_example_is_served(capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, "--span", "60s", "--replicas", "40", "--routing", "least_tokens")
+    assert {each["name"] for each in found["classes"]} == {"chat", "coding"}
+    assert found["replicas"] == 40
+    assert all(each["holds"] for each in found["laws"])
+
+
+def test_an_overload_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    load = [*REPLICA, *PLAIN, "--rate", "400 req/s", "--slo", "ttft_p95=500ms"]
+    assert run(["simulate", *load]) == ExitCode.OK
+    page = capsys.readouterr().out
+    assert "not sustained" in page
+    assert "broken" in page
+    limited = asked(capsys, *load, "--queue-limit", "10", "--timeout", "2s")
+    assert limited["classes"][0]["ends"]["shed"] > 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([*REPLICA], "nothing to serve"),
+        ([*REPLICA, *PLAIN], "--rate"),
+        ([*REPLICA, "--prompt-tokens", "5", "--rate", "1 req/s"], "--output-tokens"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--arrivals", "bursty"], "poisson, constant"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--routing", "nearest"], "least_kv"),
+        (["--model", "llama-3.1-8b", *PLAIN, "--rate", "1 req/s"], "--device"),
+        ([*REPLICA, *PLAIN, "--rate", "1e9 req/s"], "50,000,000"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--calibration", "absent.json"], "absent.json"),
+        (["absent.csv", *REPLICA], "absent.csv"),
+    ],
+)
+def test_what_is_wrong_is_named(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", *wrong]) == ExitCode.WRONG_INPUT
+    assert said in capsys.readouterr().err
+
+
+def test_a_replica_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    big = ["--model", "llama-3.1-405b", "--device", "h100-sxm", *PLAIN, "--rate", "1 req/s"]
+    assert run(["simulate", *big]) == ExitCode.REFUSED
+    assert "KV cache" in capsys.readouterr().out
