@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage.errors import InputError, InternalError, Rejection
@@ -35,7 +35,8 @@ class PoolSize:
     """The least replicas that keep every promise at this rate.
 
     `low_replicas` to `high_replicas` is what another seed would answer (95 %). `careful_replicas` is the answer where
-    every step takes as long as one in ten cases of this evidence: what to buy until somebody has measured.
+    every step takes as long as one in ten cases of this evidence: what to buy until somebody has measured. `bench` is
+    the pool at `replicas` as it was simulated, to ask it more questions.
     """
 
     rate_rps: float
@@ -48,6 +49,8 @@ class PoolSize:
     highest_rps: float
     band: StepBand
     devices: int
+    # Arrays have no single truth of equality.
+    bench: Bench = field(compare=False)
     figures: Mapping[str, Figure]
 
 
@@ -102,6 +105,7 @@ def size_pool(
         highest_rps=one.rps,
         band=band,
         devices=replica.devices,
+        bench=replace(alone, span_s=pool_span_s, replicas=replicas),
         figures={},
     )
     return replace(found, figures=_figures(found, inputs))

@@ -1,0 +1,202 @@
+"""Headroom: how much more the planned replicas take before a promise breaks, one change at a time, by simulation.
+
+    traffic    more requests of the same mix
+    prompts    longer prompts, at every quantile
+    outputs    longer answers, at every quantile
+    cache      fewer prompt tokens found in the prefix cache
+
+Every change is tried on the same seeds as the pool's size (common random numbers) and looked for by bisection on one
+ladder, so that an answer is a pair: this much holds, and the next rung breaks a promise that is named. Step times are
+those that are believed; where they are as slow as one time in ten, the plan's margin for evidence has used most of
+this headroom already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ullage.evidence import Assumption, Figure
+from ullage.service.highest import broken
+from ullage.service.load_run import Bench, run_load
+from ullage.service.mix import MixLoad
+from ullage.simulate.statistics import replication_seeds
+from ullage.workload.synthetic import ClassModel, Reuse, SyntheticModel
+from ullage.workload.whatif import outputs, prompts
+
+# Rungs of growth: fine where a plan is tight, coarse where it has plenty. Beyond the last nobody asks.
+GROWTH_RUNGS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00, 1.50, 2.00)
+# Rungs of loss: a cache can lose no more than all of its hits.
+LOSS_RUNGS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00)
+
+_HOW = (
+    "Headroom is that of the steady replicas at the planning rate, with step times as believed and no reserve; one "
+    "change at a time, on the seeds of the pool's size."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One thing that may come worse than planned: `made(bench, rate, share)` is the pool and its load with it."""
+
+    name: str
+    what: str
+    rungs: tuple[float, ...]
+    made: Callable[[Bench, float, float], tuple[Bench, float]]
+    needs_mix: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margin:
+    """One change: `holds_fraction` of it breaks nothing, `breaks_fraction` (the next rung) breaks `breaks`.
+
+    `breaks_fraction` is None where even the last rung holds.
+    """
+
+    name: str
+    what: str
+    holds_fraction: float
+    breaks_fraction: float | None
+    breaks: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headroom:
+    """What the planned replicas take beyond the planning rate. Every margin is 0 or more."""
+
+    replicas: int
+    rate_rps: float
+    lines: tuple[Margin, ...]
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...]
+
+    def line(self, name: str) -> Margin:
+        return next(each for each in self.lines if each.name == name)
+
+
+def headroom(
+    bench: Bench,
+    *,
+    rate_rps: float,
+    seed: int,
+    replications: int = 4,
+    inputs: tuple[Figure | Assumption, ...] = (),
+    map: Any = map,  # noqa: A002
+) -> Headroom:
+    """Try every change on the pool that the bench describes (its replicas, its mix, its promises) at this rate."""
+    seeds = replication_seeds(seed, replications)
+
+    def broken_by(changed: tuple[Bench, float]) -> tuple[str, ...]:
+        tested, rate = changed
+        return broken(tested, list(map(lambda each: run_load(tested, rate, each), seeds)))
+
+    lines: list[Margin] = []
+    for each in CHANGES:
+        if each.needs_mix and not isinstance(bench.load_at, MixLoad):
+            continue
+        start = _first_look(each, lines[0].holds_fraction if lines else None)
+        lines.append(_margin(each, start, lambda share, each=each: broken_by(each.made(bench, rate_rps, share))))  # type: ignore[misc]
+    found = Headroom(replicas=bench.replicas, rate_rps=rate_rps, lines=tuple(lines), figures={}, notes=(_HOW,))
+    return replace(found, figures=_figures(found, inputs))
+
+
+def _first_look(change: Change, traffic_fraction: float | None) -> int:
+    """The rung to try first: the middle for traffic, what traffic allowed for lengths, everything for the cache."""
+    if change.rungs is LOSS_RUNGS:
+        return len(change.rungs) - 1
+    if traffic_fraction is None:
+        return len(change.rungs) // 2
+    return max((place for place, each in enumerate(change.rungs) if each <= traffic_fraction), default=0)
+
+
+def _margin(change: Change, start: int, broken_at: Callable[[float], tuple[str, ...]]) -> Margin:
+    """The last rung that holds: bisection, its first look where the answer is likely to be and the next beside it."""
+    rungs = change.rungs
+    low, high, breaks = -1, len(rungs), ""
+    look = start
+    while high - low > 1:
+        found = broken_at(rungs[look])
+        if found:
+            high, breaks = look, found[0]
+        else:
+            low = look
+        beside = look - 1 if found else look + 1
+        look = beside if look == start and low < beside < high else (low + high) // 2
+    return Margin(
+        name=change.name,
+        what=change.what,
+        holds_fraction=rungs[low] if low >= 0 else 0.0,
+        breaks_fraction=rungs[high] if high < len(rungs) else None,
+        breaks=breaks,
+    )
+
+
+def _more_traffic(bench: Bench, rate_rps: float, growth: float) -> tuple[Bench, float]:
+    return bench, rate_rps * (1.0 + growth)
+
+
+def _longer_prompts(bench: Bench, rate_rps: float, growth: float) -> tuple[Bench, float]:
+    return _with_model(bench, prompts(1.0 + growth)), rate_rps
+
+
+def _longer_outputs(bench: Bench, rate_rps: float, growth: float) -> tuple[Bench, float]:
+    return _with_model(bench, outputs(1.0 + growth)), rate_rps
+
+
+def _fewer_hits(bench: Bench, rate_rps: float, loss: float) -> tuple[Bench, float]:
+    return _with_model(bench, lambda model: _less_reuse(model, loss)), rate_rps
+
+
+CHANGES: tuple[Change, ...] = (
+    Change(name="traffic", what="more traffic", rungs=GROWTH_RUNGS, made=_more_traffic, needs_mix=False),
+    Change(name="prompts", what="longer prompts", rungs=GROWTH_RUNGS, made=_longer_prompts),
+    Change(name="outputs", what="longer outputs", rungs=GROWTH_RUNGS, made=_longer_outputs),
+    Change(name="cache", what="fewer cached prompt tokens", rungs=LOSS_RUNGS, made=_fewer_hits),
+)
+
+
+def _with_model(bench: Bench, change: Callable[[SyntheticModel], SyntheticModel]) -> Bench:
+    mix = bench.load_at
+    assert isinstance(mix, MixLoad)
+    return replace(bench, load_at=replace(mix, model=change(mix.model)))
+
+
+def _less_reuse(model: SyntheticModel, loss: float) -> SyntheticModel:
+    """Every prompt finds less of itself in the cache, by the same share."""
+
+    def less(reuse: Reuse) -> Reuse:
+        return replace(
+            reuse,
+            first_turn_fractions=tuple(each * (1.0 - loss) for each in reuse.first_turn_fractions),
+            later_turn_fractions=tuple(each * (1.0 - loss) for each in reuse.later_turn_fractions),
+        )
+
+    def one(each: ClassModel) -> ClassModel:
+        return replace(each, reuse=less(each.reuse))
+
+    return SyntheticModel(classes=tuple(one(each) for each in model.classes))
+
+
+def _figures(found: Headroom, inputs: tuple[Figure | Assumption, ...]) -> dict[str, Figure]:
+    if not inputs:
+        return {}
+    return {
+        f"headroom.{each.name}_fraction": Figure(
+            name=f"headroom.{each.name}_fraction",
+            value=each.holds_fraction,
+            unit="fraction",
+            formula=_formula(each, found),
+            inputs=inputs,
+        )
+        for each in found.lines
+    }
+
+
+def _formula(line: Margin, found: Headroom) -> str:
+    end = (
+        f"the last that was tried; {found.replicas} replicas take it"
+        if line.breaks_fraction is None
+        else f"simulated on {found.replicas} replicas; {line.breaks_fraction:.0%} breaks {line.breaks}"
+    )
+    return f"{line.what} that breaks no promise: {end}"
