@@ -276,6 +276,11 @@ _PER = {
     **dict.fromkeys(("token", "tok"), "token"),
     **dict.fromkeys(("req", "request"), "req"),
     **dict.fromkeys(("call",), "call"),
+    **dict.fromkeys(("kcall", "1k calls"), "kcall"),
+    **dict.fromkeys(("span",), "span"),
+    **dict.fromkeys(("Mspan", "1M spans"), "Mspan"),
+    **dict.fromkeys(("item",), "item"),
+    **dict.fromkeys(("series-month",), "series-month"),
     **dict.fromkeys(("GB",), "GB"),
     **dict.fromkeys(("GiB",), "GiB"),
     **dict.fromkeys(("GB-month",), "GB-month"),
@@ -334,6 +339,50 @@ def parse_price(text: str, *, field: str) -> Price:
         known = " or ".join(nearest) if nearest else ", ".join(dict.fromkeys(_PER.values()))
         raise InputError(field=field, value=text, problem=f"'{per}' is not a unit of a price", fix=f"Use {known}.")
     return Price(money=money, per=_PER[per])
+
+
+# What a price is kept per inside -> what it may be typed per, and how much of the one is in the other. A month is 730
+# hours, as providers count it.
+_KEPT_PER: dict[str, dict[str, Fraction]] = {
+    "h": _spell(h=1, s=Fraction(1, 3600), day=24, month=730, year=8760),
+    "month": _spell(month=1, h=Fraction(1, 730), day=Fraction(24, 730), year=12),
+    "token": _spell(token=1, ktok=1000, Mtok=10**6),
+    "byte": _spell(GB=10**9, GiB=2**30),
+    "byte-month": {"GB-month": Fraction(10**9), "GiB-month": Fraction(2**30)},
+    "call": _spell(call=1, kcall=1000),
+    "span": _spell(span=1, Mspan=10**6),
+    "item": _spell(item=1),
+    "series-month": {"series-month": Fraction(1)},
+    "kWh": _spell(kWh=1),
+    "req": _spell(req=1),
+    "device": _spell(device=1),
+}
+PRINTED_PER = {"token": "Mtok", "byte": "GB", "byte-month": "GB-month", "span": "Mspan"}
+"""Where a price inside is too small to read: what it is printed per."""
+
+
+def amount_per(price: Price, per: str, *, field: str) -> float:
+    """The price's amount for one `per`, in its own currency; a price of something else is an InputError.
+
+    >>> amount_per(parse_price("0.15 USD/Mtok", field="price"), "token", field="price")
+    1.5e-07
+    """
+    typed = _KEPT_PER[per]
+    if price.per not in typed:
+        known = " or ".join(typed)
+        raise InputError(
+            field=field,
+            value=str(price),
+            problem=f"is a price per {price.per}, where one per {known} is needed",
+            fix=f"Give for example {price.money}/{next(iter(typed))}.",
+        )
+    return float(Fraction(price.money.amount) / typed[price.per])
+
+
+def printed_price(value: float, per: str) -> tuple[float, str]:
+    """A price inside as people read it: 1.5e-07 per token is 0.15 per Mtok."""
+    printed = PRINTED_PER.get(per, per)
+    return float(Fraction(Decimal(repr(value))) * (_KEPT_PER[per][printed] if per in _KEPT_PER else 1)), printed
 
 
 def _money(text: str, field: str, example: str) -> tuple[Money, str | None]:

@@ -12,7 +12,19 @@ import math
 from fractions import Fraction
 
 from ullage.errors import InputError
-from ullage.units import BANDWIDTH, BYTES, DURATION, FLOPS, POWER, Dimension, parse
+from ullage.units import (
+    BANDWIDTH,
+    BYTES,
+    DURATION,
+    FLOPS,
+    POWER,
+    TOKEN_RATE,
+    Dimension,
+    amount_per,
+    parse,
+    parse_money,
+    parse_price,
+)
 
 # Drivers and engines print GiB to two digits, so a fact in bytes may be a fraction of one; it is rounded below.
 _ROUNDED_BYTES = dataclasses.replace(BYTES, whole=False, example="79.65 GiB")
@@ -25,14 +37,16 @@ _OPS = Dimension(
     spaced=True,
 )
 
-DIMENSIONS = {each.unit: each for each in (_ROUNDED_BYTES, BANDWIDTH, FLOPS, _OPS, POWER, DURATION)}
-"""Unit inside -> the dimension it is written in. The other units a field may have are the five below."""
+DIMENSIONS = {each.unit: each for each in (_ROUNDED_BYTES, BANDWIDTH, FLOPS, _OPS, POWER, DURATION, TOKEN_RATE)}
+"""Unit inside -> the dimension it is written in. The other units a field may have are the six below."""
 
 WHOLE_UNITS = ("count", "tokens", "parameters")
 SHARE_UNIT = "fraction"
 RATIO_UNIT = "ratio"
 TEXT_UNIT = "text"
 FLAG_UNIT = "flag"
+MONEY_UNIT = "USD"
+"""Alone an amount; before a slash a price, such as `USD/h`. Facts are in USD: nothing here converts."""
 
 
 def read_quantity(field: str, written: object, unit: str) -> int | float | str:
@@ -45,6 +59,8 @@ def read_quantity(field: str, written: object, unit: str) -> int | float | str:
     """
     if unit in DIMENSIONS:
         return _with_unit(field, written, DIMENSIONS[unit])
+    if unit.partition("/")[0] == MONEY_UNIT:
+        return _money(field, written, unit.partition("/")[2])
     if unit == TEXT_UNIT:
         return _text(field, written)
     if unit == FLAG_UNIT:
@@ -63,6 +79,23 @@ def _with_unit(field: str, written: object, dimension: Dimension) -> int | float
         fix = "Leave out what the device does not have."
         raise InputError(field=field, value=written, problem="must be greater than 0", fix=fix)
     return round(value) if dimension is _ROUNDED_BYTES else value
+
+
+def _money(field: str, written: object, per: str) -> float:
+    if not isinstance(written, str):
+        fix = "Write amount, currency and unit as text, for example '3.29 USD/h'."
+        raise InputError(field=field, value=written, problem="has no currency", fix=fix)
+    price = parse_price(written, field=field) if per else None
+    money = price.money if price is not None else parse_money(written, field=field)
+    if money.currency != MONEY_UNIT:
+        fix = "Give prices in other currencies in a price file, with a dated rate: docs/howto/bring-your-prices.md."
+        raise InputError(field=field, value=written, problem="is not in USD, as facts are", fix=fix)
+    value = amount_per(price, per, field=field) if price is not None else float(money.amount)
+    if value <= 0:
+        raise InputError(
+            field=field, value=written, problem="must be greater than 0", fix="Leave out what is not sold."
+        )
+    return value
 
 
 def _plain(field: str, written: object, unit: str) -> int | float:

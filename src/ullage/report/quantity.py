@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from ullage.units import BANDWIDTH, BYTES, DURATION, FLOPS, FRACTION, POWER, brief, brief_number
+import re
+
+from ullage.units import BANDWIDTH, BYTES, DURATION, FLOPS, FRACTION, POWER, brief, brief_number, printed_price
 
 # The units inside that read better in another size; all others are printed as they are.
 _READ_AS = {each.unit: each for each in (DURATION, BYTES, BANDWIDTH, FLOPS, POWER, FRACTION)}
+# Prices are quoted to the tenth of a cent, and 55.04 USD/h is not 55.
+_PRICE_DIGITS = 5
 
 
 def show(value: int | float | str, unit: str) -> str:
@@ -13,9 +17,15 @@ def show(value: int | float | str, unit: str) -> str:
 
     >>> show(34359738368, "bytes"), show(0.95, "fraction"), show(20.0, "req/s"), show(30 * 86400.0, "s")
     ('32 GiB', '95 %', '20 req/s', '30 d')
+    >>> show(1.5e-07, "USD/token"), show(55.04, "USD/h")
+    ('0.15 USD/Mtok', '55.04 USD/h')
     """
     if isinstance(value, str):
         return value
+    currency, _, per = unit.partition("/")
+    if per and re.fullmatch(r"[A-Z]{3}", currency):
+        amount, printed = printed_price(value, per)
+        return f"{brief_number(amount, _PRICE_DIGITS)} {currency}/{printed}"
     if unit in _READ_AS:
         return brief(value, _READ_AS[unit])
     return f"{brief_number(value)} {unit}".rstrip()
