@@ -7,6 +7,7 @@ from __future__ import annotations
 
 VERBS: dict[str, str] = {
     "plan": "Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.",
+    "compare": "Compare two plans: which inputs changed, which figures moved, and why.",
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and what is odd about them.",
     "forecast": "Forecast demand: a fan chart, the busiest hour to plan for, past accuracy, and what to doubt.",

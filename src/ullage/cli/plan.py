@@ -18,6 +18,11 @@ def command(
         str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Print every figure of each stage, not the main ones.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the plan as Markdown.")] = False,
+    diff: Annotated[
+        Path | None,
+        typer.Option("--diff", metavar="OLD", help="Print as Markdown what changed since an older plan, and why."),
+    ] = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -29,22 +34,31 @@ def command(
     A stage that this version does not have is listed as not built, by name.
     """
     from ullage import verbs
+    from ullage.report.difference_page import difference_json, difference_page
     from ullage.report.explanation import explanation
+    from ullage.report.markdown import to_markdown
     from ullage.report.plan_json import explanation_json, plan_json, rejection_json, to_text
     from ullage.report.plan_page import plan_page
     from ullage.report.refusal import refusal_page
+    from ullage.verbs.compare import changed_since
 
     if file is None:
         talk("No plan file given: planning the built-in example.", quiet=quiet)
     with waiting("planning", quiet=quiet):
         plan = verbs.plan(file, as_of=as_of, seed=seed)
-    if isinstance(plan, Rejection):
+        changed = None if diff is None or isinstance(plan, Rejection) else changed_since(diff, plan)
+    refused = plan if isinstance(plan, Rejection) else changed if isinstance(changed, Rejection) else None
+    if refused is not None:
         if json:
-            answer_text(to_text(rejection_json(plan)))
+            answer_text(to_text(rejection_json(refused)))
         else:
-            answer(*refusal_page(plan), no_color=no_color)
+            answer(*refusal_page(refused), no_color=no_color)
         return ExitCode.REFUSED
-    if explain is not None:
+    assert not isinstance(plan, Rejection)
+    assert not isinstance(changed, Rejection)
+    if changed is not None:
+        answer_text(to_text(difference_json(changed)) if json else to_markdown(difference_page(changed, every=every)))
+    elif explain is not None:
         found = plan.find(explain)
         if json:
             answer_text(to_text(explanation_json(found)))
@@ -52,6 +66,8 @@ def command(
             answer(explanation(found, plan.as_of), no_color=no_color)
     elif json:
         answer_text(to_text(plan_json(plan)))
+    elif markdown:
+        answer_text(to_markdown(plan_page(plan, every=every)))
     else:
         answer(*plan_page(plan, every=every), no_color=no_color)
     return ExitCode.OK

@@ -37,22 +37,20 @@ class Row:
         return max((each.evidence for each in self.figures), key=lambda each: each.rank, default=None)
 
     @property
-    def weakest(self) -> Assumption | None:
-        """The input that makes the row as unsure as it is; the oldest of several."""
-        behind = [each for each in _inputs(self.figures) if not each.decision and each.evidence is self.evidence]
-        return min(behind, key=lambda each: (each.source.date, each.name), default=None)
+    def weakest(self) -> Figure | Assumption | None:
+        """The number at the bottom that makes the row as unsure as it is; the oldest of several."""
+        behind = [each for each in _grounds(self.figures) if each.evidence is self.evidence]
+        return min(behind, key=lambda each: (each.sources[0].date, each.name), default=None)
 
     @property
     def source(self) -> Source | None:
-        """Where the weakest input comes from, or the first source where no input is that weak."""
-        if self.weakest is not None:
-            return self.weakest.source
-        return next((each for figure in self.figures for _, each in walk(figure) if isinstance(each, Source)), None)
+        """Where that number comes from."""
+        return None if self.weakest is None else self.weakest.sources[0]
 
     @property
     def is_defaulted(self) -> bool:
         """Whether a default of ours stands in for something that could be known of the user's own system."""
-        return any(each.evidence is Evidence.ASSUMED and not each.decision for each in _inputs(self.figures))
+        return any(each.evidence is Evidence.ASSUMED for each in _grounds(self.figures))
 
     def age(self, as_of: datetime.date) -> datetime.timedelta | None:
         return None if self.source is None else as_of - self.source.date
@@ -170,5 +168,11 @@ def _why(name: str, stages: list[Stage]) -> str:
     return f"not given: {title}"
 
 
-def _inputs(figures: tuple[Figure | Assumption, ...]) -> list[Assumption]:
-    return [each for figure in figures for _, each in walk(figure) if isinstance(each, Assumption)]
+def _grounds(figures: tuple[Figure | Assumption, ...]) -> list[Figure | Assumption]:
+    """What the figures rest on and what rests on nothing but sources; a choice is no ground."""
+    return [
+        each
+        for figure in figures
+        for _, each in walk(figure)
+        if not isinstance(each, Source) and each.sources and not (isinstance(each, Assumption) and each.decision)
+    ]

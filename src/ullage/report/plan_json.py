@@ -11,6 +11,9 @@ from typing import Any
 from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.plan.document import Plan, Stage
+from ullage.plan.margins import Margins
+from ullage.plan.not_promised import NotPromised, not_promised
+from ullage.plan.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, Row, rows
 from ullage.plan.spec import ClassDemand
 
 SCHEMA = "ullage.plan/1"
@@ -31,6 +34,11 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "classes": [_class(demand) for demand in plan.spec.demands],
         "inputs": [each.name for each in plan.spec.inputs],
         "stages": [_stage(stage) for stage in plan.stages],
+        "input_sheet": [_row(row) for row in rows(plan, INPUT_SHEET)],
+        "questions": [_row(row) for row in rows(plan, QUESTIONS)],
+        "margins": _margins(plan),
+        "scorecard": [_row(row) for row in rows(plan, SCORECARD)],
+        "not_promised": [_not_promised(each) for each in not_promised(plan)],
         **_graph((*plan.spec.inputs, *plan.figures)),
     }
 
@@ -69,6 +77,37 @@ def _stage(stage: Stage) -> dict[str, Any]:
         return {**_which(stage), "status": "not given", "instead": stage.answer.instead, "fix": stage.answer.fix}
     figures = [each.name for each in stage.figures.values()]
     return {**_which(stage), "status": "built", "figures": figures, "notes": list(stage.notes)}
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "what": row.what,
+        "figures": [each.name for each in row.figures],
+        "missing": list(row.missing),
+        "evidence": None if row.evidence is None else str(row.evidence),
+        "least_sure_of": None if row.weakest is None else row.weakest.name,
+        "defaulted": row.is_defaulted,
+    }
+
+
+def _margins(plan: Plan) -> list[dict[str, Any]]:
+    return [
+        {
+            **({"pool": stage.pool} if stage.pool else {}),
+            "where": row.where,
+            "why": row.reason,
+            "size": {"value": row.size.value, "unit": row.size.unit},
+            "costs": None if row.cost is None else {"value": row.cost.value, "unit": row.cost.unit},
+            "evidence": str(row.size.evidence),
+        }
+        for stage in plan.stages
+        if isinstance(stage.answer, Margins)
+        for row in stage.answer.rows
+    ]
+
+
+def _not_promised(each: NotPromised) -> dict[str, Any]:
+    return {"what": each.what, "rests_on": None if each.rests_on is None else each.rests_on.name}
 
 
 def _which(stage: Stage) -> dict[str, Any]:

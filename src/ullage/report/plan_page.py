@@ -1,19 +1,22 @@
-"""A plan as a page in the terminal: the verdict first, then inputs, stages, figures and assumptions."""
+"""A plan as a page: the verdict first, then the fleet, the questions, inputs, margins, stages and the scorecard."""
 
 from __future__ import annotations
 
 import datetime
 import fnmatch
+from collections.abc import Callable
+from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure
 from ullage.plan.document import Plan, Stage, Verdict
+from ullage.report import sheet_page
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
+from ullage.report.tables import plain_table
 
 _DAY = datetime.timedelta(days=1)
 
@@ -40,13 +43,47 @@ _MAIN = {
     ),
     "operating_point": ("point.highest_rps", "point.margin_*", "point.operating_rps", "point.goodput_per_device_rps"),
     "time_to_ready": ("ready.cold_p?0_s", "ready.warm_p?0_s", "ready.hot_p?0_s"),
+    "steady_fleet": ("fleet.replicas", "fleet.devices", "fleet.evidence_replicas", "size.goodput*"),
+    # Their tables stand above and below.
+    "margins": (),
+    "scorecard": (),
 }
 
 
+# Stages whose figures are tables of their own, and the functions that draw them.
+_PAGES: dict[str, Callable[[Any], list[RenderableType]]] = {}
+
+
 def plan_page(plan: Plan, *, every: bool = False) -> list[RenderableType]:
-    """The parts of the page, top to bottom; `every` figure of each stage, or the main ones."""
-    tables = _figure_tables(plan, every=every)
-    return [_headline(plan), "", _input_sheet(plan), "", _stage_table(plan), *tables, "", *_closing(plan)]
+    """The parts of the page, top to bottom; `every` figure of each stage and every default, or the main ones."""
+    return [
+        _headline(plan),
+        *_answers(plan),
+        *sheet_page.questions(plan),
+        *sheet_page.input_sheet(plan),
+        *sheet_page.margins(plan),
+        "",
+        _input_sheet(plan),
+        "",
+        _stage_table(plan),
+        *_figure_tables(plan, every=every),
+        *sheet_page.scorecard(plan),
+        *(sheet_page.assumption_table(plan) if every else []),
+        *sheet_page.promises(plan),
+        "",
+        *_closing(plan),
+    ]
+
+
+def _answers(plan: Plan) -> list[RenderableType]:
+    """What a reader came for: fleet, reserves, limits and the bill, each drawn by its own page."""
+    parts: list[RenderableType] = []
+    for stage in plan.stages:
+        if stage.name in _PAGES and not isinstance(stage.answer, NotBuilt | NotGiven):
+            if stage.pool:
+                parts += ["", Text(f"Pool {stage.pool}", style="bold")]
+            parts += ["", *_PAGES[stage.name](stage.answer)]
+    return parts
 
 
 def _headline(plan: Plan) -> RenderableType:
@@ -69,7 +106,7 @@ _FLEET = ("fleet.replicas", "fleet.devices", "size.replicas")
 
 
 def _input_sheet(plan: Plan) -> RenderableType:
-    table = _table("Inputs", "name", "value", "evidence", "source", "age")
+    table = plain_table("Inputs", "name", "value", "evidence", "source", "age")
     for each in plan.spec.inputs:
         table.add_row(*_input_row(each, plan.as_of))
     return table
@@ -87,7 +124,7 @@ def _input_row(each: Assumption, as_of: datetime.date) -> tuple[RenderableType, 
 
 
 def _stage_table(plan: Plan) -> RenderableType:
-    table = _table("Stages", "stage", "", "gives")
+    table = plain_table("Stages", "stage", "", "gives")
     for stage in plan.stages:
         if isinstance(stage.answer, NotBuilt):
             table.add_row(_title(stage), Text("not built", style="dim"), Text(stage.answer.gives, style="dim"))
@@ -122,7 +159,7 @@ def _main(stage: Stage) -> tuple[Figure, ...]:
 
 
 def _figures(title: str, figures: tuple[Figure, ...]) -> RenderableType:
-    table = _table(title, "figure", "value", "evidence", "how")
+    table = plain_table(title, "figure", "value", "evidence", "how")
     for figure in figures:
         table.add_row(figure.name, show(figure.value, figure.unit), evidence_text(figure.evidence), figure.formula)
     return table
@@ -139,10 +176,3 @@ def _closing(plan: Plan) -> list[RenderableType]:
 def _title(stage: Stage) -> str:
     title = stage.name.replace("_", " ")
     return f"{title} of {stage.pool}" if stage.pool else title
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, style=None, header_style="dim")
-    return table

@@ -6,6 +6,7 @@ The functions are bound here under the verbs' own names, and each imports what i
 from __future__ import annotations
 
 from ullage.verbs.calibrate import calibrate
+from ullage.verbs.compare import compare
 from ullage.verbs.curve import curve
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
@@ -15,4 +16,4 @@ from ullage.verbs.profile import profile
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
 
-__all__ = ["calibrate", "curve", "facts", "forecast", "memory", "plan", "profile", "simulate", "size"]
+__all__ = ["calibrate", "compare", "curve", "facts", "forecast", "memory", "plan", "profile", "simulate", "size"]

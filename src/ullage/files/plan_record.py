@@ -1,0 +1,66 @@
+"""A plan that was saved with `ullage plan --json`, read back for comparison."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ullage.errors import InputError
+from ullage.plan.record import Entry, PlanRecord
+
+_FIX = "Give a file that ullage plan --json wrote, or a plan file."
+
+
+def read_plan_record(text: str, *, file: str) -> PlanRecord:
+    """The record, or an InputError that says what is wrong with the file."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise InputError(field=file, value=text[:40], problem="is not JSON", fix=_FIX) from None
+    if not isinstance(found, dict) or found.get("schema") != "ullage.plan/1":
+        said = found.get("schema") if isinstance(found, dict) else type(found).__name__
+        raise InputError(field=f"{file}: schema", value=said, problem="is not ullage.plan/1", fix=_FIX)
+    if "figures" not in found or found.get("verdict") == "refused":
+        raise InputError(
+            field=f"{file}: verdict", value=found.get("verdict"), problem="is a refusal, which has no numbers", fix=_FIX
+        )
+    try:
+        return PlanRecord(
+            service=str(found["service"]),
+            as_of=str(found["as_of"]),
+            seed=int(found["seed"]),
+            verdict=str(found["verdict"]),
+            figures={name: _figure(name, each) for name, each in found["figures"].items()},
+            inputs={name: _input(name, each) for name, each in found["assumptions"].items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        problem = f"lacks or garbles {error.args[0] if error.args else error}"
+        raise InputError(field=file, value=str(error), problem=problem, fix=_FIX) from None
+
+
+def _figure(name: str, each: dict[str, Any]) -> Entry:
+    return Entry(
+        name=name,
+        value=_value(each["value"]),
+        unit=str(each["unit"]),
+        evidence=str(each["evidence"]),
+        formula=str(each["formula"]),
+        rests_on=tuple(str(one) for one in each["inputs"]),
+        source=", ".join(str(one) for one in each["sources"]),
+    )
+
+
+def _input(name: str, each: dict[str, Any]) -> Entry:
+    return Entry(
+        name=name,
+        value=_value(each["value"]),
+        unit=str(each["unit"]),
+        evidence=str(each["evidence"]),
+        source=str(each["source"]),
+    )
+
+
+def _value(value: Any) -> int | float | str:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise TypeError("value")
+    return value
