@@ -77,6 +77,14 @@ class EvidenceSection(Section):
     startup_logs: Annotated[
         tuple[str, ...], Field(description="Start-up logs or `vllm bench startup` results: how long a start takes.")
     ] = ()
+    load_tests: Annotated[
+        tuple[str, ...],
+        Field(description="Load tests of this pool's replica, of any tool: its step times are fitted to them."),
+    ] = ()
+    calibrations: Annotated[
+        tuple[str, ...],
+        Field(description="What `ullage calibrate --out` wrote for this pool's replica, in their place."),
+    ] = ()
 
 
 class PoolSection(Section):

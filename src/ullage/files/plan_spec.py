@@ -19,6 +19,7 @@ from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
 from ullage.plan.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
+from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.traffic import Traffic
 
@@ -43,6 +44,7 @@ class LoadedPool:
     model: Model
     device: Device
     word: EngineMemory | None
+    tested: StepEvidence = NO_EVIDENCE
     starts: tuple[MeasuredStart, ...] = ()
 
 
@@ -167,6 +169,7 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         approved=Approved(context_tokens=longest, sequences=int(concurrency.value)),
         start=start,
         word=loaded.word,
+        tested=loaded.tested,
         engines=shared.engines,
         alternatives=shared.alternatives,
     )

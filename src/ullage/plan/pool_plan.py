@@ -23,8 +23,9 @@ from ullage.plan.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.scaling.rule import scaling_rule
 from ullage.service.curve import ServiceCurve
 from ullage.service.point import OperatingPoint
+from ullage.service.pool_step import pool_step
 from ullage.service.stage import pool_curve, pool_point
-from ullage.service.step_model import StepModel, replica_step
+from ullage.service.step_model import StepModel
 from ullage.workload.demand import Demand
 
 
@@ -88,7 +89,7 @@ def plan_pool(
     )
     if isinstance(memory, Rejection):
         return memory
-    step = replica_step(pool.model, pool.device, memory.runtime)
+    step = pool_step(memory, pool.tested)
     curve = pool_curve(step, memory, demand, classes, seed=seed, promises=promises, map=map)
     point = pool_point(curve, step, map=map)
     if isinstance(point, Rejection):

@@ -17,6 +17,7 @@ from ullage.facts.model import Model
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
+from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
 from ullage.workload.traffic import Traffic
 
@@ -50,8 +51,8 @@ def promises(request_class: RequestClass, *, evidence: Evidence, source: Source)
 class PoolSpec:
     """What the replicas of the pool called `name` are made of. `choices` are the names by which it was asked for.
 
-    `word` is what an engine of this pool said of itself; `alternatives` are devices that a refusal may offer;
-    `start` is how a replica comes up.
+    `word` is what an engine of this pool said of itself, `tested` what load tests of it showed; `alternatives` are
+    devices that a refusal may offer; `start` is how a replica comes up.
     """
 
     name: str
@@ -62,6 +63,7 @@ class PoolSpec:
     approved: Approved
     start: StartSettings
     word: EngineMemory | None = None
+    tested: StepEvidence = NO_EVIDENCE
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
 

@@ -63,20 +63,14 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
     )
 
 
+def is_of(evidence: CalibrationEvidence, memory: MemoryBudget) -> bool:
+    """Whether this very configuration was tested."""
+    return all(evidence.configuration.get(name) == value for name, value in _configuration(memory).items())
+
+
 def with_calibration(step: StepModel, memory: MemoryBudget, evidence: CalibrationEvidence) -> StepModel:
     """The step model scaled to load tests of this very configuration; one of another is refused by name."""
-    runtime, sharding = memory.runtime, memory.runtime.sharding
-    ours = {
-        "model": memory.model.name,
-        "device": memory.device.name,
-        "engine": runtime.engine,
-        "tp": sharding.tp,
-        "pp": sharding.pp,
-        "ep": sharding.ep,
-        "dp_attention": sharding.dp_attention,
-        "kv_dtype": runtime.cache.name,
-    }
-    for name, value in ours.items():
+    for name, value in _configuration(memory).items():
         said = evidence.configuration.get(name)
         if said != value:
             raise InputError(
@@ -86,6 +80,21 @@ def with_calibration(step: StepModel, memory: MemoryBudget, evidence: Calibratio
                 fix="Calibrate on load tests of this configuration.",
             )
     return calibrated_step(step, evidence.factors, evidence.source, band=evidence.band)
+
+
+def _configuration(memory: MemoryBudget) -> dict[str, str | int]:
+    """What a calibration holds for, by the names of its provenance."""
+    runtime, sharding = memory.runtime, memory.runtime.sharding
+    return {
+        "model": memory.model.name,
+        "device": memory.device.name,
+        "engine": runtime.engine,
+        "tp": sharding.tp,
+        "pp": sharding.pp,
+        "ep": sharding.ep,
+        "dp_attention": sharding.dp_attention,
+        "kv_dtype": runtime.cache.name,
+    }
 
 
 def held_out_band(held_out: Sequence[Residual]) -> Band | None:

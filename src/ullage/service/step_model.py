@@ -60,6 +60,7 @@ class StepModel:
     band: Band
     facts: tuple[Assumption, ...]
     measured: MeasuredRange | None = None
+    notes: tuple[str, ...] = ()
 
     def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
         return np.maximum(self.times.decode_s(sequences, kv_tokens), self.floor.decode_s(sequences, kv_tokens))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +66,9 @@ def fit_calibration(
     from ullage.evidence import Source
     from ullage.facts.device import find_device
     from ullage.memory.case import Case
-    from ullage.memory.settings import RuntimeSettings, whole
+    from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
-    from ullage.service.replay import EngineLimits
+    from ullage.service.pool_step import engine_limits
     from ullage.verbs.facts import model_of
 
     if not files:
@@ -86,23 +86,23 @@ def fit_calibration(
     )
     case = Case(model=model_of(model), device=find_device(device), settings=settings)
     outcome = case.outcome()
-    limits = EngineLimits(
-        max_sequences=whole(outcome.runtime.max_sequences) * dp_attention,
-        budget_tokens=whole(outcome.runtime.step_tokens) * dp_attention,
-        kv_tokens=kv_tokens or max(outcome.kv_tokens, 1),
-    )
+    limits = engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens)
     return _fitted(files, case, outcome.runtime, limits, day)
 
 
 def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineLimits, day: datetime.date) -> Fitted:
     from importlib.metadata import version
 
+    from ullage.readers.loadtests import read_loadtest
     from ullage.service.calibration import calibrate
     from ullage.service.calibration_document import Provenance
     from ullage.service.next_test import next_test
+    from ullage.service.pool_step import measurements_of
     from ullage.service.step_model import replica_step
 
-    used, left_out, tool = _measurements(files, limits)
+    read = [read_loadtest(path) for path in files]
+    used, left_out = measurements_of([(path.stem, test) for path, test in zip(files, read, strict=True)], limits)
+    tool = _TOOL_OF_READER.get(read[0].reader, "vllm")
     step = replica_step(case.model, case.device, runtime)
     calibration = calibrate(step, step.floor, used)
     cuts = runtime.sharding
@@ -126,35 +126,6 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
         left_out=tuple(left_out),
         breaches=tuple(_breaches(step.floor, used)),
     )
-
-
-def _measurements(files: Sequence[Path], limits: EngineLimits) -> tuple[list[Measurement], list[NotRepeatable], str]:
-    """The points that can be repeated, the others, and the tool whose command line the user knows."""
-    import numpy as np
-
-    from ullage.readers.loadtests import read_loadtest
-    from ullage.service.calibration import Measurement
-    from ullage.service.trials import NotRepeatable, measurement_of
-
-    read = [read_loadtest(path) for path in files]
-    rng = np.random.default_rng(0)
-    # Points of several files may have one name; the file's tells them apart.
-    found = [
-        measurement_of(replace(point, name=f"{path.stem} {point.name}"), limits, rng=rng)
-        for path, loadtest in zip(files, read, strict=True)
-        for point in loadtest.points
-    ]
-    used = [each for each in found if isinstance(each, Measurement)]
-    left_out = [each for each in found if isinstance(each, NotRepeatable)]
-    if not used:
-        reasons = "; ".join(f"{each.point} {each.reason}" for each in left_out) or "the files hold no points"
-        raise InputError(
-            field="files",
-            value=[path.name for path in files],
-            problem=f"no point can be repeated: {reasons}",
-            fix="Run ullage calibrate --inspect FILE to see what was read.",
-        )
-    return used, left_out, _TOOL_OF_READER.get(read[0].reader, "vllm")
 
 
 def _breaches(floor: Floor, used: Sequence[Measurement]) -> list[tuple[str, Breach]]:

@@ -104,8 +104,7 @@ def load_pool(
     from ullage.evidence import Evidence, Source
     from ullage.memory.budget import memory_budget
     from ullage.plan.spec import promises
-    from ullage.service.calibration_evidence import with_calibration
-    from ullage.service.step_model import replica_step
+    from ullage.service.pool_step import StepEvidence, pool_step
     from ullage.verbs.calibration_file import read_calibration
     from ullage.verbs.plan import load_spec
     from ullage.workload.demand import forecast_demand
@@ -136,11 +135,12 @@ def load_pool(
         for each, one in zip(spec.demands, promised([each.request_class for each in spec.demands], slos), strict=True)
     ]
     demands = stated if slos else spec.demands
-    step = replica_step(asked.model, asked.device, memory.runtime)
+    given = [] if calibration is None else [read_calibration(calibration)]
+    tested = StepEvidence(calibrations=tuple(given)) if given else asked.tested
     return Pool(
         service=spec.name,
         replica=f"{asked.model.name} on {memory.runtime.sharding.devices} x {asked.device.name}",
-        step=step if calibration is None else with_calibration(step, memory, read_calibration(calibration)),
+        step=pool_step(memory, tested),
         memory=memory,
         demand=demand,
         classes=tuple(each.request_class for each in demands),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ullage.errors import Rejection
     from ullage.facts.catalogue import Catalogue
-    from ullage.files.plan_file import PlanFile, PoolSection
+    from ullage.files.plan_file import EvidenceSection, PlanFile, PoolSection
     from ullage.files.plan_spec import Loaded, LoadedPool
     from ullage.plan.document import Plan
     from ullage.plan.spec import PlanSpec
+    from ullage.service.pool_step import StepEvidence
     from ullage.workload.traffic import Traffic
 
 
@@ -84,7 +85,24 @@ def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Pa
         model=model_of(beside if beside.exists() else pool.model, None if read.facts is None else folder / read.facts),
         device=find_device(pool.device, devices, field="pool.device"),
         word=read_engine_words(logs, date=as_of, engine=pool.engine or "") if logs else None,
+        tested=_tested(evidence, folder, as_of),
         starts=read_starts([folder / each for each in evidence.startup_logs], date=as_of),
+    )
+
+
+def _tested(evidence: EvidenceSection, folder: Path, as_of: datetime.date) -> StepEvidence:
+    """The load tests and calibrations of one pool."""
+    from ullage.evidence import Source
+    from ullage.readers.loadtests import read_loadtest
+    from ullage.service.pool_step import StepEvidence
+    from ullage.verbs.calibration_file import read_calibration
+
+    tests = [read_loadtest(folder / each) for each in evidence.load_tests]
+    return StepEvidence(
+        calibrations=tuple(read_calibration(folder / each, field="calibrations") for each in evidence.calibrations),
+        load_tests=tuple(
+            (test, Source(what=f"load test by {test.tool}", where=test.file, date=as_of)) for test in tests
+        ),
     )
 
 
