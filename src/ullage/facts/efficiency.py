@@ -71,6 +71,7 @@ EFFICIENCIES = Kind(
     howto="docs/explanation/step-models.md",
     texts={"title": True},
     fields={**COEFFICIENTS, **FACTORS, **BANDS},
+    listed={"title": ""},
 )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ullage.facts.model import Model
     from ullage.facts.sheet import Kind, Sheet
 
-KINDS = ("devices", "models", "engines", "startups")
+KINDS = ("devices", "models", "engines", "startups", "efficiencies")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +83,10 @@ def _packaged(kind: str) -> Catalogue:
         from ullage.facts.startup import startups
 
         return startups()
+    if kind == "efficiencies":
+        from ullage.facts.efficiency import efficiencies
+
+        return efficiencies()
     from ullage.facts.model_sheet import models
 
     return models()
