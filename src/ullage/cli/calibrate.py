@@ -87,12 +87,13 @@ def command(
 
 
 def _answer_fitted(fitted: Fitted, *, out: Path | None, json: bool, no_color: bool) -> int:
+    from ullage.files.whole import write_whole
     from ullage.report.calibration_page import calibration_page
     from ullage.report.plan_json import to_text
 
     text = to_text(fitted.document())
     if out is not None:
-        out.write_text(text, encoding="utf-8")
+        write_whole(out, text, field="--out")
     if json:
         answer_text(text)
         return ExitCode.OK

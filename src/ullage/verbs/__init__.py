@@ -10,10 +10,23 @@ from ullage.verbs.compare import compare
 from ullage.verbs.curve import curve
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
+from ullage.verbs.init import init
 from ullage.verbs.memory import memory
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
 
-__all__ = ["calibrate", "compare", "curve", "facts", "forecast", "memory", "plan", "profile", "simulate", "size"]
+__all__ = [
+    "calibrate",
+    "compare",
+    "curve",
+    "facts",
+    "forecast",
+    "init",
+    "memory",
+    "plan",
+    "profile",
+    "simulate",
+    "size",
+]

@@ -94,15 +94,10 @@ def keyed_names(key: str) -> TenantNames:
 
 def save_profile(profiled: Profiled, file: Path) -> None:
     """Write the profile that can be shared."""
-    from ullage.errors import InputError
+    from ullage.files.whole import write_whole
     from ullage.report.profile import profile_json
 
-    try:
-        file.write_text(profile_json(profiled.shared), encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            field="--save", value=str(file), problem=f"cannot be written ({error.strerror})", fix="Give another place."
-        ) from None
+    write_whole(file, profile_json(profiled.shared), field="--save")
 
 
 def load_profile(file: Path) -> Profile:

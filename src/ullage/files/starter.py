@@ -1,0 +1,132 @@
+"""A first plan file, written from what a user has: every line that was found says where, the others say what to decide.
+
+The text is a plan file as it stands: it can be planned with before anything in it was changed.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+# Promises to begin with. They are placeholders and the file says so: only the service's owner can make a promise.
+_SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A value for the file, and where it was found; an empty `where` means that nobody said."""
+
+    value: str
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StarterClass:
+    """A class of requests: with a rate of its own, or found in a trace by its name."""
+
+    name: str
+    rate: Found | None
+    longest_context: Found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starter:
+    """What is known before the first plan. Paths are as the user typed them, relative to the file's folder."""
+
+    service: str
+    dated: datetime.date
+    classes: tuple[StarterClass, ...]
+    traces: tuple[str, ...]
+    profile: str | None
+    model: Found
+    device: Found
+    tensor_parallel: Found
+    engine: Found | None
+    engine_version: Found | None
+    load_tests: tuple[str, ...]
+    engine_logs: tuple[str, ...]
+
+
+def starter_text(starter: Starter) -> str:
+    """The commented plan file."""
+    lines = [
+        "# A plan file of Ullage: ullage plan FILE. Every key is explained in docs/reference/plan-file.md.",
+        "# What is left out has a sourced default, and the plan lists it as assumed.",
+        "version: 1",
+        f"service: {_scalar(starter.service)}",
+        f"dated: {starter.dated.isoformat()}  # when these statements were made; their age counts from here",
+        "",
+        "workload:",
+        *_traffic(starter),
+        "  classes:",
+    ]
+    for each in starter.classes:
+        lines += _class(each)
+    lines += ["", "pool:", _line("model", starter.model), _line("device", starter.device)]
+    lines += [_line("tensor_parallel", starter.tensor_parallel)]
+    if starter.engine is not None:
+        lines.append(_line("engine", starter.engine))
+    if starter.engine_version is not None:
+        lines.append(_line("engine_version", starter.engine_version))
+    lines += [
+        "  # approved_concurrency: 8  # requests of the longest context that must fit into one replica at once",
+        "  # storage: local-nvme  # where a new node reads the weights from",
+        "",
+        *_evidence(starter),
+        "",
+        "policy:",
+        "  horizon: 30d",
+        "  planning_percentile: 95%  # one busiest hour in twenty may exceed the plan",
+        "  zones: 1  # a second zone is a decision with a price",
+        "  reconcile_every: 7d",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _traffic(starter: Starter) -> list[str]:
+    if starter.profile is not None:
+        return [f"  profile: {_scalar(starter.profile)}  # saved by ullage profile: rates, lengths, bursts, seasons"]
+    if starter.traces:
+        return ["  # Rates, lengths, bursts and seasons come from these.", f"  trace: {_list(starter.traces)}"]
+    return ["  # trace: [requests.csv]  # your request log: rates, lengths, bursts and seasons then come from it"]
+
+
+def _class(each: StarterClass) -> list[str]:
+    lines = [f"    - name: {each.name}"]
+    if each.rate is not None:
+        lines.append(_line("rate", each.rate, indent=6))
+    lines += [
+        _line("longest_context", each.longest_context, indent=6),
+        f"      slo: {_SLO}  # decide: these are placeholders, not your promises",
+        "      priority: 0  # 0 is served first",
+    ]
+    return lines
+
+
+def _evidence(starter: Starter) -> list[str]:
+    kinds = (
+        ("load_tests", starter.load_tests, "results of your load tool: the step model is fitted to them"),
+        ("engine_logs", starter.engine_logs, "start-up logs or /metrics dumps: memory as the engine has it"),
+        ("startup_logs", (), "start-up logs: how long a start takes"),
+    )
+    said = [f"  {name}: {_list(paths)}" for name, paths, _ in kinds if paths]
+    wanted = [f"  # {name}: [FILE]  # {what}" for name, paths, what in kinds if not paths]
+    return [*(["evidence:"] if said else ["# evidence:  # what is measured is not guessed"]), *said, *wanted]
+
+
+def _line(key: str, found: Found, *, indent: int = 2) -> str:
+    said = f"  # {found.where}" if found.where else ""
+    return f"{' ' * indent}{key}: {_scalar(found.value)}{said}"
+
+
+def _list(values: tuple[str, ...]) -> str:
+    return f"[{', '.join(_scalar(each) for each in values)}]"
+
+
+def _scalar(text: str) -> str:
+    """The text as YAML reads it back: quoted wherever a plain word would not be."""
+    plain = text and all(each.isalnum() or each in " ._/-+%" for each in text)
+    # A dash or a blank in front, and a blank behind, mean something else to YAML.
+    if plain and text == text.strip() and text[0] not in "-%":
+        return text
+    return "'" + text.replace("'", "''") + "'"

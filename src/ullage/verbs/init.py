@@ -1,0 +1,224 @@
+"""`init`: what a user has in, a commented plan file out."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ullage.files.starter import Found, StarterClass
+    from ullage.memory.engine_word import EngineMemory
+    from ullage.service.loadtest import LoadTest
+    from ullage.workload.profile import PartProfile, Profile
+
+# Where nothing says how much comes: enough for a first look, and said to be a guess.
+_RATE = "10 req/s"
+_CONTEXT_TOKENS = 8192
+_DEVICE = "h100-sxm"
+_CLASS = "requests"
+_PARALLEL = (1, 2, 4, 8)
+# A replica that holds fewer of its longest requests at once queues on memory alone.
+_AT_ONCE = 8
+
+
+def init(
+    *,
+    model: str | None = None,
+    device: str | None = None,
+    traces: Sequence[Path] = (),
+    profile: Path | None = None,
+    load_tests: Sequence[Path] = (),
+    engine_logs: Sequence[Path] = (),
+    service: str | None = None,
+    folder: Path = Path(),
+    as_of: datetime.date | None = None,
+) -> str:
+    """The text of a plan file for these traces, load tests, logs and names; paths are written relative to `folder`."""
+    from ullage.files.plan_file import read_plan_file
+    from ullage.files.starter import Starter, starter_text
+
+    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
+    tests = [_load_test(each) for each in load_tests]
+    words = [_engine_word(each, day) for each in engine_logs]
+    found = _profile(traces, profile, day)
+    classes = _classes(found, tests)
+    name, chip = _model(model, tests), _device(device, tests)
+    starter = Starter(
+        service=service or "my service",
+        dated=day,
+        classes=classes,
+        traces=tuple(_relative(each, folder) for each in traces),
+        profile=None if profile is None else _relative(profile, folder),
+        model=name,
+        device=chip,
+        tensor_parallel=_tensor_parallel(name.value, chip.value, classes, tests),
+        engine=_engine("engine", tests, words),
+        engine_version=_engine("engine_version", tests, words),
+        load_tests=tuple(_relative(each, folder) for each in load_tests),
+        engine_logs=tuple(_relative(each, folder) for each in engine_logs),
+    )
+    text = starter_text(starter)
+    # What we write, we can read: a fault here would be ours.
+    read_plan_file(text, file="plan.yaml")
+    return text
+
+
+def save_starter(text: str, file: Path, *, force: bool = False) -> None:
+    """Write the file whole or not at all, and never over another unless told to."""
+    from ullage.errors import InputError
+    from ullage.files.whole import write_whole
+
+    if file.exists() and not force:
+        fix = "Give another name with --out, or --force to replace it."
+        raise InputError(field="--out", value=str(file), problem="exists already", fix=fix)
+    write_whole(file, text, field="--out")
+
+
+# ---- what the files say --------------------------------------------------------------------------------
+
+
+def _load_test(file: Path) -> LoadTest:
+    from ullage.readers.loadtests import read_loadtest
+
+    return read_loadtest(file)
+
+
+def _engine_word(file: Path, day: datetime.date) -> EngineMemory:
+    from ullage.readers.engines import read_engine_words
+
+    return read_engine_words([file], date=day, engine="")
+
+
+def _profile(traces: Sequence[Path], saved: Path | None, day: datetime.date) -> Profile | None:
+    from ullage.errors import InputError
+
+    if traces and saved is not None:
+        fix = "Leave out one of the two."
+        raise InputError(field="--profile", value=str(saved), problem="is given beside a trace", fix=fix)
+    if saved is not None:
+        from ullage.verbs.profile import load_profile
+
+        return load_profile(saved)
+    if not traces:
+        return None
+    from ullage.verbs.profile import profile
+
+    return profile(list(traces), as_of=day).own
+
+
+def _classes(profile: Profile | None, tests: Sequence[LoadTest]) -> tuple[StarterClass, ...]:
+    from ullage.files.starter import Found, StarterClass
+
+    if profile is not None:
+        named = [each for each in profile.groups if each.dimension == "class" and _is_name(each.name)]
+        parts = [(each.name, each.profile) for each in named] or [(_CLASS, profile.whole)]
+        return tuple(StarterClass(name=name, rate=None, longest_context=_longest(part)) for name, part in parts)
+    points = [point for test in tests for point in test.points]
+    tokens = [int((each.mean_prompt_tokens or 0) + (each.mean_output_tokens or 0)) for each in points]
+    rates = [each.achieved_rps for each in points if each.achieved_rps]
+    where = "decide: nobody said; a trace or a rate of yours belongs here"
+    rate = Found(value=f"{max(rates):.3g} req/s", where="decide: the highest rate of the load test") if rates else None
+    longest = Found(
+        value=str(_rounded(max(tokens))) if any(tokens) else str(_CONTEXT_TOKENS),
+        where="twice the mean request of the load test" if any(tokens) else "decide: prompt and answer together",
+    )
+    return (StarterClass(name=_CLASS, rate=rate or Found(value=_RATE, where=where), longest_context=longest),)
+
+
+def _longest(part: PartProfile) -> Found:
+    from ullage.files.starter import Found
+
+    known = [each for each in (part.lengths.prompt_tokens, part.lengths.output_tokens) if each is not None]
+    if not known:
+        return Found(value=str(_CONTEXT_TOKENS), where="decide: the trace has no lengths")
+    tokens = int(sum(each.values[-1] for each in known))
+    return Found(value=str(_rounded(tokens, times=1)), where="the longest prompt and the longest answer of the trace")
+
+
+def _rounded(tokens: int, *, times: int = 2) -> int:
+    """The next multiple of 1,024 above so many times the tokens: the load test's mean is not its longest request."""
+    return max(1, -(-tokens * times // 1024)) * 1024
+
+
+def _model(stated: str | None, tests: Sequence[LoadTest]) -> Found:
+    from ullage.errors import InputError
+    from ullage.files.starter import Found
+    from ullage.verbs.facts import model_of
+
+    if stated is not None:
+        model_of(stated)
+        return Found(value=stated, where="")
+    for each in (point.subject.model for test in tests for point in test.points):
+        if each is not None:
+            try:
+                return Found(value=model_of(each).name, where=f"the load test says {each}")
+            except InputError:
+                continue
+    fix = "Give --model NAME (ullage facts models), or the path of its config.json."
+    raise InputError(field="--model", value=None, problem="is stated by none of the files", fix=fix)
+
+
+def _device(stated: str | None, tests: Sequence[LoadTest]) -> Found:
+    from ullage.errors import InputError
+    from ullage.facts.device import find_device
+    from ullage.files.starter import Found
+
+    if stated is not None:
+        return Found(value=find_device(stated, field="--device").name, where="")
+    for each in (point.subject.hardware for test in tests for point in test.points):
+        if each is not None:
+            try:
+                return Found(value=find_device(each).name, where=f"the load test says {each}")
+            except InputError:
+                continue
+    return Found(value=_DEVICE, where="decide: nobody said; ullage facts devices lists them")
+
+
+def _tensor_parallel(model: str, device: str, classes: Sequence[StarterClass], tests: Sequence[LoadTest]) -> Found:
+    """As the load test ran, or the least that holds a few requests of the longest context at once."""
+    from ullage.errors import Rejection
+    from ullage.evidence import Source
+    from ullage.facts.device import find_device
+    from ullage.files.starter import Found
+    from ullage.memory.budget import memory_budget
+    from ullage.memory.case import Approved
+    from ullage.memory.settings import RuntimeSettings
+    from ullage.memory.sharding import Sharding
+    from ullage.verbs.facts import model_of
+
+    for each in (point.subject.tp for test in tests for point in test.points):
+        if each is not None:
+            return Found(value=str(each), where="as the load test ran")
+    longest = max(int(each.longest_context.value) for each in classes)
+    source = Source(what="a first try", where="ullage init", date=datetime.date(2026, 11, 15))
+    chip, what = find_device(device), model_of(model)
+    for tp in _PARALLEL:
+        settings = RuntimeSettings(source=source, sharding=Sharding(tp=tp), max_context_tokens=longest)
+        try:
+            budget = memory_budget(what, chip, settings, approved=Approved(context_tokens=longest, sequences=_AT_ONCE))
+        except ValueError:
+            continue
+        if not isinstance(budget, Rejection):
+            return Found(value=str(tp), where=f"the least that holds {_AT_ONCE} requests of the longest context")
+    return Found(value=str(_PARALLEL[-1]), where="decide: does not fit eight devices; ullage memory says why")
+
+
+def _engine(what: str, tests: Sequence[LoadTest], words: Sequence[EngineMemory]) -> Found | None:
+    from ullage.files.starter import Found
+
+    said = [(getattr(each, "version" if what == "engine_version" else "engine"), "the engine's log") for each in words]
+    said += [(getattr(point.subject, what), "the load test") for test in tests for point in test.points]
+    return next((Found(value=value, where=f"{who} says so") for value, who in said if value), None)
+
+
+def _is_name(name: str) -> bool:
+    return re.fullmatch(r"[a-z][a-z0-9-]*", name) is not None
+
+
+def _relative(path: Path, folder: Path) -> str:
+    """The path as seen from the folder that the plan file lies in."""
+    return os.path.relpath(path, folder)

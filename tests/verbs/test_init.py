@@ -1,0 +1,134 @@
+"""`init` writes a file that can be planned as it stands, from whatever the user has; what nobody said is marked."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage import verbs
+from ullage.errors import InputError
+from ullage.files.plan_file import read_plan_file
+from ullage.files.strict_yaml import read_yaml
+from ullage.plan.document import Plan
+from ullage.verbs.init import save_starter
+
+AS_OF = datetime.date(2026, 11, 15)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    file = tmp_path / "requests.csv"
+    with file.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(["arrival_s", "prompt_tokens", "output_tokens"])
+        writer.writerows([at * 2.0, 100 + at % 900, 20 + at % 50] for at in range(40_000))
+    return file
+
+
+@pytest.fixture
+def load_test(tmp_path: Path) -> Path:
+    """A result of `vllm bench serve`, as that tool lays it out."""
+    file = tmp_path / "bench.json"
+    file.write_text(
+        json.dumps(
+            {
+                "date": "20261101-120000",
+                "endpoint_type": "vllm",
+                "backend": "vllm",
+                "model_id": "meta-llama/Llama-3.1-8B-Instruct",
+                "num_prompts": 200,
+                "request_rate": 5.0,
+                "burstiness": 1.0,
+                "max_concurrency": None,
+                "duration": 40.0,
+                "completed": 200,
+                "total_input_tokens": 200 * 512,
+                "total_output_tokens": 200 * 128,
+                "request_throughput": 5.0,
+                "output_throughput": 640.0,
+                "total_token_throughput": 3200.0,
+                "mean_ttft_ms": 50.0,
+                "median_ttft_ms": 45.0,
+                "p99_ttft_ms": 120.0,
+                "mean_tpot_ms": 12.0,
+                "median_tpot_ms": 12.0,
+                "p99_tpot_ms": 15.0,
+                "mean_itl_ms": 12.0,
+                "median_itl_ms": 12.0,
+                "p99_itl_ms": 20.0,
+            }
+        )
+    )
+    return file
+
+
+def read(text: str) -> dict[str, object]:
+    read_plan_file(text, file="plan.yaml")
+    return read_yaml(text, file="plan.yaml").content
+
+
+def test_a_model_alone_is_enough_to_plan(tmp_path: Path) -> None:
+    text = verbs.init(model="llama-3.1-8b", as_of=AS_OF)
+    assert "decide: nobody said" in text
+    file = tmp_path / "plan.yaml"
+    save_starter(text, file)
+    assert isinstance(verbs.plan(file, as_of=AS_OF), Plan)
+
+
+def test_a_trace_gives_the_longest_context_and_no_rate(trace: Path, tmp_path: Path) -> None:
+    text = verbs.init(model="llama-3.1-8b", traces=[trace], folder=tmp_path, as_of=AS_OF)
+    found = read(text)
+    (only,) = found["workload"]["classes"]  # type: ignore[index]
+    assert found["workload"]["trace"] == ["requests.csv"]  # type: ignore[index]
+    assert "rate" not in only
+    assert int(only["longest_context"]) >= 999 + 69
+
+
+def test_a_load_test_names_its_model(load_test: Path, tmp_path: Path) -> None:
+    found = read(verbs.init(load_tests=[load_test], folder=tmp_path, as_of=AS_OF))
+    assert found["pool"]["model"] == "llama-3.1-8b"  # type: ignore[index]
+    assert found["evidence"] == {"load_tests": ["bench.json"]}
+
+
+def test_a_large_model_is_cut_until_it_fits() -> None:
+    found = read(verbs.init(model="llama-3.1-70b", device="h100-sxm", as_of=AS_OF))
+    assert found["pool"]["tensor_parallel"] == "4"  # type: ignore[index]
+
+
+def test_without_a_model_nothing_is_guessed(trace: Path) -> None:
+    with pytest.raises(InputError, match="--model"):
+        verbs.init(traces=[trace], as_of=AS_OF)
+
+
+def test_an_existing_file_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text("mine")
+    with pytest.raises(InputError, match="exists already"):
+        save_starter("new", file)
+    assert file.read_text() == "mine"
+    save_starter("new", file, force=True)
+    assert file.read_text() == "new"
+    with pytest.raises(InputError, match="cannot be written"):
+        save_starter("new", tmp_path / "nowhere" / "plan.yaml")
+    assert [each.name for each in tmp_path.iterdir()] == ["plan.yaml"]
+
+
+@given(service=st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=30))
+def test_any_name_of_a_service_is_written_so_that_it_reads_back(service: str) -> None:
+    text = verbs.init(model="llama-3.1-8b", device="h100-sxm", service=service, as_of=AS_OF)
+    assert read(text)["service"] == service
+
+
+def test_a_commented_key_is_a_key_of_the_plan_file(load_test: Path, tmp_path: Path) -> None:
+    """What the comments offer can be uncommented."""
+    text = verbs.init(load_tests=[load_test], folder=tmp_path, as_of=AS_OF)
+    offered = re.sub(r"(?m)^  # (\w+): (\[[^\]]*\]|\S+)  # .*$", r"  \1: \2", text)
+    assert offered != text
+    read_plan_file(offered, file="plan.yaml")
