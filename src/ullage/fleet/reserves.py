@@ -1,12 +1,323 @@
-"""Reserves: failure, rollout, maintenance, warm and region, each its own line."""
+"""Reserves: failure, rollout, maintenance, warm and region, each its own line with its rule and what it protects.
+
+They are added up in two ways. The *sum* holds when everything happens at once. The *overlap* lets lines of one group
+stand in for each other, because a policy keeps their occasions apart: of a group only the largest line counts. Both are
+shown; the policy says which of them is bought.
+"""
 
 from __future__ import annotations
 
-from ullage.errors import NotBuilt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ullage.admission.ready import TimeToReady
+from ullage.errors import InputError, Rejection, unknown_name
+from ullage.evidence import Assumption, Evidence, Figure
+from ullage.fleet.choices import choice, number
+from ullage.fleet.failure import FailureReserve, Reliability, failure_reserve, reliability
+from ullage.fleet.lines import NAMES, ReserveLine
+from ullage.fleet.maintenance import Maintenance, MaintenanceReserve, maintenance_reserve
+from ullage.fleet.region import RegionPolicy, RegionReserve, region_reserve
+from ullage.fleet.rollout import Rollout, RolloutReserve, deadlock, rollout_reserve
+from ullage.fleet.sites import Placement, Sites, equal_zones, place
+from ullage.fleet.steady import SteadyFleet
+from ullage.fleet.warm import Warm, WarmReserve, warm_reserve
+from ullage.workload.demand import Demand
+
+COUNTED = choice("reserves.counted", "overlap", "", "a policy that keeps occasions apart costs less than devices")
+OVERLAP = choice(
+    "reserves.overlap", "rollout+maintenance", "", "nodes are not patched while a version changes, nor the other way"
+)
+BATCH = choice("reserves.batch", "fills", "", "idle devices cost the same as busy ones")
 
 
-def named_reserves(*given: object) -> NotBuilt:
-    """This version has no such stage and says so; `given` is what the stage will work from."""
-    return NotBuilt(
-        stage="reserves", gives="failure, rollout, maintenance, warm and region reserve, each with its reason"
+@dataclass(frozen=True, kw_only=True)
+class ReservePolicy:
+    """What is bought of the reserves. `overlap` lists groups such as `rollout+maintenance, failure+region`.
+
+    `batch` says whether work without a deadline may run in idle reserve (`fills`) or not (`never`).
+    """
+
+    counted: Assumption = COUNTED
+    overlap: Assumption = OVERLAP
+    batch: Assumption = BATCH
+
+    def __post_init__(self) -> None:
+        for given, known in ((self.counted, ("sum", "overlap")), (self.batch, ("fills", "never"))):
+            if given.value not in known:
+                raise unknown_name(field=given.name, name=str(given.value), known=known)
+        named = [name for group in self.groups for name in group]
+        for name in named:
+            if name not in NAMES:
+                raise unknown_name(field=self.overlap.name, name=name, known=NAMES)
+            if named.count(name) > 1:
+                raise InputError(
+                    field=self.overlap.name,
+                    value=self.overlap.value,
+                    problem=f"has {name} in two groups",
+                    fix="Put each reserve into one group at most.",
+                )
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """
+        >>> ReservePolicy().groups
+        (('rollout', 'maintenance'),)
+        """
+        written = str(self.overlap.value).split(",")
+        groups = [tuple(name.strip() for name in group.split("+") if name.strip()) for group in written]
+        return tuple(group for group in groups if group)
+
+    @property
+    def inputs(self) -> tuple[Assumption, ...]:
+        return (self.counted, self.overlap, self.batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReserveSettings:
+    """All that a user may say about reserves."""
+
+    reliability: Reliability = field(default_factory=reliability)
+    rollout: Rollout = field(default_factory=Rollout)
+    maintenance: Maintenance = field(default_factory=Maintenance)
+    warm: Warm = field(default_factory=Warm)
+    regions: RegionPolicy = field(default_factory=RegionPolicy)
+    policy: ReservePolicy = field(default_factory=ReservePolicy)
+
+    @property
+    def inputs(self) -> tuple[Assumption, ...]:
+        parts = (self.reliability, self.rollout, self.maintenance, self.warm, self.regions, self.policy)
+        return tuple(each for part in parts for each in part.inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reserves:
+    """Every reserve as a line, their sum and their overlap, and where all replicas stand.
+
+    `replicas` is the reserve that is bought, `serving_replicas` the part of it behind the router.
+    """
+
+    settings: ReserveSettings
+    failure: FailureReserve
+    rollout: RolloutReserve
+    maintenance: MaintenanceReserve
+    warm: WarmReserve
+    region: RegionReserve
+    steady_replicas: int
+    sum_replicas: int
+    overlap_replicas: int
+    replicas: int
+    serving_replicas: int
+    devices_per_replica: int
+    placement: Placement
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[ReserveLine, ...]:
+        return (self.failure.line, self.rollout.line, self.maintenance.line, self.warm.line, self.region.line)
+
+    @property
+    def bought(self) -> Mapping[str, int]:
+        """What is paid for under each name, adding up to `replicas`: of a group that overlaps, the largest line."""
+        sizes = _sizes(self.lines)
+        groups = self.settings.policy.groups if self.settings.policy.counted.value == "overlap" else ()
+        for group in groups:
+            largest = max(group, key=lambda name: sizes[name])
+            sizes.update({name: 0 for name in group if name != largest})
+        return sizes
+
+    @property
+    def devices(self) -> int:
+        return self.replicas * self.devices_per_replica
+
+    @property
+    def total_replicas(self) -> int:
+        """Steady fleet and reserve together."""
+        return self.steady_replicas + self.replicas
+
+    @property
+    def is_filled_by_batch(self) -> bool:
+        return self.settings.policy.batch.value == "fills"
+
+
+def named_reserves(
+    steady: SteadyFleet,
+    ready: TimeToReady,
+    demand: Demand,
+    *,
+    sites: Sites | None = None,
+    zones: Assumption | None = None,
+    settings: ReserveSettings | None = None,
+    taken: Mapping[str, int] | None = None,
+    seed: int,
+) -> Reserves | Rejection:
+    """Every reserve of a pool, from the least that keeps its availability to what other regions hold for it.
+
+    Without `sites` there are `zones` equal zones of one region without quotas. `taken` is what other pools of the same
+    device already have, zone by zone.
+    """
+    given = ReserveSettings() if settings is None else settings
+    where = sites or equal_zones(1 if zones is None else int(number(zones)))
+    needed, devices = steady.figures["fleet.replicas"], steady.devices // steady.replicas
+    start = ready.figures["ready.warm_p90_s"]
+    region = region_reserve(needed, where, given.regions, devices=devices)
+    failure = failure_reserve(needed, region.sites, given.reliability, devices=devices, seed=seed, taken=taken)
+    if isinstance(failure, Rejection):
+        return failure
+    warm = warm_reserve(needed, demand, ready, given.warm, devices=devices)
+    serving = _serving(needed, (failure.line, warm.line, region.line), given.policy)
+    rollout = rollout_reserve(serving, given.rollout, start, devices=devices)
+    if isinstance(rollout, Rejection):
+        return rollout
+    maintenance = maintenance_reserve(
+        needed,
+        given.maintenance,
+        start,
+        devices=devices,
+        fleet_replicas=int(serving.value),
+        replicas_per_node=given.reliability.replicas_per_node(devices),
     )
+    found = (failure, rollout, maintenance, warm, region)
+    lines = [each.line for each in found]
+    added, overlapped = sum(line.replicas for line in lines), overlap(_sizes(lines), given.policy.groups)
+    bought = added if given.policy.counted.value == "sum" else overlapped
+    total = int(needed.value) + bought
+    placed = _placed(total, region.sites, devices, taken, rollout, tuple(line.figure for line in lines))
+    if isinstance(placed, Rejection):
+        return placed
+    return Reserves(
+        settings=given,
+        failure=failure,
+        rollout=rollout,
+        maintenance=maintenance,
+        warm=warm,
+        region=region,
+        steady_replicas=int(needed.value),
+        sum_replicas=added,
+        overlap_replicas=overlapped,
+        replicas=bought,
+        serving_replicas=_counted({line.name: line.serving_replicas for line in lines}, given.policy),
+        devices_per_replica=devices,
+        placement=placed,
+        figures={
+            **{name: figure for each in found for name, figure in each.figures.items()},
+            **_totals(lines, given.policy, added, overlapped, bought, devices, needed),
+            **placed.figures,
+        },
+        notes=(*_notes(given, bought), *_short_regions(region, placed), *placed.notes),
+    )
+
+
+def overlap(sizes: Mapping[str, int], groups: Sequence[Sequence[str]]) -> int:
+    """What lines need together where those of one group never need it at the same time.
+
+    >>> overlap({"failure": 4, "rollout": 2, "maintenance": 5}, [("rollout", "maintenance")])
+    9
+    """
+    grouped = {name for group in groups for name in group}
+    shared = sum(max((sizes.get(name, 0) for name in group), default=0) for group in groups)
+    return shared + sum(size for name, size in sizes.items() if name not in grouped)
+
+
+def _sizes(lines: Sequence[ReserveLine]) -> dict[str, int]:
+    return {line.name: line.replicas for line in lines}
+
+
+def _counted(sizes: Mapping[str, int], policy: ReservePolicy) -> int:
+    return sum(sizes.values()) if policy.counted.value == "sum" else overlap(sizes, policy.groups)
+
+
+def _serving(needed: Figure, lines: Sequence[ReserveLine], policy: ReservePolicy) -> Figure:
+    """All replicas that run before a rollout begins: what it has to replace."""
+    return Figure(
+        name="reserve.serving_replicas",
+        value=int(needed.value) + _counted({line.name: line.serving_replicas for line in lines}, policy),
+        unit="replicas",
+        formula="steady + failure, warm and region reserve",
+        inputs=(needed, *(line.figure for line in lines)),
+    )
+
+
+def _placed(
+    total: int,
+    sites: Sites,
+    devices: int,
+    taken: Mapping[str, int] | None,
+    rollout: RolloutReserve,
+    figures: tuple[Figure, ...],
+) -> Placement | Rejection:
+    """All replicas under the quotas. A fleet that fits only without its surge would deadlock in its first rollout."""
+    placed = place(total, sites, devices=devices, taken=taken, inputs=figures)
+    if not isinstance(placed, Rejection):
+        return placed
+    room = placed.figure
+    assert not isinstance(room.value, str)
+    free = int(room.value) - (total - rollout.surge_replicas)
+    if free != 0 or rollout.unavailable_replicas > 0:
+        return placed
+    left = Figure(
+        name="placement.free_devices",
+        value=free * devices,
+        unit="devices",
+        formula="devices under the quotas that the serving fleet leaves",
+        inputs=(room,),
+    )
+    return deadlock(left, rollout.surge_replicas, devices, inputs=figures)
+
+
+def _totals(
+    lines: Sequence[ReserveLine],
+    policy: ReservePolicy,
+    added: int,
+    overlapped: int,
+    bought: int,
+    devices: int,
+    needed: Figure,
+) -> dict[str, Figure]:
+    parts = tuple(line.figure for line in lines)
+    groups = ", ".join(" and ".join(group) for group in policy.groups) or "none"
+    rows = {
+        "reserve.sum_replicas": (added, "replicas", "all lines added up, as if everything happened at once"),
+        "reserve.overlap_replicas": (overlapped, "replicas", f"the larger of {groups}, the others added up"),
+        "reserve.replicas": (bought, "replicas", f"what is bought: the {policy.counted.value}"),
+        "reserve.devices": (bought * devices, "devices", f"replicas x {devices} devices each"),
+        "reserve.batch_replicas": (
+            bought if policy.batch.value == "fills" else 0,
+            "replicas",
+            "idle reserve that work without a deadline may fill until it is needed; such work is stopped first",
+        ),
+        "fleet.total_replicas": (int(needed.value) + bought, "replicas", "steady fleet + reserve"),
+        "fleet.total_devices": ((int(needed.value) + bought) * devices, "devices", "steady fleet + reserve"),
+    }
+    return {
+        name: Figure(name=name, value=value, unit=unit, formula=formula, inputs=(*parts, *policy.inputs, needed))
+        for name, (value, unit, formula) in rows.items()
+    }
+
+
+def _short_regions(region: RegionReserve, placed: Placement) -> tuple[str, ...]:
+    """Regions whose quota holds less than the loss of another would ask of them."""
+    if not region.is_survived:
+        return ()
+    held = {each.name: len(placed.replicas_in_region(each.name)) for each in region.shares}
+    return tuple(
+        f"Quotas leave {held[each.name]} replicas in {each.name}; it needs {each.replicas} when another region is lost."
+        for each in region.shares
+        if held[each.name] < each.replicas
+    )
+
+
+def _notes(given: ReserveSettings, bought: int) -> tuple[str, ...]:
+    notes = [
+        "Availability counts every hour as the busiest one, so it is lower here than users will see it.",
+        "Failure rates are published ones of training clusters; records of your own take their place.",
+    ]
+    if any(each.evidence is Evidence.STATED for each in given.reliability.rates):
+        notes.pop()
+    if bought and given.policy.batch.value == "fills":
+        notes.append(
+            f"Batch work may fill the reserve of {bought} replicas while it is idle; it is stopped first, before any "
+            "other request is refused, and has no promise."
+        )
+    return tuple(notes)

@@ -12,7 +12,7 @@ from ullage.admission.limits import admission_limits
 from ullage.admission.ready import TimeToReady, time_to_ready
 from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Figure
-from ullage.fleet.reserves import named_reserves
+from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.plan.document import Answer, Stage
@@ -43,7 +43,7 @@ class PoolPlan:
     time_to_ready: TimeToReady
     steady_fleet: SteadyFleet
     admission_limits: NotBuilt
-    reserves: NotBuilt
+    reserves: Reserves
     scaling: NotBuilt
     margins: Margins
     scorecard: Scorecard
@@ -99,7 +99,9 @@ def plan_pool(
     if isinstance(steady, Rejection):
         return steady
     limits = admission_limits(curve, point, ready)
-    reserves = named_reserves(steady, ready, spec.policy.zones)
+    reserves = named_reserves(steady, ready, demand, zones=spec.policy.zones, seed=seed)
+    if isinstance(reserves, Rejection):
+        return reserves
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
     measured = {} if spec.traffic is None else spec.traffic.classes

@@ -1,0 +1,266 @@
+"""The failure reserve: the fewest replicas beyond the steady ones with which enough are up, often enough.
+
+Two rules hold together, and the larger answer counts:
+
+- *often enough*: the share of time in which the steady number is up reaches the availability target (availability.py);
+- *whatever the odds*: the loss of the largest domain that the plan is to survive leaves the steady number up.
+
+Both look at the planning rate, which most hours do not reach, so both err on the safe side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ullage.errors import InputError, Rejection, Remedy, unknown_name
+from ullage.evidence import Assumption, Figure
+from ullage.facts.catalogue import Catalogue
+from ullage.facts.operations import operation_facts
+from ullage.fleet.availability import Availability, Breakage, Domains, availability
+from ullage.fleet.choices import choice, number
+from ullage.fleet.lines import ReserveLine
+from ullage.fleet.packing import ASSUMED_NODE
+from ullage.fleet.sites import Placement, Sites, place
+
+_YEAR_S = 365.25 * 86_400.0
+
+SURVIVED = ("nothing", "replica", "node", "zone")
+"""What a plan may be told to survive whatever the odds, each including those before it."""
+
+AVAILABILITY = choice(
+    "reliability.availability", 0.999, "fraction", "too few replicas for 9 hours a year, if every hour were the busiest"
+)
+SURVIVES = choice(
+    "reliability.survives", "node", "", "nodes fail every year; a zone is survived where that is paid for"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reliability:
+    """How often things fail, how long repairs take, and how available the service is to be.
+
+    `crews` is how many devices, and how many nodes, are repaired at a time; None repairs all at once, as a provider
+    does that swaps them.
+    """
+
+    device_failures: Assumption
+    device_repair: Assumption
+    node_failures: Assumption
+    node_repair: Assumption
+    zone_failures: Assumption
+    zone_repair: Assumption
+    availability: Assumption = AVAILABILITY
+    survives: Assumption = SURVIVES
+    devices_per_node: Assumption = ASSUMED_NODE
+    crews: Assumption | None = None
+
+    def __post_init__(self) -> None:
+        if self.survives.value not in SURVIVED:
+            raise unknown_name(field=self.survives.name, name=str(self.survives.value), known=SURVIVED)
+        if not 0.0 < number(self.availability) < 1.0:
+            raise InputError(
+                field=self.availability.name,
+                value=self.availability.value,
+                problem="must lie strictly between 0 and 1",
+                fix="Give for example 99.9%.",
+            )
+
+    @property
+    def rates(self) -> tuple[Assumption, ...]:
+        return (
+            self.device_failures,
+            self.device_repair,
+            self.node_failures,
+            self.node_repair,
+            self.zone_failures,
+            self.zone_repair,
+        )
+
+    @property
+    def inputs(self) -> tuple[Assumption, ...]:
+        crews = () if self.crews is None else (self.crews,)
+        return (*self.rates, self.devices_per_node, self.availability, self.survives, *crews)
+
+    def replicas_per_node(self, devices: int) -> int:
+        """Whole replicas on a node; one that spans several nodes has them to itself."""
+        return max(1, int(number(self.devices_per_node)) // devices)
+
+
+def reliability(catalogue: Catalogue | None = None) -> Reliability:
+    """What is published, as the start of a user's own."""
+    return Reliability(**{name: _named(fact) for name, fact in operation_facts(catalogue).items()})
+
+
+def _named(fact: Assumption) -> Assumption:
+    suffix = "_per_year" if fact.unit == "1/year" else ""
+    return replace(fact, name=f"reliability.{fact.name}{suffix}")
+
+
+def domains_of(placement: Placement, given: Reliability) -> Domains:
+    """What fails together in a placement: nodes are filled one after another, zone by zone."""
+    devices = placement.devices_per_replica
+    each = given.replicas_per_node(devices)
+    spanned = max(1.0, devices / number(given.devices_per_node))
+    return Domains(
+        zones=tuple(_filled(row.replicas, each) for row in placement.rows),
+        replica=_breakage(given.device_failures, given.device_repair, devices),
+        node=_breakage(given.node_failures, given.node_repair, spanned),
+        zone=_breakage(given.zone_failures, given.zone_repair, 1),
+    )
+
+
+def _filled(replicas: int, each: int) -> tuple[int, ...]:
+    whole, rest = divmod(replicas, each)
+    return (each,) * whole + ((rest,) if rest else ())
+
+
+def _breakage(failures: Assumption, repair: Assumption, parts: float) -> Breakage:
+    return Breakage(failures_per_s=parts * number(failures) / _YEAR_S, repair_s=number(repair))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureReserve:
+    """The line, and how available the steady number of replicas is with it and without."""
+
+    line: ReserveLine
+    availability: Availability
+    without: Availability
+    figures: Mapping[str, Figure]
+
+
+def failure_reserve(
+    steady: Figure,
+    sites: Sites,
+    given: Reliability,
+    *,
+    devices: int,
+    seed: int,
+    taken: Mapping[str, int] | None = None,
+) -> FailureReserve | Rejection:
+    """The fewest replicas on top of `steady` that keep both rules, or why no number does.
+
+    Fleets are tried in growing size, and whether one is large enough does not depend on how long others were tried:
+    one more nine of availability cannot ask for fewer.
+    """
+    needed = int(steady.value)
+    refused = _hopeless(steady, sites, given)
+    if refused is not None:
+        return refused
+    alone: Availability | None = None
+    for total in range(needed, MOST_TIMES * needed + MOST_MORE):
+        placed = place(total, sites, devices=devices, taken=taken, inputs=(steady,))
+        if isinstance(placed, Rejection):
+            return placed
+        domains = domains_of(placed, given)
+        crews = None if given.crews is None else int(number(given.crews))
+        found = availability(needed, domains, crews=crews, rng=np.random.default_rng(seed))
+        alone = alone or found
+        survives = total - _largest_loss(placed, domains, str(given.survives.value)) >= needed
+        if survives and found.low_fraction >= number(given.availability):
+            return _reserve(steady, total - needed, devices, given, found, alone)
+    return _out_of_reach(steady, given)
+
+
+# A fleet that must survive the larger of two zones is twice the steady one; beyond four times nothing is gained.
+MOST_TIMES, MOST_MORE = 4, 64
+
+
+def _largest_loss(placed: Placement, domains: Domains, survives: str) -> int:
+    losses = {
+        "nothing": 0,
+        "replica": 1,
+        "node": max(domains.nodes, default=0),
+        "zone": placed.largest_zone_replicas,
+    }
+    return losses[survives]
+
+
+def _reserve(
+    steady: Figure, extra: int, devices: int, given: Reliability, found: Availability, alone: Availability
+) -> FailureReserve:
+    rests: tuple[Figure | Assumption, ...] = (steady, *given.inputs)
+    target = f"{100.0 * number(given.availability):g} %"
+    how = "exactly" if found.is_exact else "by drawing sets of failed nodes"
+    figure = Figure(
+        name="reserve.failure_replicas",
+        value=extra,
+        unit="replicas",
+        formula=f"fewest with which the steady number is up {target} of the time ({how}) and after the loss of "
+        f"{_article(str(given.survives.value))}",
+        inputs=rests,
+    )
+    shown = {
+        "reserve.availability_fraction": (found, "share of time in which the steady number of replicas is up"),
+        "reserve.availability_without_fraction": (alone, "the same without the reserve"),
+    }
+    figures = {figure.name: figure}
+    for name, (each, formula) in shown.items():
+        figures[name] = Figure(name=name, value=each.fraction, unit="fraction", formula=formula, inputs=rests)
+    line = ReserveLine(
+        name="failure",
+        replicas=extra,
+        devices=extra * devices,
+        serving_replicas=extra,
+        rule=f"steady number up {target} of the time, and after the loss of {_article(str(given.survives.value))}",
+        protects="the SLO while devices, nodes and zones are broken",
+        figure=figure,
+    )
+    return FailureReserve(line=line, availability=found, without=alone, figures=figures)
+
+
+def _article(survived: str) -> str:
+    return survived if survived == "nothing" else f"a {survived}"
+
+
+def _hopeless(steady: Figure, sites: Sites, given: Reliability) -> Rejection | None:
+    """A target beyond what zones allow: no number of replicas in them helps."""
+    zones = len(sites.zones)
+    zone = _breakage(given.zone_failures, given.zone_repair, 1)
+    ceiling = 1.0 - zone.down_fraction**zones
+    figure = Figure(
+        name="reserve.availability_ceiling_fraction",
+        value=ceiling,
+        unit="fraction",
+        formula=f"share of time in which one of {zones} zones is up",
+        inputs=(given.zone_failures, given.zone_repair, steady),
+    )
+    if given.survives.value == "zone" and zones < 2:
+        reason = "with one zone, the loss of a zone leaves nothing"
+    elif ceiling < number(given.availability):
+        reason = f"{zones} zone{'s are' if zones > 1 else ' is'} not up for {given.availability.value} of the time"
+    else:
+        return None
+    return Rejection(
+        stage="reserves",
+        reason=reason,
+        figure=figure,
+        remedies=(
+            Remedy(change="one zone more", effect="the loss of a zone leaves the others"),
+            Remedy(
+                change="a lower reliability.availability, or reliability.survives: node",
+                effect="the plan promises what its zones can keep",
+            ),
+        ),
+    )
+
+
+def _out_of_reach(steady: Figure, given: Reliability) -> Rejection:
+    most = MOST_TIMES * int(steady.value) + MOST_MORE
+    return Rejection(
+        stage="reserves",
+        reason=f"not even {most} replicas are enough for {given.availability.value} of the time",
+        figure=Figure(
+            name="reserve.most_replicas",
+            value=most,
+            unit="replicas",
+            formula="largest fleet tried",
+            inputs=(steady, *given.inputs),
+        ),
+        remedies=(
+            Remedy(change="shorter repairs or more repair crews", effect="fewer replicas are down at a time"),
+            Remedy(change="a lower reliability.availability", effect="fewer replicas are needed"),
+        ),
+    )

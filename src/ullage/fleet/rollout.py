@@ -1,0 +1,248 @@
+"""The rollout reserve: what a change of version keeps free or beside the fleet, and whether it can end at all.
+
+A rolling update starts new replicas and retires old ones in turns. It may run `surge` replicas more than the fleet has,
+and may be `unavailable` replicas short. Without free devices a surge never starts, and without a surge nothing may be
+retired that the promises need: the update waits for devices that only its own end would free. `roll` follows the
+controller of a Deployment turn by turn and says so.
+
+    unavailable = 0 and no free devices     ->  deadlock
+    surge of s, nothing unavailable         ->  ceil(replicas / s) turns of one start each
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ullage.errors import InputError, InternalError, Rejection, Remedy, unknown_name
+from ullage.evidence import Assumption, Figure
+from ullage.fleet.choices import choice, number
+from ullage.fleet.lines import ReserveLine
+
+STRATEGIES = ("rolling", "canary", "blue-green")
+
+STRATEGY = choice("rollout.strategy", "rolling", "", "what a Deployment does")
+UNAVAILABLE = choice(
+    "rollout.max_unavailable", 0, "replicas", "a replica that is short at the busiest hour breaks a promise"
+)
+WITHIN = choice("rollout.within", 3600.0, "s", "a change that takes longer than an hour is not watched to its end")
+CANARY_SHARE = choice("rollout.canary", 0.05, "fraction", "one request in twenty shows a bad version")
+DRAIN = choice("rollout.drain", 120.0, "s", "longer than almost all answers take")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout:
+    """How versions change. Without `surge` it is the least that ends `within` its time.
+
+    `surge` and `unavailable` are replicas or, in the unit fraction, shares of the fleet, rounded as Kubernetes does: up
+    and down. `spare` is the devices that are free beside the fleet; None says that the reserve will be bought.
+    """
+
+    strategy: Assumption = STRATEGY
+    surge: Assumption | None = None
+    unavailable: Assumption = UNAVAILABLE
+    within: Assumption = WITHIN
+    canary: Assumption = CANARY_SHARE
+    drain: Assumption = DRAIN
+    spare: Assumption | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy.value not in STRATEGIES:
+            raise unknown_name(field=self.strategy.name, name=str(self.strategy.value), known=STRATEGIES)
+        if self.surge is not None and number(self.surge) == 0 and number(self.unavailable) == 0:
+            raise InputError(
+                field=self.surge.name,
+                value=0,
+                problem="is 0 while max_unavailable is 0 too: no replica could ever be replaced",
+                fix="Give a surge, or let some replicas be unavailable.",
+            )
+
+    @property
+    def inputs(self) -> tuple[Assumption, ...]:
+        own: tuple[Assumption, ...] = (self.strategy, self.unavailable, self.within, self.drain)
+        own += tuple(each for each in (self.surge, self.spare) if each is not None)
+        return (*own, self.canary) if self.strategy.value == "canary" else own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One moment of a rollout: so many new replicas became ready, so many old ones were told to drain."""
+
+    at_s: float
+    ready_replicas: int
+    retired_replicas: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """A rollout to its end, or to where nothing moves any more."""
+
+    turns: tuple[Turn, ...]
+    left_replicas: int
+    duration_s: float
+    least_serving_replicas: int
+
+    @property
+    def is_deadlocked(self) -> bool:
+        return self.left_replicas > 0
+
+
+def roll(replicas: int, *, surge: int, unavailable: int, spare_replicas: int, start_s: float, drain_s: float) -> Course:
+    """Follow a rolling update of `replicas`, where devices for `spare_replicas` are free beside them.
+
+    >>> roll(4, surge=2, unavailable=0, spare_replicas=2, start_s=60.0, drain_s=0.0).duration_s
+    120.0
+    >>> roll(4, surge=1, unavailable=0, spare_replicas=0, start_s=60.0, drain_s=0.0).is_deadlocked
+    True
+    """
+    old, ready, starting, draining = replicas, 0, 0, 0
+    pending: list[tuple[float, bool]] = []  # when something ends, and whether it is a start
+    turns: list[Turn] = []
+    now_s, least = 0.0, replicas
+    while True:
+        came, retired = 0, 0
+        while pending and pending[0][0] <= now_s:
+            _, is_start = heapq.heappop(pending)
+            came, starting, draining = came + is_start, starting - is_start, draining - (not is_start)
+        ready += came
+        retired = max(0, min(old, old + ready - (replicas - unavailable)))
+        old, draining = old - retired, draining + retired
+        for _ in range(retired):
+            heapq.heappush(pending, (now_s + drain_s, False))
+        if drain_s == 0.0:
+            draining, pending = 0, [each for each in pending if each[1]]
+            heapq.heapify(pending)
+        if came or retired:
+            turns.append(Turn(at_s=now_s, ready_replicas=came, retired_replicas=retired))
+        allowed = replicas + surge - (old + ready + starting)
+        room = replicas + spare_replicas - (old + ready + starting + draining)
+        new = max(0, min(allowed, room, replicas - ready - starting))
+        starting += new
+        for _ in range(new):
+            heapq.heappush(pending, (now_s + start_s, True))
+        least = min(least, old + ready)
+        if not pending or ready == replicas:
+            left = replicas - ready
+            return Course(turns=tuple(turns), left_replicas=left, duration_s=now_s, least_serving_replicas=least)
+        now_s = pending[0][0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutReserve:
+    """The line, and the course of a rollout with it."""
+
+    line: ReserveLine
+    course: Course
+    surge_replicas: int
+    unavailable_replicas: int
+    figures: Mapping[str, Figure]
+
+
+def rollout_reserve(
+    serving: Figure, given: Rollout, start: Figure, *, devices: int
+) -> RolloutReserve | Rejection:  # fmt: skip
+    """What a rollout of all `serving` replicas keeps free, or the deadlock that it would run into.
+
+    `start` is how long a replica takes on devices that are held free.
+    """
+    replicas, start_s, drain_s = int(serving.value), _seconds(start), number(given.drain)
+    unavailable = min(replicas, _count(given.unavailable, replicas, math.floor))
+
+    def course(surge: int, spare: int) -> Course:
+        return roll(
+            replicas, surge=surge, unavailable=unavailable, spare_replicas=spare, start_s=start_s, drain_s=drain_s
+        )
+
+    surge = _surge(given, replicas, unavailable, course)
+    found = course(surge, surge)
+    if given.spare is not None:
+        found = course(surge, int(number(given.spare)) // devices)
+        if found.is_deadlocked:
+            return deadlock(given.spare, surge, devices, inputs=(serving, *given.inputs))
+    if found.is_deadlocked:
+        raise InternalError(law="a rollout with devices for its surge ends", left=surge, right=unavailable)
+    extra, rule = _extra(given, replicas, surge, unavailable)
+    rests: tuple[Figure | Assumption, ...] = (serving, start, *given.inputs)
+    line = Figure(name="reserve.rollout_replicas", value=extra, unit="replicas", formula=rule, inputs=rests)
+    duration = Figure(
+        name="reserve.rollout_duration_s",
+        value=found.duration_s,
+        unit="s",
+        formula=f"turns of {max(surge, unavailable, 1)} replicas, each a start, until all {replicas} are new",
+        inputs=rests,
+    )
+    return RolloutReserve(
+        line=ReserveLine(
+            name="rollout",
+            replicas=extra,
+            devices=extra * devices,
+            serving_replicas=unavailable,
+            rule=rule,
+            protects="the SLO while a version changes at the busiest hour, and that the change can end",
+            figure=line,
+        ),
+        course=found,
+        surge_replicas=surge,
+        unavailable_replicas=unavailable,
+        figures={line.name: line, duration.name: duration},
+    )
+
+
+def deadlock(
+    room: Assumption | Figure, surge: int, devices: int, *, inputs: tuple[Figure | Assumption, ...]
+) -> Rejection:
+    """A surge that never starts: every free device is one that the update would have to free first."""
+    assert not isinstance(room.value, str)
+    return Rejection(
+        stage="rollout",
+        reason=(
+            f"a rolling update deadlocks: a surge of {surge} replicas needs {surge * devices} free devices, "
+            f"{int(room.value)} are there, and no replica may be unavailable"
+        ),
+        figure=Figure(
+            name="rollout.free_devices",
+            value=int(room.value),
+            unit="devices",
+            formula="devices free beside the fleet while versions change",
+            inputs=(room, *inputs),
+        ),
+        remedies=(
+            Remedy(change=f"{devices} more devices", effect="one replica at a time is replaced"),
+            Remedy(
+                change="rollout.max_unavailable: 1",
+                effect="a replica is stopped before its successor starts; the reserve then holds one serving replica",
+            ),
+        ),
+    )
+
+
+def _surge(given: Rollout, replicas: int, unavailable: int, course: Callable[[int, int], Course]) -> int:
+    """What is stated, or the least surge that ends in time; in one turn where no surge does."""
+    if given.surge is not None:
+        return min(replicas, _count(given.surge, replicas, math.ceil))
+    low, high = 0 if unavailable else 1, replicas
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if course(middle, middle).duration_s <= number(given.within) else (middle + 1, high)
+    return low
+
+
+def _extra(given: Rollout, replicas: int, surge: int, unavailable: int) -> tuple[int, str]:
+    turn = f"surge of {surge}" + (f" and {unavailable} that may be unavailable" if unavailable else "")
+    if given.strategy.value == "blue-green":
+        return replicas, "a second fleet beside the first until traffic has moved"
+    if given.strategy.value == "canary":
+        canary = math.ceil(number(given.canary) * replicas)
+        return max(canary, surge + unavailable), f"the larger of {canary} canaries and a {turn}"
+    return surge + unavailable, turn
+
+
+def _count(given: Assumption, replicas: int, rounded: Callable[[float], int]) -> int:
+    return rounded(number(given) * replicas) if given.unit == "fraction" else int(number(given))
+
+
+def _seconds(figure: Figure) -> float:
+    assert not isinstance(figure.value, str)
+    return float(figure.value)

@@ -1,0 +1,155 @@
+"""All reserves of a pool: separate lines, two ways of adding them up, placed under quotas, explained to their ends."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.fleets import planned_pool
+from ullage.errors import InputError, Rejection
+from ullage.evidence import Assumption, Evidence, Source, walk
+from ullage.fleet.choices import choice
+from ullage.fleet.lines import NAMES
+from ullage.fleet.reserves import ReservePolicy, Reserves, ReserveSettings, named_reserves, overlap
+from ullage.fleet.rollout import Rollout
+from ullage.fleet.sites import Region, Sites, Zone, equal_zones
+from ullage.fleet.warm import Warm, steepest_rise, warm_reserve
+
+SOURCE = Source(what="test", where="here", date=datetime.date(2026, 11, 15))
+
+
+def reserves(settings: ReserveSettings | None = None, sites: Sites | None = None) -> Reserves:
+    found = _answer(settings, sites)
+    assert isinstance(found, Reserves), found
+    return found
+
+
+def _answer(settings: ReserveSettings | None = None, sites: Sites | None = None) -> Reserves | Rejection:
+    pool = planned_pool()
+    return named_reserves(
+        pool.steady, pool.ready, pool.demand, sites=sites or equal_zones(2), settings=settings, seed=0
+    )  # fmt: skip
+
+
+def quota(name: str, devices: int) -> Assumption:
+    return Assumption(
+        name=f"quota.{name}", value=devices, unit="devices", evidence=Evidence.STATED, source=SOURCE
+    )  # fmt: skip
+
+
+def test_every_reserve_is_a_line_with_rule_figure_and_purpose() -> None:
+    found = reserves()
+    assert tuple(line.name for line in found.lines) == NAMES
+    for line in found.lines:
+        assert line.rule
+        assert line.protects
+        assert found.figures[f"reserve.{line.name}_replicas"] is line.figure
+        assert line.figure.value == line.replicas
+        assert line.devices == line.replicas * found.devices_per_replica
+        assert line.serving_replicas <= line.replicas
+
+
+def test_sum_and_overlap_are_shown_and_one_is_bought() -> None:
+    found = reserves()
+    assert found.sum_replicas == sum(line.replicas for line in found.lines)
+    assert found.overlap_replicas < found.sum_replicas
+    assert found.replicas == found.overlap_replicas
+    assert sum(found.bought.values()) == found.replicas
+    all_at_once = reserves(ReserveSettings(policy=ReservePolicy(counted=choice("reserves.counted", "sum", "", "test"))))
+    assert all_at_once.replicas == all_at_once.sum_replicas == sum(all_at_once.bought.values())
+    assert all_at_once.placement.replicas == all_at_once.steady_replicas + all_at_once.replicas
+
+
+@given(
+    sizes=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 50)),
+    groups=st.permutations(NAMES).map(lambda names: [names[:2], names[2:4]]),
+)
+def test_an_overlap_lies_between_the_largest_line_and_the_sum(sizes: dict[str, int], groups: list[list[str]]) -> None:
+    shared = overlap(sizes, groups)
+    assert max(sizes.values(), default=0) <= shared <= sum(sizes.values())
+    assert overlap(sizes, []) == sum(sizes.values())
+
+
+def test_every_figure_ends_in_sources() -> None:
+    for figure in reserves().figures.values():
+        ends = [each for _, each in walk(figure) if isinstance(each, Source)]
+        assert ends, figure.name
+
+
+def test_a_fleet_that_fits_only_without_its_surge_is_a_deadlock() -> None:
+    settings = ReserveSettings(rollout=Rollout(surge=choice("rollout.surge", 5, "replicas", "test")))
+    whole = reserves(settings)
+    # Rollout and maintenance overlap, so that the surge is the last thing to fit.
+    serving = (whole.total_replicas - 5) * whole.devices_per_replica
+    sites = Sites(regions=(Region(name="home", zones=(Zone(name="a"), Zone(name="b")), quota=quota("home", serving)),))
+    stuck = _answer(settings, sites)
+    assert isinstance(stuck, Rejection)
+    assert stuck.stage == "rollout"
+    assert "deadlock" in stuck.reason
+    roomy = replace(sites.regions[0], quota=quota("home", serving + 5 * whole.devices_per_replica))
+    assert isinstance(_answer(settings, Sites(regions=(roomy,))), Reserves)
+
+
+def test_a_quota_far_too_small_is_named_as_one() -> None:
+    sites = Sites(regions=(Region(name="home", zones=(Zone(name="a", quota=quota("a", 40)),)),))
+    refused = _answer(sites=sites)
+    assert isinstance(refused, Rejection)
+    assert refused.stage == "sites"
+
+
+def test_two_regions_survive_the_loss_of_one_where_they_stand() -> None:
+    shares = {"east": 0.7, "west": 0.3}
+    sites = Sites(
+        regions=tuple(
+            Region(
+                name=name,
+                zones=(Zone(name=f"{name}-a"), Zone(name=f"{name}-b")),
+                share=replace(quota(f"{name}.share", 1), value=share, unit="fraction"),
+            )
+            for name, share in shares.items()
+        )
+    )
+    found = reserves(sites=sites)
+    assert found.region.is_survived
+    for row in found.region.shares:
+        assert len(found.placement.replicas_in_region(row.name)) >= row.replicas
+
+
+def test_warm_replicas_follow_the_ramp_and_the_start() -> None:
+    pool = planned_pool()
+    needed = pool.steady.figures["fleet.replicas"]
+
+    def warm(given_: Warm) -> int:
+        return warm_reserve(needed, pool.demand, pool.ready, given_, devices=2).line.replicas
+
+    by_start = [warm(Warm(start=choice("warm.start", level, "", "test"))) for level in ("hot", "warm", "cold")]
+    assert by_start == sorted(by_start)
+    slopes = [warm(Warm(rise=choice("warm.rise", rise, "req/s2", "test"))) for rise in (0.0, 0.001, 0.01, 1.0)]
+    assert slopes[0] == 0
+    assert all(few <= many for few, many in pairwise(slopes))
+    assert slopes[-1] <= int(needed.value)
+    assert warm(Warm(follows=choice("warm.follows", "peak", "", "test"))) == 0
+    assert warm(Warm(absorbed=choice("limits.absorbed_rps", 1e9, "req/s", "test"))) == 0
+    assert steepest_rise(pool.demand) > 0.0
+    with pytest.raises(InputError, match="start"):
+        Warm(start=choice("warm.start", "tepid", "", "test"))
+
+
+def test_batch_work_is_shown_as_what_it_is() -> None:
+    found = reserves()
+    assert found.figures["reserve.batch_replicas"].value == found.replicas
+    assert any("stopped first" in note for note in found.notes)
+    never = reserves(ReserveSettings(policy=ReservePolicy(batch=choice("reserves.batch", "never", "", "test"))))
+    assert never.figures["reserve.batch_replicas"].value == 0
+    assert not any("Batch" in note for note in never.notes)
+
+
+@pytest.mark.parametrize("written", ["rollout+region, rollout+warm", "rollout+weather"])
+def test_a_group_that_is_none_is_refused(written: str) -> None:
+    with pytest.raises(InputError, match="overlap"):
+        ReservePolicy(overlap=choice("reserves.overlap", written, "", "test"))

@@ -1,0 +1,47 @@
+"""The built-in example as far as its steady fleet, planned once for every test that starts there."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.admission.ready import TimeToReady, time_to_ready
+from ullage.errors import Rejection
+from ullage.fleet.steady import SteadyFleet, steady_fleet
+from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.plan.spec import PlanSpec
+from ullage.service.step_model import StepModel, replica_step
+from ullage.verbs.plan import load_spec
+from ullage.workload.demand import Demand, forecast_demand
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedPool:
+    """What the stages before the reserves found."""
+
+    spec: PlanSpec
+    demand: Demand
+    memory: MemoryBudget
+    step: StepModel
+    ready: TimeToReady
+    steady: SteadyFleet
+
+
+@functools.cache
+def planned_pool() -> PlannedPool:
+    """The example's pool, at seed 0."""
+    spec = load_spec(None, as_of=datetime.date(2026, 11, 15))
+    pool, policy = spec.pool, spec.policy
+    demand = forecast_demand(spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile)
+    memory = memory_budget(
+        pool.model, pool.device, pool.settings, approved=pool.approved, word=pool.word, engines=pool.engines
+    )
+    assert not isinstance(memory, Rejection)
+    step = replica_step(pool.model, pool.device, memory.runtime)
+    steady = steady_fleet(step, memory, demand, spec.classes, seed=0, promises=spec.promises)
+    assert not isinstance(steady, Rejection)
+    ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
+    return PlannedPool(spec=spec, demand=demand, memory=memory, step=step, ready=ready, steady=steady)
