@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ullage.facts.model import Model
     from ullage.facts.sheet import Kind, Sheet
 
-KINDS = ("devices", "models", "engines", "startups", "efficiencies")
+KINDS = ("devices", "models", "engines", "startups", "efficiencies", "operations")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +87,10 @@ def _packaged(kind: str) -> Catalogue:
         from ullage.facts.efficiency import efficiencies
 
         return efficiencies()
+    if kind == "operations":
+        from ullage.facts.operations import operations
+
+        return operations()
     from ullage.facts.model_sheet import models
 
     return models()
