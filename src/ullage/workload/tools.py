@@ -250,7 +250,7 @@ def _notes(lines: Sequence[ToolLoad]) -> Iterator[str]:
     for each in lines:
         if each.use_fraction > 1.0:
             yield (
-                f"Tool {each.name} takes {each.capacity_tasks_per_s:.3g} of the {each.tasks_per_s:.3g} tasks/s planned, "
+                f"Tool {each.name} takes {each.capacity_tasks_per_s:.3g} of {each.tasks_per_s:.3g} tasks/s planned, "
                 f"by its {each.limited_by}: more devices do not help."
             )
         elif each.use_fraction > BUSY_FRACTION:
