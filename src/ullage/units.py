@@ -286,6 +286,7 @@ _PER = {
     **dict.fromkeys(("GB-month",), "GB-month"),
     **dict.fromkeys(("GiB-month",), "GiB-month"),
     **dict.fromkeys(("kWh",), "kWh"),
+    **dict.fromkeys(("kW-month",), "kW-month"),
     **dict.fromkeys(("device",), "device"),
 }
 _MONEY = re.compile(rf"^\s*({_NUMBER})\s*([A-Za-z]{{3}}|[$€£¥])\s*(?:/\s*(.+?))?\s*$")
@@ -354,6 +355,7 @@ _KEPT_PER: dict[str, dict[str, Fraction]] = {
     "item": _spell(item=1),
     "series-month": {"series-month": Fraction(1)},
     "kWh": _spell(kWh=1),
+    "kW-month": {"kW-month": Fraction(1)},
     "req": _spell(req=1),
     "device": _spell(device=1),
 }

@@ -14,7 +14,10 @@ from ullage.errors import ExitCode
 
 def command(
     kind: Annotated[
-        str, typer.Argument(help="devices, models, engines, startups, efficiencies or operations.", show_default=False)
+        str,
+        typer.Argument(
+            help="devices, models, engines, startups, efficiencies, operations or prices.", show_default=False
+        ),
     ],
     name: Annotated[
         str | None, typer.Argument(help="One of them by name or alias, or words to search for. Default: all.")

@@ -1,4 +1,4 @@
-"""A user's own facts: a directory with folders devices/, models/, engines/, startups/, operations/ of TOML, as text.
+"""A user's own facts: a directory with folders devices/, models/, engines/, startups/, operations/, prices/ of TOML.
 
     my-facts/
       devices/h100-sxm.toml      one value of ours replaced
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ullage.errors import InputError, unknown_name
 
-FOLDERS = ("devices", "engines", "models", "operations", "startups")
+FOLDERS = ("devices", "engines", "models", "operations", "prices", "startups")
 
 
 def read_facts_directory(directory: Path) -> dict[str, dict[str, str]]:

@@ -65,7 +65,8 @@ class OwnedHardware:
     """A machine of one's own. `capex` holds all that was bought with it: host, fabric share, installation.
 
     `power` is what the machine draws on average while it runs, and `cooling` the facility's power over it (PUE).
-    `space`, `staff` and `upkeep` are per machine; `capital` is the interest on what is bound in it.
+    `space` is paid by the kilowatt and month, `staff` by the machine and month; `upkeep` and `capital` are shares of
+    what is bound in it, by the year.
     """
 
     region: str

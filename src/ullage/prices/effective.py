@@ -94,7 +94,7 @@ def _owned_hour(book: PriceBook, owned: OwnedHardware) -> Figure | MissingPrice:
     wear = capex * (1 - residual) / (_number(owned.life) / 3600)
     yearly = capex * _number(owned.upkeep) + capex * (1 + residual) / 2 * _number(owned.capital)
     energy = _number(owned.power) / 1000 * _number(owned.cooling) * _number(money["electricity"])
-    monthly = _number(money["space"]) + _number(money["staff"])
+    monthly = _number(money["space"]) * _number(owned.power) / 1000 + _number(money["staff"])
     value = wear + yearly / HOURS_PER_YEAR + energy + monthly / HOURS_PER_MONTH
     return Figure(
         name=_name(owned.device, owned.provider, owned.region, str(Purchase.OWNED)),
@@ -102,7 +102,7 @@ def _owned_hour(book: PriceBook, owned: OwnedHardware) -> Figure | MissingPrice:
         unit="USD/device-hour",
         formula=(
             "(capex x (1 - residual) / life + capex x (upkeep + (1 + residual) / 2 x capital) / year"
-            f" + power x cooling x electricity + (space + staff) / month) / {owned.devices} devices"
+            f" + power x cooling x electricity + (space x power + staff) / month) / {owned.devices} devices"
         ),
         inputs=(*money.values(), owned.residual, owned.life, owned.power, owned.cooling, owned.upkeep, owned.capital),
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ullage.evidence import Assumption, Figure
-from ullage.prices.book import ANYWHERE, DevicePrice, MissingPrice, OwnedHardware, PriceBook
+from ullage.prices.book import ANYWHERE, DevicePrice, MissingPrice, OwnedHardware, PriceBook, is_own_word
 from ullage.prices.effective import device_hour
 from ullage.prices.own_word import own_word_first
 from ullage.prices.purchase import Purchase, PurchaseMix
@@ -84,12 +84,14 @@ def _matching_rented(book: PriceBook, wanted: DeviceWanted) -> list[DevicePrice]
 
 
 def _matching_owned(book: PriceBook, wanted: DeviceWanted) -> list[OwnedHardware]:
+    """A machine that nobody said to own is no offer unless it is asked for by its purchase."""
     if not _allows(wanted.purchases, Purchase.OWNED) or wanted.instances or wanted.zones:
         return []
     return [
         price
         for price in book.owned
         if price.device == wanted.device
+        and (wanted.purchases or is_own_word(price))
         and _allows(wanted.providers, price.provider)
         and (_allows(wanted.regions, price.region) or price.region == ANYWHERE)
         and price.devices >= wanted.devices_at_least
@@ -104,7 +106,8 @@ def _whole_hour(book: PriceBook, price: DevicePrice | OwnedHardware, wanted: Dev
     alone = device_hour(book, price, lost=wanted.lost)
     if isinstance(alone, MissingPrice) or isinstance(price, OwnedHardware) or not price.excludes or wanted.parts_too:
         return alone
-    host = rate_price(book, RateWanted(item="host", provider=price.provider, region=price.region, name=price.instance))
+    machine = f"{price.instance} spot" if price.purchase is Purchase.SPOT else price.instance
+    host = rate_price(book, RateWanted(item="host", provider=price.provider, region=price.region, name=machine))
     if isinstance(host, MissingPrice):
         return host
     return Figure(

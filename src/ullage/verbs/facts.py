@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ullage.facts.model import Model
     from ullage.facts.sheet import Kind, Sheet
 
-KINDS = ("devices", "models", "engines", "startups", "efficiencies", "operations")
+KINDS = ("devices", "models", "engines", "startups", "efficiencies", "operations", "prices")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,10 @@ def _packaged(kind: str) -> Catalogue:
         from ullage.facts.engine import engines
 
         return engines()
+    if kind == "prices":
+        from ullage.facts.price import prices
+
+        return prices()
     if kind == "startups":
         from ullage.facts.startup import startups
 

@@ -1,0 +1,39 @@
+"""Which prices are too old to trust on a day: a warning for each, oldest first."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ullage.evidence import Assumption, Figure, assumptions_of
+
+_DAY = datetime.timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OldPrice:
+    """A price past its maximum age."""
+
+    name: str
+    age_days: int
+    max_age_days: int
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.age_days} days old, past {self.max_age_days}: {self.source}"
+
+
+def old_prices(used: Iterable[Figure | Assumption], as_of: datetime.date) -> tuple[OldPrice, ...]:
+    """The prices below these figures that are past their age on this day; a price that never ages is never old."""
+    found = [
+        OldPrice(
+            name=each.name,
+            age_days=each.age(as_of) // _DAY,
+            max_age_days=each.max_age // _DAY,
+            source=each.source.what,
+        )
+        for each in assumptions_of(used)
+        if each.max_age is not None and each.is_stale(as_of)
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.age_days, each.name)))
