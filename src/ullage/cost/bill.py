@@ -1,10 +1,128 @@
-"""The bill: every line, what it is for, and what a success costs."""
+"""The bill: every line, what it is for, and what a success costs.
+
+    use      what is paid for, from the plan's simulation or a log   (service_use.py)
+    quotes   the prices it needs, from the price book                (quotes.py)
+    policy   what drives the lines around the devices                (policy.py)
+
+A bill is complete where every line is priced. A line that is not stays on the bill by name, with what to give; it is
+never counted as 0 without saying so.
+"""
 
 from __future__ import annotations
 
-from ullage.errors import NotBuilt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ullage.cost.attribution import TokenWeights
+from ullage.cost.line import Behaviour, BillLine, Origin, Sharing
+from ullage.cost.lines import bill_lines
+from ullage.cost.money import usd_of
+from ullage.cost.policy import CostPolicy
+from ullage.cost.power import power_figures
+from ullage.cost.quotes import Quotes
+from ullage.cost.service_use import ServiceUse
+from ullage.cost.units import UnitCost, unit_costs
+from ullage.evidence import Figure
 
 
-def monthly_bill(*given: object) -> NotBuilt:
-    """This version has no such stage and says so; `given` is what the stage will work from."""
-    return NotBuilt(stage="bill", gives="every cost line, cost per success, and who caused it")
+@dataclass(frozen=True, kw_only=True)
+class Bill:
+    """One period's bill. `lines` stand in the order of the table of lines; `units` are what one of anything costs."""
+
+    use: ServiceUse
+    quotes: Quotes
+    policy: CostPolicy
+    lines: tuple[BillLine, ...]
+    units: tuple[UnitCost, ...]
+    figures: Mapping[str, Figure]
+
+    @property
+    def total_cents(self) -> int:
+        return sum(each.cents or 0 for each in self.lines)
+
+    @property
+    def total_usd(self) -> float:
+        return usd_of(self.total_cents)
+
+    @property
+    def unpriced(self) -> tuple[BillLine, ...]:
+        return tuple(each for each in self.lines if not each.is_priced)
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.unpriced
+
+    def cents_of(self, name: str) -> int:
+        """The sum of the lines of one name."""
+        return sum(each.cents or 0 for each in self.lines if each.name == name)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        found = []
+        if self.quotes.dates:
+            oldest, newest = self.quotes.dates
+            dated = f"{oldest.isoformat()}" + ("" if oldest == newest else f" to {newest.isoformat()}")
+            where = f", {', '.join(self.quotes.regions)}" if self.quotes.regions else ""
+            found.append(f"Prices are of {dated}{where}. Nothing here promises that they stay.")
+        if self.unpriced:
+            names = ", ".join(dict.fromkeys(each.name.replace("_", " ") for each in self.unpriced))
+            found.append(f"Not priced, and so not in the total: {names}.")
+        return tuple(found)
+
+
+# Which lines a sum is over; a sum that is not about all lines says so in its formula.
+_SUMS: dict[str, tuple[str, Callable[[BillLine], bool]]] = {
+    "total": ("sum of the priced lines", lambda _: True),
+    "compute": (
+        "reservation and usage of the steady fleet",
+        lambda each: each.name in ("compute_reservation", "compute_usage"),
+    ),
+    "idle_reserve": ("reserves, by name", lambda each: each.name == "idle_reserve"),
+    "failed_work": ("work that brought no success", lambda each: each.name == "failed_work"),
+    "fixed": ("lines that are paid whatever comes", lambda each: each.behaviour is Behaviour.FIXED),
+    "variable": ("lines that grow with use", lambda each: each.behaviour is Behaviour.VARIABLE),
+    "shared": ("lines for what requests share", lambda each: each.sharing is Sharing.SHARED),
+    "direct": ("lines for what single requests cause", lambda each: each.sharing is Sharing.DIRECT),
+    "external": ("lines that somebody else sells by the piece", lambda each: each.origin is Origin.EXTERNAL),
+}
+
+
+def monthly_bill(
+    use: ServiceUse,
+    quotes: Quotes,
+    policy: CostPolicy = CostPolicy(),  # noqa: B008 - frozen
+    *,
+    weights: TokenWeights = TokenWeights(),  # noqa: B008 - frozen
+) -> Bill:
+    """Every line of the period, their sums, and what one request, token, success and task costs."""
+    lines = bill_lines(use, quotes, policy)
+    sums = {figure.name: figure for figure in _sums(lines, policy)}
+    units = unit_costs(use, lines, quotes, sums["bill.total_usd"], weights=weights) if sums else ()
+    own = {each.figure.name: each.figure for each in lines if each.figure is not None}
+    power = {each.name: each for each in power_figures(use, policy)}
+    return Bill(
+        use=use,
+        quotes=quotes,
+        policy=policy,
+        lines=lines,
+        units=units,
+        figures={**sums, **{each.name: each.figure for each in units}, **own, **power},
+    )
+
+
+def _sums(lines: tuple[BillLine, ...], policy: CostPolicy) -> list[Figure]:
+    """Sums in whole cents, each over the figures of its lines; none where no line is priced."""
+    found = []
+    for name, (formula, belongs) in _SUMS.items():
+        chosen = [each for each in lines if each.cents is not None and belongs(each)]
+        if chosen:
+            found.append(
+                Figure(
+                    name=f"bill.{name}_usd",
+                    value=usd_of(sum(each.cents or 0 for each in chosen)),
+                    unit="USD",
+                    formula=f"{formula}, each to the cent",
+                    inputs=tuple(each.figure for each in chosen if each.figure is not None),
+                )
+            )
+    return found

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ullage.cost.bill import monthly_bill
 from ullage.errors import NotGiven, Rejection
-from ullage.plan.document import Plan, service_stages
+from ullage.evidence import Figure
+from ullage.plan.document import Plan, Stage, service_stages
 from ullage.plan.names import PoolNames, shared_names
 from ullage.plan.pool_plan import PoolPlan, plan_pool
+from ullage.plan.service_bill import service_bill
 from ullage.plan.spec import PlanSpec
 from ullage.workload.demand import forecast_demand
 
@@ -50,7 +52,7 @@ def plan(
     )
     several = len(pools) > 1
     by_pool = [each.stages(PoolNames(each.spec.name, shared) if several else None) for each in pools]
-    bill = monthly_bill(pools, demand)
+    bill = service_bill(spec, pools, _replicas(by_pool, pools), seed=seed)
     return Plan(
         spec=spec,
         as_of=as_of,
@@ -58,3 +60,13 @@ def plan(
         pools=tuple(pools),
         stages=(*before, *(stage for stages in by_pool for stage in stages), *service_stages(bill=bill)),
     )
+
+
+def _replicas(by_pool: Sequence[Sequence[Stage]], pools: Sequence[PoolPlan]) -> dict[str, Figure]:
+    """The steady replicas of every pool, under the name by which the plan calls them."""
+    return {
+        pool.spec.name: stage.figures["fleet.replicas"]
+        for pool, stages in zip(pools, by_pool, strict=True)
+        for stage in stages
+        if stage.name == "steady_fleet"
+    }

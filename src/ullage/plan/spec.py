@@ -7,9 +7,11 @@ the plan can list it, print its age, and walk any result back to it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ullage.admission.start import StartSettings
+from ullage.cost.policy import CostPolicy
+from ullage.cost.quotes import PriceChoice
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
@@ -17,6 +19,7 @@ from ullage.facts.model import Model
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
+from ullage.prices.book import PriceBook
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
 from ullage.workload.traffic import Traffic
@@ -84,13 +87,20 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanSpec:
-    """One service to plan for: its classes, and the pools that serve them."""
+    """One service to plan for: its classes, and the pools that serve them.
+
+    `prices` is the book that the bill is made from, `buying` where and how devices are bought from it, and `cost` what
+    drives the lines around them; without a book there is no bill.
+    """
 
     name: str
     demands: tuple[ClassDemand, ...]
     traffic: Traffic | None = None
     pools: tuple[PoolSpec, ...]
     policy: Policy
+    prices: PriceBook | None = None
+    buying: PriceChoice = field(default_factory=PriceChoice)
+    cost: CostPolicy = field(default_factory=CostPolicy)
 
     @property
     def pool(self) -> PoolSpec:
@@ -120,3 +130,6 @@ class PlanSpec:
         for pool in self.pools:
             yield from pool.choices
         yield from self.policy.inputs
+        if self.prices is not None:
+            yield from self.buying.mix.shares.values()
+            yield from self.cost.inputs

@@ -1,0 +1,164 @@
+"""A pool's month, simulated in pieces: what every class used and what failed, at each level of the week's load.
+
+The fleet is sized for its busiest hour and paid for in all of them. Most hours are calmer, so the hours of the week are
+sorted into levels of equal length, each level is simulated at its own rates on the planned replicas, and the month is
+their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, Named
+from ullage.cost.usage import GroupUse, grouped_run, merged_groups
+from ullage.service.mix import MixLoad
+from ullage.service.replica import Replica
+from ullage.simulate.fleet import Fleet
+from ullage.simulate.load import Requests
+from ullage.simulate.outcome import Outcome
+from ullage.simulate.simulation import simulate
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand import Demand
+from ullage.workload.stream import BLOCK_TOKENS
+
+# Four levels: the busiest six hours of a day, the calmest six, and two between.
+LEVELS = 4
+# A level is run for so many requests; a share of one in a hundred is then known to a tenth of itself.
+_LEVEL_REQUESTS = 10_000
+_LONGEST_S, _SHORTEST_S = 7200.0, 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelRun:
+    """One level: its share of the hours, and the run at its rates."""
+
+    hours_fraction: float
+    span_s: float
+    requests: Requests
+    outcome: Outcome
+
+
+def level_runs(
+    demand: Demand, classes: Sequence[RequestClass], replica: Replica, *, replicas: int, seed: int
+) -> tuple[LevelRun, ...]:
+    """The planned replicas at every level of the week."""
+    rates = level_rates_rps(demand)
+    return tuple(
+        _run(demand, classes, replica, rates[:, level], replicas=replicas, seed=seed + level)
+        for level in range(rates.shape[1])
+    )
+
+
+def level_rates_rps(demand: Demand) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Each class's mean rate in each level, calmest first: rows are classes, columns levels of as many hours."""
+    seasons = np.array([np.asarray(each.model.season) / np.mean(each.model.season) for each in demand.classes])
+    hourly = seasons * np.array([[each.mean_rps] for each in demand.classes])
+    order = np.argsort(hourly.sum(axis=0), kind="stable")
+    return np.stack([hourly[:, part].mean(axis=1) for part in np.array_split(order, LEVELS)], axis=1)
+
+
+def _run(
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    replica: Replica,
+    rates_rps: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    *,
+    replicas: int,
+    seed: int,
+) -> LevelRun:
+    total = max(float(rates_rps.sum()), 1e-9)
+    span_s = float(np.clip(_LEVEL_REQUESTS / total, _SHORTEST_S, _LONGEST_S))
+    model = replace(
+        demand.model,
+        classes=tuple(
+            replace(each.model, mean_rate_rps=max(float(rate), 1e-9))
+            for each, rate in zip(demand.classes, rates_rps, strict=True)
+        ),
+    )
+    mix = MixLoad(
+        model=model,
+        classes=tuple(classes),
+        cache_blocks=replica.engine.kv_tokens / BLOCK_TOKENS,
+        request_overhead_s=replica.request_overhead_s,
+    )
+    load = mix(rate_rps=total, span_s=span_s, seed=seed)
+    outcome = simulate(
+        replica.engine, Fleet(replicas=replicas, routing="least_outstanding"), load, seed=seed, keep_requests=True
+    )
+    return LevelRun(hours_fraction=1.0 / LEVELS, span_s=span_s, requests=load.requests, outcome=outcome)
+
+
+def month_groups(
+    runs: Sequence[LevelRun], by: str, *, period_hours: float, model: str = "", rng: Generator | None = None
+) -> tuple[GroupUse, ...]:
+    """The groups of a dimension over the period: every level's, times the hours it stands for."""
+    return merged_groups(
+        [
+            _scaled(each, run.hours_fraction * period_hours * SECONDS_PER_HOUR / run.span_s)
+            for each in grouped_run(run.requests, run.outcome, by, model=model, rng=rng)
+        ]
+        for run in runs
+    )
+
+
+def _scaled(group: GroupUse, ratio: float) -> GroupUse:
+    def times(value: float | None) -> float | None:
+        return None if value is None else value * ratio
+
+    return replace(
+        group,
+        requests=group.requests * ratio,
+        successes=group.successes * ratio,
+        prompt_tokens=group.prompt_tokens * ratio,
+        output_tokens=group.output_tokens * ratio,
+        cached_tokens=group.cached_tokens * ratio,
+        gpu_s=times(group.gpu_s),
+        failed_gpu_s=times(group.failed_gpu_s),
+        kv_token_s=times(group.kv_token_s),
+        moment_s=times(group.moment_s),
+    )
+
+
+def class_uses(
+    groups: Sequence[GroupUse],
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    *,
+    pool: str,
+    period_hours: float,
+    basis: Sequence[Named] = (),
+) -> tuple[ClassUse, ...]:
+    """The classes of a pool in the period. The number of requests is the demand's mean; the run says the rest."""
+    promised = {each.name: each for each in classes}
+    simulated = {each.name: each for each in groups}
+    found = []
+    for each in demand.classes:
+        requests = each.mean_rps * period_hours * SECONDS_PER_HOUR
+        run = simulated.get(each.name)
+        ratio = requests / run.requests if run is not None and run.requests else 0.0
+        used = _scaled(run, ratio) if run is not None else None
+        found.append(
+            ClassUse(
+                name=each.name,
+                pool=pool,
+                requests=requests,
+                successes=used.successes if used else 0.0,
+                prompt_tokens=used.prompt_tokens if used else 0.0,
+                output_tokens=used.output_tokens if used else 0.0,
+                cached_tokens=used.cached_tokens if used else 0.0,
+                gpu_s=used.gpu_s if used else 0.0,
+                failed_gpu_s=used.failed_gpu_s if used else 0.0,
+                criterion=_criterion(promised[each.name]),
+                basis=(each.figures[f"demand.{each.name}.mean_rate"], *basis),
+            )
+        )
+    return tuple(found)
+
+
+def _criterion(promised: RequestClass) -> str:
+    limits = ", ".join(str(slo) for slo in promised.slos)
+    return f"answered within the limits of {promised.name}: {limits}" if limits else f"{promised.name} answered"

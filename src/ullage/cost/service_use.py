@@ -1,0 +1,212 @@
+"""What is paid for: pools, requests, provider calls, tools and tasks of one period, as the plan found them.
+
+A bill is a price times one of these numbers. Whoever fills them (the plan from its simulation, a verb from a log)
+says in `basis` what they rest on, so that every line can be walked back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ullage.cost.usage import GroupUse
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Figure
+
+Named = Figure | Assumption
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolUse:
+    """Replicas of one model on one kind of device, in one region.
+
+    `reserves` are replicas kept beyond the steady ones, by the name of what they are kept for. `on_replica_hours`
+    is how long replicas ran where the fleet scales; None where the steady ones run all the time.
+    `stranded_devices` are paid for with their machines and cannot hold a replica; None where nobody counted them.
+    `capacity_requests` is what the steady replicas were sized to serve in the period: what was not asked is idle.
+    Without it idle is the time in which no request was in flight, which continuous batching makes rare.
+    """
+
+    name: str
+    model: str
+    device: str
+    replica_devices: int
+    steady_replicas: int
+    region: str = ""
+    minimum_replicas: int = 0
+    reserves: Mapping[str, int] = field(default_factory=dict)
+    stranded_devices: int | None = None
+    on_replica_hours: float | None = None
+    capacity_requests: float | None = None
+    weights_bytes: float | None = None
+    power: Assumption | None = None
+    basis: tuple[Named, ...]
+
+    def __post_init__(self) -> None:
+        counts = {
+            "steady_replicas": self.steady_replicas,
+            "minimum_replicas": self.minimum_replicas,
+            "stranded_devices": self.stranded_devices or 0,
+            "on_replica_hours": self.on_replica_hours or 0.0,
+            "capacity_requests": self.capacity_requests or 0.0,
+            **{f"reserves.{name}": count for name, count in self.reserves.items()},
+        }
+        for name, count in counts.items():
+            if not count >= 0:
+                raise InputError(
+                    field=f"pool.{self.name}.{name}", value=count, problem="must be 0 or more", fix="Count again."
+                )
+
+    @property
+    def replicas(self) -> int:
+        """All that are paid for: steady and reserve."""
+        return self.steady_replicas + sum(self.reserves.values())
+
+    def on_hours(self, period_hours: float) -> float:
+        """Replica-hours of the steady part in the period."""
+        return self.steady_replicas * period_hours if self.on_replica_hours is None else self.on_replica_hours
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassUse:
+    """The requests of one class in the period, on one pool.
+
+    A success is a request that ended well and within the limits of its class. `gpu_s` is the busy time of replicas
+    that went to the class, of which `failed_gpu_s` to requests that did not succeed; None where nothing was simulated.
+    """
+
+    name: str
+    pool: str
+    requests: float
+    successes: float
+    prompt_tokens: float
+    output_tokens: float
+    cached_tokens: float = 0.0
+    gpu_s: float | None = None
+    failed_gpu_s: float | None = None
+    criterion: str = "ends well within its limits"
+    basis: tuple[Named, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderUse:
+    """Requests that a provider serves for us, by the token. `failed_fraction` of the tokens brought no success."""
+
+    provider: str
+    model: str
+    class_name: str
+    requests: float
+    prompt_tokens: float
+    output_tokens: float
+    cached_tokens: float = 0.0
+    failed_fraction: float = 0.0
+    basis: tuple[Named, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolUse:
+    """Calls of an outside tool in the period."""
+
+    name: str
+    calls: float
+    basis: tuple[Named, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskUse:
+    """What a user asked for: how many requests of each class, how many tool calls, how often it is tried again.
+
+    `attempts_ratio` counts retries of the whole task. `escalated_fraction` of tasks are given up by their own classes
+    and asked again of the classes in `escalated_requests`: then both attempts are paid. `success_fraction` is the
+    share of tasks that end as the user wanted, which answers that are in time do not prove.
+    """
+
+    name: str
+    requests: Mapping[str, float]
+    calls: Mapping[str, float] = field(default_factory=dict)
+    attempts_ratio: float = 1.0
+    escalated_fraction: float = 0.0
+    escalated_requests: Mapping[str, float] = field(default_factory=dict)
+    success_fraction: float = 1.0
+    basis: tuple[Named, ...]
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.success_fraction <= 1.0 and 0.0 <= self.escalated_fraction <= 1.0):
+            raise InputError(
+                field=f"task.{self.name}",
+                value=(self.success_fraction, self.escalated_fraction),
+                problem="the shares of success and escalation lie between 0 and 1, success above 0",
+                fix="Give the share of tasks that succeed, for example 92%.",
+            )
+        if not self.attempts_ratio >= 1.0:
+            raise InputError(
+                field=f"task.{self.name}.attempts",
+                value=self.attempts_ratio,
+                problem="a task is tried at least once",
+                fix="Give 1 for no retries.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceUse:
+    """Everything of one period. `providers` and `tools` are None where nobody said whether there are any.
+
+    `groups` are who used each pool, by dimension and pool, where a simulation or a log says more than the classes do.
+    """
+
+    service: str
+    pools: tuple[PoolUse, ...]
+    classes: tuple[ClassUse, ...]
+    providers: tuple[ProviderUse, ...] | None = None
+    tools: tuple[ToolUse, ...] | None = None
+    tasks: tuple[TaskUse, ...] = ()
+    groups: Mapping[str, Mapping[str, tuple[GroupUse, ...]]] = field(default_factory=dict)
+
+    def classes_of(self, pool: str) -> tuple[ClassUse, ...]:
+        return tuple(each for each in self.classes if each.pool == pool)
+
+    @property
+    def requests(self) -> float:
+        return sum(each.requests for each in self.classes) + sum(each.requests for each in self.providers or ())
+
+    @property
+    def successes(self) -> float:
+        bought = sum(each.requests * (1.0 - each.failed_fraction) for each in self.providers or ())
+        return sum(each.successes for each in self.classes) + bought
+
+    def total(self, what: str) -> float:
+        """The sum of a token count over classes and providers."""
+        return float(sum(getattr(each, what) for each in (*self.classes, *(self.providers or ()))))
+
+    @property
+    def basis(self) -> tuple[Named, ...]:
+        """What the traffic rests on, each once."""
+        rests = [one for each in self.classes for one in each.basis]
+        rests += [one for each in self.providers or () for one in each.basis]
+        return tuple({each.name: each for each in rests}.values())
+
+    def without_traffic(self) -> ServiceUse:
+        """The same service when nobody asks: minimum replicas and reserves stand, nothing else moves."""
+        return replace(
+            self,
+            pools=tuple(
+                replace(each, steady_replicas=each.minimum_replicas, on_replica_hours=None) for each in self.pools
+            ),
+            classes=tuple(
+                replace(
+                    each,
+                    requests=0.0,
+                    successes=0.0,
+                    prompt_tokens=0.0,
+                    output_tokens=0.0,
+                    cached_tokens=0.0,
+                    gpu_s=None if each.gpu_s is None else 0.0,
+                    failed_gpu_s=None if each.failed_gpu_s is None else 0.0,
+                )
+                for each in self.classes
+            ),
+            providers=None if self.providers is None else (),
+            tools=None if self.tools is None else tuple(replace(each, calls=0.0) for each in self.tools),
+            groups={},
+        )

@@ -1,0 +1,215 @@
+"""What one of anything costs: a request, a token, a success, a task.
+
+Unit costs are fully loaded: idle time, reserves, failed work and every other line are in them, so that unit cost times
+units is the bill. A class's part of the bill comes from attribution, by the rule that is named. A *task* is what a user
+asked for; it may take several requests, tools, retries, and a second attempt by a better model:
+
+    task    = attempts x (its requests + its tool calls + escalated share x the requests of the second attempt)
+    success = task / share of tasks that succeed
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ullage.cost.attribution import AttributionChoice, Idle, TokenWeights, attribute
+from ullage.cost.line import BillLine
+from ullage.cost.quotes import Quotes
+from ullage.cost.service_use import ClassUse, Named, ServiceUse, TaskUse
+from ullage.cost.usage import GroupUse
+from ullage.errors import unknown_name
+from ullage.evidence import Evidence, Figure, Source
+from ullage.prices.book import MissingPrice
+
+MILLION = 1e6
+_WEIGHTS = Source(
+    what="answer tokens count as three prompt tokens, cached ones as a tenth",
+    where="docs/explanation/cost.md",
+    date=datetime.date(2026, 11, 15),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitCost:
+    """One unit's cost, and all without which it says nothing: date and region of prices, model, what a success is."""
+
+    name: str
+    per: str
+    of: str
+    figure: Figure
+    model: str
+    criterion: str
+    region: str
+    dates: tuple[datetime.date, ...]
+
+    @property
+    def usd(self) -> float:
+        return float(self.figure.value)
+
+
+def class_groups(use: ServiceUse, pool: str | None = None) -> tuple[GroupUse, ...]:
+    """Classes as groups that a bill can be attributed to; without a pool, those of providers as well."""
+    chosen = use.classes if pool is None else use.classes_of(pool)
+    groups = [_group(each) for each in chosen]
+    if pool is None:
+        groups += [
+            GroupUse(
+                name=each.class_name,
+                requests=each.requests,
+                successes=each.requests * (1.0 - each.failed_fraction),
+                prompt_tokens=each.prompt_tokens,
+                output_tokens=each.output_tokens,
+                cached_tokens=each.cached_tokens,
+            )
+            for each in use.providers or ()
+        ]
+    return tuple(groups)
+
+
+def _group(each: ClassUse) -> GroupUse:
+    return GroupUse(
+        name=each.name,
+        requests=each.requests,
+        successes=each.successes,
+        prompt_tokens=each.prompt_tokens,
+        output_tokens=each.output_tokens,
+        cached_tokens=each.cached_tokens,
+        gpu_s=each.gpu_s,
+        failed_gpu_s=each.failed_gpu_s,
+    )
+
+
+def class_cents(use: ServiceUse, lines: Sequence[BillLine]) -> dict[str, int]:
+    """Every class's whole part of the bill, idle and reserve spread: by GPU time where known, else by tokens."""
+    uses: dict[str, Sequence[GroupUse]] = {each.name: class_groups(use, each.name) for each in use.pools}
+    bought = [each for each in class_groups(use) if each.gpu_s is None]
+    is_timed = bool(use.classes) and not bought
+    if bought:
+        uses[""] = bought
+    choice = AttributionChoice(by="class", rule="gpu_time" if is_timed else "weighted_tokens", idle=Idle.SPREAD)
+    return {row.name: row.total_cents for row in attribute(lines, uses, choice).rows}
+
+
+def unit_costs(
+    use: ServiceUse, lines: Sequence[BillLine], quotes: Quotes, total: Figure, *, weights: TokenWeights
+) -> tuple[UnitCost, ...]:
+    """Per request, success and token, for the service and by class; per task where tasks are described.
+
+    A unit of which there were none has no cost and no row.
+    """
+    place = _Place(use, quotes)
+    found = [place.cost("request", "", total, use.requests), place.cost("success", "", total, use.successes)]
+    found += _token_costs(use, total, weights, place)
+    if len(use.classes) + len(use.providers or ()) > 1:
+        for name, cents in class_cents(use, lines).items():
+            found += _class_costs(use, name, cents, total, place)
+    without_tools = [each for each in lines if each.name != "tool_apis"]
+    by_class = class_cents(use, without_tools) if use.tasks else {}
+    found += [one for each in use.tasks for one in _task_costs(use, each, by_class, quotes, total, place)]
+    return tuple(each for each in found if each is not None)
+
+
+def _class_costs(use: ServiceUse, name: str, cents: int, total: Figure, place: _Place) -> list[UnitCost | None]:
+    members = [each for each in class_groups(use) if each.name == name]
+    share = Figure(
+        name=f"bill.{name}.total_usd",
+        value=cents / 100.0,
+        unit="USD",
+        formula="the class's part of the bill, idle and reserve spread by its own use",
+        inputs=(total, *use.basis),
+    )
+    return [
+        place.cost("request", name, share, sum(each.requests for each in members)),
+        place.cost("success", name, share, sum(each.successes for each in members)),
+    ]
+
+
+def _token_costs(use: ServiceUse, total: Figure, weights: TokenWeights, place: _Place) -> list[UnitCost | None]:
+    """The bill over weighted tokens: what a prompt token costs, and the others by their weight."""
+    cached = min(use.total("cached_tokens"), use.total("prompt_tokens"))
+    counts = {
+        "input token": (1.0, use.total("prompt_tokens") - cached),
+        "output token": (weights.output_ratio, use.total("output_tokens")),
+        "cached token": (weights.cached_ratio, cached),
+    }
+    weighed = sum(weight * count for weight, count in counts.values())
+    return [
+        place.cost(per, "", total, weighed / weight / MILLION if weight else 0.0, formula="the bill / weighted tokens")
+        for per, (weight, count) in counts.items()
+        if count
+    ]
+
+
+def _task_costs(
+    use: ServiceUse, task: TaskUse, by_class: Mapping[str, int], quotes: Quotes, total: Figure, place: _Place
+) -> list[UnitCost | None]:
+    own = _requests_usd(use, task.requests, by_class, task.name)
+    again = _requests_usd(use, task.escalated_requests, by_class, task.name)
+    tools = 0.0
+    for name, calls in task.calls.items():
+        price = quotes.item("tool-call", name)
+        if isinstance(price, MissingPrice):
+            return []
+        tools += calls * float(price.value)
+    whole = Figure(
+        name=f"bill.task.{task.name}_usd",
+        value=task.attempts_ratio * (own + tools + task.escalated_fraction * again),
+        unit="USD",
+        formula="attempts x (requests + tool calls + escalated share x requests of the second attempt)",
+        inputs=(total, *task.basis),
+    )
+    return [
+        place.cost("task", task.name, whole, 1.0),
+        place.cost("successful task", task.name, whole, task.success_fraction),
+    ]
+
+
+def _requests_usd(use: ServiceUse, wanted: Mapping[str, float], by_class: Mapping[str, int], task: str) -> float:
+    """What these requests cost at their classes' own cost a request."""
+    groups = class_groups(use)
+    names = {each.name for each in groups}
+    usd = 0.0
+    for name, count in wanted.items():
+        if name not in names:
+            raise unknown_name(field=f"task.{task}.requests", name=name, known=names)
+        requests = sum(each.requests for each in groups if each.name == name)
+        usd += count * by_class.get(name, 0) / 100.0 / requests if requests else 0.0
+    return usd
+
+
+class _Place:
+    """What stands beside every unit cost of one bill."""
+
+    def __init__(self, use: ServiceUse, quotes: Quotes) -> None:
+        self._use, self._quotes = use, quotes
+
+    def cost(self, per: str, of: str, whole: Figure, count: float, *, formula: str = "") -> UnitCost | None:
+        if not count > 0.0:
+            return None
+        is_token = per.endswith("token")
+        key = f"per_million_{per.replace(' ', '_')}s_usd" if is_token else f"per_{per.replace(' ', '_')}_usd"
+        name = ".".join(each for each in ("bill", of, key) if each)
+        classes = [each for each in self._use.classes if of in ("", each.name)] or list(self._use.classes)
+        models = {each.name: each.model for each in self._use.pools}
+        bought = [each.model for each in self._use.providers or () if of in ("", each.class_name)]
+        inputs: tuple[Named, ...] = (whole, *self._use.basis)
+        return UnitCost(
+            name=name,
+            per=f"million {per}s" if is_token else per,
+            of=of,
+            figure=Figure(
+                name=name,
+                value=float(whole.value) / count,
+                unit="USD",
+                formula=formula or f"{'the bill' if not of else 'its part of the bill'} / number of {per}s",
+                inputs=inputs,
+                sources=(_WEIGHTS,) if is_token else (),
+                own_evidence=Evidence.ASSUMED if is_token else None,
+            ),
+            model=", ".join(sorted({models.get(each.pool, "") for each in classes if each.pool in models} | {*bought})),
+            criterion="; ".join(sorted({each.criterion for each in classes})),
+            region=", ".join(self._quotes.regions),
+            dates=self._quotes.dates,
+        )
