@@ -162,7 +162,7 @@ def device_quotes(book: PriceBook, pool: PoolUse, choice: PriceChoice) -> tuple[
                 regions=regions,
                 purchases=(purchase,),
                 # A replica of more devices than a machine holds spans machines, of whatever size they are.
-                devices_at_least=pool.replica_devices if pool.replica_devices <= _MACHINE_DEVICES else 1,
+                least_devices=pool.replica_devices if pool.replica_devices <= _MACHINE_DEVICES else 1,
                 lost=choice.lost,
             ),
         )

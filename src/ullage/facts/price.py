@@ -86,7 +86,7 @@ PRICES = Kind(
                 "input_rate": _listed("tokens/s", "prompt tokens one unit carries"),
                 "output_rate": _listed("tokens/s", "answer tokens one unit carries"),
                 "least_units": Field(unit="count", meaning="the smallest order"),
-                "units_step": Field(unit="count", meaning="the next larger order is so many more"),
+                "step_units": Field(unit="count", meaning="the next larger order is so many more"),
             },
         ),
         "machines": RowKind(

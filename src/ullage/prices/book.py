@@ -156,7 +156,7 @@ class TokenPrice:
 class ProvisionedUnit:
     """A provider's reserved throughput: what one unit costs per hour and how many tokens per second it carries.
 
-    `least_units` is the smallest order, `units_step` the size of the next.
+    `least_units` is the smallest order, `step_units` the size of the next.
     """
 
     provider: str
@@ -166,7 +166,7 @@ class ProvisionedUnit:
     input_rate: Assumption | None
     output_rate: Assumption | None
     least_units: int = 1
-    units_step: int = 1
+    step_units: int = 1
     purchase: Purchase = Purchase.ON_DEMAND
     region: str = ANYWHERE
 

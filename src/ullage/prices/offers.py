@@ -79,7 +79,7 @@ def _matching_rented(book: PriceBook, wanted: DeviceWanted) -> list[DevicePrice]
         and (_allows(wanted.zones, price.zone) or price.zone == "")
         and _allows(wanted.instances, price.instance)
         and _allows(wanted.purchases, price.purchase)
-        and price.devices >= wanted.devices_at_least
+        and price.devices >= wanted.least_devices
     ]
 
 
@@ -94,7 +94,7 @@ def _matching_owned(book: PriceBook, wanted: DeviceWanted) -> list[OwnedHardware
         and (wanted.purchases or is_own_word(price))
         and _allows(wanted.providers, price.provider)
         and (_allows(wanted.regions, price.region) or price.region == ANYWHERE)
-        and price.devices >= wanted.devices_at_least
+        and price.devices >= wanted.least_devices
     ]
 
 

@@ -123,7 +123,7 @@ def _provisioned(sheet: Sheet, row: Row) -> ProvisionedUnit:
     written = row.texts.get("purchase", Purchase.ON_DEMAND.value)
     name = (_provider(sheet), row.texts.get("region", ""), row.texts["model"], row.texts["unit"])
     named = {key: _named(each, *name, key) for key, each in row.values.items()}
-    least, step = row.values.get("least_units"), row.values.get("units_step")
+    least, step = row.values.get("least_units"), row.values.get("step_units")
     return ProvisionedUnit(
         provider=_provider(sheet),
         model=row.texts["model"],
@@ -134,7 +134,7 @@ def _provisioned(sheet: Sheet, row: Row) -> ProvisionedUnit:
         input_rate=named.get("input_rate"),
         output_rate=named.get("output_rate"),
         least_units=1 if least is None else int(least.value),
-        units_step=1 if step is None else int(step.value),
+        step_units=1 if step is None else int(step.value),
     )
 
 

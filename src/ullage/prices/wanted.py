@@ -17,7 +17,7 @@ HOWTO = "docs/howto/bring-your-prices.md"
 class DeviceWanted:
     """A device-hour under constraints; an empty constraint holds for all.
 
-    `devices_at_least` is how many devices must stand in one machine. `lost` is the time an interruption of spot costs.
+    `least_devices` is how many devices must stand in one machine. `lost` is the time an interruption of spot costs.
     """
 
     device: str
@@ -26,7 +26,7 @@ class DeviceWanted:
     zones: tuple[str, ...] = ()
     instances: tuple[str, ...] = ()
     purchases: tuple[Purchase, ...] = ()
-    devices_at_least: int = 1
+    least_devices: int = 1
     parts_too: bool = False
     lost: Assumption | Figure | None = None
 
