@@ -120,9 +120,11 @@ def record(page: Path) -> bool:
 def write_schema() -> None:
     """The JSON Schema of plan files, from the code that reads them."""
     from ullage.files.plan_file import plan_file_schema
+    from ullage.report.plan_schema import plan_output_schema
 
-    text = json.dumps(plan_file_schema(), indent=2, ensure_ascii=False) + "\n"
-    (ROOT / "docs" / "reference" / "plan.schema.json").write_text(text)
+    for name, schema in (("plan", plan_file_schema()), ("plan-output", plan_output_schema())):
+        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        (ROOT / "docs" / "reference" / f"{name}.schema.json").write_text(text)
 
 
 def main() -> None:
