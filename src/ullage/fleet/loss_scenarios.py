@@ -1,0 +1,307 @@
+"""What may happen to a fleet, as events and loads for the simulator: one function for each, listed in SCENARIOS.
+
+Every scenario runs over the same times: a lead that fills the engines, a part before, the loss from `lost_s` to
+`back_s`, and a part after. The loss lasts as long as a replacement takes to be ready, so that what piles up is what
+would pile up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.fleet.choices import number
+from ullage.fleet.region import carried_fraction
+from ullage.fleet.reserves import Reserves
+from ullage.fleet.sites import Placement
+from ullage.service.mix import MixLoad
+from ullage.service.replica import Replica
+from ullage.simulate.engine import Engine
+from ullage.simulate.fleet import Event, Fleet
+from ullage.simulate.load import PS_PER_S, OpenLoop, Retry
+from ullage.workload.demand import Demand
+
+# A request that a failure cuts off is sent again once, as a gateway does; nothing else is repeated.
+RETRY = Retry(most_attempts=2, backoff_s=0.1, on_shed=False, on_timeout=False)
+# A device that is throttled by heat or power, or shares a link with one that is broken, runs at half its speed.
+SLOW_RATIO = 2.0
+BURST_S = 60.0
+# A cache is full again when as many tokens have passed as it holds; not sooner than a minute, as sessions come back.
+LEAST_REFILL_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """When a scenario's parts begin, from the start of the run."""
+
+    counted_s: float
+    lost_s: float
+    back_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """What scenarios are played on: the fleet as it serves, its traffic, and the reserves it was given.
+
+    `serving` places the replicas behind the router; those beyond its number are devices kept free.
+    """
+
+    replica: Replica
+    mix: MixLoad
+    ordinary: MixLoad
+    demand: Demand
+    reserves: Reserves
+    serving: Placement
+    times: Times
+
+    @property
+    def replicas(self) -> int:
+        return self.serving.replicas
+
+    @property
+    def planning_rps(self) -> float:
+        return self.demand.planning_rps
+
+    def node(self, zone: str, first: int = 0) -> tuple[int, ...]:
+        """The replicas of a zone's first nodes, or of a later one."""
+        each = self.reserves.settings.reliability.replicas_per_node(self.reserves.devices_per_replica)
+        return self.serving.replicas_in(zone)[first * each : (first + 1) * each]
+
+
+LoadOf = Callable[[int], OpenLoop]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A fleet, its engines, and its load for a seed. `is_calm` has nothing happen at the planning rate."""
+
+    fleet: Fleet
+    engines: tuple[Engine, ...]
+    load_of: LoadOf
+    is_calm: bool = False
+    is_on_calm_load: bool = False
+
+
+Impossible = str
+"""Why a scenario cannot be played: nothing would be left to simulate."""
+
+
+def normal_day(scene: Scene) -> Scenario:
+    rate_rps = sum(each.mean_rps for each in scene.demand.classes)
+
+    def load(seed: int) -> OpenLoop:
+        return _retried(scene.ordinary(rate_rps=rate_rps, span_s=scene.times.end_s, seed=seed))
+
+    return _scenario(scene, (), load_of=load)
+
+
+def peak_hour(scene: Scene) -> Scenario:
+    return replace(_scenario(scene, ()), is_calm=True)
+
+
+def lost_replica(scene: Scene) -> Scenario | Impossible:
+    return _lost(scene, (0,), "the only replica is lost")
+
+
+def lost_node(scene: Scene) -> Scenario | Impossible:
+    largest = max(scene.serving.rows, key=lambda row: row.replicas)
+    return _lost(scene, scene.node(largest.zone), "all replicas stand on one node")
+
+
+def lost_zone(scene: Scene) -> Scenario | Impossible:
+    largest = max(scene.serving.rows, key=lambda row: row.replicas)
+    return _lost(scene, scene.serving.replicas_in(largest.zone), "all replicas stand in one zone")
+
+
+def lost_region(scene: Scene) -> Scenario | Impossible:
+    """The region that the loss of another fills most, by itself: its traffic rises while the other is gone."""
+    regions = scene.reserves.region.shares
+    if len(regions) < 2:
+        return "all replicas stand in one region"
+    shares = tuple(each.traffic_fraction for each in regions)
+    held = [len(scene.serving.replicas_in_region(each.name)) for each in regions]
+    failover = number(scene.reserves.settings.regions.failover)
+    carried = [carried_fraction(place, shares, failover) for place in range(len(shares))]
+    own = max(range(len(regions)), key=lambda each: carried[each] / max(held[each], 1))
+    if held[own] == 0:
+        return f"{regions[own].name} has no replica"
+    times, ratio = scene.times, carried[own] / shares[own]
+
+    def load(seed: int) -> OpenLoop:
+        full = scene.mix(rate_rps=scene.planning_rps * carried[own], span_s=times.end_s, seed=seed)
+        return _retried(_thinned(full, _between(full, times.lost_s, times.back_s, 1.0, 1.0 / ratio), seed))
+
+    return Scenario(fleet=Fleet(replicas=held[own]), engines=(scene.replica.engine,), load_of=load)
+
+
+def rollout_at_peak(scene: Scene) -> Scenario:
+    """New replicas on free devices take the place of old ones, turn by turn, until the time is over."""
+    rollout, times = scene.reserves.rollout, scene.times
+    free = list(range(scene.replicas, scene.replicas + rollout.surge_replicas))
+    old = list(range(scene.replicas))
+    events: list[Event] = []
+    for turn in rollout.course.turns:
+        at_s = times.lost_s + turn.at_s
+        if at_s >= times.back_s:
+            break
+        if turn.ready_replicas:
+            started, free = free[: turn.ready_replicas], free[turn.ready_replicas :]
+            events.append(Event(at_s=at_s, kind="ready", replicas=tuple(started)))
+        if turn.retired_replicas:
+            retired, old = old[: turn.retired_replicas], old[turn.retired_replicas :]
+            events.append(Event(at_s=at_s, kind="drain", replicas=tuple(retired)))
+            free += retired
+    return _scenario(scene, tuple(events), spare_replicas=rollout.surge_replicas)
+
+
+def maintenance_at_peak(scene: Scene) -> Scenario | Impossible:
+    out: tuple[int, ...] = ()
+    largest = max(scene.serving.rows, key=lambda row: row.replicas)
+    for node in range(scene.reserves.maintenance.nodes):
+        out += scene.node(largest.zone, node)
+    if len(out) >= scene.replicas:
+        return "all replicas are drained at once"
+    times = scene.times
+    return _scenario(
+        scene,
+        (
+            Event(at_s=times.lost_s, kind="drain", replicas=out),
+            Event(at_s=times.back_s, kind="ready", replicas=out),
+        ),
+    )
+
+
+def burst_during_scale_up(scene: Scene) -> Scenario:
+    """Demand has risen by what it rises in one start, the replicas for it are still starting, and a burst comes."""
+    times, warm = scene.times, scene.reserves.warm
+    below = 1.0 - warm.rise_rps / scene.planning_rps
+    missing = int(scene.reserves.steady_replicas * (1.0 - below))
+    peak = sum(each.peak_minute_rps for each in scene.demand.classes)
+    height = max(1.0, peak / sum(each.planning_rps for each in scene.demand.classes))
+
+    def load(seed: int) -> OpenLoop:
+        full = scene.mix(rate_rps=scene.planning_rps * height, span_s=times.end_s, seed=seed)
+        keep = _between(full, times.lost_s, times.lost_s + BURST_S, 1.0, 1.0 / height)
+        early = _arrival_s(full) < times.lost_s
+        return _retried(_thinned(full, np.where(early, below / height, keep), seed))
+
+    late = tuple(range(scene.replicas - missing, scene.replicas))
+    events = (Event(at_s=times.back_s, kind="ready", replicas=late),) if late else ()
+    fleet = Fleet(replicas=scene.replicas, ready_replicas=scene.replicas - missing, events=events)
+    return Scenario(fleet=fleet, engines=(scene.replica.engine,), load_of=load)
+
+
+def cache_flush(scene: Scene) -> Scenario:
+    """All cached prefixes are gone at once, and every prompt is computed in full until caches are full again."""
+    tokens_per_s = float(scene.demand.figures["demand.token_rate"].value)
+    refill_s = max(LEAST_REFILL_S, scene.replica.engine.kv_tokens * scene.replicas / tokens_per_s)
+    times = scene.times
+
+    def load(seed: int) -> OpenLoop:
+        calm = _calm(scene, seed)
+        cold = _between(calm, times.lost_s, times.lost_s + refill_s, 1.0, 0.0) > 0.5
+        cached = calm.requests.cached_tokens
+        requests = replace(calm.requests, cached_tokens=None if cached is None else np.where(cold, 0, cached))
+        return replace(calm, requests=requests)
+
+    return replace(_scenario(scene, (), load_of=load), is_on_calm_load=True)
+
+
+def slow_replica(scene: Scene) -> Scenario:
+    """One replica is replaced by one at half its speed, and later by a sound one again."""
+    times, last = scene.times, scene.replicas
+    events = (
+        Event(at_s=times.lost_s, kind="ready", replicas=(last,)),
+        Event(at_s=times.lost_s, kind="drain", replicas=(0,)),
+        Event(at_s=times.back_s, kind="ready", replicas=(0,)),
+        Event(at_s=times.back_s, kind="drain", replicas=(last,)),
+    )
+    return Scenario(
+        fleet=Fleet(replicas=(scene.replicas, 1), ready_replicas=scene.replicas, events=events),
+        engines=(scene.replica.engine, scene.replica.slowed(SLOW_RATIO).engine),
+        load_of=lambda seed: _calm(scene, seed),
+        is_on_calm_load=True,
+    )
+
+
+SCENARIOS: dict[str, Callable[[Scene], Scenario | Impossible]] = {
+    "normal_day": normal_day,
+    "peak_hour": peak_hour,
+    "replica": lost_replica,
+    "node": lost_node,
+    "zone": lost_zone,
+    "region": lost_region,
+    "rollout": rollout_at_peak,
+    "maintenance": maintenance_at_peak,
+    "burst": burst_during_scale_up,
+    "cache_flush": cache_flush,
+    "slow_replica": slow_replica,
+}
+
+
+def _lost(scene: Scene, lost: tuple[int, ...], why_not: str) -> Scenario | Impossible:
+    if len(lost) >= scene.replicas:
+        return why_not
+    times = scene.times
+    return _scenario(
+        scene,
+        (
+            Event(at_s=times.lost_s, kind="fail", replicas=lost),
+            Event(at_s=times.back_s, kind="repair", replicas=lost),
+        ),
+    )
+
+
+def _scenario(
+    scene: Scene, events: tuple[Event, ...], *, spare_replicas: int = 0, load_of: LoadOf | None = None
+) -> Scenario:
+    """These events on the serving fleet; at the planning rate where no other load is given."""
+    fleet = Fleet(replicas=scene.replicas + spare_replicas, ready_replicas=scene.replicas, events=events)
+    return Scenario(
+        fleet=fleet,
+        engines=(scene.replica.engine,),
+        load_of=load_of or (lambda seed: _calm(scene, seed)),
+        is_on_calm_load=load_of is None,
+    )
+
+
+def _calm(scene: Scene, seed: int) -> OpenLoop:
+    return _retried(scene.mix(rate_rps=scene.planning_rps, span_s=scene.times.end_s, seed=seed))
+
+
+def _retried(load: OpenLoop) -> OpenLoop:
+    return replace(load, retry=RETRY)
+
+
+def _arrival_s(load: OpenLoop) -> NDArray[np.float64]:
+    assert load.arrival_ps is not None
+    return np.asarray(load.arrival_ps / PS_PER_S)
+
+
+def _between(load: OpenLoop, from_s: float, until_s: float, inside: float, outside: float) -> NDArray[np.float64]:
+    """One number for requests that arrive between two times, another for all others."""
+    at_s = _arrival_s(load)
+    return np.where((at_s >= from_s) & (at_s < until_s), inside, outside)
+
+
+def _thinned(load: OpenLoop, keep: NDArray[Any], seed: int) -> OpenLoop:
+    """Each request kept with its own chance, by a stream of draws of this seed."""
+    kept = np.random.default_rng((seed, 2)).random(load.requests.count) < keep
+    own = load.requests
+    assert load.arrival_ps is not None
+    return replace(
+        load,
+        arrival_ps=load.arrival_ps[kept],
+        requests=replace(
+            own,
+            prompt_tokens=own.prompt_tokens[kept],
+            output_tokens=own.output_tokens[kept],
+            cached_tokens=None if own.cached_tokens is None else own.cached_tokens[kept],
+            class_of=None if own.class_of is None else own.class_of[kept],
+        ),
+    )

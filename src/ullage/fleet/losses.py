@@ -1,0 +1,368 @@
+"""Loss checks: the fleet as planned, simulated while things break, change and surge.
+
+    loss_checks(...)  ->  LossTable of LossCheck: promises kept before, during and after, time to recover, verdict
+
+The fleet is the steady one with its reserves, at the planning rate, with steps as slow as the fleet was sized for: the
+margin for evidence is not there to pay for losses. A check that a reserve covers is promised; what none covers is
+looked at all the same, and its verdict says that nobody has promised it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ullage.admission.ready import TimeToReady
+from ullage.errors import InputError, InternalError, Rejection
+from ullage.evidence import Assumption, Figure
+from ullage.fleet.attainment import Attainment, Tallies, last_hurt_s, part, tallies
+from ullage.fleet.failure import SURVIVED
+from ullage.fleet.loss_scenarios import SCENARIOS, Scenario, Scene, Times
+from ullage.fleet.reserves import Reserves
+from ullage.fleet.sites import place
+from ullage.fleet.steady import SteadyFleet
+from ullage.memory.budget import MemoryBudget
+from ullage.service.mix import MixLoad
+from ullage.service.stage import mix_of, replica_of
+from ullage.service.step_model import StepModel
+from ullage.simulate.simulation import simulate
+from ullage.simulate.statistics import replication_seeds
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand import Demand
+from ullage.workload.stream import BLOCK_TOKENS
+
+TITLES = {
+    "normal_day": "normal day",
+    "peak_hour": "peak hour",
+    "replica": "loss of a replica",
+    "node": "loss of a node",
+    "zone": "loss of a zone",
+    "region": "loss of a region",
+    "rollout": "rollout at peak",
+    "maintenance": "maintenance at peak",
+    "burst": "burst during scale-up",
+    "cache_flush": "cache flush",
+    "slow_replica": "slow replica",
+}
+
+
+class Verdict(enum.Enum):
+    """What a check shows. Undecided: less is kept than promised, by no more than the runs differ."""
+
+    HOLDS = "holds"
+    UNDECIDED = "undecided"
+    BREAKS = "breaks"
+    OUTAGE = "outage"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossEffort:
+    """How much simulation the checks may cost: runs of each, and the longest loss that is played out."""
+
+    replications: int = 4
+    lead_s: float = 120.0
+    before_s: float = 300.0
+    after_s: float = 600.0
+    longest_loss_s: float = 1800.0
+
+    def __post_init__(self) -> None:
+        if self.replications < 1 or min(self.lead_s, self.before_s, self.after_s, self.longest_loss_s) < 60.0:
+            raise InputError(
+                field="effort",
+                value=self.replications,
+                problem="is less than one run, or has a part of less than a minute",
+                fix="Give at least one replication and 60 s for each part.",
+            )
+
+
+THOROUGH = LossEffort()
+QUICK = LossEffort(replications=1, before_s=240.0, after_s=300.0, longest_loss_s=600.0)
+"""What a plan runs: one replication, losses of ten minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossCheck:
+    """One check. The parts show the promise that comes off worst; None where nothing could be simulated.
+
+    `covered_by` names the reserve that promises it, empty where none does. `recover_s` is how long after the loss the
+    last promise was hurt by it: 0 where none was, None where it still was at the end.
+    """
+
+    name: str
+    title: str
+    covered_by: str
+    before: Attainment | None
+    during: Attainment | None
+    after: Attainment | None
+    recover_s: float | None
+    verdict: Verdict
+    reason: str
+
+    @property
+    def is_promised(self) -> bool:
+        return bool(self.covered_by)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossTable:
+    """Every check in its order. `broken` are those that a reserve promises and that do not hold."""
+
+    checks: tuple[LossCheck, ...]
+    effort: LossEffort
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...]
+
+    @property
+    def broken(self) -> tuple[LossCheck, ...]:
+        return tuple(each for each in self.checks if each.is_promised and each.verdict is Verdict.BREAKS)
+
+    def check(self, name: str) -> LossCheck:
+        return next(each for each in self.checks if each.name == name)
+
+
+def loss_checks(
+    step: StepModel,
+    memory: MemoryBudget,
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    steady: SteadyFleet,
+    reserves: Reserves,
+    ready: TimeToReady,
+    *,
+    seed: int,
+    effort: LossEffort = THOROUGH,
+    names: Sequence[str] = tuple(SCENARIOS),
+    map: Any = map,  # noqa: A002
+) -> LossTable:
+    """Play the named scenarios on the planned fleet; the same arrivals for all of them that share a load."""
+    scene = _scene(step, memory, demand, classes, steady, reserves, ready, effort)
+    scenarios = {name: SCENARIOS[name](scene) for name in dict.fromkeys(("peak_hour", *names))}
+    possible = {name: each for name, each in scenarios.items() if isinstance(each, Scenario)}
+    seeds = replication_seeds(seed, effort.replications)
+    jobs = [(name, one) for name in possible for one in seeds]
+    play = partial(_play, scene, tuple(classes))
+    results = list(map(lambda job: play(possible[job[0]], job[1]), jobs))
+    runs = {
+        name: [found for job, found in zip(jobs, results, strict=True) if job[0] == name] for name in possible
+    }  # fmt: skip
+    checks = []
+    for name in names:
+        scenario = scenarios[name]
+        if isinstance(scenario, Scenario):
+            calm = runs["peak_hour"] if scenario.is_on_calm_load and not scenario.is_calm else None
+            checks.append(_check(name, runs[name], calm, scene, reserves))
+        else:
+            checks.append(_outage(name, scenario, reserves))
+    return LossTable(
+        checks=tuple(checks),
+        effort=effort,
+        figures=_figures(checks, steady, reserves),
+        notes=_notes(checks, scene, steady, effort),
+    )
+
+
+def _scene(
+    step: StepModel,
+    memory: MemoryBudget,
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    steady: SteadyFleet,
+    reserves: Reserves,
+    ready: TimeToReady,
+    effort: LossEffort,
+) -> Scene:
+    replica = replica_of(step, memory).slowed(steady.size.band.slow_ratio)
+    serving = place(
+        reserves.steady_replicas + reserves.serving_replicas,
+        reserves.placement.sites,
+        devices=reserves.devices_per_replica,
+    )
+    if isinstance(serving, Rejection):
+        raise InternalError(law="a part of a fleet that was placed can be placed", left=serving.reason, right=reserves)
+    replacement_s = float(ready.figures["ready.cold_p90_s"].value)
+    lost_s = effort.lead_s + effort.before_s
+    back_s = lost_s + min(effort.longest_loss_s, max(replacement_s, 300.0))
+    return Scene(
+        replica=replica,
+        mix=mix_of(demand, classes, replica),
+        ordinary=MixLoad(
+            model=demand.model,
+            classes=tuple(classes),
+            cache_blocks=replica.engine.kv_tokens / BLOCK_TOKENS,
+            request_overhead_s=replica.request_overhead_s,
+        ),
+        demand=demand,
+        reserves=reserves,
+        serving=serving,
+        times=Times(counted_s=effort.lead_s, lost_s=lost_s, back_s=back_s, end_s=back_s + effort.after_s),
+    )
+
+
+def _play(scene: Scene, classes: tuple[RequestClass, ...], scenario: Scenario, seed: int) -> Tallies:
+    load = scenario.load_of(seed)
+    outcome = simulate(
+        scenario.engines,
+        scenario.fleet,
+        load,
+        seed=seed,
+        until_s=scene.times.end_s,
+        keep_requests=True,
+        attribution=False,
+    )
+    return tallies(
+        outcome, load, classes, overhead_s=scene.replica.request_overhead_s, span_s=scene.times.end_s
+    )  # fmt: skip
+
+
+# The last requests of a run may not have come to their first token when it ends, and those that arrived shortly before
+# a loss are still running when it cuts them off: they count as hit by it.
+_EDGE_S = 60.0
+
+
+def _check(
+    name: str, runs: Sequence[Tallies], calm: Sequence[Tallies] | None, scene: Scene, reserves: Reserves
+) -> LossCheck:
+    times = scene.times
+    hit_s, last_s = times.lost_s - _EDGE_S, times.end_s - _EDGE_S
+    before, during, after = (
+        part(runs, from_s=start_s, until_s=stop_s)
+        for start_s, stop_s in (
+            (times.counted_s, hit_s),
+            (hit_s, times.back_s),
+            (times.back_s, last_s),
+        )
+    )
+    hurt_s = last_hurt_s(runs, calm, from_s=hit_s, until_s=last_s)
+    if hurt_s is None:
+        recover_s: float | None = 0.0
+    else:
+        recover_s = None if hurt_s >= last_s else max(0.0, hurt_s - times.lost_s)
+    covered = _covered_by(name, reserves)
+    verdict = _verdict([each for each in (during, after) if each is not None])
+    return LossCheck(
+        name=name,
+        title=TITLES[name],
+        covered_by=covered,
+        before=before,
+        during=during,
+        after=after,
+        recover_s=recover_s,
+        verdict=verdict,
+        reason=_reason(name, verdict, during, after, covered, reserves),
+    )
+
+
+def _verdict(parts: Sequence[Attainment]) -> Verdict:
+    if all(each.holds for each in parts):
+        return Verdict.HOLDS
+    return Verdict.BREAKS if any(each.surely_breaks for each in parts) else Verdict.UNDECIDED
+
+
+def _outage(name: str, why: str, reserves: Reserves) -> LossCheck:
+    return LossCheck(
+        name=name,
+        title=TITLES[name],
+        covered_by=_covered_by(name, reserves),
+        before=None,
+        during=None,
+        after=None,
+        recover_s=None,
+        verdict=Verdict.OUTAGE,
+        reason=why,
+    )
+
+
+def _covered_by(name: str, reserves: Reserves) -> str:
+    """The reserve that promises a check, empty where none does."""
+    fixed = {"normal_day": "steady", "peak_hour": "steady", "rollout": "rollout", "maintenance": "maintenance"}
+    if name in fixed:
+        return fixed[name]
+    if name in SURVIVED:
+        survives = str(reserves.settings.reliability.survives.value)
+        return "failure" if SURVIVED.index(name) <= SURVIVED.index(survives) else ""
+    if name == "region":
+        return "region" if reserves.region.is_survived else ""
+    return "warm" if name == "burst" else ""
+
+
+def _reason(
+    name: str,
+    verdict: Verdict,
+    during: Attainment | None,
+    after: Attainment | None,
+    covered: str,
+    reserves: Reserves,
+) -> str:
+    if verdict is Verdict.HOLDS:
+        return f"covered by the {covered} reserve" if covered not in ("", "steady") else ""
+    worst = min((each for each in (during, after) if each is not None), key=lambda each: each.margin_fraction)
+    broken = f"{worst.promise} kept for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
+    if covered:
+        return broken
+    if name in ("zone", "region"):
+        wanted = "reliability.survives: zone" if name == "zone" else "a second region, and regions.survives: one"
+        return f"{broken}; not promised: {wanted} would be"
+    return f"{broken}; no reserve promises it"
+
+
+def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserves) -> dict[str, Figure]:
+    rests: tuple[Figure | Assumption, ...] = (
+        steady.figures["fleet.replicas"],
+        *(reserves.figures[f"reserve.{line.name}_replicas"] for line in reserves.lines),
+        reserves.settings.policy.counted,
+        steady.size.band.assumption,
+    )
+    found = {}
+    for check in checks:
+        if check.during is not None:
+            name = f"loss.{check.name}.attained_fraction"
+            found[name] = Figure(
+                name=name,
+                value=check.during.attained.value,
+                unit="fraction",
+                formula=f"requests that met {check.during.promise} during {check.title}, simulated; "
+                f"{check.during.required_fraction:g} is promised",
+                inputs=rests,
+            )
+        if check.recover_s is not None:
+            name = f"loss.{check.name}.recover_s"
+            found[name] = Figure(
+                name=name,
+                value=check.recover_s,
+                unit="s",
+                formula=f"until the last promise was hurt by {check.title}, in windows of 20 s",
+                inputs=rests,
+            )
+    return found
+
+
+_TAKEN_FOR_GRANTED = (
+    "The router knows of a failure at once, and what it cuts off is sent again once. No request is refused: admission "
+    "limits would keep more promises for fewer requests."
+)
+
+
+def _notes(
+    checks: Sequence[LossCheck], scene: Scene, steady: SteadyFleet, effort: LossEffort
+) -> tuple[str, ...]:  # fmt: skip
+    loss_s = scene.times.back_s - scene.times.lost_s
+    runs = "one run" if effort.replications == 1 else f"{effort.replications} runs"
+    slow_ratio = steady.size.band.slow_ratio
+    notes = [
+        f"{scene.replicas} serving replicas at the planning rate, {runs} of each check. "
+        + (
+            f"Steps are {slow_ratio:.3g} times as long as believed, as the fleet was sized. "
+            if slow_ratio > 1.0
+            else ""
+        )
+        + f"A loss lasts {loss_s / 60:.3g} min; a longer one that breaks a promise goes on breaking it.",
+        _TAKEN_FOR_GRANTED,
+    ]
+    notes += [f"{each.title}: {each.reason}." for each in checks if each.is_promised and each.verdict is Verdict.BREAKS]
+    return tuple(notes)
