@@ -1,0 +1,425 @@
+"""The binding constraint: what stops a pool first when traffic grows, how far away it is, and what comes next.
+
+The pool is simulated nearly idle, as planned, and at the first load that breaks a promise (headroom found it). There
+it is simulated again with a quarter more of one thing at a time, all else equal:
+
+    active tokens    KV blocks
+    queueing         sequences and tokens that the scheduler lets into a step
+    bandwidth        what a device reads in a second
+    compute          what a device computes in a second
+
+What brings the promise furthest back is what the pool ran out of; the second best is next. Two things are decided
+before that: where an idle pool already uses half of the limit that breaks, **latency** binds, and load is not the
+matter; where a tool takes less than the pool, the **tool** binds, and devices are not. Memory does not grow with
+traffic. Every constraint also has its distance at the planned load, in its own unit against its own limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ullage.errors import InternalError
+from ullage.evidence import Assumption, Figure
+from ullage.fleet.headroom import Headroom, Margin
+from ullage.fleet.step_parts import Need, need_of, relieved
+from ullage.memory.budget import MemoryBudget
+from ullage.memory.estimate import LineName
+from ullage.service.load_run import SAMPLES, WARMUP_FRACTION, Bench, overhead_of
+from ullage.service.step_model import StepModel
+from ullage.simulate.engine import Engine
+from ullage.simulate.fleet import Fleet
+from ullage.simulate.histogram import LogHistogram
+from ullage.simulate.outcome import Outcome
+from ullage.simulate.simulation import simulate
+from ullage.simulate.statistics import replication_seeds
+from ullage.workload.classes import Metric, RequestClass, Slo
+from ullage.workload.tools import ToolLoads
+
+MEMORY, ACTIVE_TOKENS, QUEUEING, BANDWIDTH, COMPUTE, TOOL, LATENCY = (
+    "memory",
+    "active tokens",
+    "queueing",
+    "bandwidth",
+    "compute",
+    "tool dependency",
+    "latency",
+)
+# A pool at a twentieth of its load has batches of a few: what a request takes when nobody is in its way.
+IDLE_FRACTION = 0.05
+# An idle pool that uses more than half of a limit leaves less than half to all that load does.
+HALF = 0.5
+# A quarter more: enough to be seen through the noise of two runs, little enough to stay near the load in question.
+RELIEF_RATIO = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraint:
+    """One constraint at the planned load: its value against its limit, in its own unit.
+
+    `growth_fraction` is the growth of traffic at which it stops the pool, known of the binding one and of tools;
+    negative where the planned load is beyond it already. `relieved_fraction` is the promise closest to breaking, as a
+    share of its limit at the load that breaks it, with a quarter more of this; None where it was not tried.
+    """
+
+    name: str
+    what: str
+    value: float
+    limit_value: float
+    unit: str
+    growth_fraction: float | None = None
+    relieved_fraction: float | None = None
+
+    @property
+    def distance_value(self) -> float:
+        """What is left, in the constraint's unit."""
+        return self.limit_value - self.value
+
+    @property
+    def distance_fraction(self) -> float:
+        """What is left, as a share of the limit."""
+        return 1.0 - self.value / self.limit_value if self.limit_value > 0.0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binding:
+    """All constraints, the binding one in front, then the next. `broken_fraction` is how far the promise is broken at
+    the load in question, as a multiple of its limit: what the relieved ones are to be compared with."""
+
+    lines: tuple[Constraint, ...]
+    broken_fraction: float
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...]
+
+    @property
+    def binding(self) -> Constraint:
+        return self.lines[0]
+
+    @property
+    def following(self) -> Constraint:
+        return self.lines[1]
+
+
+def binding_constraint(
+    bench: Bench,
+    step: StepModel,
+    memory: MemoryBudget,
+    room: Headroom,
+    *,
+    seed: int,
+    tools: ToolLoads | None = None,
+    replications: int = 2,
+    inputs: tuple[Figure | Assumption, ...] = (),
+    map: Any = map,  # noqa: A002
+) -> Binding:
+    """Which constraint stops this pool first; `room` is its headroom at the same rate and replicas."""
+    traffic = room.line("traffic")
+    beyond = traffic.holds_fraction if traffic.breaks_fraction is None else traffic.breaks_fraction
+    seeds = replication_seeds(seed, replications)
+    growths = (IDLE_FRACTION - 1.0, 0.0, max(beyond, 0.01))
+    idle, planned, broken = (_state(bench, room.rate_rps * (1.0 + growth), seeds, map) for growth in growths)
+    views = _Views(bench=bench, idle=idle, planned=planned, broken=broken, growth_fraction=growths[2])
+    drawn = bench.load_at(rate_rps=room.rate_rps, span_s=bench.span_s, seed=seeds[0])
+    need = need_of(step, drawn.requests, steps_per_request=planned.steps_per_request)
+    held_tokens = 0.0 if tools is None else tools.held_tokens / bench.replicas
+    relief = {
+        name: views.worst(_state(each, room.rate_rps * (1.0 + growths[2]), seeds, map))
+        for name, each in _reliefs(bench, step).items()
+    }
+    lines = [_active_tokens(views, held_tokens), _queueing(views), *_device(need, room.rate_rps / bench.replicas)]
+    lines = [replace(each, relieved_fraction=relief[each.name]) for each in lines]
+    ordered = _ordered(lines, _latency(views), _tool(tools), _memory(memory), views, room)
+    found = Binding(
+        lines=ordered, broken_fraction=views.worst(broken), figures={}, notes=_notes(ordered, traffic, need)
+    )
+    return replace(found, figures=_figures(found, inputs))
+
+
+def _reliefs(bench: Bench, step: StepModel) -> dict[str, Bench]:
+    """The pool with a quarter more of one thing."""
+    engine = bench.replica.engine
+
+    def with_engine(other: Engine) -> Bench:
+        return replace(bench, replica=replace(bench.replica, engine=other))
+
+    def with_step(other: StepModel) -> Bench:
+        table = other.table(
+            max_sequences=engine.max_sequences, budget_tokens=engine.budget_tokens, kv_tokens=engine.kv_tokens
+        )
+        return with_engine(replace(engine, step=table))
+
+    sequences = math.ceil(engine.max_sequences * RELIEF_RATIO)
+    budget = max(sequences, math.ceil(engine.budget_tokens * RELIEF_RATIO))
+    wider = step.table(max_sequences=sequences, budget_tokens=budget, kv_tokens=engine.kv_tokens)
+    return {
+        ACTIVE_TOKENS: with_engine(replace(engine, kv_blocks=math.ceil(engine.kv_blocks * RELIEF_RATIO))),
+        QUEUEING: with_engine(replace(engine, step=wider, max_sequences=sequences, budget_tokens=budget)),
+        BANDWIDTH: with_step(relieved(step, bandwidth_ratio=RELIEF_RATIO)),
+        COMPUTE: with_step(relieved(step, compute_ratio=RELIEF_RATIO)),
+    }
+
+
+# ---- what a load looks like ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """One load, all replications together: latencies and queue times by class, KV held, steps taken."""
+
+    latencies: Mapping[tuple[str, Metric], LogHistogram]
+    queues: Mapping[str, LogHistogram]
+    kv_tokens: float
+    steps_per_request: float
+
+
+def _state(bench: Bench, rate_rps: float, seeds: Sequence[int], map: Any) -> _State:  # noqa: A002
+    def run(seed: int) -> Outcome:
+        load = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=seed)
+        return simulate(
+            bench.replica.engine,
+            Fleet(replicas=bench.replicas, routing=bench.routing),
+            load,
+            seed=seed,
+            warmup_s=WARMUP_FRACTION * bench.span_s,
+            sample_s=bench.span_s / SAMPLES,
+            attribution=False,
+        )
+
+    outcomes: list[Outcome] = list(map(run, seeds))
+    latencies: dict[tuple[str, Metric], LogHistogram] = {}
+    for each in bench.classes:
+        groups = [outcome.of_class(each.name) for outcome in outcomes]
+        latencies[each.name, Metric.TTFT] = LogHistogram.merged([group.ttft for group in groups])
+        latencies[each.name, Metric.TPOT] = LogHistogram.merged([group.tpot for group in groups])
+        latencies[each.name, Metric.E2E] = LogHistogram.merged([group.e2e for group in groups])
+        latencies[each.name, Metric.ITL] = LogHistogram.merged([outcome.itl[each.name] for outcome in outcomes])
+    queues = {
+        each.name: LogHistogram.merged([outcome.of_class(each.name).queue for outcome in outcomes])
+        for each in bench.classes
+    }
+    return _State(
+        latencies=latencies,
+        queues=queues,
+        kv_tokens=float(np.mean([_kv_tokens(bench, outcome) for outcome in outcomes])),
+        # Steps are counted from the start, requests after the warm-up.
+        steps_per_request=sum(each.steps for outcome in outcomes for each in outcome.replicas)
+        * (1.0 - WARMUP_FRACTION)
+        / max(1, sum(outcome.total.counts.requests for outcome in outcomes)),
+    )
+
+
+def _kv_tokens(bench: Bench, outcome: Outcome) -> float:
+    """KV tokens of a replica that 19 of 20 samples stay below, over replicas and time."""
+    series = outcome.series
+    if series is None:
+        raise InternalError(law="a run that asked for samples has them", left=None, right=SAMPLES)
+    window = (series.at_s > WARMUP_FRACTION * bench.span_s) & (series.at_s <= bench.span_s * (1 + 1e-9))
+    inside = series.kv_tokens[window]
+    return float(np.quantile(inside, 0.95)) if inside.size else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Views:
+    """The pool nearly idle, as planned, and where a promise breaks, which is `growth_fraction` above the plan."""
+
+    bench: Bench
+    idle: _State
+    planned: _State
+    broken: _State
+    growth_fraction: float
+
+    def promises(self) -> list[tuple[RequestClass, Slo]]:
+        return [(each, slo) for each in self.bench.classes for slo in each.slos]
+
+    def value_s(self, state: _State, name: str, slo: Slo) -> float:
+        found = state.latencies[name, slo.metric].quantile_s(slo.percentile_fraction)
+        return (found if math.isfinite(found) else 0.0) + overhead_of(self.bench, slo.metric)
+
+    def queue_s(self, state: _State, name: str, slo: Slo) -> float:
+        """Time before admission at the promise's percentile; a gap between tokens has none in it."""
+        if slo.metric not in (Metric.TTFT, Metric.E2E):
+            return 0.0
+        found = state.queues[name].quantile_s(slo.percentile_fraction)
+        return min(found if math.isfinite(found) else 0.0, self.value_s(state, name, slo))
+
+    def worst(self, state: _State) -> float:
+        """The promise closest to breaking, as a share of its limit."""
+        return max(self.value_s(state, each.name, slo) / slo.limit_s for each, slo in self.promises())
+
+    def is_slow_when_idle(self, breaks: str) -> bool:
+        """Whether an idle pool uses half of the limit of the promise that breaks first."""
+        return any(
+            self.value_s(self.idle, each.name, slo) >= HALF * slo.limit_s
+            for each, slo in self.promises()
+            if f"{each.name} {slo.name}" == breaks
+        )
+
+
+# ---- the constraints -------------------------------------------------------------------------------------
+
+
+def _memory(memory: MemoryBudget) -> Constraint:
+    cache = float(memory.line(LineName.KV_CACHE).figure.value)
+    return Constraint(
+        name=MEMORY,
+        what="KV cache of a device for the worst approved load",
+        value=cache - memory.headroom_bytes,
+        limit_value=cache,
+        unit="bytes",
+    )
+
+
+def _active_tokens(views: _Views, held_tokens: float) -> Constraint:
+    return Constraint(
+        name=ACTIVE_TOKENS,
+        what="KV tokens of a replica, 19 of 20 samples, with those held for tools",
+        value=views.planned.kv_tokens + held_tokens,
+        limit_value=float(views.bench.replica.engine.kv_tokens),
+        unit="tokens",
+    )
+
+
+def _queueing(views: _Views) -> Constraint:
+    """The wait that comes closest to using up what its promise leaves for waiting."""
+
+    def use(state: _State, name: str, slo: Slo) -> tuple[float, float]:
+        waited = views.queue_s(state, name, slo)
+        own = views.value_s(views.planned, name, slo) - views.queue_s(views.planned, name, slo)
+        return waited, max(slo.limit_s - own, 1e-9)
+
+    waits = [(each, slo) for each, slo in views.promises() if slo.metric in (Metric.TTFT, Metric.E2E)]
+    if not waits:
+        return Constraint(name=QUEUEING, what="no promise limits waiting", value=0.0, limit_value=1.0, unit="s")
+
+    def ratio(state: _State, name: str, slo: Slo) -> float:
+        waited, left = use(state, name, slo)
+        return waited / left
+
+    each, slo = max(waits, key=lambda one: ratio(views.broken, one[0].name, one[1]))
+    waited, left = use(views.planned, each.name, slo)
+    return Constraint(
+        name=QUEUEING,
+        what=f"wait before admission against what {each.name} {slo.name} leaves for it",
+        value=waited,
+        limit_value=left,
+        unit="s",
+    )
+
+
+def _latency(views: _Views) -> Constraint:
+    """The promise that comes closest to its limit by what is not waiting."""
+
+    def own_s(state: _State, name: str, slo: Slo) -> float:
+        return views.value_s(state, name, slo) - views.queue_s(state, name, slo)
+
+    each, slo = max(views.promises(), key=lambda one: own_s(views.broken, one[0].name, one[1]) / one[1].limit_s)
+    return Constraint(
+        name=LATENCY,
+        what=f"{each.name} {slo.name} without waiting",
+        value=own_s(views.planned, each.name, slo),
+        limit_value=slo.limit_s,
+        unit="s",
+    )
+
+
+def _device(need: Need, rate_rps: float) -> tuple[Constraint, Constraint]:
+    """What a device reads and computes in a second at this rate, against what it could if it did nothing else."""
+    return (
+        Constraint(
+            name=BANDWIDTH,
+            what="weights and KV that a device reads",
+            value=rate_rps * need.read_bytes,
+            limit_value=need.bandwidth_bytes_per_s,
+            unit="bytes/s",
+        ),
+        Constraint(
+            name=COMPUTE,
+            what="operations that a device does",
+            value=rate_rps * need.flops,
+            limit_value=need.compute_flops,
+            unit="flop/s",
+        ),
+    )
+
+
+def _tool(tools: ToolLoads | None) -> Constraint | None:
+    tightest = None if tools is None else tools.tightest
+    if tightest is None:
+        return None
+    return Constraint(
+        name=TOOL,
+        what=f"tasks that tool {tightest.name} takes, by its {tightest.limited_by}",
+        value=tightest.tasks_per_s,
+        limit_value=tightest.capacity_tasks_per_s,
+        unit="tasks/s",
+        growth_fraction=tightest.growth_fraction,
+    )
+
+
+# ---- which of them binds ---------------------------------------------------------------------------------
+
+
+def _ordered(
+    tried: Sequence[Constraint],
+    latency: Constraint,
+    tool: Constraint | None,
+    memory: Constraint,
+    views: _Views,
+    room: Headroom,
+) -> tuple[Constraint, ...]:
+    """The binding constraint first: by relief, after latency and tools had their say."""
+    traffic = room.line("traffic")
+    lines = sorted(tried, key=lambda each: (each.relieved_fraction, each.name))
+    lines.insert(0 if views.is_slow_when_idle(traffic.breaks) else len(lines), latency)
+    if traffic.breaks_fraction is not None:
+        lines[0] = replace(lines[0], growth_fraction=traffic.holds_fraction)
+    if tool is not None and tool.growth_fraction is not None:
+        # With a quarter more of what binds, a pool takes at most a quarter more traffic before the next thing is met.
+        relieved_growth = RELIEF_RATIO * (1.0 + views.growth_fraction) - 1.0
+        earlier = (lines[0].growth_fraction or views.growth_fraction, relieved_growth)
+        place = sum(tool.growth_fraction >= each for each in earlier)
+        lines.insert(place if place < len(earlier) else len(lines), tool)
+    return (*lines, memory)
+
+
+def _figures(found: Binding, inputs: tuple[Figure | Assumption, ...]) -> dict[str, Figure]:
+    if not inputs:
+        return {}
+    made: list[Figure] = []
+
+    def make(name: str, value: float | str, unit: str, formula: str) -> None:
+        made.append(Figure(name=f"binding.{name}", value=value, unit=unit, formula=formula, inputs=inputs))
+
+    for key, line in (("constraint", found.binding), ("next", found.following)):
+        make(key, line.name, "", f"met {'first' if key == 'constraint' else 'next'} as traffic grows: {line.what}")
+        if line.growth_fraction is not None:
+            make(
+                f"{key}_growth_fraction", line.growth_fraction, "fraction", f"growth of traffic that meets {line.name}"
+            )
+    for line in found.lines:
+        key = line.name.replace(" ", "_")
+        make(f"{key}_left_fraction", line.distance_fraction, "fraction", f"(limit - value) / limit: {line.what}")
+    return {each.name: each for each in made}
+
+
+def _notes(lines: Sequence[Constraint], traffic: Margin, need: Need) -> tuple[str, ...]:
+    notes = [f"Binding is {_sentence(lines[0])} Next is {_sentence(lines[1])}"]
+    if traffic.breaks:
+        notes.append(f"The first promise to break as traffic grows is {traffic.breaks}.")
+    else:
+        notes.append(f"No promise breaks up to {traffic.holds_fraction:.0%} more traffic, the most that was tried.")
+    if need.is_peak:
+        notes.append("Bandwidth and compute are against the data sheet's peaks: measured steps do not tell them apart.")
+    return tuple(notes)
+
+
+def _sentence(line: Constraint) -> str:
+    if line.growth_fraction is None:
+        return f"{line.name}."
+    if line.growth_fraction < 0.0:
+        return f"{line.name}, which takes {-line.growth_fraction:.0%} less than the planned traffic."
+    return f"{line.name}, at {line.growth_fraction:.0%} more traffic."
