@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from bench import accuracy_point
 from bench.fit_efficiencies import held_out
 from bench.published.calibrated import PICKS, sweeps
 from bench.published.cases import Case, LeftOut, serving_cases
@@ -36,6 +37,7 @@ def main() -> None:
         _apart(cases, scored, linear),
         _open_loop(),
         _left_out(everything),
+        *accuracy_point.sections(),
     ]
     for section in sections:
         print("\n".join(section), flush=True)
