@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -19,7 +20,8 @@ from ullage.errors import InputError, InternalError
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
-Int16s = NDArray[np.int16]
+# Of whatever width holds them: a week of requests is a gigabyte, and narrow columns are written faster.
+Integers = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -27,6 +29,8 @@ PS_PER_S = 10**12
 NO_SESSION = -1
 # 104 days: what int64 picoseconds hold, with room for sums.
 LONGEST_S = 9_000_000.0
+# What `generate` writes classes and tenants as.
+_CLASS, _TENANT = np.int8, np.int16
 # Engines share a prompt's prefix in blocks of this many tokens (vLLM's and SGLang's paged cache), and the last
 # token of a prompt is always computed.
 BLOCK_TOKENS = 16
@@ -47,8 +51,8 @@ class Stream:
     output_tokens: Int32s
     cached_tokens: Int32s
     reuse_blocks: Int32s
-    class_index: Int16s
-    tenant: Int32s
+    class_index: Integers
+    tenant: Integers
     session: Int32s
     class_names: tuple[str, ...]
     deadlines_s: tuple[float, ...]
@@ -147,7 +151,7 @@ class Recipe:
     first_share: Floats
     later_share: Floats
     reuse_blocks: Int32s
-    tenants: Int32s
+    tenants: Integers
     mean_turns: Floats
     mean_think_s: Floats
     class_names: tuple[str, ...]
@@ -171,19 +175,28 @@ def generate(recipe: Recipe, rng: Generator) -> Stream:
         raise InternalError(
             law="a table to pick from has a power of two rows", left=recipe.prompt_tokens.shape, right=2
         )
+    if len(recipe.class_names) > np.iinfo(_CLASS).max or recipe.tenants.max(initial=0) > np.iinfo(_TENANT).max:
+        raise InputError(
+            field="classes",
+            value=len(recipe.class_names),
+            problem="are more classes or tenants than a stream tells apart",
+            fix="Give at most 127 classes and number tenants from 0 to 32,767.",
+        )
     expected = float(recipe.rates_rps.sum()) * recipe.cell_s
     room = int(expected + 8.0 * math.sqrt(expected) + 64)
     arrival_ps = np.empty(room, np.int64)
-    prompt, output, cached, reuse, tenant, session = (np.empty(room, np.int32) for _ in range(6))
-    class_index = np.empty(room, np.int16)
+    prompt, output, cached, reuse, session = (np.empty(room, np.int32) for _ in range(5))
+    class_index, tenant = np.empty(room, _CLASS), np.empty(room, _TENANT)
     made = _draw(
         rng.integers(0, 2**64, dtype=np.uint64),
         recipe.rates_rps,
         recipe.cell_s,
         recipe.lead_s,
         recipe.prompt_tokens.astype(np.int64) << 32 | recipe.output_tokens,
-        np.stack([_marks(recipe.first_share, recipe.reuse_blocks), _marks(recipe.later_share, recipe.reuse_blocks)]),
-        recipe.tenants,
+        np.stack(
+            [_marks(recipe.first_share, recipe.reuse_blocks), _marks(recipe.later_share, recipe.reuse_blocks)]
+        ).copy(),
+        recipe.tenants.astype(_TENANT, order="C"),
         recipe.mean_turns,
         recipe.mean_think_s,
         _pool_room(recipe),
@@ -265,7 +278,8 @@ def _pool_room(recipe: Recipe) -> int:
 
 # The loop runs once for every request of a simulation, so it is written for the machine: unsigned numbers index without
 # a test for negatives, choices are arithmetic instead of branches, and one 64-bit draw serves three choices: the low 22
-# bits, the middle 20 and the high 22. Tables have a power of two rows, so that a mask picks one.
+# bits, the middle 20 and the high 22. Tables have a power of two rows, so that a mask picks one, and are read flat: one
+# address for each, where a table of rows would need a product for every look.
 _U = np.uint64
 _STEP, _LAYER = _U(0x9E3779B97F4A7C15), _U(255)
 _LOW, _LOW_BITS, _MIDDLE, _MIDDLE_BITS, _HIGH = _U(2**22 - 1), _U(22), _U(2**20 - 1), _U(20), _U(42)
@@ -279,6 +293,9 @@ _HELD_SHIFT = 20 + _BLOCK_SHIFT
 _MOST_LATER = _U(0.98 * _LOW_SIZE)
 # A certain turn: with as many sessions open as there is room for, the product still fits 64 bits.
 _MOST_HAZARD = 2.0**40
+# What the loop keeps of a class, side by side: open sessions, hazard of a turn, chance of an end, and the bits that
+# make a session number NO_SESSION.
+_KEPT, _HAZARD, _END, _ALONE = _U(4), _U(1), _U(2), _U(3)
 
 
 def _ziggurat() -> tuple[float, Floats, Floats, NDArray[np.uint64]]:
@@ -325,23 +342,21 @@ def _exponential(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _draw(  # type: ignore[no-untyped-def]
-    state, rates_rps, cell_s, lead_s, pairs, marks, tenant_table, mean_turns, mean_think_s, pool_room,
+    state, rates_rps, cell_s, lead_s, pairs, marks, tenants, mean_turns, mean_think_s, pool_room,
     arrival_ps, prompt, output, cached, reuse, class_index, tenant, session,
 ):  # fmt: skip
     """Fill the columns and return how many rows were made; a full column ends the run."""
     cells, classes = rates_rps.shape
-    pair_rows, mark_rows, tenant_rows = _U(pairs.shape[1] - 1), _U(marks.shape[2] - 1), _U(tenant_table.shape[1] - 1)
+    pair_rows, mark_rows, tenant_rows = _U(pairs.shape[1]), _U(marks.shape[2]), _U(tenants.shape[1])
+    pairs, marks, tenants = pairs.reshape(-1), marks.reshape(-1), tenants.reshape(-1)
     room, most_open = _U(arrival_ps.size), _U(pool_room - 1)
     # The open sessions of each class, their number and tenant in one word; no order is kept among them.
     pool = np.empty((classes, pool_room), np.int64)
-    opened = np.zeros(classes, np.uint64)
     reached = np.empty(classes, np.uint64)
-    hazard = np.empty(classes, np.uint64)
-    ends = np.empty(classes, np.uint64)
-    lonely = np.zeros(classes, np.int64)
-    for each in range(classes):
-        lonely[each] = 0 if mean_turns[each] > 1.0 else NO_SESSION
-        ends[each] = _U(_MIDDLE_SIZE / mean_turns[each])
+    kept = np.zeros(_KEPT * _U(classes), np.uint64)
+    for each in range(_U(classes)):
+        kept[_KEPT * each + _END] = _U(_MIDDLE_SIZE / mean_turns[each])
+        kept[_KEPT * each + _ALONE] = _ZERO if mean_turns[each] > 1.0 else ~_ZERO
     cell_ps = cell_s * 1e12
     made, sessions = _ZERO, np.int64(0)
     gap, state = _exponential(state)
@@ -354,12 +369,13 @@ def _draw(  # type: ignore[no-untyped-def]
             gap -= inside
             continue
         run = 0.0
-        for each in range(classes):
+        for each in range(_U(classes)):
             rate = rates_rps[cell, each]
             run += rate * cell_s
             reached[each] = _U(min(run / inside, 1.0) * _LOW_SIZE)
             # Every open session sends its next turn at the rate 1 / think, whoever else is open.
-            hazard[each] = _U(min(_LOW_SIZE * _MIDDLE_SIZE / max(mean_think_s[each] * rate, 1e-9), _MOST_HAZARD))
+            hazard = min(_LOW_SIZE * _MIDDLE_SIZE / max(mean_think_s[each] * rate, 1e-9), _MOST_HAZARD)
+            kept[_KEPT * each + _HAZARD] = _U(hazard)
         start_ps = np.int64(round(cell * cell_ps - lead_s * 1e12))
         ps_per_expected = cell_ps / inside
         while gap < inside and made < room:
@@ -367,26 +383,29 @@ def _draw(  # type: ignore[no-untyped-def]
             bits = _mixed(state)
             state += _STEP
             more = _mixed(state)
-            k = _ZERO
-            for other in range(classes - 1):
+            # The first comparison stands before the loop: with two classes there is no other.
+            k = _U((bits & _LOW) >= reached[0])
+            for other in range(1, classes - 1):
                 k += _U((bits & _LOW) >= reached[other])
-            is_open = opened[k]
+            own = _KEPT * k
+            is_open = kept[own]
             chance = more & _LOW
-            later = (chance << _MIDDLE_BITS < is_open * hazard[k]) & (chance < _MOST_LATER)
-            over = ((more >> _LOW_BITS & _MIDDLE) < ends[k]) | (is_open >= most_open)
-            # Arithmetic instead of branches: `yes` and `gone` are all ones or all zeros, and pick by their bits.
+            later = (chance << _MIDDLE_BITS < is_open * kept[own + _HAZARD]) & (chance < _MOST_LATER)
+            over = ((more >> _LOW_BITS & _MIDDLE) < kept[own + _END]) | (is_open >= most_open)
             leaves = later & over
-            yes, gone = -np.int64(later), -np.int64(leaves)
             seat = is_open - _U(later) * (is_open - ((more >> _HIGH) * is_open >> _LOW_BITS))
-            fresh = sessions << 32 | np.int64(tenant_table[k, more >> _HIGH & tenant_rows])
-            taken, last = pool[k, seat], pool[k, is_open - _U(is_open > _ZERO)]
-            member = fresh ^ ((fresh ^ taken) & yes)
-            # A session that is over gives its seat to the last one; a new one that goes on takes the next seat.
-            pool[k, seat] = member ^ ((member ^ last) & gone)
-            opened[k] = is_open + _ONE - _U(later | over) - _U(leaves)
+            fresh = sessions << 32 | np.int64(tenants[k * tenant_rows + (more >> _HIGH & (tenant_rows - _ONE))])
+            # Arithmetic instead of a branch: `yes` is all ones or all zeros, and picks by its bits.
+            yes = -np.int64(later)
+            member = fresh ^ ((fresh ^ pool[k, seat]) & yes)
+            # A session that is over gives its seat to the last one; a new one that goes on takes the next seat. Reading
+            # back what was just written, where nobody leaves, costs less than a branch that is wrong in one of five.
+            pool[k, seat] = member
+            pool[k, seat] = pool[k, seat + _U(leaves) * (is_open - _ONE - seat)]
+            kept[own] = is_open + _ONE - _U(later | over) - _U(leaves)
             sessions += np.int64(1) + yes
-            pair = pairs[k, bits >> _HIGH & pair_rows]
-            mark = marks[_U(later), k, bits >> _LOW_BITS & mark_rows]
+            pair = pairs[k * pair_rows + (bits >> _HIGH & (pair_rows - _ONE))]
+            mark = marks[(_U(later) * _U(classes) + k) * mark_rows + (bits >> _LOW_BITS & (mark_rows - _ONE))]
             prompt_tokens = pair >> 32
             held = (mark >> 32) * (prompt_tokens - 1) >> _HELD_SHIFT << _BLOCK_SHIFT
             arrival_ps[made] = start_ps + np.int64(gap * ps_per_expected)
@@ -396,7 +415,7 @@ def _draw(  # type: ignore[no-untyped-def]
             reuse[made] = (mark & 0xFFFFFFFF) * np.int64(held > 0)
             class_index[made] = k
             tenant[made] = member & 0xFFFFFFFF
-            session[made] = (member >> 32) | lonely[k]
+            session[made] = (member >> 32) | np.int64(kept[own + _ALONE])
             made += _ONE
             value, state = _exponential(state)
             gap += value
