@@ -1,0 +1,79 @@
+"""A price list as it was read: its book, and what was not taken over, by reason.
+
+A row that is dropped is counted; a row that is kept although something about it is odd is a finding, which says what
+the list says, what it is held against, and what was done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ullage.prices.book import AnyPrice, PriceBook, price_book
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListFinding:
+    """Something odd in a list: how many rows, one of them, and what was done about it."""
+
+    what: str
+    rows: int
+    example: str
+    done: str
+
+    def __str__(self) -> str:
+        rows = "1 row" if self.rows == 1 else f"{self.rows} rows"
+        return f"{self.what}: {rows}, such as {self.example}; {self.done}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceList:
+    """What a file of prices holds. `dropped` counts by reason what did not become a price."""
+
+    file: str
+    format: str
+    rows: int
+    book: PriceBook
+    dropped: Mapping[str, int]
+    findings: tuple[ListFinding, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gathering:
+    """Prices, drops and findings of one list while it is read."""
+
+    prices: dict[tuple[type, tuple[str, ...]], AnyPrice] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
+    odd: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def keep(self, price: AnyPrice) -> None:
+        """Take a price over. The same thing priced twice alike is a repeat; priced differently, the first one stays."""
+        key = (type(price), price.key)
+        known = self.prices.get(key)
+        if known is None:
+            self.prices[key] = price
+        elif [each.value for each in known.amounts] == [each.value for each in price.amounts]:
+            self.drop("repeats a row before it")
+        else:
+            self.drop("prices what a row before it prices otherwise")
+            self.note("priced twice, differently", " ".join(filter(None, price.key)), "the first price is kept")
+
+    def drop(self, reason: str) -> None:
+        self.dropped[reason] += 1
+
+    def note(self, what: str, example: str, done: str) -> None:
+        self.odd.setdefault((what, done), []).append(example)
+
+    def finished(self, *, file: str, format_name: str, rows: int) -> PriceList:
+        return PriceList(
+            file=file,
+            format=format_name,
+            rows=rows,
+            book=price_book(self.prices.values()),
+            dropped=dict(sorted(self.dropped.items())),
+            findings=tuple(
+                ListFinding(what=what, rows=len(examples), example=examples[0], done=done)
+                for (what, done), examples in self.odd.items()
+            ),
+        )
