@@ -109,8 +109,6 @@ def test_an_escalation_drives_the_demand_of_both_pools() -> None:
     routing = Routing(routes=(escalation(0.25, carries=True),))
     own = {"coding": "pool-1"}
     first, second = (pool_demand(whole, routing, pool, own) for pool in ("pool-0", "pool-1"))
-    assert first is not None
-    assert second is not None
     assert [each.name for each in first.classes] == ["chat"]
     assert [each.name for each in second.classes] == ["chat", "coding"]
     chat = whole.classes[0]
@@ -122,7 +120,8 @@ def test_an_escalation_drives_the_demand_of_both_pools() -> None:
     longer, same = second.classes[0].model.lengths.pairs()
     assert longer.mean() == pytest.approx((prompts + outputs).mean(), rel=0.03)
     assert np.array_equal(np.sort(same), np.sort(outputs))
-    assert pool_demand(whole, routing, "pool-2", own) is None
+    with pytest.raises(InputError, match="pool-2"):
+        pool_demand(whole, routing, "pool-2", own)
 
 
 def test_more_that_goes_on_never_means_less_for_the_next_pool() -> None:
@@ -130,7 +129,6 @@ def test_more_that_goes_on_never_means_less_for_the_next_pool() -> None:
     rates = []
     for part in (0.1, 0.3, 0.9):
         found = pool_demand(whole, Routing(routes=(escalation(part),)), "pool-1", {})
-        assert found is not None
         rates.append(found.planning_rps)
     assert rates == sorted(rates)
     assert rates[-1] == pytest.approx(0.9 * whole.planning_rps)
@@ -141,10 +139,8 @@ def test_shares_of_a_class_add_up_to_it(part: float) -> None:
     whole = demand("chat")
     routing = Routing(routes=(shares(part, 1.0 - part),))
     found = [pool_demand(whole, routing, pool, {}) for pool in ("pool-0", "pool-1")]
-    assert sum(each.planning_rps for each in found if each is not None) == pytest.approx(whole.planning_rps)
-    assert sum(each.classes[0].mean_rps for each in found if each is not None) == pytest.approx(
-        whole.classes[0].mean_rps
-    )
+    assert sum(each.planning_rps for each in found) == pytest.approx(whole.planning_rps)
+    assert sum(each.classes[0].mean_rps for each in found) == pytest.approx(whole.classes[0].mean_rps)
 
 
 def test_without_routes_nothing_changes() -> None:
@@ -166,7 +162,6 @@ def test_the_table_names_every_pool_and_figures_rest_on_the_route() -> None:
     assert table.figures["routing.chat.attempts_per_task"].value == 1.25
     assert table.figures["routing.chat.success_best_fraction"].value == pytest.approx(0.8)
     part = pool_demand(whole, Routing(routes=(escalation(0.25),)), "pool-1", {})
-    assert part is not None
     rate = part.figures["demand.chat.planning_rate"]
     names = {each.name for _, each in walk(rate) if isinstance(each, Assumption | Figure)}
     assert "routing.chat.pool-0.goes_on" in names

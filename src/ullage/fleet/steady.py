@@ -6,12 +6,13 @@ No reserve is in it: failure, rollout, maintenance and warm capacity are lines o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.memory.budget import MemoryBudget
+from ullage.service.load_run import Bench
 from ullage.service.sizing import PoolSize
 from ullage.service.stage import pool_size
 from ullage.service.step_model import StepModel
@@ -38,6 +39,11 @@ class SteadyFleet:
     bare_replicas: int
     devices: int
     figures: Mapping[str, Figure]
+
+    @property
+    def bench(self) -> Bench:
+        """The pool as planned, its steps as believed, to simulate more of it."""
+        return replace(self.size.bench, replicas=self.replicas)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -198,10 +198,10 @@ def routed(routing: Routing, demand: Demand) -> Routed:
     return Routed(lines=tuple(lines), figures=figures, notes=tuple(_notes(routing)))
 
 
-def pool_demand(demand: Demand, routing: Routing, pool: str, own_pools: Mapping[str, str]) -> Demand | None:
+def pool_demand(demand: Demand, routing: Routing, pool: str, own_pools: Mapping[str, str]) -> Demand:
     """What one pool is asked for: of every class the part that its route brings here, or all of a class of its own.
 
-    None where nothing comes. `own_pools` maps classes without a route to the pool that serves them.
+    `own_pools` maps classes without a route to the pool that serves them.
     """
     classes = tuple(
         found
@@ -209,7 +209,12 @@ def pool_demand(demand: Demand, routing: Routing, pool: str, own_pools: Mapping[
         if (found := _pool_class(each, routing.of_class(each.name), pool, own_pools.get(each.name, ""))) is not None
     )
     if not classes:
-        return None
+        raise InputError(
+            field="pools",
+            value=pool,
+            problem="no class is served by it, nor routed to it",
+            fix="Name it in a class or a route, or leave it out.",
+        )
     if classes == demand.classes:
         return demand
     total = _total(classes, demand)
