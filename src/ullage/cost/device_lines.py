@@ -154,7 +154,7 @@ def idle_reserve(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[B
                     replicas * pool.replica_devices * policy.period_hours * money.usd_per_device_hour,
                     pool=pool.name,
                     item=name,
-                    formula=f"{replicas} reserve replicas x {pool.replica_devices} devices x hours x price of the mix",
+                    formula=f"{replicas:g} replicas x {pool.replica_devices} devices x hours x price of the mix",
                     inputs=(*money.prices(), policy.period, *pool.basis),
                 )
             )
@@ -177,7 +177,7 @@ def stranded_devices(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tup
                     "stranded_devices",
                     pool.stranded_devices * policy.period_hours * money.usd_per_device_hour,
                     pool=pool.name,
-                    formula=f"{pool.stranded_devices} stranded devices x hours x price of the mix",
+                    formula=f"{pool.stranded_devices:g} stranded devices x hours x price of the mix",
                     inputs=(*money.prices(), policy.period, *pool.basis),
                 )
             )

@@ -32,11 +32,11 @@ class PoolUse:
     model: str
     device: str
     replica_devices: int
-    steady_replicas: int
+    steady_replicas: float
     region: str = ""
-    minimum_replicas: int = 0
-    reserves: Mapping[str, int] = field(default_factory=dict)
-    stranded_devices: int | None = None
+    minimum_replicas: float = 0
+    reserves: Mapping[str, float] = field(default_factory=dict)
+    stranded_devices: float | None = None
     on_replica_hours: float | None = None
     capacity_requests: float | None = None
     weights_bytes: float | None = None
@@ -59,7 +59,7 @@ class PoolUse:
                 )
 
     @property
-    def replicas(self) -> int:
+    def replicas(self) -> float:
         """All that are paid for: steady and reserve."""
         return self.steady_replicas + sum(self.reserves.values())
 

@@ -11,6 +11,7 @@ asked for; it may take several requests, tools, retries, and a second attempt by
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -186,7 +187,7 @@ class _Place:
         self._use, self._quotes = use, quotes
 
     def cost(self, per: str, of: str, whole: Figure, count: float, *, formula: str = "") -> UnitCost | None:
-        if not count > 0.0:
+        if not count > 0.0 or not math.isfinite(float(whole.value) / count):
             return None
         is_token = per.endswith("token")
         key = f"per_million_{per.replace(' ', '_')}s_usd" if is_token else f"per_{per.replace(' ', '_')}_usd"

@@ -1,0 +1,205 @@
+"""Laws of the bill over random services: it sums, it follows prices, nothing is free by not being said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import bills
+from support.bills import BASIS, MISSING, any_quotes, policy, pool, quotes, services, traffic
+from ullage.cost.attribution import ATTRIBUTION_RULES, AttributionChoice, Idle, attribute, usable_rules
+from ullage.cost.bill import monthly_bill
+from ullage.cost.line import Behaviour, Driver, Origin
+from ullage.cost.lines import COST_LINES
+from ullage.cost.policy import CostPolicy
+from ullage.cost.quotes import Quotes
+from ullage.cost.service_use import ServiceUse, TaskUse, ToolUse
+from ullage.cost.units import class_groups
+from ullage.evidence import Figure, Source, walk
+
+
+def _use(**changed: object) -> ServiceUse:
+    made = ServiceUse(service="test", pools=(pool(),), classes=(traffic(),), providers=(), tools=())
+    return replace(made, **changed)  # type: ignore[arg-type]
+
+
+@given(services(), any_quotes())
+def test_lines_sum_to_the_bill_to_the_cent(use: ServiceUse, prices: Quotes) -> None:
+    bill = monthly_bill(use, prices, policy())
+    assert bill.total_cents == sum(each.cents for each in bill.lines if each.cents is not None)
+    if "bill.total_usd" in bill.figures:
+        assert round(float(bill.figures["bill.total_usd"].value) * 100) == bill.total_cents
+    for name in COST_LINES:
+        assert bill.cents_of(name) >= 0
+    fixed, variable = (sum(each.cents or 0 for each in bill.lines if each.behaviour is kind) for kind in Behaviour)
+    assert fixed + variable == bill.total_cents
+
+
+@given(services(), any_quotes(), st.sampled_from(sorted(ATTRIBUTION_RULES)), st.sampled_from(Idle))
+def test_attribution_sums_to_the_lines_under_every_rule(use: ServiceUse, prices: Quotes, rule: str, idle: Idle) -> None:
+    bill = monthly_bill(use, prices, policy())
+    uses = {each.name: class_groups(use, each.name) for each in use.pools}
+    rules = usable_rules([group for groups in uses.values() for group in groups])
+    chosen = rule if rule in rules else rules[0]
+    found = attribute(bill.lines, uses, AttributionChoice(by="class", rule=chosen, idle=idle))
+    assert found.total_cents == bill.total_cents
+    for place, line in enumerate(found.lines):
+        assert sum(row.cents[place] for row in found.rows) == line.cents
+
+
+@given(services(), any_quotes(), st.floats(1.0, 5.0), st.integers(0, 12))
+def test_raising_a_price_never_lowers_the_bill(use: ServiceUse, prices: Quotes, ratio: float, which: int) -> None:
+    names = list(prices.items)
+    raised = prices.with_devices_at(ratio)
+    if which < len(names):
+        old = prices.items[names[which]]
+        new = replace(old, value=float(old.value) * ratio) if isinstance(old, Figure) else old
+        raised = replace(prices, items={**prices.items, names[which]: new})
+    before, after = monthly_bill(use, prices, policy()), monthly_bill(use, raised, policy())
+    assert after.total_cents >= before.total_cents
+    for one, other in zip(before.lines, after.lines, strict=True):
+        assert (one.label, one.is_priced) == (other.label, other.is_priced)
+        assert (other.cents or 0) >= (one.cents or 0)
+
+
+@given(services(), any_quotes())
+def test_without_traffic_the_reserve_is_paid_unless_every_minimum_is_0(use: ServiceUse, prices: Quotes) -> None:
+    bill = monthly_bill(use.without_traffic(), prices, policy())
+    devices = ("compute_reservation", "compute_usage", "idle_reserve")
+    paid = sum(bill.cents_of(name) for name in devices)
+    kept = [
+        each
+        for each in bill.use.pools
+        if each.replicas
+        and not any(
+            line.pool == each.name and not line.is_priced and line.name == "compute_usage" for line in bill.lines
+        )
+    ]
+    assert bool(paid) == bool(kept)
+    for name in ("failed_work", "network", "provider_tokens", "tool_apis"):
+        assert bill.cents_of(name) == 0
+    empty = tuple(replace(each, steady_replicas=0, reserves={}) for each in bill.use.pools)
+    none = replace(bill.use, pools=empty)
+    assert sum(monthly_bill(none, prices, policy()).cents_of(name) for name in devices) == 0
+
+
+@given(services(), any_quotes())
+def test_every_figure_is_explained_down_to_sources(use: ServiceUse, prices: Quotes) -> None:
+    bill = monthly_bill(use, prices, policy())
+    for name, figure in bill.figures.items():
+        assert figure.name == name
+        assert isinstance([each for _, each in walk(figure)][-1], Source)
+
+
+def test_a_line_without_driver_or_price_says_what_to_give_and_is_never_0() -> None:
+    use = _use(pools=(replace(pool(), stranded_devices=None, weights_bytes=None),), providers=None, tools=None)
+    bill = monthly_bill(use, replace(quotes(), items={}), CostPolicy())
+    silent = {each.label for each in bill.lines if not each.is_priced}
+    assert {"tool_apis", "provider_tokens", "evaluation", "engineering on call", "stranded_devices main"} <= silent
+    assert all(each.cents is None and each.missing for each in bill.unpriced)
+    assert "Not priced, and so not in the total" in bill.notes[-1]
+    assert not bill.is_complete
+
+
+def test_a_device_without_price_leaves_its_pool_unpriced() -> None:
+    bill = monthly_bill(_use(), replace(quotes(), devices={"main": MISSING}), policy())
+    assert [each.missing for each in bill.lines if each.name == "compute_usage"] == [
+        "a device-hour: nobody sells it. Give its price."
+    ]
+
+
+def test_by_hand() -> None:
+    """10 replicas of 2 devices for 730 h at 3 USD, half of it used, of which 2 % failed."""
+    use = _use(pools=(pool(reserves={"failure": 2}, capacity=2e6, stranded=1),), classes=(traffic(requests=1e6),))
+    bill = monthly_bill(use, quotes(), policy())
+    whole = 10 * 2 * 730 * 3.0
+    assert bill.cents_of("failed_work") == round(whole * 0.5 * 0.02 * 100)
+    assert bill.cents_of("compute_usage") == round(whole * (1 - 0.01) * 100)
+    assert bill.cents_of("idle_reserve") == round(2 * 2 * 730 * 3.0 * 100)
+    assert bill.cents_of("stranded_devices") == round(730 * 3.0 * 100)
+    assert bill.cents_of("engineering") == 0  # 50 h at a millionth of a dollar
+    line = next(each for each in bill.lines if each.name == "compute_usage")
+    assert line.used_fraction == pytest.approx(0.49 / 0.99)
+    success = next(each for each in bill.units if each.name == "bill.per_success_usd")
+    assert success.usd == pytest.approx(bill.total_usd / 980_000)
+    assert (success.model, success.region) == ("model-main", "us-east-1")
+    assert success.criterion
+
+
+def test_a_commitment_is_paid_in_full_and_only_the_rest_follows_use() -> None:
+    half = _use(pools=(pool(on_hours=4000.0),))  # 7300 replica-hours if all ten ran
+    bill = monthly_bill(half, quotes(committed=0.5), policy())
+    assert bill.cents_of("compute_reservation") + 0 < round(0.5 * 7300 * 2 * 2.1 * 100)  # less failed work
+    both = bill.cents_of("compute_reservation") + bill.cents_of("compute_usage") + bill.cents_of("failed_work")
+    assert both == pytest.approx((0.5 * 7300 * 2 * 2.1 + (4000 - 3650) * 2 * 3.0) * 100, abs=2)
+
+
+def test_failed_provider_tokens_move_to_failed_work() -> None:
+    use = _use(providers=(bills.bought(1e6, failed=0.25),))
+    bill = monthly_bill(use, quotes(), policy())
+    assert bill.cents_of("provider_tokens") == round(1e6 * 1300 * 1e-6 * 0.75 * 100)
+    failed = next(each for each in bill.lines if each.name == "failed_work" and not each.pool)
+    assert failed.cents == round(1e6 * 1300 * 1e-6 * 0.25 * 100)
+    assert failed.origin is Origin.EXTERNAL
+
+
+def test_a_task_pays_for_requests_tools_retries_and_both_attempts_of_an_escalation() -> None:
+    classes = (traffic("chat", gpu_s=1e7), traffic("hard", gpu_s=3e7))
+    task = TaskUse(
+        name="ticket",
+        requests={"chat": 2.0},
+        calls={"search": 3.0},
+        attempts_ratio=1.1,
+        escalated_fraction=0.2,
+        escalated_requests={"hard": 1.0},
+        success_fraction=0.8,
+        basis=BASIS,
+    )
+    tools = (ToolUse(name="search", calls=3e6, basis=BASIS),)
+    bill = monthly_bill(
+        _use(classes=classes, tasks=(task,), tools=tools), quotes(items=1e-3), policy(spans=bills.given("s", 0.0))
+    )
+    unit = {each.name: each.usd for each in bill.units}
+    # Tools stand in every class's part of the bill; a task counts its own calls instead.
+    without = monthly_bill(_use(classes=classes, tools=()), quotes(items=1e-3), policy(spans=bills.given("s", 0.0)))
+    plain = {each.name: each.usd for each in without.units}
+    own = 2 * plain["bill.chat.per_request_usd"] + 3e-3 + 0.2 * plain["bill.hard.per_request_usd"]
+    assert unit["bill.ticket.per_task_usd"] == pytest.approx(1.1 * own, rel=1e-6)
+    assert unit["bill.ticket.per_successful_task_usd"] == pytest.approx(1.1 * own / 0.8, rel=1e-6)
+
+
+def test_token_costs_times_tokens_are_the_bill() -> None:
+    bill = monthly_bill(_use(), quotes(), policy())
+    unit = {each.per: each.usd for each in bill.units}
+    chat = bill.use.classes[0]
+    paid = (
+        unit["million input tokens"] * (chat.prompt_tokens - chat.cached_tokens)
+        + unit["million output tokens"] * chat.output_tokens
+        + unit["million cached tokens"] * chat.cached_tokens
+    ) / 1e6
+    assert paid == pytest.approx(bill.total_usd)
+
+
+def test_energy_is_an_upper_bound_from_the_data_sheet() -> None:
+    bill = monthly_bill(_use(pools=(pool(reserves={"warm": 2}),)), quotes(), policy())
+    assert bill.figures["power.main_watts"].value == 12 * 2 * 700
+    energy = bill.figures["power.joules_per_success"]
+    assert energy.value == pytest.approx(12 * 2 * 700 * 730 * 3600 / 980_000)
+    assert "upper bound" in energy.formula
+
+
+@pytest.mark.parametrize("name", COST_LINES)
+def test_every_line_function_tags_its_lines_and_stands_alone(name: str) -> None:
+    use = _use(providers=(bills.bought(1e6),), tools=(ToolUse(name="search", calls=1e6, basis=BASIS),))
+    use = replace(use, pools=(pool(reserves={"failure": 1}),))
+    lines = COST_LINES[name](use, quotes(committed=0.5), policy())
+    assert lines
+    for each in lines:
+        assert each.name == name
+        assert each.cents is not None
+        assert isinstance(each.driver, Driver)
+        assert each.figure is not None
+        assert each.figure.inputs

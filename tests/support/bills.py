@@ -1,0 +1,211 @@
+"""Random services and prices, small enough to read, for the laws of the bill."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from ullage.cost.policy import CostPolicy, Judging
+from ullage.cost.quotes import DeviceQuote, Quotes
+from ullage.cost.service_use import ClassUse, PoolUse, ProviderUse, ServiceUse, TaskUse, ToolUse
+from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.prices.book import MissingPrice, TokenKind
+from ullage.prices.purchase import Purchase
+
+SOURCE = Source(what="made up for a test", where="tests/support/bills.py", date=datetime.date(2026, 11, 1))
+ITEMS = (
+    "object-storage",
+    "block-storage",
+    "log-storage",
+    "egress",
+    "zone-network",
+    "span",
+    "log-ingest",
+    "metric-series",
+    "evaluation",
+    "engineering",
+    "tool-call search",
+)
+
+
+def given(name: str, value: float | str, unit: str = "") -> Assumption:
+    return Assumption(name=name, value=value, unit=unit, evidence=Evidence.STATED, source=SOURCE)
+
+
+def price(name: str, value: float, unit: str = "USD") -> Figure:
+    return Figure(name=name, value=value, unit=unit, formula="as quoted", inputs=(given(f"{name}_list", value, unit),))
+
+
+BASIS = (given("replicas", 1.0, "replicas"),)
+
+
+def pool(
+    name: str = "main",
+    *,
+    replicas: float = 10,
+    reserves: dict[str, float] | None = None,
+    minimum: float = 0,
+    stranded: float | None = 0,
+    on_hours: float | None = None,
+    capacity: float | None = None,
+) -> PoolUse:
+    return PoolUse(
+        name=name,
+        model=f"model-{name}",
+        device="h100-sxm",
+        replica_devices=2,
+        steady_replicas=replicas,
+        minimum_replicas=minimum,
+        reserves={} if reserves is None else reserves,
+        stranded_devices=stranded,
+        on_replica_hours=on_hours,
+        capacity_requests=capacity,
+        weights_bytes=64e9,
+        power=given("h100-sxm.power", 700.0, "W"),
+        basis=BASIS,
+    )
+
+
+def traffic(
+    name: str = "chat",
+    in_pool: str = "main",
+    *,
+    requests: float = 1e6,
+    success: float = 0.98,
+    gpu_s: float | None = 2e7,
+    tokens: tuple[float, float, float] = (1000.0, 200.0, 300.0),
+) -> ClassUse:
+    return ClassUse(
+        name=name,
+        pool=in_pool,
+        requests=requests,
+        successes=requests * success,
+        prompt_tokens=requests * tokens[0],
+        output_tokens=requests * tokens[1],
+        cached_tokens=requests * tokens[2],
+        gpu_s=gpu_s,
+        failed_gpu_s=None if gpu_s is None else gpu_s * (1.0 - success),
+        basis=(given(f"demand.{name}.mean_rate", 1.0, "req/s"),),
+    )
+
+
+def policy(**changed: object) -> CostPolicy:
+    """A policy with every driver given."""
+    full = CostPolicy(
+        zone_share=given("cost.zone_share", 0.5, "fraction"),
+        judging=Judging(
+            sampled_share=given("cost.sampled_share", 0.01, "fraction"),
+            suites=given("cost.suites", 4.0, "suites/month"),
+            suite_items=given("cost.suite_items", 500.0, "items"),
+        ),
+        on_call=given("cost.on_call", 20.0, "h"),
+        changes=given("cost.changes", 30.0, "h"),
+    )
+    return replace(full, **changed)  # type: ignore[arg-type]
+
+
+def quotes(
+    pools: tuple[str, ...] = ("main",),
+    *,
+    hour: float = 3.0,
+    committed: float = 0.0,
+    items: float = 1e-6,
+    tokens: float = 1e-6,
+) -> Quotes:
+    """The same price for everything of a kind; `committed` is the share that is bought for a year."""
+    parts = {Purchase.ON_DEMAND: 1.0 - committed, Purchase.ONE_YEAR: committed}
+    return Quotes(
+        devices={
+            name: tuple(
+                DeviceQuote(
+                    purchase=purchase,
+                    share=given(f"share.{purchase}", share, "fraction"),
+                    hour=price(f"price.{purchase}", hour * (0.7 if purchase.is_committed else 1.0)),
+                )
+                for purchase, share in parts.items()
+                if share
+            )
+            for name in pools
+        },
+        items={name: price(f"price.{name}", items) for name in ITEMS},
+        tokens={"acme model-x": {kind: price(f"price.{kind}", tokens) for kind in TokenKind}},
+        dates=(datetime.date(2026, 8, 1), datetime.date(2026, 8, 1)),
+        regions=("us-east-1",),
+    )
+
+
+MISSING = MissingPrice(what="a device-hour", why="nobody sells it", fix="Give its price.")
+
+_COUNTS = st.integers(0, 40).map(float)
+
+
+@st.composite
+def services(draw: st.DrawFn) -> ServiceUse:
+    """One or two pools with classes, maybe a provider, a tool and a task."""
+    names = draw(st.sampled_from([("main",), ("main", "small")]))
+    pools = tuple(
+        pool(
+            name,
+            replicas=draw(_COUNTS),
+            reserves={"failure": draw(_COUNTS), "warm": draw(_COUNTS)},
+            minimum=draw(_COUNTS),
+            stranded=draw(st.one_of(st.none(), _COUNTS)),
+            on_hours=draw(st.one_of(st.none(), st.floats(0.0, 1e5))),
+            capacity=draw(st.one_of(st.none(), st.floats(1e3, 1e9))),
+        )
+        for name in names
+    )
+    classes = tuple(
+        traffic(
+            f"{kind}-{name}",
+            name,
+            requests=draw(st.floats(0.0, 1e8)),
+            success=draw(st.floats(0.0, 1.0)),
+            gpu_s=draw(st.one_of(st.none(), st.floats(0.0, 1e8))),
+        )
+        for name in names
+        for kind in ("chat", "code")
+    )
+    providers = draw(st.sampled_from([None, (), (bought(draw(st.floats(0.0, 1e7))),)]))
+    return ServiceUse(
+        service="test",
+        pools=pools,
+        classes=classes,
+        providers=providers,
+        tools=draw(st.sampled_from([None, (), (ToolUse(name="search", calls=1e5, basis=BASIS),)])),
+        tasks=(TaskUse(name="answer", requests={"chat-main": 2.0}, success_fraction=0.9, basis=BASIS),),
+    )
+
+
+def bought(requests: float, failed: float = 0.1) -> ProviderUse:
+    return ProviderUse(
+        provider="acme",
+        model="model-x",
+        class_name="hard",
+        requests=requests,
+        prompt_tokens=requests * 1000.0,
+        output_tokens=requests * 300.0,
+        cached_tokens=requests * 100.0,
+        failed_fraction=failed,
+        basis=BASIS,
+    )
+
+
+@st.composite
+def any_quotes(draw: st.DrawFn) -> Quotes:
+    """Prices at random, some of them missing."""
+    found = quotes(
+        ("main", "small"),
+        hour=draw(st.floats(0.01, 100.0)),
+        committed=draw(st.sampled_from([0.0, 0.3, 1.0])),
+        items=draw(st.floats(0.0, 1e-3)),
+        tokens=draw(st.floats(0.0, 1e-4)),
+    )
+    missing = draw(st.sets(st.sampled_from([*ITEMS, "main"])))
+    return replace(
+        found,
+        items={name: MISSING if name in missing else each for name, each in found.items.items()},
+        devices={name: MISSING if name in missing else each for name, each in found.devices.items()},
+    )
