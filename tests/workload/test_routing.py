@@ -28,6 +28,7 @@ class Stated:
     request_class: RequestClass
     mean_rate: Assumption
     longest_context: Assumption
+    shape: None = None
 
 
 def demand(*names: str) -> Demand:

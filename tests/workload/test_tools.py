@@ -32,6 +32,7 @@ def tool(**given_: float | str) -> Tool:
 
 class _Chat:
     request_class = RequestClass(name="chat", slos=())
+    shape = None
     mean_rate = replace(said("rate", 10.0, "req/s"), name="chat.mean_rate")
     longest_context = replace(said("context", 16384, "tokens"), name="chat.longest_context")
 
