@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ullage.errors import InputError, InternalError, unknown_name
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.device import Device
+from ullage.fleet.sites import Placement
 from ullage.memory.sharding import Sharding
 
 NODE_DEVICES = 8
@@ -153,6 +154,14 @@ def pack(
     rows = tuple(pack_on(lots, each) for each in shapes)
     chosen = next(row for row in rows if row.shape == shape)
     return Packing(chosen=chosen, rows=rows, figures=_figures(chosen, inputs), notes=_notes(chosen, lots))
+
+
+def pack_placed(
+    placement: Placement, sharding: Sharding, shapes: Sequence[Shape], *, pool: str, stated: str | None = None
+) -> Packing:
+    """The replicas of one pool where they were placed, on nodes of its own."""
+    lots = [Lot(pool=pool, zone=row.zone, replicas=row.replicas, sharding=sharding) for row in placement.rows]
+    return pack(lots, shapes, stated=stated, inputs=tuple(placement.figures.values()))
 
 
 def pack_on(lots: Sequence[Lot], shape: Shape) -> PackedShape:
