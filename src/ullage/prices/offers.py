@@ -133,7 +133,7 @@ def _why_no_offer(book: PriceBook, wanted: DeviceWanted) -> MissingPrice:
     listed += [each for each in book.owned if each.device == wanted.device]
     why = "the book has no price of this device"
     if listed:
-        sold = sorted({f"{each.provider} {' '.join(_bought(each))}".strip() for each in listed})
+        sold = sorted({" ".join(filter(None, (each.provider, *_bought(each)))) for each in listed})
         shown = ", ".join(sold[:6]) + (f" and {len(sold) - 6} more" if len(sold) > 6 else "")
         why = f"the book has it only from {shown}"
     return MissingPrice(what=str(wanted), why=why, fix=f"Give its price: prices.own, or a catalogue file ({HOWTO}).")
