@@ -113,6 +113,25 @@ class CostPolicy:
         calls = [] if self.tool_calls is None else list(self.tool_calls.values())
         return tuple(each for each in (*plain, *judging, *calls) if isinstance(each, Assumption))
 
+    @property
+    def stated(self) -> tuple[Assumption, ...]:
+        """The drivers that are not our defaults."""
+        return tuple(each for each in self.inputs if each not in _DEFAULTS)
+
+
+_DEFAULTS = (
+    PERIOD,
+    STORE_COPIES,
+    DISK_COPIES,
+    LOG_BYTES,
+    LOG_RETENTION,
+    ANSWER_BYTES,
+    PROMPT_BYTES,
+    EGRESS_SHARE,
+    SPANS,
+    SERIES,
+)
+
 
 def number(given: Assumption) -> float:
     assert not isinstance(given.value, str)

@@ -16,6 +16,7 @@ from ullage.cost.service_use import PoolUse, ServiceUse
 from ullage.evidence import Assumption, Evidence, Figure, Source, walk
 from ullage.prices.book import MissingPrice, PriceBook, Tier, TokenKind
 from ullage.prices.lookup import priced
+from ullage.prices.offers import cheapest
 from ullage.prices.purchase import Purchase, PurchaseMix
 from ullage.prices.wanted import DeviceWanted, RateWanted, TokenWanted
 
@@ -49,11 +50,13 @@ class PriceChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceQuote:
-    """A device-hour as part of a mix: bought how, for which share of the hours, at which price."""
+    """A device-hour as part of a mix: bought how, where, for which share of the hours, at which price."""
 
     purchase: Purchase
     share: Assumption
     hour: Figure
+    provider: str = ""
+    region: str = ""
 
     @property
     def share_fraction(self) -> float:
@@ -68,7 +71,7 @@ class DeviceQuote:
 class Quotes:
     """Prices by what they are for. `devices` by pool; `items` by item or `item name`; `tokens` by `provider model`.
 
-    `dates` are the oldest and the newest date of a device or token price, `regions` where devices stand.
+    `dates` are the oldest and the newest date of a device or token price, `regions` who sells the devices, and where.
     """
 
     devices: Mapping[str, tuple[DeviceQuote, ...] | MissingPrice]
@@ -135,15 +138,20 @@ def quotes_of(
     tokens = {
         f"{provider} {model}".lstrip(): _tokens(book, provider, model, choice) for provider, model in sorted(sellers)
     }
-    hours = [one.hour for each in devices.values() if not isinstance(each, MissingPrice) for one in each]
+    quoted = [one for each in devices.values() if not isinstance(each, MissingPrice) for one in each]
     bought = [one for each in tokens.values() for one in each.values() if isinstance(one, Figure)]
-    dates = {each.date for root in (*hours, *bought) for _, each in walk(root) if isinstance(each, Source)}
+    dates = {
+        each.date
+        for root in (*(each.hour for each in quoted), *bought)
+        for _, each in walk(root)
+        if isinstance(each, Source)
+    }
     return Quotes(
         devices=devices,
         items={f"{item} {name}".rstrip(): _item(book, item, name, choice) for item, name in wanted_items},
         tokens=tokens,
         dates=(min(dates), max(dates)) if dates else (),
-        regions=tuple(sorted({each.region for each in use.pools if each.region})) or choice.regions,
+        regions=tuple(sorted({f"{each.provider} {each.region or 'any region'}".strip() for each in quoted})),
     )
 
 
@@ -154,7 +162,7 @@ def device_quotes(book: PriceBook, pool: PoolUse, choice: PriceChoice) -> tuple[
     for purchase, share in choice.mix.shares.items():
         if not share.value:
             continue
-        hour = priced(
+        offer = cheapest(
             book,
             DeviceWanted(
                 device=pool.device,
@@ -166,9 +174,17 @@ def device_quotes(book: PriceBook, pool: PoolUse, choice: PriceChoice) -> tuple[
                 lost=choice.lost,
             ),
         )
-        if isinstance(hour, MissingPrice):
-            return hour
-        found.append(DeviceQuote(purchase=purchase, share=share, hour=hour))
+        if isinstance(offer, MissingPrice):
+            return offer
+        found.append(
+            DeviceQuote(
+                purchase=purchase,
+                share=share,
+                hour=offer.usd_per_device_hour,
+                provider=offer.price.provider,
+                region=offer.price.region,
+            )
+        )
     return tuple(found)
 
 

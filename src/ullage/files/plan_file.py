@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
+from ullage.files.cost_section import CostSection
 from ullage.files.quantities import Bandwidth, Duration, RequestRate, Share, Tokens
 from ullage.files.section import Count, Name, Section
 from ullage.files.strict_yaml import Document, read_yaml
@@ -143,6 +144,7 @@ class PlanFile(Section):
         EvidenceSection()
     )
     policy: PolicySection = PolicySection()
+    cost: CostSection = CostSection()
 
     @property
     def every_pool(self) -> tuple[PoolSection, ...]:

@@ -12,6 +12,7 @@ from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.facts.startup import STORAGES
+from ullage.files.cost_section import cost_policy, tasks_of
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
 from ullage.files.word import Word
 from ullage.memory.case import Approved
@@ -19,6 +20,7 @@ from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
 from ullage.plan.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
+from ullage.prices.packaged import packaged_book
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.traffic import Traffic
@@ -74,6 +76,9 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
         demands=tuple(_demand(each, sections, loaded.traffic, word) for each in file.workload.classes),
         pools=tuple(_pool(file, one, found, loaded, word) for one, found in zip(sections, loaded.pools, strict=True)),
         policy=_policy(file, word),
+        prices=packaged_book(),
+        cost=cost_policy(file.cost, word),
+        tasks=tasks_of(file.cost, tuple(names), word),
     )
 
 

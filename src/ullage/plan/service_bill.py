@@ -64,6 +64,7 @@ def service_use(spec: PlanSpec, pools: Sequence[PoolPlan], replicas: Mapping[str
         classes=tuple(classes),
         providers=(),
         tools=_tools(spec, classes),
+        tasks=spec.tasks,
         groups=groups,
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ullage.admission.start import StartSettings
 from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import PriceChoice
+from ullage.cost.service_use import TaskUse
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
@@ -90,7 +91,7 @@ class PlanSpec:
     """One service to plan for: its classes, and the pools that serve them.
 
     `prices` is the book that the bill is made from, `buying` where and how devices are bought from it, and `cost` what
-    drives the lines around them; without a book there is no bill.
+    drives the lines around them; without a book there is no bill. `tasks` are what users ask for, made of requests.
     """
 
     name: str
@@ -101,6 +102,7 @@ class PlanSpec:
     prices: PriceBook | None = None
     buying: PriceChoice = field(default_factory=PriceChoice)
     cost: CostPolicy = field(default_factory=CostPolicy)
+    tasks: tuple[TaskUse, ...] = ()
 
     @property
     def pool(self) -> PoolSpec:
@@ -130,6 +132,4 @@ class PlanSpec:
         for pool in self.pools:
             yield from pool.choices
         yield from self.policy.inputs
-        if self.prices is not None:
-            yield from self.buying.mix.shares.values()
-            yield from self.cost.inputs
+        yield from self.cost.stated
