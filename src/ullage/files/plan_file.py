@@ -16,7 +16,15 @@ from pydantic_core import ErrorDetails
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
 from ullage.files.cost_section import CostSection
-from ullage.files.quantities import Bandwidth, Duration, RequestRate, Share, Tokens
+from ullage.files.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, Tokens
+from ullage.files.reliability_section import (
+    FailoverSection,
+    MaintenanceSection,
+    ReliabilitySection,
+    ReservesSection,
+    RolloutSection,
+    WarmSection,
+)
 from ullage.files.section import Count, Name, Section
 from ullage.files.strict_yaml import Document, read_yaml
 
@@ -51,13 +59,42 @@ class ClassSection(Section):
         ),
     ]
     priority: Annotated[int, Field(ge=0, description="0 is served first.")] = 0
+    success: Annotated[
+        str | None, Field(description="What counts as a success, in words; the SLOs are part of it in any case.")
+    ] = None
+    prompt: Annotated[
+        dict[str, Tokens] | None,
+        Field(
+            description="Percentiles of the prompt's length, such as {p50: 1200, p95: 6000}; a trace says it better."
+        ),
+    ] = None
+    output: Annotated[dict[str, Tokens] | None, Field(description="Percentiles of the output's length.")] = None
+    weekly_growth: Annotated[Growth | None, Field(description="How much more comes each week, such as 2%.")] = None
+    peak_hour: Annotated[Ratio | None, Field(description="The busiest hour of the week over the mean.")] = None
     pool: Annotated[Name | None, Field(description="Which of several pools serves this class.")] = None
     match: Annotated[MatchSection | None, Field(description="Which requests of the trace belong to this class.")] = None
+
+
+class EventSection(Section):
+    """A launch, a sale, a holiday: demand is so many times the usual from one day to another."""
+
+    name: Name
+    first: Annotated[datetime.date, Field(alias="from", description="The first day.")]
+    until: Annotated[datetime.date, Field(alias="to", description="The day after the last.")]
+    demand: Annotated[Ratio, Field(description="Demand over the usual.")]
 
 
 class WorkloadSection(Section):
     """The traffic to plan for."""
 
+    profile: Annotated[
+        str | None, Field(description="What `ullage profile --save` wrote, in place of a trace; relative to this file.")
+    ] = None
+    synthetic: Annotated[
+        str | None,
+        Field(description="What `ullage profile --synthesize` printed, edited or not: the shape of each class."),
+    ] = None
+    events: Annotated[tuple[EventSection, ...], Field(description="What will be unusual, with dates.")] = ()
     trace: Annotated[
         tuple[str, ...],
         Field(description="Request logs of this service, relative to the plan file: files, folders, globs."),
@@ -144,6 +181,12 @@ class PlanFile(Section):
         EvidenceSection()
     )
     policy: PolicySection = PolicySection()
+    reliability: ReliabilitySection = ReliabilitySection()
+    rollout: RolloutSection = RolloutSection()
+    maintenance: MaintenanceSection = MaintenanceSection()
+    warm: WarmSection = WarmSection()
+    failover: FailoverSection = FailoverSection()
+    reserves: ReservesSection = ReservesSection()
     cost: CostSection = CostSection()
 
     @property
@@ -158,7 +201,7 @@ def read_plan_file(text: str, *, file: str) -> PlanFile:
         found = PlanFile.model_validate(document.content)
     except ValidationError as error:
         # A misspelt key is two faults, one unknown and one missing; the unknown one tells the reader more.
-        details = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
+        details = sorted(_faults(error), key=lambda each: each["type"] == "missing")
         raise _input_error(document, details[0], more=len(details) - 1) from None
     _check_pools(document, found)
     return found
@@ -170,6 +213,7 @@ def _check_pools(document: Document, file: PlanFile) -> None:
     def wrong(path: tuple[str | int, ...], value: object, problem: str, fix: str) -> InputError:
         return InputError(field=document.place(path), value=value, problem=problem, fix=fix)
 
+    _check_traffic(document, file)
     if not file.every_pool:
         raise wrong(("pool",), None, "is missing", "Add pool, or pools for several.")
     if file.pool is not None and file.pools:
@@ -183,6 +227,18 @@ def _check_pools(document: Document, file: PlanFile) -> None:
             raise wrong(("pools", index, "name"), name, problem, "Give each pool its own name.")
 
 
+def _check_traffic(document: Document, file: PlanFile) -> None:
+    """Traffic has one source of its shape."""
+    given = [each for each in ("trace", "profile", "synthetic") if getattr(file.workload, each)]
+    if len(given) > 1:
+        raise InputError(
+            field=document.place(("workload", given[1])),
+            value=getattr(file.workload, given[1]),
+            problem=f"is given beside {given[0]}",
+            fix="Keep one of them.",
+        )
+
+
 def plan_file_schema() -> dict[str, Any]:
     """The JSON Schema of a plan file, for editors that complete and check it."""
     schema = PlanFile.model_json_schema()
@@ -190,6 +246,17 @@ def plan_file_schema() -> dict[str, Any]:
     # Versions and counts are written bare in YAML, and read as text by strict_yaml.
     schema["properties"]["version"] = {"enum": [1, "1"], "description": "The version of this layout."}
     return schema
+
+
+def _faults(error: ValidationError) -> list[ErrorDetails]:
+    """The faults, without a list that is only short because what stands in it is faulty."""
+    found = error.errors(include_url=False)
+    return [
+        each
+        for each in found
+        if each["type"] != "too_short"
+        or not any(one is not each and one["loc"][: len(each["loc"])] == each["loc"] for one in found)
+    ]
 
 
 def _input_error(document: Document, detail: ErrorDetails, more: int) -> InputError:
@@ -238,4 +305,4 @@ def _known_keys(path: tuple[str | int, ...]) -> list[str]:
         if isinstance(part, str):
             annotation = section.model_fields[part].annotation
             section = next(iter(getattr(annotation, "__args__", ())), annotation)
-    return list(section.model_fields)
+    return [each.alias or name for name, each in section.model_fields.items()]

@@ -12,8 +12,10 @@ from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.facts.startup import STORAGES
+from ullage.files.class_shape import event_inputs, shape_of
 from ullage.files.cost_section import cost_policy, tasks_of
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
+from ullage.files.reliability_section import reserve_settings
 from ullage.files.word import Word
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
@@ -23,6 +25,7 @@ from ullage.plan.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
 from ullage.prices.packaged import packaged_book
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
+from ullage.workload.synthetic import ClassModel, SyntheticModel
 from ullage.workload.traffic import Traffic
 
 _DAY_S = 86_400.0
@@ -58,7 +61,9 @@ class Loaded:
     engines: Catalogue
     alternatives: tuple[Device, ...]
     traffic: Traffic | None = None
+    synthetic: SyntheticModel | None = None
     startups: Catalogue | None = None
+    operations: Catalogue | None = None
 
 
 def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
@@ -73,9 +78,19 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,
-        demands=tuple(_demand(each, sections, loaded.traffic, word) for each in file.workload.classes),
+        demands=tuple(_demand(each, file, loaded, word) for each in file.workload.classes),
         pools=tuple(_pool(file, one, found, loaded, word) for one, found in zip(sections, loaded.pools, strict=True)),
         policy=_policy(file, word),
+        reserves=reserve_settings(
+            reliable=file.reliability,
+            rollout=file.rollout,
+            maintenance=file.maintenance,
+            warm=file.warm,
+            failover=file.failover,
+            reserves=file.reserves,
+            word=word,
+            catalogue=loaded.operations,
+        ),
         prices=packaged_book(),
         cost=cost_policy(file.cost, word),
         tasks=tasks_of(file.cost, tuple(names), word),
@@ -92,15 +107,25 @@ def request_class(section: ClassSection) -> RequestClass:
     )
 
 
-def _demand(section: ClassSection, pools: tuple[PoolSection, ...], traffic: Traffic | None, word: Word) -> ClassDemand:
+def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, word: Word) -> ClassDemand:
     name = section.name
     found = request_class(section)
+    model = None if loaded.synthetic is None else loaded.synthetic.named(name)
     return ClassDemand(
         request_class=found,
-        pool=_serving(section, pools),
+        pool=_serving(section, file.every_pool),
         promises=promises(found, evidence=word.evidence, source=word.source),
-        mean_rate=_mean_rate(section, traffic, word),
+        mean_rate=_mean_rate(section, model, loaded.traffic, word),
         longest_context=word.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
+        shape=shape_of(
+            section,
+            word,
+            is_traced=loaded.traffic is not None,
+            model=model,
+            model_source=word.source,
+            events=event_inputs(file.workload.events, word, horizon_s=file.policy.horizon or HORIZON_S),
+        ),
+        success=section.success,
     )
 
 
@@ -118,9 +143,11 @@ def _serving(section: ClassSection, pools: tuple[PoolSection, ...]) -> str:
     return section.pool
 
 
-def _mean_rate(section: ClassSection, traffic: Traffic | None, word: Word) -> Assumption:
-    """The rate has one word behind it: the trace's, or the file's."""
+def _mean_rate(section: ClassSection, model: ClassModel | None, traffic: Traffic | None, word: Word) -> Assumption:
+    """The rate has one word behind it: the trace's, or the file's, or the synthetic model's where the file has none."""
     field, name = f"workload.classes.{section.name}.rate", f"{section.name}.mean_rate"
+    if section.rate is None and traffic is None and model is not None:
+        return word.says(name, model.mean_rate_rps, "req/s", 0)
     if section.rate is None and traffic is None:
         raise InputError(field=field, value=None, problem="is missing", fix="Give a rate such as 12 req/s, or a trace.")
     if section.rate is not None and traffic is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -28,6 +29,27 @@ def _reader(dimension: Dimension) -> Callable[[Any], float]:
     return read
 
 
+def _growth(written: Any) -> float:
+    """A share that may be negative: traffic can shrink."""
+    text = str(written).strip()
+    sign = -1.0 if text.startswith("-") else 1.0
+    try:
+        return sign * parse(text.lstrip("+-").strip(), FRACTION, field="")
+    except InputError as error:
+        raise PydanticCustomError("quantity", "{problem}", {"problem": error.problem, "fix": error.fix}) from None
+
+
+def _ratio(written: Any) -> float:
+    try:
+        value = float(str(written))
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        fix = "Give a number above 0, for example 1.5."
+        raise PydanticCustomError("quantity", "{problem}", {"problem": "is not a ratio", "fix": fix})
+    return value
+
+
 def _schema(dimension: Dimension) -> WithJsonSchema:
     return WithJsonSchema(
         {"type": ["string", "number"], "description": f"A {dimension.name}.", "examples": [dimension.example]}
@@ -37,5 +59,15 @@ def _schema(dimension: Dimension) -> WithJsonSchema:
 Bandwidth = Annotated[float, BeforeValidator(_reader(BANDWIDTH)), _schema(BANDWIDTH)]
 Duration = Annotated[float, BeforeValidator(_reader(DURATION)), _schema(DURATION)]
 RequestRate = Annotated[float, BeforeValidator(_reader(REQUEST_RATE)), _schema(REQUEST_RATE)]
+Growth = Annotated[
+    float,
+    BeforeValidator(_growth),
+    WithJsonSchema({"type": ["string", "number"], "description": "A share, may be negative.", "examples": ["2%"]}),
+]
+Ratio = Annotated[
+    float,
+    BeforeValidator(_ratio),
+    WithJsonSchema({"type": ["string", "number"], "description": "A ratio above 0.", "examples": [1.5]}),
+]
 Share = Annotated[float, BeforeValidator(_reader(FRACTION)), _schema(FRACTION)]
 Tokens = Annotated[int, BeforeValidator(_reader(TOKENS)), _schema(TOKENS)]

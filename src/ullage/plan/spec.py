@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.start import StartSettings
 from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import PriceChoice
@@ -17,28 +18,36 @@ from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
+from ullage.fleet.reserves import ReserveSettings
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.prices.book import PriceBook
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
+from ullage.workload.stated import StatedShape
 from ullage.workload.traffic import Traffic
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassDemand:
-    """A request class, how often it is asked for, the largest request it may send, and the pool that serves it."""
+    """A request class, how often it is asked for, the largest request it may send, and the pool that serves it.
+
+    `shape` is what was said of its traffic beyond that; `success` is what counts as one, in the owner's words.
+    """
 
     request_class: RequestClass
     pool: str
     promises: tuple[Assumption, ...]
     mean_rate: Assumption
     longest_context: Assumption
+    shape: StatedShape | None = None
+    success: str | None = None
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        return (*self.promises, self.mean_rate, self.longest_context)
+        shape = () if self.shape is None else self.shape.inputs
+        return (*self.promises, self.mean_rate, self.longest_context, *shape)
 
 
 def promises(request_class: RequestClass, *, evidence: Evidence, source: Source) -> tuple[Assumption, ...]:
@@ -99,6 +108,8 @@ class PlanSpec:
     traffic: Traffic | None = None
     pools: tuple[PoolSpec, ...]
     policy: Policy
+    reserves: ReserveSettings = field(default_factory=ReserveSettings)
+    admission: AdmissionPolicy = field(default_factory=AdmissionPolicy)
     prices: PriceBook | None = None
     buying: PriceChoice = field(default_factory=PriceChoice)
     cost: CostPolicy = field(default_factory=CostPolicy)
@@ -132,4 +143,6 @@ class PlanSpec:
         for pool in self.pools:
             yield from pool.choices
         yield from self.policy.inputs
+        yield from self.reserves.stated
+        yield from self.admission.stated
         yield from self.cost.stated

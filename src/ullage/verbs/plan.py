@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ullage.plan.document import Plan
     from ullage.plan.spec import PlanSpec
     from ullage.service.pool_step import StepEvidence
+    from ullage.workload.synthetic import SyntheticModel
     from ullage.workload.traffic import Traffic
 
 
@@ -64,8 +65,10 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Load
         pools=tuple(_load_pool(read, each, devices, folder, as_of) for each in read.every_pool),
         engines=catalogue_of("engines", facts),
         alternatives=tuple(device_of(sheet) for sheet in devices),
-        traffic=_traffic(read, folder, as_of, seed) if read.workload.trace else None,
+        traffic=_traffic(read, folder, as_of, seed) if read.workload.trace or read.workload.profile else None,
+        synthetic=None if read.workload.synthetic is None else _synthetic(folder / read.workload.synthetic),
         startups=catalogue_of("startups", facts),
+        operations=catalogue_of("operations", facts),
     )
 
 
@@ -111,25 +114,51 @@ def _traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> T
     import numpy as np
 
     from ullage.files.plan_spec import HORIZON_S, PLANNING_FRACTION, request_class
-    from ullage.verbs.profile import profile
+    from ullage.verbs.forecast import event_of
+    from ullage.verbs.profile import load_profile, profile
     from ullage.workload.traffic import traffic_of
 
     workload = read.workload
-    profiled = profile(
-        [folder / each for each in workload.trace],
-        mapping=workload.columns,
-        zone=workload.zone,
-        classes=[found for each in workload.classes if (found := request_class(each)).rule is not None],
-        as_of=as_of,
-    )
+    if workload.profile is not None:
+        found = load_profile(folder / workload.profile)
+    else:
+        found = profile(
+            [folder / each for each in workload.trace],
+            mapping=workload.columns,
+            zone=workload.zone,
+            classes=[one for each in workload.classes if (one := request_class(each)).rule is not None],
+            as_of=as_of,
+        ).own
+    has_calendar = found.coverage.first_time is not None
     return traffic_of(
-        profiled.own,
+        found,
         [each.name for each in workload.classes],
         horizon_s=read.policy.horizon or HORIZON_S,
         percentile_fraction=read.policy.planning_percentile or PLANNING_FRACTION,
         as_of=as_of,
         rng=np.random.default_rng(seed),
+        events=[event_of(f"{e.name}:{e.first}:{e.until}:{e.demand}", calendar=has_calendar) for e in workload.events],
     )
+
+
+def _synthetic(file: Path) -> SyntheticModel:
+    """What `ullage profile --synthesize` printed, edited or not."""
+    import json
+
+    from ullage.errors import InputError
+    from ullage.workload.synthetic import from_document
+
+    fix = "Give what ullage profile --synthesize printed."
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
+            raise InputError(field="workload.synthetic", value=str(file), problem="has no model", fix=fix)
+        return from_document(document["model"])
+    except (OSError, ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise InputError(field="workload.synthetic", value=str(file), problem=problem, fix=fix) from None
 
 
 def _text(file: Path | None) -> str:

@@ -21,6 +21,7 @@ from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.workload.builtin import SOURCE, builtin
 from ullage.workload.classes import RequestClass
 from ullage.workload.forecast import Forecast, peak_minute_rps
+from ullage.workload.stated import StatedShape, with_lengths
 from ullage.workload.stream import Stream
 from ullage.workload.synthetic import HOURS_PER_WEEK, WEEK_S, ClassModel, Lengths, SyntheticModel, synthesised
 
@@ -39,6 +40,8 @@ class StatedClass(Protocol):
     def mean_rate(self) -> Assumption: ...
     @property
     def longest_context(self) -> Assumption: ...
+    @property
+    def shape(self) -> StatedShape | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,30 +155,46 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
             problem="must be greater than 0",
             fix="Give for example 20 req/s.",
         )
-    like = _like(name, longest)
+    shape = stated.shape or StatedShape()
+    like = shape.model or _like(name, longest)
     model = replace(like, name=name, mean_rate_rps=mean_rps, lengths=_fitting(like.lengths, longest))
+    if shape.prompt is not None or shape.output is not None:
+        model = with_lengths(model, shape, longest_tokens=longest)
     assumed = _Assumed(name, like.name)
-    peak = assumed("peak_hour_ratio", max(model.season) / float(np.mean(model.season)), "ratio", 1.0, 6.0)
-    growth = assumed("weekly_growth", model.weekly_growth_fraction, "fraction", -0.02, 0.05)
+    peak = shape.peak_hour or assumed(
+        "peak_hour_ratio", max(model.season) / float(np.mean(model.season)), "ratio", 1.0, 6.0
+    )
+    growth = shape.weekly_growth or assumed("weekly_growth", model.weekly_growth_fraction, "fraction", -0.02, 0.05)
     deviation = assumed("rate_deviation", RATE_DEVIATION, "ratio", 0.05, 0.5)
+    event = shape.busiest_event
     weeks = _number(horizon) / WEEK_S
-    grown = (1.0 + model.weekly_growth_fraction) ** weeks
     score = NormalDist().inv_cdf(_number(percentile))
+    grown = (1.0 + _number(growth)) ** weeks * (1.0 if event is None else max(1.0, _number(event)))
     planning = Figure(
         name=f"demand.{name}.planning_rate",
         value=mean_rps * _number(peak) * grown * math.exp(score * RATE_DEVIATION),
         unit="req/s",
-        formula="mean rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)",
-        inputs=(stated.mean_rate, peak, growth, horizon, percentile, deviation),
+        formula="mean rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)"
+        + ("" if event is None else " x the largest event"),
+        inputs=(stated.mean_rate, peak, growth, horizon, percentile, deviation, *([] if event is None else [event])),
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
-        value=mean_rps * ((1.0 + model.weekly_growth_fraction) ** (weeks / 2.0)),
+        value=mean_rps * ((1.0 + _number(growth)) ** (weeks / 2.0)),
         unit="req/s",
         formula="mean rate x (1 + weekly growth)^(weeks / 2)",
         inputs=(stated.mean_rate, growth, horizon),
     )
-    return _traffic(stated, model, mean, planning, source=SOURCE, evidence=Evidence.ASSUMED)
+    model = replace(model, weekly_growth_fraction=_number(growth))
+    own = shape.model is not None and shape.model_source is not None
+    return _traffic(
+        stated,
+        model,
+        mean,
+        planning,
+        source=shape.model_source if own and shape.model_source is not None else SOURCE,
+        evidence=Evidence.STATED if own else Evidence.ASSUMED,
+    )
 
 
 def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
@@ -208,8 +227,21 @@ def _traffic(
     name = stated.request_class.name
     planning_rps = float(planning.value)
 
+    said = (stated.shape or StatedShape()).lengths if evidence is not Evidence.MEASURED else {}
+
     def read(what: str, value: float, unit: str) -> Figure:
         return Figure(name=f"demand.{name}.{what}", value=value, unit=unit, sources=(source,), own_evidence=evidence)
+
+    def length(what: str, value: float, sides: tuple[str, ...]) -> Figure:
+        if not all(said.get(side) for side in sides):
+            return read(what, value, "tokens")
+        return Figure(
+            name=f"demand.{name}.{what}",
+            value=value,
+            unit="tokens",
+            formula="of the distribution through the stated percentiles",
+            inputs=tuple(each for side in sides for each in said[side]),
+        )
 
     # Dispersion belongs to the users, not to their number: it is that of the model at its own rate.
     dispersion = read("minute_dispersion", model.bursts.dispersion(60.0, model.mean_rate_rps), "ratio")
@@ -221,7 +253,7 @@ def _traffic(
         inputs=(planning, dispersion),
     )
     prompts, outputs = model.lengths.pairs()
-    request = read("request_tokens", float(prompts.mean() + outputs.mean()), "tokens")
+    request = length("request_tokens", float(prompts.mean() + outputs.mean()), ("prompt", "output"))
     tokens = Figure(
         name=f"demand.{name}.token_rate",
         value=planning_rps * float(request.value),
@@ -230,7 +262,7 @@ def _traffic(
         inputs=(planning, request),
     )
     lengths = tuple(
-        read(f"{what}_p{100 * fraction:g}", float(np.quantile(column, fraction)), "tokens")
+        length(f"{what}_p{100 * fraction:g}", float(np.quantile(column, fraction)), (what,))
         for what, column in (("prompt", prompts), ("output", outputs))
         for fraction in _PERCENTILES
     )

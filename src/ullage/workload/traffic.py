@@ -11,6 +11,7 @@ from numpy.random import Generator
 from ullage.errors import unknown_name
 from ullage.evidence import Figure, Source
 from ullage.workload.demand import MeasuredClass
+from ullage.workload.demand_series import Event
 from ullage.workload.figures import profile_figures, profile_source
 from ullage.workload.part_forecast import ALL, forecast_parts, histories_of
 from ullage.workload.profile import Profile
@@ -42,6 +43,7 @@ def traffic_of(
     percentile_fraction: float,
     as_of: datetime.date,
     rng: Generator,
+    events: Sequence[Event] = (),
 ) -> Traffic:
     """The classes of a plan in a trace. A plan with one class takes all requests for it; with several, the trace (or
     the rules it was profiled by) must tell them apart."""
@@ -56,7 +58,7 @@ def traffic_of(
             fix = "Add a match to the class, or name it as the trace does."
             raise unknown_name(field="workload.classes", name=name, known=models, fix=fix)
         (part,) = forecast_parts(
-            [histories[known]], horizon_s=horizon_s, percentile_fraction=percentile_fraction, rng=rng
+            [histories[known]], horizon_s=horizon_s, percentile_fraction=percentile_fraction, rng=rng, events=events
         )
         found[name] = MeasuredClass(forecast=part.forecast, model=models[known], source=source)
         rates[name] = models[known].mean_rate_rps

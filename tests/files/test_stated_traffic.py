@@ -1,0 +1,135 @@
+"""Traffic that is stated: lengths, growth, peak, events, a saved profile, an edited synthetic model."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Source
+from ullage.plan.spec import PlanSpec
+from ullage.verbs.plan import load_spec
+from ullage.verbs.profile import profile, save_profile
+from ullage.workload.builtin import builtin
+from ullage.workload.demand import Demand, forecast_demand
+from ullage.workload.stated import StatedShape, with_lengths
+from ullage.workload.synthetic import as_document
+
+AS_OF = datetime.date(2026, 11, 15)
+FILE = """
+version: 1
+service: chat
+dated: 2026-11-15
+workload:
+  WORKLOAD
+  classes:
+    - {name: chat, longest_context: 16384, slo: {ttft_p95: 2s}CLASS}
+pool: {model: llama-3.1-8b, device: h100-sxm}
+"""
+SOURCE = Source(what="a test", where="here", date=AS_OF)
+
+
+def spec(folder: Path, *, workload: str = "columns: {}", said: str = ", rate: 4 req/s") -> PlanSpec:
+    file = folder / "plan.yaml"
+    file.write_text(FILE.replace("WORKLOAD", workload).replace("CLASS", said))
+    return load_spec(file, as_of=AS_OF)
+
+
+def demand(found: PlanSpec) -> Demand:
+    policy = found.policy
+    measured = None if found.traffic is None else found.traffic.classes
+    return forecast_demand(
+        found.demands, horizon=policy.horizon, percentile=policy.planning_percentile, measured=measured
+    )
+
+
+def test_stated_lengths_are_met_and_stated(tmp_path: Path) -> None:
+    found = spec(tmp_path, said=", rate: 4 req/s, prompt: {p50: 3000, p95: 9000}, output: {p50: 100, p99: 900}")
+    figures = demand(found).figures
+    assert figures["demand.chat.prompt_p50"].value == pytest.approx(3000, rel=0.02)
+    assert figures["demand.chat.prompt_p95"].value == pytest.approx(9000, rel=0.02)
+    assert figures["demand.chat.output_p99"].value == pytest.approx(900, rel=0.05)
+    assert figures["demand.chat.prompt_p95"].evidence is Evidence.STATED
+    assert {"chat.prompt_p50", "chat.output_p99"} <= {each.name for each in found.inputs}
+
+
+@given(
+    middle=st.integers(1, 20_000),
+    ratio=st.floats(1.0, 50.0),
+    longest=st.integers(64, 100_000),
+)
+def test_lengths_rise_and_fit_whatever_was_stated(middle: int, ratio: float, longest: int) -> None:
+    def said(value: float) -> Assumption:
+        return Assumption(name="p", value=value, unit="tokens", evidence=Evidence.STATED, source=SOURCE)
+
+    shape = StatedShape(prompt={0.5: said(middle), 0.95: said(middle * ratio)})
+    model = with_lengths(builtin().classes[0], shape, longest_tokens=longest)
+    prompts, outputs = model.lengths.prompt_tokens, model.lengths.output_tokens
+    assert list(prompts) == sorted(prompts)
+    assert prompts[-1] + outputs[-1] <= longest + 1
+    assert min(*prompts, *outputs) >= 1
+
+
+def test_growth_peak_and_events_multiply_the_planning_rate(tmp_path: Path) -> None:
+    def planned(said: str, workload: str = "columns: {}") -> float:
+        return demand(spec(tmp_path, workload=workload, said=f", rate: 4 req/s, peak_hour: 2{said}")).planning_rps
+
+    base = planned(", weekly_growth: 0%")
+    weeks = 30 / 7
+    assert planned(", weekly_growth: 2%") == pytest.approx(base * 1.02**weeks)
+    assert planned(", weekly_growth: -3%") == pytest.approx(base * 0.97**weeks)
+    launch = "events: [{name: launch, from: 2026-12-01, to: 2026-12-03, demand: 2.5}]"
+    assert planned(", weekly_growth: 0%", launch) == pytest.approx(2.5 * base)
+    assert planned(", weekly_growth: 0%", launch.replace("2026-12", "2027-12")) == pytest.approx(base)
+
+
+def test_an_edited_synthetic_model_is_the_class(tmp_path: Path) -> None:
+    document = {"schema": "ullage.synthetic/1", "model": as_document(builtin())}
+    document["model"]["classes"][0]["lengths"]["prompt_tokens"] = [10] * 12  # type: ignore[index]
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    found = demand(spec(tmp_path, workload="synthetic: model.json", said=""))
+    assert found.figures["demand.chat.prompt_p99"].value == 10
+    assert found.figures["demand.chat.prompt_p99"].evidence is Evidence.STATED
+    assert found.classes[0].model.mean_rate_rps == builtin().classes[0].mean_rate_rps
+
+
+def test_a_saved_profile_plans_like_its_trace(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    at = np.sort(rng.uniform(0.0, 3 * 86_400.0, 30_000))
+    with (tmp_path / "log.csv").open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(["arrival_s", "prompt_tokens", "output_tokens"])
+        writer.writerows([f"{each:.3f}", int(rng.integers(50, 900)), int(rng.integers(5, 200))] for each in at)
+    save_profile(profile([tmp_path / "log.csv"], as_of=AS_OF), tmp_path / "profile.json")
+    traced = demand(spec(tmp_path, workload="trace: [log.csv]", said=""))
+    saved = demand(spec(tmp_path, workload="profile: profile.json", said=""))
+    assert saved.planning_rps == pytest.approx(traced.planning_rps, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("workload", "said", "message"),
+    [
+        ("columns: {}", ", rate: 4 req/s, prompt: {p50: 100, p95: 50}", "is less than a lower percentile"),
+        ("columns: {}", ", rate: 4 req/s, prompt: {median: 100}", "is not a percentile"),
+        ("columns: {}", ", rate: 4 req/s, prompt: {}", "is empty"),
+        ("columns: {}", ", rate: 4 req/s, peak_hour: often", "is not a ratio"),
+        ("columns: {}", ", rate: 4 req/s, weekly_growth: much", "is not a share"),
+        ("synthetic: gone.json", "", "cannot be read"),
+        ("profile: gone.json", "", "cannot be read"),
+        ("{trace: [a.csv], profile: b.json}", "", "is given beside trace"),
+        ("events: [{name: x, from: 2026-12-03, to: 2026-12-01, demand: 2}]", ", rate: 4 req/s", "ends before"),
+        ("events: [{name: x, form: 2026-12-03}]", ", rate: 4 req/s", "Did you mean from"),
+    ],
+)
+def test_what_contradicts_itself_is_said(tmp_path: Path, workload: str, said: str, message: str) -> None:
+    written = workload.strip("{}").replace(", profile", "\n  profile") if workload.startswith("{") else workload
+    with pytest.raises(InputError) as caught:
+        demand(spec(tmp_path, workload=written, said=said))
+    assert message in str(caught.value)
