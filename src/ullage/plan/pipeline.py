@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,11 +16,17 @@ from ullage.plan.pool_plan import PoolPlan, plan_pool
 from ullage.plan.service_bill import service_bill
 from ullage.plan.spec import PlanSpec
 from ullage.workload.demand import forecast_demand
+from ullage.workload.routing import pool_demand, routed
 
 NO_TRACE = NotGiven(
     stage="workload",
     instead="No trace: shapes come from the built-in profile.",
     fix="Give workload.trace.",
+)
+NO_ROUTES = NotGiven(
+    stage="routing",
+    instead="No routes: every class has one pool.",
+    fix="Give routing where a class goes to more than one model.",
 )
 
 
@@ -33,19 +40,20 @@ def plan(
     """From traffic to cost, stage by stage; each works from what the ones before it found."""
     horizon, percentile = spec.policy.horizon, spec.policy.planning_percentile
     measured = None if spec.traffic is None else spec.traffic.classes
-    demand = forecast_demand(spec.demands, horizon=horizon, percentile=percentile, measured=measured)
+    demand, even = (
+        forecast_demand(spec.demands, horizon=horizon, percentile=each, measured=measured)
+        for each in (percentile, replace(percentile, value=0.5))
+    )
     pools: list[PoolPlan] = []
     for pool in spec.pools:
-        served = spec.served_by(pool.name)
-        asked, middling = (
-            forecast_demand(served, horizon=horizon, percentile=each, measured=measured)
-            for each in (percentile, replace(percentile, value=0.5))
-        )
-        found = plan_pool(pool, served, asked, middling, spec, seed=seed, map=map)
+        asked, middling = (pool_demand(each, spec.routing, pool.name, spec.own_pools) for each in (demand, even))
+        taken = _taken(pools, pool.device.name)
+        found = plan_pool(pool, spec.served_by(pool.name), asked, middling, spec, seed=seed, taken=taken, map=map)
         if isinstance(found, Rejection):
             return found
         pools.append(found)
-    before = service_stages(workload=spec.traffic or NO_TRACE, demand=demand)
+    routes = routed(spec.routing, demand) if spec.routing.routes else NO_ROUTES
+    before = service_stages(workload=spec.traffic or NO_TRACE, demand=demand, routing=routes)
     shared = shared_names(
         (*spec.inputs, *(figure for stage in before for figure in stage.figures.values())),
         ([figure for stage in each.stages() for figure in stage.figures.values()] for each in pools),
@@ -60,6 +68,14 @@ def plan(
         pools=tuple(pools),
         stages=(*before, *(stage for stages in by_pool for stage in stages), *service_stages(bill=bill)),
     )
+
+
+def _taken(pools: Sequence[PoolPlan], device: str) -> dict[str, int]:
+    """Devices of this kind by zone that the pools planned so far have of the quotas."""
+    return dict(
+        sum((Counter({row.zone: row.devices for row in each.reserves.placement.rows})
+             for each in pools if each.spec.device.name == device), Counter())
+    )  # fmt: skip
 
 
 def _replicas(by_pool: Sequence[Sequence[Stage]], pools: Sequence[PoolPlan]) -> dict[str, Figure]:

@@ -12,6 +12,9 @@ from ullage.admission.limits import admission_limits
 from ullage.admission.ready import TimeToReady, time_to_ready
 from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Figure
+from ullage.fleet.binding import Binding, binding_constraint
+from ullage.fleet.headroom import Headroom, headroom
+from ullage.fleet.packing import Packing, pack_placed, shapes_of
 from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
@@ -27,6 +30,7 @@ from ullage.service.pool_step import pool_step
 from ullage.service.stage import pool_curve, pool_point
 from ullage.service.step_model import StepModel
 from ullage.workload.demand import Demand
+from ullage.workload.tools import ToolLoads, tool_loads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +46,12 @@ class PoolPlan:
     operating_point: OperatingPoint
     time_to_ready: TimeToReady
     steady_fleet: SteadyFleet
+    headroom: Headroom
+    tools: ToolLoads | NotGiven
+    binding: Binding
     admission_limits: NotBuilt
     reserves: Reserves
+    packing: Packing
     scaling: NotBuilt
     margins: Margins
     scorecard: Scorecard
@@ -60,6 +68,11 @@ class PoolPlan:
 
 
 _NOT_STAGES = ("spec", "demands", "demand")
+NO_TOOLS = NotGiven(
+    stage="tools",
+    instead="No tools: no task waits for anything but its model.",
+    fix="Give tools where tasks call any.",
+)
 
 
 def plan_pool(
@@ -70,11 +83,13 @@ def plan_pool(
     spec: PlanSpec,
     *,
     seed: int,
+    taken: Mapping[str, int] | None = None,
     map: Any = map,  # noqa: A002
 ) -> PoolPlan | Rejection:
     """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found.
 
-    `middling` is the same demand at even odds: the margin of the planning percentile is what is above it.
+    `middling` is the same demand at even odds: the margin of the planning percentile is what is above it. `taken` is
+    the devices by zone that pools before this one have of the same quotas.
     """
     classes = tuple(each.request_class for each in demands)
     promises = tuple(one for each in demands for one in each.promises)
@@ -98,10 +113,19 @@ def plan_pool(
     steady = steady_fleet(step, memory, demand, classes, seed=seed, promises=promises, map=map)
     if isinstance(steady, Rejection):
         return steady
+    planned = (steady.figures["fleet.replicas"],)
+    room = headroom(steady.bench, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
+    tools = tool_loads(spec.tools, demand)
+    binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
     limits = admission_limits(curve, point, ready)
-    reserves = named_reserves(steady, ready, demand, zones=spec.policy.zones, seed=seed)
+    reserves = named_reserves(
+        steady, ready, demand, sites=spec.sites.get(pool.device.name), taken=taken, zones=spec.policy.zones, seed=seed
+    )
     if isinstance(reserves, Rejection):
         return reserves
+    packing = pack_placed(
+        reserves.placement, memory.runtime.sharding, shapes_of(pool.device), pool=pool.name, stated=pool.instance
+    )
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
     measured = {} if spec.traffic is None else spec.traffic.classes
@@ -116,8 +140,12 @@ def plan_pool(
         operating_point=point,
         time_to_ready=ready,
         steady_fleet=steady,
+        headroom=room,
+        tools=tools if tools.lines else NO_TOOLS,
+        binding=binding,
         admission_limits=limits,
         reserves=reserves,
+        packing=packing,
         scaling=scaling,
         margins=margins,
         scorecard=score,

@@ -6,7 +6,7 @@ the plan can list it, print its age, and walk any result back to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ullage.admission.policy import AdmissionPolicy
@@ -19,6 +19,7 @@ from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.fleet.reserves import ReserveSettings
+from ullage.fleet.sites import Sites
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
@@ -26,6 +27,8 @@ from ullage.prices.book import PriceBook
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
 from ullage.workload.stated import StatedShape
+from ullage.workload.routing import Routing
+from ullage.workload.tools import Tool
 from ullage.workload.traffic import Traffic
 
 
@@ -65,7 +68,7 @@ class PoolSpec:
     """What the replicas of the pool called `name` are made of. `choices` are the names by which it was asked for.
 
     `word` is what an engine of this pool said of itself, `tested` what load tests of it showed; `alternatives` are
-    devices that a refusal may offer; `start` is how a replica comes up.
+    devices that a refusal may offer; `start` is how a replica comes up; `instance` is the machine it stands on, by name.
     """
 
     name: str
@@ -79,6 +82,7 @@ class PoolSpec:
     tested: StepEvidence = NO_EVIDENCE
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
+    instance: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +112,10 @@ class PlanSpec:
     traffic: Traffic | None = None
     pools: tuple[PoolSpec, ...]
     policy: Policy
+    # Classes that go to more than one pool, what their tasks wait for, and where replicas may stand, by device.
+    routing: Routing = field(default_factory=Routing)
+    tools: tuple[Tool, ...] = ()
+    sites: Mapping[str, Sites] = field(default_factory=dict)
     reserves: ReserveSettings = field(default_factory=ReserveSettings)
     admission: AdmissionPolicy = field(default_factory=AdmissionPolicy)
     prices: PriceBook | None = None
@@ -125,8 +133,13 @@ class PlanSpec:
         return tuple(each.request_class for each in self.demands)
 
     def served_by(self, pool: str) -> tuple[ClassDemand, ...]:
-        """The classes that this pool serves."""
-        return tuple(each for each in self.demands if each.pool == pool)
+        """The classes that this pool serves, alone or on a route."""
+        return tuple(each for each in self.demands if self.routing.serves(pool, each.request_class.name, each.pool))
+
+    @property
+    def own_pools(self) -> Mapping[str, str]:
+        """The pool of every class that has no route."""
+        return {each.request_class.name: each.pool for each in self.demands}
 
     @property
     def promises(self) -> tuple[Assumption, ...]:
@@ -143,6 +156,11 @@ class PlanSpec:
         for pool in self.pools:
             yield from pool.choices
         yield from self.policy.inputs
+        yield from self.routing.inputs
+        for tool in self.tools:
+            yield from tool.inputs
+        for sites in self.sites.values():
+            yield from sites.inputs
         yield from self.reserves.stated
         yield from self.admission.stated
         yield from self.cost.stated
