@@ -163,7 +163,7 @@ def loss_checks(
         checks=tuple(checks),
         effort=effort,
         figures=_figures(checks, steady, reserves),
-        notes=_notes(checks, scene, steady, effort),
+        notes=_notes(scene, steady, effort),
     )
 
 
@@ -300,7 +300,7 @@ def _reason(
     reserves: Reserves,
 ) -> str:
     if verdict is Verdict.HOLDS:
-        return f"covered by the {covered} reserve" if covered not in ("", "steady") else ""
+        return ""
     worst = min((each for each in (during, after) if each is not None), key=lambda each: each.margin_fraction)
     broken = f"{worst.promise} kept for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
     if covered:
@@ -348,13 +348,11 @@ _TAKEN_FOR_GRANTED = (
 )
 
 
-def _notes(
-    checks: Sequence[LossCheck], scene: Scene, steady: SteadyFleet, effort: LossEffort
-) -> tuple[str, ...]:  # fmt: skip
+def _notes(scene: Scene, steady: SteadyFleet, effort: LossEffort) -> tuple[str, ...]:
     loss_s = scene.times.back_s - scene.times.lost_s
     runs = "one run" if effort.replications == 1 else f"{effort.replications} runs"
     slow_ratio = steady.size.band.slow_ratio
-    notes = [
+    return (
         f"{scene.replicas} serving replicas at the planning rate, {runs} of each check. "
         + (
             f"Steps are {slow_ratio:.3g} times as long as believed, as the fleet was sized. "
@@ -363,6 +361,4 @@ def _notes(
         )
         + f"A loss lasts {loss_s / 60:.3g} min; a longer one that breaks a promise goes on breaking it.",
         _TAKEN_FOR_GRANTED,
-    ]
-    notes += [f"{each.title}: {each.reason}." for each in checks if each.is_promised and each.verdict is Verdict.BREAKS]
-    return tuple(notes)
+    )

@@ -89,6 +89,12 @@ class ReserveSettings:
         parts = (self.reliability, self.rollout, self.maintenance, self.warm, self.regions, self.policy)
         return tuple(each for part in parts for each in part.inputs)
 
+    @property
+    def stated(self) -> tuple[Assumption, ...]:
+        """What somebody has said otherwise than our defaults."""
+        ours = ReserveSettings().inputs
+        return tuple(each for each in self.inputs if each not in ours)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reserves:

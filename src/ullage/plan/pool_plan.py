@@ -15,6 +15,7 @@ from ullage.evidence import Figure
 from ullage.fleet.binding import Binding, binding_constraint
 from ullage.fleet.headroom import Headroom, headroom
 from ullage.fleet.packing import Packing, pack_placed, shapes_of
+from ullage.fleet.losses import QUICK, LossTable, loss_checks
 from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
@@ -51,6 +52,7 @@ class PoolPlan:
     binding: Binding
     admission_limits: NotBuilt
     reserves: Reserves
+    loss_checks: LossTable
     packing: Packing
     scaling: NotBuilt
     margins: Margins
@@ -145,6 +147,7 @@ def plan_pool(
         binding=binding,
         admission_limits=limits,
         reserves=reserves,
+        loss_checks=losses,
         packing=packing,
         scaling=scaling,
         margins=margins,

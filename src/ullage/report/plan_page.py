@@ -16,6 +16,7 @@ from ullage.plan.document import Plan, Stage, Verdict
 from ullage.report import sheet_page
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
+from ullage.report.reserves_page import loss_parts, reserve_parts
 from ullage.report.tables import plain_table
 
 _DAY = datetime.timedelta(days=1)
@@ -47,11 +48,16 @@ _MAIN = {
     # Their tables stand above and below.
     "margins": (),
     "scorecard": (),
+    "reserves": (),
+    "loss_checks": (),
 }
 
 
 # Stages whose figures are tables of their own, and the functions that draw them.
-_PAGES: dict[str, Callable[[Any], list[RenderableType]]] = {}
+_PAGES: dict[str, Callable[[Any], list[RenderableType]]] = {
+    "reserves": reserve_parts,
+    "loss_checks": loss_parts,
+}
 
 
 def plan_page(plan: Plan, *, every: bool = False) -> list[RenderableType]:

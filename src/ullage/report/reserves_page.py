@@ -1,0 +1,85 @@
+"""Reserves and loss checks as they are printed: every line by itself, both sums, and every check with its verdict."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ullage.fleet.attainment import Attainment
+from ullage.fleet.losses import LossCheck, LossTable, Verdict
+from ullage.fleet.reserves import Reserves
+from ullage.report.evidence_style import evidence_text
+from ullage.report.quantity import show
+from ullage.report.tables import plain_table
+
+_STYLES = {
+    Verdict.HOLDS: "green",
+    Verdict.UNDECIDED: "yellow",
+    Verdict.BREAKS: "red",
+    Verdict.OUTAGE: "red",
+}
+
+
+def reserve_parts(answer: Reserves) -> list[RenderableType]:
+    """The lines, what they come to both ways, and where all replicas stand."""
+    table = plain_table("Reserves", "reserve", "replicas", "devices", "evidence", "rule", "protects")
+    for line in answer.lines:
+        table.add_row(
+            line.name, str(line.replicas), str(line.devices), evidence_text(line.evidence), line.rule, line.protects
+        )
+    each = answer.devices_per_replica
+    for name, replicas, why in (
+        ("sum", answer.sum_replicas, "as if everything happened at once"),
+        ("overlap", answer.overlap_replicas, f"of {_groups(answer)} the larger"),
+        ("bought", answer.replicas, f"the {answer.settings.policy.counted.value}, on top of {answer.steady_replicas}"),
+    ):
+        style = "bold" if name == "bought" else "dim"
+        table.add_row(*(Text(cell, style=style) for cell in (name, str(replicas), str(replicas * each), "", why, "")))
+    return [table, "", _placement(answer), *(Text(f"Note: {note}") for note in answer.notes)]
+
+
+def _groups(answer: Reserves) -> str:
+    return ", ".join(" and ".join(group) for group in answer.settings.policy.groups) or "nothing"
+
+
+def _placement(answer: Reserves) -> RenderableType:
+    table = plain_table("Placement of steady fleet and reserves", "region", "zone", "replicas", "devices", "quota")
+    for row in answer.placement.rows:
+        quota = "not stated" if row.quota_devices is None else f"{row.quota_devices} devices"
+        table.add_row(row.region, row.zone, str(row.replicas), str(row.devices), quota)
+    return table
+
+
+def loss_parts(answer: LossTable) -> list[RenderableType]:
+    """Every check: promises kept before, during and after it, how long it hurt, and what that says."""
+    table = plain_table(
+        "Loss checks, simulated", "check", "covered by", "before", "during", "after", "recovers in", "verdict"
+    )
+    for check in answer.checks:
+        table.add_row(
+            check.title,
+            check.covered_by or Text("nothing", style="dim"),
+            _kept(check.before),
+            _kept(check.during),
+            _kept(check.after),
+            _recovery(check),
+            Text(str(check.verdict), style=_STYLES[check.verdict]),
+        )
+    legend = Text("Shares of requests that met the promise that came off worst, with 95 % intervals.", style="dim")
+    reasons = [Text(f"{each.title}: {each.reason}.") for each in answer.checks if each.reason]
+    return [table, legend, *reasons, *(Text(f"Note: {note}") for note in answer.notes)]
+
+
+def _kept(part: Attainment | None) -> str:
+    if part is None:
+        return "-"
+    found = part.attained
+    return f"{100 * found.value:.1f} ± {50 * (found.high - found.low):.1f} %"
+
+
+def _recovery(check: LossCheck) -> str:
+    if check.verdict is Verdict.OUTAGE:
+        return "-"
+    if check.recover_s is None:
+        return "not seen"
+    return "at once" if check.recover_s == 0.0 else show(check.recover_s, "s")
