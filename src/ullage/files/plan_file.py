@@ -25,8 +25,11 @@ from ullage.files.reliability_section import (
     RolloutSection,
     WarmSection,
 )
+from ullage.files.routing_section import RouteSection
 from ullage.files.section import Count, Name, Section
+from ullage.files.sites_section import SitesSection
 from ullage.files.strict_yaml import Document, read_yaml
+from ullage.files.tools_section import ToolSection
 
 
 class MatchSection(Section):
@@ -151,6 +154,9 @@ class PoolSection(Section):
     storage_bandwidth: Annotated[
         Bandwidth | None, Field(description="How fast it reads them, in place of what such storage usually gives.")
     ] = None
+    instance: Annotated[
+        str | None, Field(description="The machine its replicas stand on, by name: ullage facts devices lists them.")
+    ] = None
     evidence: Annotated[EvidenceSection | None, Field(description="What is known of this pool by measurement.")] = None
 
 
@@ -180,6 +186,9 @@ class PlanFile(Section):
     evidence: Annotated[EvidenceSection, Field(description="Of the one pool; several pools have their own.")] = (
         EvidenceSection()
     )
+    routing: Annotated[tuple[RouteSection, ...], Field(description="Classes that go to more than one pool.")] = ()
+    tools: Annotated[tuple[ToolSection, ...], Field(description="What tasks wait for besides the model.")] = ()
+    sites: Annotated[SitesSection | None, Field(description="Regions and zones, with quotas.")] = None
     policy: PolicySection = PolicySection()
     reliability: ReliabilitySection = ReliabilitySection()
     rollout: RolloutSection = RolloutSection()

@@ -16,7 +16,11 @@ from ullage.files.class_shape import event_inputs, shape_of
 from ullage.files.cost_section import cost_policy, tasks_of
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
 from ullage.files.reliability_section import reserve_settings
+from ullage.files.routing_section import routing_of
+from ullage.files.sites_section import sites_of
+from ullage.files.tools_section import tools_of
 from ullage.files.word import Word
+from ullage.fleet.sites import Sites
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
@@ -75,12 +79,17 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
                 field="workload.classes", value=name, problem="is named twice", fix="Give each class its own name."
             )
     sections = file.every_pool
+    routing = routing_of(file.routing, word)
+    routing.check(names, [each.name or POOL for each in sections])
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,
         demands=tuple(_demand(each, file, loaded, word) for each in file.workload.classes),
         pools=tuple(_pool(file, one, found, loaded, word) for one, found in zip(sections, loaded.pools, strict=True)),
         policy=_policy(file, word),
+        routing=routing,
+        tools=tools_of(file.tools, tuple(names), word),
+        sites=_sites(file, loaded, word),
         reserves=reserve_settings(
             reliable=file.reliability,
             rollout=file.rollout,
@@ -113,7 +122,7 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, word: Word) -
     model = None if loaded.synthetic is None else loaded.synthetic.named(name)
     return ClassDemand(
         request_class=found,
-        pool=_serving(section, file.every_pool),
+        pool=_serving(section, file),
         promises=promises(found, evidence=word.evidence, source=word.source),
         mean_rate=_mean_rate(section, model, loaded.traffic, word),
         longest_context=word.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
@@ -129,10 +138,39 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, word: Word) -
     )
 
 
-def _serving(section: ClassSection, pools: tuple[PoolSection, ...]) -> str:
-    """The pool that serves this class: the only one, or the one it names."""
-    names = [each.name or POOL for each in pools]
+def _routed_to(file: PlanFile, request_class: str) -> tuple[str, ...]:
+    """The pools on the route of a class, in order; none where it has no route."""
+    found = next((each for each in file.routing if each.request_class == request_class), None)
+    return () if found is None else tuple(each.pool for each in (*found.shares, *found.escalation))
+
+
+def _sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
+    """Where each device of the plan may stand; nothing where only the number of zones is known."""
+    if file.sites is None:
+        return {}
+    if file.policy.zones is not None:
+        problem = "is given beside sites, which say it too"
+        raise InputError(
+            field="policy.zones", value=file.policy.zones, problem=problem, fix="Leave out one of the two."
+        )
+    known = [each.name for each in loaded.alternatives]
+    for region in file.sites.regions:
+        for name in (*region.quotas, *(name for zone in region.zones for name in zone.quotas)):
+            if name not in known:
+                raise unknown_name(field=f"sites.{region.name}.quotas", name=name, known=known)
+    return {each.device.name: sites_of(file.sites, each.device.name, word) for each in loaded.pools}
+
+
+def _serving(section: ClassSection, file: PlanFile) -> str:
+    """The pool that serves this class: the only one, the one it names, or the first of its route."""
+    names = [each.name or POOL for each in file.every_pool]
     field = f"workload.classes.{section.name}.pool"
+    routed = _routed_to(file, section.name)
+    if routed and section.pool is not None:
+        problem = "is given beside a route, which says it too"
+        raise InputError(field=field, value=section.pool, problem=problem, fix="Leave out one of the two.")
+    if routed:
+        return routed[0]
     if section.pool is None and len(names) == 1:
         return names[0]
     if section.pool is None:
@@ -171,6 +209,17 @@ def _slo(name: str, promise: str, limit_s: float) -> Slo:
     return Slo(metric=Metric(found.group(1)), percentile_fraction=float(found.group(2)) / 100, limit_s=limit_s)
 
 
+def _coming_to(pool: str, file: PlanFile) -> list[ClassSection]:
+    """The classes that a pool serves, alone or on a route."""
+    found = [each for each in file.workload.classes if pool in (_routed_to(file, each.name) or (each.pool or pool,))]
+    if not found:
+        problem = "no class is served by it, nor routed to it"
+        raise InputError(
+            field="pools", value=pool, problem=problem, fix="Name it in a class or a route, or leave it out."
+        )
+    return found
+
+
 def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, word: Word) -> PoolSpec:
     name = pool.name or POOL
     prefix = "pool" if len(file.every_pool) == 1 else f"{name}.pool"
@@ -179,7 +228,7 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
     concurrency = word.says(
         f"{prefix}.approved_concurrency", pool.approved_concurrency, "requests", APPROVED_CONCURRENCY
     )
-    longest = max(each.longest_context for each in file.workload.classes if each.pool in (None, name))
+    longest = max(each.longest_context for each in _coming_to(name, file))
     start = _start(pool, prefix, loaded, shared, word)
     version = pool.engine_version
     choices = [
@@ -189,6 +238,7 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         word.says(f"{prefix}.device", pool.device, "", ""),
         tp,
         concurrency,
+        *([] if pool.instance is None else [word.says(f"{prefix}.instance", pool.instance, "", "")]),
         start.storage,
         *([] if start.bandwidth is None else [start.bandwidth]),
     ]
@@ -204,6 +254,7 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         tested=loaded.tested,
         engines=shared.engines,
         alternatives=shared.alternatives,
+        instance=pool.instance,
     )
 
 

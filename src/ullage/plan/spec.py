@@ -26,8 +26,8 @@ from ullage.memory.settings import RuntimeSettings
 from ullage.prices.book import PriceBook
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
-from ullage.workload.stated import StatedShape
 from ullage.workload.routing import Routing
+from ullage.workload.stated import StatedShape
 from ullage.workload.tools import Tool
 from ullage.workload.traffic import Traffic
 
@@ -68,7 +68,7 @@ class PoolSpec:
     """What the replicas of the pool called `name` are made of. `choices` are the names by which it was asked for.
 
     `word` is what an engine of this pool said of itself, `tested` what load tests of it showed; `alternatives` are
-    devices that a refusal may offer; `start` is how a replica comes up; `instance` is the machine it stands on, by name.
+    devices that a refusal may offer; `start` is how a replica comes up; `instance` names the machine it stands on.
     """
 
     name: str
