@@ -14,8 +14,8 @@ from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Figure
 from ullage.fleet.binding import Binding, binding_constraint
 from ullage.fleet.headroom import Headroom, headroom
-from ullage.fleet.packing import Packing, pack_placed, shapes_of
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
+from ullage.fleet.packing import Packing, pack_placed, shapes_of
 from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
@@ -52,8 +52,8 @@ class PoolPlan:
     binding: Binding
     admission_limits: NotBuilt
     reserves: Reserves
-    loss_checks: LossTable
     packing: Packing
+    loss_checks: LossTable
     scaling: NotBuilt
     margins: Margins
     scorecard: Scorecard
@@ -121,13 +121,21 @@ def plan_pool(
     binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
     limits = admission_limits(curve, point, ready)
     reserves = named_reserves(
-        steady, ready, demand, sites=spec.sites.get(pool.device.name), taken=taken, zones=spec.policy.zones, seed=seed
+        steady,
+        ready,
+        demand,
+        sites=spec.sites.get(pool.device.name),
+        taken=taken,
+        zones=spec.policy.zones,
+        settings=spec.reserves,
+        seed=seed,
     )
     if isinstance(reserves, Rejection):
         return reserves
     packing = pack_placed(
         reserves.placement, memory.runtime.sharding, shapes_of(pool.device), pool=pool.name, stated=pool.instance
     )
+    losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
     measured = {} if spec.traffic is None else spec.traffic.classes
@@ -147,8 +155,8 @@ def plan_pool(
         binding=binding,
         admission_limits=limits,
         reserves=reserves,
-        loss_checks=losses,
         packing=packing,
+        loss_checks=losses,
         scaling=scaling,
         margins=margins,
         scorecard=score,

@@ -112,7 +112,6 @@ class PlanSpec:
     traffic: Traffic | None = None
     pools: tuple[PoolSpec, ...]
     policy: Policy
-    reserves: ReserveSettings = field(default_factory=ReserveSettings)
     # Classes that go to more than one pool, what their tasks wait for, and where replicas may stand, by device.
     routing: Routing = field(default_factory=Routing)
     tools: tuple[Tool, ...] = ()
@@ -157,7 +156,6 @@ class PlanSpec:
         for pool in self.pools:
             yield from pool.choices
         yield from self.policy.inputs
-        yield from self.reserves.stated
         yield from self.routing.inputs
         for tool in self.tools:
             yield from tool.inputs
