@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
 from ullage.files.cost_section import CostSection
+from ullage.files.prices_section import PricesSection
 from ullage.files.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, Tokens
 from ullage.files.reliability_section import (
     FailoverSection,
@@ -197,6 +198,7 @@ class PlanFile(Section):
     failover: FailoverSection = FailoverSection()
     reserves: ReservesSection = ReservesSection()
     cost: CostSection = CostSection()
+    prices: Annotated[PricesSection, Field(default_factory=PricesSection)]
 
     @property
     def every_pool(self) -> tuple[PoolSection, ...]:
@@ -312,6 +314,9 @@ def _known_keys(path: tuple[str | int, ...]) -> list[str]:
     section: Any = PlanFile
     for part in path:
         if isinstance(part, str):
-            annotation = section.model_fields[part].annotation
-            section = next(iter(getattr(annotation, "__args__", ())), annotation)
+            # Below a mapping the next key is a name of the user's, and what it may hold is the mapping's value.
+            held = get_args(section)[1] if get_origin(section) is dict else section.model_fields[part].annotation
+            section = held
+            while get_origin(section) not in (None, dict):
+                section = get_args(section)[0]
     return [each.alias or name for name, each in section.model_fields.items()]

@@ -15,6 +15,7 @@ from ullage.facts.startup import STORAGES
 from ullage.files.class_shape import event_inputs, shape_of
 from ullage.files.cost_section import cost_policy, tasks_of
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
+from ullage.files.prices_section import prices_of
 from ullage.files.reliability_section import reserve_settings
 from ullage.files.routing_section import routing_of
 from ullage.files.sites_section import sites_of
@@ -26,7 +27,8 @@ from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
 from ullage.plan.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
-from ullage.prices.packaged import packaged_book
+from ullage.prices.packaged import book_of, packaged_book
+from ullage.prices.price_list import PriceList
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.synthetic import ClassModel, SyntheticModel
@@ -68,6 +70,8 @@ class Loaded:
     synthetic: SyntheticModel | None = None
     startups: Catalogue | None = None
     operations: Catalogue | None = None
+    prices: Catalogue | None = None
+    price_lists: tuple[PriceList, ...] = ()
 
 
 def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
@@ -81,6 +85,8 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
     sections = file.every_pool
     routing = routing_of(file.routing, word)
     routing.check(names, [each.name or POOL for each in sections])
+    ours = packaged_book() if loaded.prices is None else book_of(loaded.prices)
+    book, buying = prices_of(file.prices, loaded.price_lists, ours, word)
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,
@@ -100,7 +106,8 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
             word=word,
             catalogue=loaded.operations,
         ),
-        prices=packaged_book(),
+        prices=book,
+        buying=buying,
         cost=cost_policy(file.cost, word),
         tasks=tasks_of(file.cost, tuple(names), word),
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ullage.files.plan_spec import Loaded, LoadedPool
     from ullage.plan.document import Plan
     from ullage.plan.spec import PlanSpec
+    from ullage.prices.price_list import PriceList
     from ullage.service.pool_step import StepEvidence
     from ullage.workload.synthetic import SyntheticModel
     from ullage.workload.traffic import Traffic
@@ -69,6 +70,8 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Load
         synthetic=None if read.workload.synthetic is None else _synthetic(folder / read.workload.synthetic),
         startups=catalogue_of("startups", facts),
         operations=catalogue_of("operations", facts),
+        prices=None if facts is None else catalogue_of("prices", facts),
+        price_lists=_price_lists(read, folder),
     )
 
 
@@ -90,6 +93,20 @@ def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Pa
         word=read_engine_words(logs, date=as_of, engine=pool.engine or "") if logs else None,
         tested=_tested(evidence, folder, as_of),
         starts=read_starts([folder / each for each in evidence.startup_logs], date=as_of),
+    )
+
+
+def _price_lists(read: PlanFile, folder: Path) -> tuple[PriceList, ...]:
+    """The price files that the plan file names."""
+    from ullage.readers.prices import INSTALLED_LITELLM, read_prices
+    from ullage.readers.prices.price_file import Said
+
+    return tuple(
+        read_prices(
+            each.path if each.path == INSTALLED_LITELLM else folder / each.path,
+            Said(dated=each.dated, provider=each.provider, on=each.on),
+        )
+        for each in read.prices.files
     )
 
 
