@@ -148,7 +148,9 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, word: Word) -
 def _routed_to(file: PlanFile, request_class: str) -> tuple[str, ...]:
     """The pools on the route of a class, in order; none where it has no route."""
     found = next((each for each in file.routing if each.request_class == request_class), None)
-    return () if found is None else tuple(each.pool for each in (*found.shares, *found.escalation))
+    if found is None:
+        return ()
+    return (*(each.pool for each in found.shares), *(each.pool for each in found.escalation))
 
 
 def _sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
