@@ -1,10 +1,255 @@
-"""Admission limits: where to stop admitting work."""
+"""Admission limits: where a pool stops admitting work, so that what it admits is served as promised.
+
+Everything is read from the simulated replica: how many sequences it may run, how many requests may wait and for how
+long, how fast each class and tenant may send, what goes first when there is too much, how high and how long a burst
+may be, what retries make of an overload, and from which load on a pool without limits does not come back by itself.
+"""
 
 from __future__ import annotations
 
-from ullage.errors import NotBuilt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ullage.admission.bounds import Bounds, most_running, replica_bounds
+from ullage.admission.bursts import BurstPoint, absorbers, burst_budget
+from ullage.admission.cell import MOST_REPLICAS, Cell, cell_of
+from ullage.admission.deadlines import Deadline, HopRule, class_deadlines, hop_rules
+from ullage.admission.limit_figures import limit_figures
+from ullage.admission.limit_rows import (
+    Backpressure,
+    LimitCheck,
+    LimitLine,
+    backpressure_of,
+    limit_lines,
+    overload_checks,
+)
+from ullage.admission.policy import AdmissionPolicy, number
+from ullage.admission.rates import ClassRate, ShedStep, TenantRate, class_rates, shed_order, tenant_rates
+from ullage.admission.ready import TimeToReady
+from ullage.admission.retries import MOST_REPLICAS as STORM_REPLICAS
+from ullage.admission.retries import (
+    Protection,
+    Recovery,
+    RetryLoad,
+    protections,
+    recoveries,
+    retry_loads,
+)
+from ullage.errors import InputError, Rejection
+from ullage.evidence import Figure
+from ullage.memory.budget import MemoryBudget
+from ullage.service.curve import ServiceCurve
+from ullage.service.highest import highest_load
+from ullage.service.load_run import Bench
+from ullage.service.point import OperatingPoint
+from ullage.workload.classes import Metric, RequestClass
+from ullage.workload.demand import Demand
+
+# A router evens out what single replicas cannot; beyond so many of them it gains little more.
+POOLED_REPLICAS = 16
 
 
-def admission_limits(*given: object) -> NotBuilt:
-    """This version has no such stage and says so; `given` is what the stage will work from."""
-    return NotBuilt(stage="admission limits", gives="queue bounds, concurrency, token rates and the burst budget")
+@dataclass(frozen=True, kw_only=True)
+class AdmissionLimits:
+    """Where to stop admitting. Numbers of the pool are those of a replica times the replicas, except its rate.
+
+    `capacity_rps` is the highest steady load per replica at which the pool keeps every promise. `refused_fraction` is
+    what the limits turn away at the planning rate, bursts included, and `late_fraction` what would miss its promise
+    there without them.
+    """
+
+    classes: tuple[RequestClass, ...]
+    replicas: int
+    bounds: Bounds
+    careful_running_requests: int | None
+    capacity_rps: float
+    context_tokens: int
+    deadlines: Mapping[str, Deadline]
+    lines: tuple[LimitLine, ...]
+    rates: tuple[ClassRate, ...]
+    tenants: tuple[TenantRate, ...]
+    shed: tuple[ShedStep, ...]
+    backpressure: Backpressure
+    hops: tuple[HopRule, ...]
+    checks: tuple[LimitCheck, ...]
+    refused_fraction: float
+    late_fraction: float
+    retries: tuple[RetryLoad, ...]
+    recoveries: tuple[Recovery, ...]
+    bursts: tuple[BurstPoint, ...]
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...]
+
+    @property
+    def running_requests(self) -> int:
+        return self.bounds.guard.running_requests
+
+    @property
+    def waiting_requests(self) -> int:
+        return self.bounds.guard.waiting_requests or 0
+
+    @property
+    def pool_rate_rps(self) -> float:
+        return self.capacity_rps * self.replicas
+
+    def burst_ratio(self, absorber: str, length_s: float) -> float:
+        return next(p.height_ratio for p in self.bursts if (p.absorber, p.length_s) == (absorber, length_s))
+
+    def retry_ratio(self, load: str, protection: str) -> float:
+        return next(r.amplification_ratio for r in self.retries if (r.load, r.protection) == (load, protection))
+
+
+def admission_limits(
+    curve: ServiceCurve,
+    point: OperatingPoint,
+    ready: TimeToReady,
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    *,
+    replicas: int,
+    memory: MemoryBudget,
+    policy: AdmissionPolicy,
+    rests_on: tuple[Figure, ...] = (),
+    map: Any = map,  # noqa: A002
+) -> AdmissionLimits | Rejection:
+    """The limits of a pool of `replicas`, or a refusal where a deadline is shorter than an idle replica needs.
+
+    `rests_on` are figures of the number of replicas. The curve's own seed is used throughout.
+    """
+    if replicas < 1:
+        raise InputError(field="replicas", value=replicas, problem="must be at least 1", fix="Give a number.")
+    deadlines = class_deadlines(curve, classes, policy)
+    if isinstance(deadlines, Rejection):
+        return deadlines
+    cell = cell_of(curve, policy, replicas=MOST_REPLICAS)
+    overload = number(policy.overload)
+    bounds = replica_bounds(cell, deadlines, saturation_rps=curve.saturation_rps, overload=overload)
+    capacity_rps = pool_capacity(curve, cell, bounds, point, replicas=replicas, map=map)
+    # A pool that is far too small for its plan is not simulated at that plan: twice its capacity says enough.
+    planning_rps = min(demand.planning_rps / replicas, 2.0 * capacity_rps)
+    ways = protections(bounds.guard, policy)
+    rates = class_rates(demand, classes, bounds.pace.busy_s, capacity_rps=capacity_rps * replicas)
+    tenants = tenant_rates(demand, policy, capacity_rps=capacity_rps * replicas)
+    refused, late = _at_planning(curve, cell, ways[1], planning_rps)
+    small = replace(cell, replicas=min(replicas, MOST_REPLICAS))
+    found = AdmissionLimits(
+        classes=tuple(classes),
+        replicas=replicas,
+        bounds=bounds,
+        careful_running_requests=_careful(curve, cell, point),
+        capacity_rps=capacity_rps,
+        context_tokens=min(memory.longest_context_tokens, memory.approved.context_tokens),
+        deadlines=deadlines,
+        lines=limit_lines(bounds, deadlines, memory, capacity_rps=capacity_rps, replicas=replicas),
+        rates=rates,
+        tenants=tenants,
+        shed=shed_order(rates, tenants, retry_budget=number(policy.retry_budget)),
+        backpressure=backpressure_of(bounds, memory, policy, capacity_rps=capacity_rps, planning_rps=planning_rps),
+        hops=_hops(deadlines, bounds, policy),
+        checks=overload_checks(cell, ways[:2], overload, overload * bounds.pace.throughput_rps),
+        refused_fraction=refused,
+        late_fraction=late,
+        retries=retry_loads(
+            cell, ways, [("planning", planning_rps), ("overload", overload * bounds.pace.throughput_rps)], map
+        ),
+        recoveries=recoveries(cell_of(curve, policy, replicas=min(replicas, STORM_REPLICAS)), ways, capacity_rps, map),
+        bursts=burst_budget(
+            small,
+            absorbers(small, ready, replicas=replicas),
+            planning_rps=planning_rps,
+            capacity_rps=capacity_rps,
+            map=map,
+        ),
+        figures={},
+        notes=(),
+    )
+    figures = limit_figures(found, curve, demand, memory, ready, policy, rests_on) if curve.inputs else {}
+    return replace(found, figures=figures, notes=_notes(found, policy, demand.planning_rps))
+
+
+def pool_capacity(
+    curve: ServiceCurve,
+    cell: Cell,
+    bounds: Bounds,
+    point: OperatingPoint,
+    *,
+    replicas: int,
+    map: Any = map,  # noqa: A002
+) -> float:
+    """The highest steady load per replica at which a pool of this size keeps every promise, bursts aside.
+
+    Never more than a replica completes at its limits, and never less than one replica alone keeps with its bursts.
+    """
+    pooled = min(replicas, POOLED_REPLICAS)
+    bench: Bench = replace(
+        curve.bench, load_at=cell.load_at, replicas=pooled, span_s=max(cell.span_s, curve.bench.span_s / pooled)
+    )
+    found = highest_load(
+        bench, scale_rps=curve.saturation_rps, seed=curve.seed, replications=2, with_interval=False, map=map
+    )
+    return min(max(found.rps, point.highest.rps), bounds.pace.throughput_rps)
+
+
+def _careful(curve: ServiceCurve, cell: Cell, point: OperatingPoint) -> int | None:
+    """The concurrency if every step took as long as one time in ten; None where no band is known."""
+    figure = point.figures.get("point.band_low_rps")
+    given = [] if figure is None else [each for each in figure.inputs if each.name.endswith("slow_step_ratio")]
+    if not given or isinstance(given[0].value, str):
+        return None
+    slow = replace(cell, replica=cell.replica.slowed(float(given[0].value)))
+    return most_running(slow, curve.saturation_rps)[0].running_requests
+
+
+def _at_planning(curve: ServiceCurve, cell: Cell, limits: Protection, planning_rps: float) -> tuple[float, float]:
+    """What is refused with the limits, and what is late without them, in the busy hour with its bursts."""
+    bursty = replace(cell, load_at=curve.bench.load_at)
+    load = bursty.steady(planning_rps)
+    guarded = bursty.run(load, guard=limits.guard, patient=True).total.counts
+    free = bursty.run(load, patient=True).total.counts
+    return (guarded.shed + guarded.timed_out) / max(guarded.requests, 1), free.late / max(free.requests, 1)
+
+
+def _hops(deadlines: Mapping[str, Deadline], bounds: Bounds, policy: AdmissionPolicy) -> tuple[HopRule, ...]:
+    backoff_s = number(policy.backoff)
+    return tuple(
+        rule
+        for name, each in deadlines.items()
+        for rule in hop_rules(each, wait_s=bounds.ages_s[name], backoff_s=backoff_s)
+    )
+
+
+def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float) -> tuple[str, ...]:
+    """What a reader has to know that no single number says."""
+    missed = [f"{each.class_name} {each.promise}" for each in found.checks if each.is_missed_with_limits]
+    kept = "those they admit are served as promised" if not missed else f"{', '.join(missed)} is still missed"
+    overload = (
+        f"At {number(policy.overload):.3g} times what the replicas can do, {kept}, with priority scheduling in the "
+        "engine. Waits are to be enforced while the backpressure signal is on; at other times only deadlines are."
+    )
+    planned = (
+        f"At the planning rate, bursts included, the limits would turn away {found.refused_fraction:.1%}; without "
+        f"them {found.late_fraction:.1%} miss a promise."
+    )
+    notes = [overload, planned]
+    bare, _, whole = found.recoveries
+    if bare.capacity_fraction < 1.0:
+        notes.append(
+            f"Without limits the pool does not come back by itself above {bare.recovers_rps * found.replicas:.3g} "
+            f"req/s, {bare.capacity_fraction:.0%} of its capacity: after a burst its clients ask again faster than it "
+            f"works off what they gave up on. With limits and a retry budget it is back within "
+            f"{number(policy.recovery) / 60:.3g} min up to {whole.capacity_fraction:.0%} of capacity."
+        )
+    if found.careful_running_requests is not None and found.careful_running_requests < found.running_requests:
+        notes.append(
+            f"If step times are as slow as the evidence allows one time in ten, run {found.careful_running_requests} "
+            f"requests a replica, not {found.running_requests}: start there until TPOT is measured."
+        )
+    if planning_rps > found.pool_rate_rps:
+        notes.append(
+            f"The planning rate, {planning_rps:.3g} req/s, is above what the pool carries steadily: in the busy hour "
+            "work is shed, and no burst is absorbed."
+        )
+    if any(slo.metric is Metric.ITL for each in found.classes for slo in each.slos):
+        notes.append("The burst budget does not judge promises on ITL: gaps are not kept request by request.")
+    return tuple(notes)

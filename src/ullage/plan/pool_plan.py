@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ullage.admission.limits import admission_limits
+from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.admission.ready import TimeToReady, time_to_ready
 from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Figure
@@ -50,7 +50,7 @@ class PoolPlan:
     headroom: Headroom
     tools: ToolLoads | NotGiven
     binding: Binding
-    admission_limits: NotBuilt
+    admission_limits: AdmissionLimits
     reserves: Reserves
     packing: Packing
     loss_checks: LossTable
@@ -119,7 +119,20 @@ def plan_pool(
     room = headroom(steady.bench, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
     tools = tool_loads(spec.tools, demand)
     binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
-    limits = admission_limits(curve, point, ready)
+    limits = admission_limits(
+        curve,
+        point,
+        ready,
+        demand,
+        classes,
+        replicas=steady.replicas,
+        memory=memory,
+        policy=spec.admission,
+        rests_on=(steady.figures["fleet.replicas"],),
+        map=map,
+    )
+    if isinstance(limits, Rejection):
+        return limits
     reserves = named_reserves(
         steady,
         ready,

@@ -1,0 +1,203 @@
+"""Concurrency, queue length and queue age of one replica, found by overloading it.
+
+    running   the most sequences at which a replica that is never idle still keeps the pace it promises
+    waiting   what it works off within the longest wait that any class can afford
+    age       how long a class may wait: the latest first token that keeps its promise, less its prefill
+
+None of them depends on the size of the pool: in overload every replica is full, so the limits of a pool are those of
+a replica times their number. Searches walk fixed grids that promises and deadlines do not enter, so a stricter one
+can never end with a looser limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ullage.admission.cell import REQUESTS, Cell, Floats, Guard, Kept, promises_kept, quantile, requests_of
+from ullage.admission.deadlines import Deadline
+from ullage.simulate.load import OpenLoop
+from ullage.simulate.outcome import GroupOutcome
+from ullage.workload.classes import Metric, RequestClass
+
+# A replica that always has more than enough to do: twice what it can, so that its queue only grows.
+SATURATED_RATIO = 2.0
+# First-token limits are looked for on a grid of tenths, from a millisecond up.
+AGE_GROWTH_RATIO = 1.1
+_LEAST_AGE_S = 0.001
+OWN_LIMIT = "the engine's own limit"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """A replica that always runs `running_requests` sequences: what it completes, and what it takes for each class.
+
+    `prefill_s` is from admission to the first token at p95, `busy_s` the engine time of one request.
+    """
+
+    running_requests: int
+    throughput_rps: float
+    prefill_s: Mapping[str, float]
+    busy_s: Mapping[str, float]
+    broken: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """The limits of one replica, and what decided the first of them."""
+
+    pace: Pace
+    guard: Guard
+    binding: str
+    ages_s: Mapping[str, float]
+
+
+def replica_bounds(cell: Cell, deadlines: Mapping[str, Deadline], *, saturation_rps: float, overload: float) -> Bounds:
+    """The limits under which one replica, offered `overload` times what it can do, keeps what it promises to those
+    it admits."""
+    pace, binding = most_running(cell, saturation_rps)
+    guard = _first_tokens(cell, deadlines, pace, overload * pace.throughput_rps)
+    longest_s = max(guard.first_token_s.values())
+    # Whatever waits longer than the longest wait that is allowed is taken down anyway; a place beyond it is no use.
+    waiting = max(1, math.ceil(pace.throughput_rps * longest_s))
+    ages_s = {name: max(0.0, limit_s - pace.prefill_s[name]) for name, limit_s in guard.first_token_s.items()}
+    return Bounds(pace=pace, guard=replace(guard, waiting_requests=waiting), binding=binding, ages_s=ages_s)
+
+
+# ---- concurrency ------------------------------------------------------------------------------------------
+
+
+def concurrency_grid(most: int) -> tuple[int, ...]:
+    """Four steps to the octave, and the engine's own limit.
+
+    >>> concurrency_grid(40)
+    (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40)
+    """
+    steps = {step * 2**octave for octave in range(most.bit_length()) for step in (4, 5, 6, 7)} | {1, 2, 3}
+    return (*sorted(each for each in steps if each < most), most)
+
+
+def most_running(cell: Cell, saturation_rps: float) -> tuple[Pace, str]:
+    """The highest concurrency whose pace keeps every promise, and what the next one breaks."""
+    alone = replace(cell, replicas=1, span_s=max(cell.span_s, REQUESTS / saturation_rps))
+    grid = concurrency_grid(alone.replica.engine.max_sequences)
+    known: dict[int, Pace] = {}
+
+    def pace(place: int) -> Pace:
+        if place not in known:
+            known[place] = saturated(alone, grid[place], saturation_rps)
+        return known[place]
+
+    found = last_passing(len(grid), lambda place: not pace(place).broken)
+    if found + 1 == len(grid):
+        return pace(found), OWN_LIMIT
+    return pace(max(found, 0)), pace(found + 1).broken[0]
+
+
+def saturated(alone: Cell, running: int, saturation_rps: float) -> Pace:
+    """One replica with a queue that never ends and at most `running` sequences, first come first served."""
+    engine = alone.replica.engine
+    limited = replace(alone, replica=replace(alone.replica, engine=replace(engine, max_sequences=running)))
+    load = limited.steady(SATURATED_RATIO * saturation_rps)
+    outcome = limited.run(load, patient=True, keep_requests=True, attribution=True)
+    times = requests_of(outcome)
+    class_of = np.zeros(load.requests.count, np.int16) if load.requests.class_of is None else load.requests.class_of
+    from_s = outcome.warmup_s
+    # The run goes on until the queue is empty; while requests came it never was.
+    done = (times.admitted_s >= from_s) & (times.admitted_s < limited.span_s) & (times.outcome <= 1)
+    names = [each.name for each in load.requests.classes]
+    prefill: dict[str, float] = {}
+    broken: list[str] = []
+    for each in alone.classes:
+        mine = done & (class_of == names.index(each.name))
+        spent = {
+            Metric.TTFT: (times.first_token_s - times.admitted_s)[mine] + alone.replica.request_overhead_s,
+            Metric.E2E: (times.end_s - times.admitted_s)[mine] + alone.replica.request_overhead_s,
+            Metric.TPOT: ((times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1))[mine],
+        }
+        prefill[each.name] = quantile(spent[Metric.TTFT], 0.95)
+        broken += _broken(each, spent, outcome.itl[each.name].quantile_s)
+    ended = int(((times.end_s >= from_s) & (times.end_s < limited.span_s) & (times.outcome <= 1)).sum())
+    return Pace(
+        running_requests=running,
+        throughput_rps=max(ended, 1) / (limited.span_s - from_s),
+        prefill_s=prefill,
+        busy_s={each.name: _busy(outcome.of_class(each.name)) for each in alone.classes},
+        broken=tuple(broken),
+    )
+
+
+def _busy(group: GroupOutcome) -> float:
+    """The engine time of a request of this group, attributed by the tokens it had in each step."""
+    return group.busy_s / max(group.counts.requests, 1)
+
+
+def _broken(promised: RequestClass, spent: Mapping[Metric, Floats], gap: Callable[[float], float]) -> list[str]:
+    """The promises that are missed before any waiting: the pace of tokens, and prefill and decode by themselves."""
+    broken = []
+    for slo in promised.slos:
+        fraction = slo.percentile_fraction
+        value_s = gap(fraction) if slo.metric is Metric.ITL else quantile(spent[slo.metric], fraction)
+        if not Kept(class_name=promised.name, slo=slo, found_s=value_s).is_clear:
+            broken.append(f"{promised.name} {slo.name}")
+    return broken
+
+
+# ---- queue ------------------------------------------------------------------------------------------------
+
+
+def age_grid(cap_s: float) -> tuple[float, ...]:
+    """Times up to the cap on a grid that the cap does not enter, and the cap itself."""
+    steps = max(0, math.floor(math.log(cap_s / _LEAST_AGE_S) / math.log(AGE_GROWTH_RATIO)) + 1)
+    below = [each for each in (_LEAST_AGE_S * AGE_GROWTH_RATIO**step for step in range(steps)) if each < cap_s]
+    return (*below, cap_s)
+
+
+def _first_tokens(cell: Cell, deadlines: Mapping[str, Deadline], pace: Pace, offered_rps: float) -> Guard:
+    """When to take a request down that has no token yet: as late as those who stay keep the promises of their class.
+
+    Most urgent class first: what it leaves is what the others wait for.
+    """
+    load = cell.steady(offered_rps)
+    latest_s = {name: each.latest_first_token_s for name, each in deadlines.items()}
+    guard = Guard(running_requests=pace.running_requests, waiting_requests=None, first_token_s=latest_s)
+    for each in sorted(cell.classes, key=lambda one: one.priority):
+        if any(slo.metric in (Metric.TTFT, Metric.E2E) for slo in each.slos):
+            guard = _with_latest(cell, load, guard, each.name)
+    return guard
+
+
+def _with_latest(cell: Cell, load: OpenLoop, guard: Guard, name: str) -> Guard:
+    """The guard with the latest first token of one class at which those who stay keep what waiting counts towards."""
+    grid = age_grid(guard.first_token_s[name])
+
+    def at(place: int) -> Guard:
+        return replace(guard, first_token_s={**guard.first_token_s, name: grid[place]})
+
+    def passes(place: int) -> bool:
+        kept = promises_kept(cell, cell.run(load, guard=at(place), patient=True))
+        return all(each.is_clear for each in kept if each.class_name == name and each.is_on_wait)
+
+    return at(max(0, last_passing(len(grid), passes)))
+
+
+def last_passing(count: int, passes: Callable[[int], bool], *, try_last: bool = True) -> int:
+    """The last of `count` places that passes, -1 where none does, if earlier ones pass whenever later ones do.
+
+    Unless told otherwise the last place is tried first: most limits turn out not to bind.
+
+    >>> [last_passing(10, lambda place: place < border) for border in (7, 10, 0)]
+    [6, 9, -1]
+    """
+    low, high = -1, count
+    if try_last and count:
+        if passes(count - 1):
+            return count - 1
+        high = count - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low

@@ -1,0 +1,212 @@
+"""The burst budget: how high a burst may be for how long, so that the hour it falls into still keeps its promises.
+
+Traffic is steady at the planning rate, then for a while a multiple of it, then steady again; nothing is refused. Some
+of those who come in the burst, or while its queue is worked off, wait too long. A promise on a percentile allows for
+some such requests in every window it is judged over: the burst is absorbed where they are not more.
+
+Four ways to absorb it: by the queue alone, with replicas asleep on their devices, with replicas on warm nodes, and
+with as many new replicas as the burst needs. Each joins once it was noticed and has started, at the 90th percentile
+of its level.
+
+A shorter burst may always be as high as a longer one, and a way to absorb is never worse than the queue alone: both
+are true of the system, so what chance says against them is not believed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.admission.bounds import last_passing
+from ullage.admission.cell import Cell, Latencies, arrivals_at, step_load, window_latencies
+from ullage.admission.phases import Level
+from ullage.admission.policy import number
+from ullage.admission.ready import TimeToReady
+from ullage.workload.classes import Metric
+
+LENGTHS_S = (10.0, 30.0, 100.0, 300.0, 1000.0)
+# Multiples of the planning rate, 10 % apart up to 8; the first is no burst at all.
+HEIGHTS = tuple(round(1.1**step, 2) for step in range(23))
+READY_FRACTION = 0.9
+_SETTLED_S = 30.0
+# After the burst the queue is watched for as long as it should take to empty, and for a minute more.
+_WATCHED_RATIO, _WATCHED_S = 1.5, 60.0
+# A replica completes a little more than the highest load at which it keeps its promises.
+_THROUGHPUT_RATIO = 1.15
+_WAITED = (Metric.TTFT, Metric.E2E)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absorber:
+    """A way to absorb a burst: how many replicas join after how long; None for as many as it needs."""
+
+    name: str
+    joins_after_s: float
+    more_replicas: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BurstPoint:
+    """The highest burst of one length that is absorbed, as a multiple of the planning rate; 0: not even that rate."""
+
+    absorber: str
+    length_s: float
+    height_ratio: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """The pool without a burst: its load and capacity, per replica, and how its requests fare by class and promise."""
+
+    planning_rps: float
+    capacity_rps: float
+    class_rps: Mapping[str, float]
+    late_fractions: Mapping[tuple[str, str], float]
+
+
+def absorbers(cell: Cell, ready: TimeToReady, *, replicas: int) -> tuple[Absorber, ...]:
+    """The queue, the warm replicas of the policy started hot and warm, and cold ones without end."""
+    notice_s = number(cell.policy.scale_delay)
+    kept = cell.policy.warm_count(replicas)
+    # The cell is a part of the pool and gets its part of what is kept warm.
+    share = round(kept * cell.replicas / replicas)
+    joins_s = {level: notice_s + ready.level(level).quantile_s(READY_FRACTION) for level in Level}
+    return (
+        Absorber(name="queue", joins_after_s=math.inf, more_replicas=0),
+        Absorber(name="hot", joins_after_s=joins_s[Level.HOT], more_replicas=share),
+        Absorber(name="warm", joins_after_s=joins_s[Level.WARM], more_replicas=share),
+        Absorber(name="scale-up", joins_after_s=joins_s[Level.COLD], more_replicas=None),
+    )
+
+
+def burst_budget(
+    cell: Cell,
+    ways: tuple[Absorber, ...],
+    *,
+    planning_rps: float,
+    capacity_rps: float,
+    map: Any = map,  # noqa: A002
+) -> tuple[BurstPoint, ...]:
+    """The highest burst of every length and way; the first way is the queue alone.
+
+    A planning rate above capacity leaves no room for any burst, and is not simulated.
+    """
+    if planning_rps > capacity_rps:
+        return tuple(BurstPoint(absorber=w.name, length_s=s, height_ratio=0.0) for w in ways for s in LENGTHS_S)
+    base = base_of(cell, planning_rps, capacity_rps)
+    alone = _curve(cell, ways[0], base, floors={})
+    others = map(lambda way: _curve(cell, way, base, floors=alone), ways[1:])
+    found = dict(zip([way.name for way in ways], [alone, *others], strict=True))
+    return tuple(
+        BurstPoint(absorber=name, length_s=length_s, height_ratio=0.0 if place < 0 else HEIGHTS[place])
+        for name, places in found.items()
+        for length_s, place in places.items()
+    )
+
+
+def base_of(cell: Cell, planning_rps: float, capacity_rps: float) -> Base:
+    """One run at the planning rate."""
+    load = cell.steady(planning_rps)
+    outcome = cell.run(load, patient=True, from_s=0.0, keep_requests=True)
+    from_s = _SETTLED_S if cell.span_s > 2 * _SETTLED_S else 0.0
+    found = window_latencies(cell, load, outcome, from_s=from_s, until_s=cell.span_s)
+    window_s = cell.span_s - from_s
+    return Base(
+        planning_rps=planning_rps,
+        capacity_rps=capacity_rps,
+        class_rps={each.name: found[each.name, Metric.TTFT].size / window_s for each in cell.classes},
+        late_fractions={key: late / max(came, 1) for key, (late, came) in _late(cell, found).items()},
+    )
+
+
+def _curve(cell: Cell, way: Absorber, base: Base, floors: Mapping[float, int]) -> dict[float, int]:
+    """The place of the highest height for each length; never below that of a longer burst, nor below the floor."""
+    places: dict[float, int] = {}
+    longer = -1
+    for length_s in reversed(LENGTHS_S):
+        floor = max(longer, floors.get(length_s, -1))
+        candidates = HEIGHTS[floor + 1 :]
+        if way.more_replicas == 0 and floors:
+            places[length_s] = longer = floor
+            continue
+        passes = functools.partial(_absorbs_place, cell, way, base, length_s, candidates)
+        places[length_s] = longer = floor + 1 + last_passing(len(candidates), passes, try_last=False)
+    return {length_s: places[length_s] for length_s in LENGTHS_S}
+
+
+def _absorbs_place(
+    cell: Cell, way: Absorber, base: Base, length_s: float, heights: Sequence[float], place: int
+) -> bool:
+    return absorbs(cell, way, base, length_s=length_s, height=heights[place])
+
+
+def absorbs(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: float) -> bool:
+    """Whether the promises are kept over a window that has this burst in it and is quiet otherwise."""
+    window_s = max(number(cell.policy.slo_window), length_s)
+    if _is_hopeless(cell, way, base, length_s=length_s, height=height, window_s=window_s):
+        return False
+    watched_s = min(window_s, length_s + drain_s(base, length_s, height))
+    load = step_load(
+        cell,
+        base_rps=base.planning_rps,
+        burst_rps=height * base.planning_rps,
+        at_s=_SETTLED_S,
+        length_s=length_s,
+        span_s=_SETTLED_S + watched_s,
+    )
+    wanted = math.ceil((height - 1.0) * cell.replicas)
+    more = wanted if way.more_replicas is None else way.more_replicas
+    joining = more if way.joins_after_s < watched_s else 0
+    fleet = arrivals_at(cell.replicas, joining, at_s=_SETTLED_S + min(way.joins_after_s, watched_s))
+    outcome = cell.run(load, patient=True, from_s=0.0, fleet=fleet, keep_requests=True)
+    found = window_latencies(cell, load, outcome, from_s=_SETTLED_S, until_s=_SETTLED_S + watched_s)
+    quiet_s = window_s - watched_s
+    for each in cell.classes:
+        quiet = base.class_rps[each.name] * quiet_s
+        for slo in each.slos:
+            late, came = _late(cell, found).get((each.name, slo.name), (0, 0))
+            late_in_all = late + base.late_fractions.get((each.name, slo.name), 0.0) * quiet
+            if late_in_all > (1.0 - slo.percentile_fraction) * (came + quiet):
+                return False
+    return True
+
+
+def _is_hopeless(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: float, window_s: float) -> bool:
+    """Whether even a fluid makes half as many late again as a promise allows; it spares the longest runs.
+
+    Above what replicas can do at all, everybody waits from the first moment on until more replicas join, or, where
+    those do not suffice either, until the burst is over.
+    """
+    waits = [slo.percentile_fraction for each in cell.classes for slo in each.slos if slo.metric in _WAITED]
+    can_rps = _THROUGHPUT_RATIO * base.capacity_rps
+    burst_rps = height * base.planning_rps
+    if not waits or burst_rps <= can_rps:
+        return False
+    more = height if way.more_replicas is None else 1.0 + way.more_replicas / cell.replicas
+    late_s = min(length_s, way.joins_after_s) if burst_rps <= more * can_rps else length_s
+    come = base.planning_rps * window_s + (burst_rps - base.planning_rps) * length_s
+    return burst_rps * late_s > 1.5 * (1.0 - max(waits)) * come
+
+
+def drain_s(base: Base, length_s: float, height: float) -> float:
+    """How long to watch after the burst: what came above capacity, worked off by what the steady load leaves."""
+    above_rps = max(0.0, height * base.planning_rps - base.capacity_rps)
+    left_rps = base.capacity_rps - base.planning_rps
+    if left_rps <= 0.01 * base.capacity_rps:
+        return math.inf if above_rps > 0.0 else _WATCHED_S
+    return _WATCHED_RATIO * length_s * above_rps / left_rps + _WATCHED_S
+
+
+def _late(cell: Cell, found: Latencies) -> dict[tuple[str, str], tuple[int, int]]:
+    """How many requests exceeded each limit, and how many there were, by class and promise."""
+    counted = {}
+    for each in cell.classes:
+        for slo in each.slos:
+            values = found.get((each.name, slo.metric))
+            if values is not None:
+                # What was never answered compares as later than any limit.
+                counted[each.name, slo.name] = (int((~(values <= slo.limit_s)).sum()), int(values.size))
+    return counted

@@ -1,0 +1,155 @@
+"""The rows of the limits' tables: each limit with its reason, the checks behind them, the backpressure signal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ullage.admission.bounds import OWN_LIMIT, Bounds
+from ullage.admission.cell import Cell, promises_kept
+from ullage.admission.deadlines import Deadline
+from ullage.admission.policy import AdmissionPolicy, number
+from ullage.admission.retries import NO_LIMITS, Protection
+from ullage.memory.budget import MemoryBudget
+
+# The gauge that counts what waits, by engine; a gateway that reads another counts the same requests.
+WAITING_METRICS = {
+    "vllm": "vllm:num_requests_waiting",
+    "sglang": "sglang:num_queue_reqs",
+    "tensorrt-llm": 'nv_trt_llm_request_metrics{request_type="waiting"}',
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitLine:
+    """One limit of a replica and of the whole pool; None where it is only one of the two."""
+
+    name: str
+    replica_value: float | None
+    pool_value: float | None
+    unit: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitCheck:
+    """One promise in overload, with the limits or without them, as those saw it who were answered."""
+
+    protection: str
+    offered_ratio: float
+    class_name: str
+    promise: str
+    found_s: float
+    limit_s: float
+    is_kept: bool
+    success_fraction: float
+
+    @property
+    def is_missed_with_limits(self) -> bool:
+        return self.protection != NO_LIMITS and not self.is_kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backpressure:
+    """When to tell those who send to slow down, and when to refuse them; per replica."""
+
+    metric: str
+    warn_requests: int
+    refuse_requests: int
+    status: str
+    retry_after_s: int
+
+
+def overload_checks(
+    cell: Cell, ways: Sequence[Protection], overload: float, offered_rps: float
+) -> tuple[LimitCheck, ...]:
+    """Every promise in overload: with the limits, and without."""
+    load = cell.steady(offered_rps)
+    found = []
+    for way in reversed(ways):
+        outcome = cell.run(load, guard=way.guard, patient=True)
+        for each in promises_kept(cell, outcome):
+            counts = outcome.of_class(each.class_name).counts
+            found.append(
+                LimitCheck(
+                    protection=way.name,
+                    offered_ratio=overload,
+                    class_name=each.class_name,
+                    promise=each.slo.name,
+                    found_s=each.found_s,
+                    limit_s=each.slo.limit_s,
+                    is_kept=each.is_kept,
+                    success_fraction=counts.success / max(counts.requests, 1),
+                )
+            )
+    return tuple(found)
+
+
+def limit_lines(
+    bounds: Bounds,
+    deadlines: Mapping[str, Deadline],
+    memory: MemoryBudget,
+    *,
+    capacity_rps: float,
+    replicas: int,
+) -> tuple[LimitLine, ...]:
+    """The limits as a table: replica, pool, and why."""
+    guard = bounds.guard
+    waiting = guard.waiting_requests or 0
+    lines = [
+        LimitLine(
+            name="running requests",
+            replica_value=guard.running_requests,
+            pool_value=guard.running_requests * replicas,
+            unit="requests",
+            why=bounds.binding if bounds.binding == OWN_LIMIT else f"more would break {bounds.binding}",
+        ),
+        LimitLine(
+            name="waiting requests",
+            replica_value=waiting,
+            pool_value=waiting * replicas,
+            unit="requests",
+            why="what is worked off within the longest wait below",
+        ),
+        LimitLine(
+            name="steady rate",
+            replica_value=capacity_rps,
+            pool_value=capacity_rps * replicas,
+            unit="req/s",
+            why="the highest at which the pool keeps every promise",
+        ),
+        LimitLine(
+            name="context",
+            replica_value=min(memory.longest_context_tokens, memory.approved.context_tokens),
+            pool_value=None,
+            unit="tokens",
+            why="what is approved, and fits into memory",
+        ),
+    ]
+    for name, limit_s in guard.first_token_s.items():
+        bound_by = deadlines[name].bound_by
+        lines.append(_age_line(f"{name}: first token", limit_s, f"later ones would break {bound_by}"))
+        lines.append(_age_line(f"{name}: wait", bounds.ages_s[name], "the same, less its prefill at p95"))
+        lines.append(_age_line(f"{name}: wait, ever", deadlines[name].latest_start_s, "deadline less the floor"))
+    return tuple(lines)
+
+
+def _age_line(name: str, value_s: float, why: str) -> LimitLine:
+    return LimitLine(name=name, replica_value=value_s, pool_value=None, unit="s", why=why)
+
+
+def backpressure_of(
+    bounds: Bounds, memory: MemoryBudget, policy: AdmissionPolicy, *, capacity_rps: float, planning_rps: float
+) -> Backpressure:
+    """The signal, its two thresholds, and how long those refused are to wait."""
+    waiting = bounds.guard.waiting_requests or 0
+    # A full queue beside the planned load: what the load leaves of the capacity works it off.
+    left_rps = max(capacity_rps - planning_rps, 0.05 * capacity_rps)
+    return Backpressure(
+        metric=WAITING_METRICS.get(memory.runtime.engine, "requests that wait"),
+        warn_requests=max(1, math.floor(number(policy.backpressure) * waiting)),
+        refuse_requests=waiting,
+        status="429 to a tenant above its share, 503 to everybody else",
+        retry_after_s=max(1, math.ceil(min(waiting / left_rps, number(policy.recovery)))),
+    )
