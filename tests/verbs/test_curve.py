@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.loadtest_samples import to_json, vllm_run
 from ullage.cli.app import run
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence, Source, walk
@@ -63,6 +64,28 @@ def test_json_is_the_same_bytes_and_no_unstable_load_has_a_percentile(capsys: py
     unstable = [each for each in document["points"] if not each["is_sustained"]]
     assert unstable
     assert all("latencies_s" not in each and "goodput_rps" not in each for each in unstable)
+
+
+def test_measured_points_lie_over_the_curve_with_their_residuals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two tests of one configuration that differ by a factor: dots, residuals, and a finding that names both."""
+    files = []
+    for name, k in (("fast", 1.0), ("slow", 3.0)):
+        sample = vllm_run(k, request_rate=1.0, max_concurrency=None, p95_ttft_ms=100.0 * k)
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_bytes(to_json(sample | {"request_throughput": 1.0, "duration": 40.0}))
+    asked = [word for each in files for word in ("--measured", str(each))]
+    assert run(["curve", "--quiet", "--as-of", "2026-11-15", "--no-color", *asked]) == 0
+    page = capsys.readouterr().out
+    assert "◆" in page
+    assert "disagree" in page
+    assert run(["curve", "--quiet", "--json", "--as-of", "2026-11-15", *asked]) == 0
+    document = json.loads(capsys.readouterr().out)
+    ratios = {each["name"].split()[0]: each["residuals"][-1]["ratio"] for each in document["measured"]}
+    assert ratios["slow"] == pytest.approx(3 * ratios["fast"], rel=0.05)
+    assert [each["weight_fraction"] for each in document["load_tests"]["tests"]] == [1.0, 1.0]
+    assert len(document["load_tests"]["disagreements"]) >= 1
 
 
 def test_a_promise_that_cannot_be_kept_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,10 @@ def command(
         Path | None,
         typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
     ] = None,
+    measured: Annotated[
+        list[Path] | None,
+        typer.Option("--measured", metavar="FILE", help="A load test to draw over the curve, by any tool. Repeat."),
+    ] = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -57,6 +61,7 @@ def command(
             calibration=calibration,
             margin=margin,
             what_if=what_if,
+            measured=measured or [],
             as_of=as_of,
             seed=seed,
             progress=report,
@@ -76,11 +81,25 @@ def command(
             answer(explanation(figure, pool.as_of), no_color=no_color)
     elif json:
         day = pool.as_of.isoformat()
-        answer_text(
-            to_text(
-                curve_json(found.curve, found.point, found.tried, service=pool.service, replica=pool.replica, as_of=day)
-            )
+        document = curve_json(
+            found.curve,
+            found.point,
+            found.tried,
+            service=pool.service,
+            replica=pool.replica,
+            as_of=day,
+            measured=found.measured,
+            agreement=found.agreement,
         )
+        answer_text(to_text(document))
     else:
-        answer(*curve_page(found.curve, found.point, found.tried, title=pool.replica), no_color=no_color)
+        page = curve_page(
+            found.curve,
+            found.point,
+            found.tried,
+            title=pool.replica,
+            measured=found.measured,
+            agreement=found.agreement,
+        )
+        answer(*page, no_color=no_color)
     return ExitCode.REFUSED if isinstance(found.point, Rejection) else ExitCode.OK

@@ -10,11 +10,12 @@ import numpy as np
 from rich.text import Text
 
 from ullage.service.curve import ServiceCurve, StablePoint
+from ullage.service.measured import MeasuredPoint
 from ullage.units import brief_number
 
 HEIGHT = 12
 COLUMNS = 84
-_MIDDLE, _BAND, _TRIED, _UNSTABLE, _LIMIT = "━", "░", "●", "▓", "╌"
+_MIDDLE, _BAND, _TRIED, _UNSTABLE, _LIMIT, _MEASURED = "━", "░", "●", "▓", "╌", "◆"
 # Beyond this multiple of a limit it no longer matters by how much it is missed.
 _MOST_RATIO = 10.0
 
@@ -47,8 +48,13 @@ def _use(curve: ServiceCurve, point: StablePoint) -> Use | None:
     return Use(offered_rps=point.offered_rps, low_ratio=low, ratio=ratio, high_ratio=high)
 
 
-def curve_chart(curve: ServiceCurve, marks: Mapping[str, float | None]) -> list[Text]:
-    """The chart, one text a row: the axis, then a row that points at `marks` (a letter and its load)."""
+def curve_chart(
+    curve: ServiceCurve, marks: Mapping[str, float | None], measured: Sequence[MeasuredPoint] = ()
+) -> list[Text]:
+    """The chart, one text a row: the axis, then a row that points at `marks` (a letter and its load).
+
+    Measured points lie over everything; one beyond the right end is not drawn.
+    """
     drawn = uses(curve)
     right_rps = max(each.offered_rps for each in curve.points)
     if not drawn or right_rps <= 0.0:
@@ -68,11 +74,14 @@ def curve_chart(curve: ServiceCurve, marks: Mapping[str, float | None]) -> list[
     rows = [[_row(float(value), bottom) for value in line] for line in (low, middle, high)]
     tried = {min(COLUMNS - 1, int(each.offered_rps / right_rps * COLUMNS)) for each in drawn}
     edge_rps = curve.unstable[0].offered_rps if curve.unstable else math.inf
+    dots = _dots(measured, right_rps, bottom)
     lines = []
     for row in range(HEIGHT - 1, -1, -1):
         line = Text(_label(row, bottom), style="dim")
         for column in range(COLUMNS):
-            if columns[column] >= edge_rps:
+            if (column, row) in dots:
+                line.append(_MEASURED, style="bold magenta not dim")
+            elif columns[column] >= edge_rps:
                 line.append(_UNSTABLE, style="red")
             elif inside[column] and rows[1][column] == row:
                 line.append(_TRIED if column in tried else _MIDDLE, style="bold cyan not dim")
@@ -82,6 +91,14 @@ def curve_chart(curve: ServiceCurve, marks: Mapping[str, float | None]) -> list[
                 line.append(_LIMIT if row == _row(1.0, bottom) else " ")
         lines.append(line)
     return [*lines, *_axis(marks, right_rps)]
+
+
+def _dots(measured: Sequence[MeasuredPoint], right_rps: float, bottom: float) -> set[tuple[int, int]]:
+    return {
+        (min(COLUMNS - 1, int(each.offered_rps / right_rps * COLUMNS)), _row(min(each.use_ratio, _MOST_RATIO), bottom))
+        for each in measured
+        if each.offered_rps is not None and each.use_ratio is not None and each.offered_rps <= right_rps
+    }
 
 
 def _row(ratio: float, bottom: float) -> int:
@@ -109,6 +126,7 @@ def _axis(marks: Mapping[str, float | None], right_rps: float) -> list[Text]:
     ]
 
 
-def legend(letters: Sequence[tuple[str, str]]) -> Text:
-    text = "   ".join(f"{letter} {meaning}" for letter, meaning in letters)
+def legend(letters: Sequence[tuple[str, str]], *, has_measured: bool = False) -> Text:
+    shown = [(_MEASURED, "measured"), *letters] if has_measured else letters
+    text = "   ".join(f"{letter} {meaning}" for letter, meaning in shown)
     return Text(f"{_TRIED} load tried   {_BAND} 95 % interval   {_UNSTABLE} not sustained   {text}", style="dim")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +12,12 @@ from rich.text import Text
 from ullage.errors import Rejection
 from ullage.evidence import Figure
 from ullage.report.curve_chart import curve_chart, legend, uses
+from ullage.report.curve_measured import agreement_json, measured_json, measured_parts, number
 from ullage.report.quantity import show
 from ullage.report.refusal import refusal_page
+from ullage.service.agreement import Agreement
 from ullage.service.curve import CurvePoint, ServiceCurve, StablePoint
+from ullage.service.measured import MeasuredPoint
 from ullage.service.point import OperatingPoint
 from ullage.service.sensitivity import Tried
 from ullage.service.sizing import PoolSize
@@ -24,13 +26,18 @@ from ullage.units import brief_number
 
 CURVE_SCHEMA = "ullage.curve/1"
 SIZE_SCHEMA = "ullage.size/1"
-_DIGITS = 9
 
 
 def curve_page(
-    curve: ServiceCurve, point: OperatingPoint | Rejection, tried: Sequence[Tried] = (), *, title: str
+    curve: ServiceCurve,
+    point: OperatingPoint | Rejection,
+    tried: Sequence[Tried] = (),
+    *,
+    title: str,
+    measured: Sequence[MeasuredPoint] = (),
+    agreement: Agreement | None = None,
 ) -> list[RenderableType]:
-    """The chart, the loads, the point and its margins."""
+    """The chart, the loads, the point and its margins; measured points where there are some."""
     marks: dict[str, float | None] = {"K": curve.knee_rps}
     if isinstance(point, OperatingPoint):
         marks = {"P": point.operating_rps, "H": point.highest.rps, **marks}
@@ -38,13 +45,14 @@ def curve_page(
     return [
         Text.assemble((title, "bold"), ": how much of its tightest limit each load uses"),
         "",
-        *curve_chart(curve, marks),
-        legend([each for each in letters if marks.get(each[0]) is not None]),
+        *curve_chart(curve, marks, measured),
+        legend([each for each in letters if marks.get(each[0]) is not None], has_measured=bool(measured)),
         "",
         _loads(curve),
         "",
         *(refusal_page(point) if isinstance(point, Rejection) else _point(point)),
         *(["", _tried(tried)] if tried else []),
+        *measured_parts(measured, agreement, right_rps=max(each.offered_rps for each in curve.points)),
     ]
 
 
@@ -174,6 +182,8 @@ def curve_json(
     service: str,
     replica: str,
     as_of: str,
+    measured: Sequence[MeasuredPoint] = (),
+    agreement: Agreement | None = None,
 ) -> dict[str, Any]:
     return {
         "schema": CURVE_SCHEMA,
@@ -181,21 +191,23 @@ def curve_json(
         "replica": replica,
         "as_of": as_of,
         "seed": curve.seed,
-        "run_s": _number(curve.bench.span_s),
-        "knee_rps": None if curve.knee_rps is None else _number(curve.knee_rps),
+        "run_s": number(curve.bench.span_s),
+        "knee_rps": None if curve.knee_rps is None else number(curve.knee_rps),
         "points": [_point_json(each) for each in curve.points],
         "operating_point": _refusal_json(point) if isinstance(point, Rejection) else _operating_json(point),
         "what_if": [
             {
                 "kind": each.kind,
                 "change": each.change,
-                "highest_rps": _number(each.highest_rps),
-                "base_rps": _number(each.base_rps),
+                "highest_rps": number(each.highest_rps),
+                "base_rps": number(each.base_rps),
                 "is_difference": each.is_difference,
                 "binding": each.binding,
             }
             for each in tried
         ],
+        "measured": measured_json(measured),
+        "load_tests": agreement_json(agreement),
         "figures": _figures_json({**curve.figures, **({} if isinstance(point, Rejection) else point.figures)}),
     }
 
@@ -207,7 +219,7 @@ def size_json(size: PoolSize, *, service: str, replica: str, as_of: str, seed: i
         "replica": replica,
         "as_of": as_of,
         "seed": seed,
-        "rate_rps": _number(size.rate_rps),
+        "rate_rps": number(size.rate_rps),
         "replicas": size.replicas,
         "low_replicas": size.low_replicas,
         "high_replicas": size.high_replicas,
@@ -224,7 +236,7 @@ def size_json(size: PoolSize, *, service: str, replica: str, as_of: str, seed: i
 def _point_json(point: CurvePoint) -> dict[str, Any]:
     if not isinstance(point, StablePoint):
         return {
-            "offered_rps": _number(point.offered_rps),
+            "offered_rps": number(point.offered_rps),
             "is_sustained": False,
             "reason": point.instability.reason,
             "growth_fraction": _interval(point.instability.growth),
@@ -232,7 +244,7 @@ def _point_json(point: CurvePoint) -> dict[str, Any]:
             "replications": point.replications,
         }
     return {
-        "offered_rps": _number(point.offered_rps),
+        "offered_rps": number(point.offered_rps),
         "is_sustained": True,
         "passes": point.passes,
         "broken": list(point.broken),
@@ -248,7 +260,7 @@ def _point_json(point: CurvePoint) -> dict[str, Any]:
         "running_requests": _interval(point.running),
         "active_tokens": _interval(point.active_tokens),
         "kv_use_fraction": _interval(point.kv_use),
-        "kv_peak_fraction": _number(point.kv_peak_fraction),
+        "kv_peak_fraction": number(point.kv_peak_fraction),
         "busy_fraction": _interval(point.busy),
         "preemptions_per_request": _interval(point.preemptions),
         "replications": point.replications,
@@ -258,20 +270,20 @@ def _point_json(point: CurvePoint) -> dict[str, Any]:
 
 def _operating_json(point: OperatingPoint) -> dict[str, Any]:
     return {
-        "operating_rps": _number(point.operating_rps),
+        "operating_rps": number(point.operating_rps),
         "highest_rps": _interval(point.highest.interval),
         "binding": point.highest.binding,
-        "band_rps": {"low": _number(point.low_rps), "high": _number(point.high_rps), "confidence_fraction": 0.8},
+        "band_rps": {"low": number(point.low_rps), "high": number(point.high_rps), "confidence_fraction": 0.8},
         "margins": [
             {
                 "name": each.name,
-                "fraction": _number(each.share_fraction),
+                "fraction": number(each.share_fraction),
                 "is_inside": each.is_inside,
                 "reason": each.reason,
             }
             for each in point.margins
         ],
-        "goodput_per_device_rps": _number(point.goodput_per_device_rps),
+        "goodput_per_device_rps": number(point.goodput_per_device_rps),
         "is_extrapolated": point.is_extrapolated,
         "findings": list(point.findings),
         "next_test": point.next_test,
@@ -289,7 +301,7 @@ def _refusal_json(refused: Rejection) -> dict[str, Any]:
 def _figures_json(figures: dict[str, Figure]) -> dict[str, Any]:
     return {
         name: {
-            "value": each.value if isinstance(each.value, str) else _number(each.value),
+            "value": each.value if isinstance(each.value, str) else number(each.value),
             "unit": each.unit,
             "evidence": str(each.evidence),
             "formula": each.formula,
@@ -299,11 +311,4 @@ def _figures_json(figures: dict[str, Figure]) -> dict[str, Any]:
 
 
 def _interval(interval: Interval) -> dict[str, Any]:
-    return {"value": _number(interval.value), "low": _number(interval.low), "high": _number(interval.high)}
-
-
-def _number(value: float) -> float | int:
-    """Nine significant digits: more would differ between machines whose sums are rounded differently."""
-    if isinstance(value, int) or value == 0.0:
-        return value
-    return round(value, _DIGITS - 1 - math.floor(math.log10(abs(value))))
+    return {"value": number(interval.value), "low": number(interval.low), "high": number(interval.high)}

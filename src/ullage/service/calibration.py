@@ -51,11 +51,15 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measurement:
-    """A point of a load test: what was run, and what came out."""
+    """A point of a load test: what was run, and what came out.
+
+    `weight_fraction` is how much it counts beside the others in one fit: less where it is old or says little.
+    """
 
     name: str
     trial: Trial
     targets: tuple[Target, ...]
+    weight_fraction: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +185,10 @@ def _fit(times: RequestTimes, floor: Floor, measurements: Sequence[Measurement])
     """Gauss-Newton with the priors; returns log factors and the precision matrix at the end."""
     prior = np.diag([1.0 / PRIOR_SPREADS[name] ** 2 for name in PARAMETERS])
     measured = [np.log([target.value for target in each.targets]) for each in measurements]
-    weights = [np.array([1.0 / ERROR_SPREADS[_kind(t)] for t in each.targets]) for each in measurements]
+    weights = [
+        np.array([math.sqrt(each.weight_fraction) / ERROR_SPREADS[_kind(t)] for t in each.targets])
+        for each in measurements
+    ]
     logs = np.zeros(len(PARAMETERS))
     precision = prior
     for _ in range(_ROUNDS):

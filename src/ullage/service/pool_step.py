@@ -16,6 +16,7 @@ from ullage.errors import InputError
 from ullage.evidence import Source
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import Runtime, whole
+from ullage.service.agreement import Weighing, agreement, weighings
 from ullage.service.calibration import Measurement, calibrate
 from ullage.service.calibration_evidence import CalibrationEvidence, held_out_band, is_of, with_calibration
 from ullage.service.loadtest import LoadTest
@@ -74,8 +75,8 @@ def measurements_of(
     """
     rng = np.random.default_rng(0)
     found = [
-        measurement_of(replace(point, name=f"{name} {point.name}"), limits, rng=rng)
-        for name, test in tests
+        _weighed(measurement_of(replace(point, name=f"{name} {point.name}"), limits, rng=rng), weighing)
+        for (name, test), weighing in zip(tests, weighings([test for _, test in tests]), strict=True)
         for point in test.points
     ]
     used = [each for each in found if isinstance(each, Measurement)]
@@ -89,6 +90,12 @@ def measurements_of(
             fix="Run ullage calibrate --inspect FILE to see what was read.",
         )
     return used, left_out
+
+
+def _weighed(found: Measurement | NotRepeatable, weighing: Weighing) -> Measurement | NotRepeatable:
+    if isinstance(found, NotRepeatable):
+        return found
+    return replace(found, weight_fraction=weighing.weight_fraction)
 
 
 def _own(calibrations: Sequence[CalibrationEvidence], memory: MemoryBudget) -> CalibrationEvidence:
@@ -111,6 +118,9 @@ def _fitted(estimate: StepModel, memory: MemoryBudget, tests: Sequence[tuple[Loa
     oldest = min((source for _, source in tests), key=lambda each: each.date)
     source = replace(oldest, what=f"fit to {len(used)} load-test points")
     notes = [f"{each.point} was left out of the fit: it {each.reason}." for each in left_out]
+    if len(tests) > 1:
+        limits = engine_limits(memory.runtime, memory.kv_tokens)
+        notes += agreement(estimate, [test for test, _ in tests], limits).disagreements
     if found.not_identified:
         notes.append(
             f"The load tests do not tell: {', '.join(found.not_identified)}. ullage calibrate says what would."

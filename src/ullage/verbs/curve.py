@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from ullage.errors import Rejection
     from ullage.evidence import Assumption, Figure
     from ullage.memory.budget import MemoryBudget
+    from ullage.service.agreement import Agreement
     from ullage.service.curve import ServiceCurve
+    from ullage.service.measured import MeasuredPoint
     from ullage.service.point import OperatingPoint
     from ullage.service.sensitivity import Tried
     from ullage.service.step_model import StepModel
@@ -36,13 +38,18 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveAnswer:
-    """The curve of one replica, and the point on it or the reason why there is none."""
+    """The curve of one replica, and the point on it or the reason why there is none.
+
+    `measured` are the points of the load tests that were asked for; `agreement` is what the tests say one by one.
+    """
 
     pool: Pool
     curve: ServiceCurve
     point: OperatingPoint | Rejection
     seed: int
     tried: tuple[Tried, ...] = ()
+    measured: tuple[MeasuredPoint, ...] = ()
+    agreement: Agreement | None = None
 
     def find(self, name: str) -> Figure:
         """The figure of this name; an unknown one is answered with the nearest."""
@@ -63,6 +70,7 @@ def curve(
     calibration: Path | None = None,
     margin: str | None = None,
     what_if: bool = False,
+    measured: Sequence[Path] = (),
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -72,7 +80,8 @@ def curve(
 
     `slos` such as `chat:ttft_p95=500ms` replace or add promises; `calibration` is what `ullage calibrate` found for
     this configuration; `margin` is a share kept by policy. With `what_if`, other engine settings and other traffic are
-    tried. `workers` is the number of threads; the answer does not depend on it.
+    tried. `measured` are load tests of one such replica, by any tool: each is simulated as it was run and compared.
+    `workers` is the number of threads; the answer does not depend on it.
     """
     from ullage.errors import Rejection
     from ullage.execute.pool import thread_map
@@ -92,8 +101,39 @@ def curve(
         point = pool_point(found, pool.step, policy=policy, map=spread)
         progress(0.7)
         tried = try_changes(found, map=spread) if what_if else ()
+    points, agreed = _overlay(pool, found, measured) if measured else ((), None)
     progress(1.0)
-    return CurveAnswer(pool=pool, curve=found, point=point, seed=seed, tried=tried)
+    return CurveAnswer(pool=pool, curve=found, point=point, seed=seed, tried=tried, measured=points, agreement=agreed)
+
+
+def _overlay(pool: Pool, found: ServiceCurve, files: Sequence[Path]) -> tuple[tuple[MeasuredPoint, ...], Agreement]:
+    """The points of load tests beside the curve, and what each test says alone."""
+    from ullage.readers.loadtests import read_loadtest
+    from ullage.service.agreement import agreement
+    from ullage.service.measured import measured_points
+    from ullage.service.pool_step import engine_limits
+    from ullage.service.stage import band_of
+    from ullage.service.step_model import replica_step
+
+    memory = pool.memory
+    tests = [read_loadtest(path) for path in files]
+    limits = engine_limits(memory.runtime, memory.kv_tokens)
+    sample = found.bench.load_at(rate_rps=found.saturation_rps, span_s=found.bench.span_s, seed=found.seed).requests
+    points = measured_points(
+        [
+            (f"{path.stem} {point.name}", point)
+            for path, test in zip(files, tests, strict=True)
+            for point in test.points
+        ],
+        pool.step,
+        pool.step.floor,
+        limits,
+        band=band_of(pool.step),
+        classes=pool.classes,
+        mix_tokens=(float(sample.prompt_tokens.mean()), float(sample.output_tokens.mean())),
+    )
+    estimate = replica_step(memory.model, memory.device, memory.runtime)
+    return points, agreement(estimate, tests, limits)
 
 
 def load_pool(
