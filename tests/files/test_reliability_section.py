@@ -66,7 +66,7 @@ rollout:
   drain: 90s
   spare_devices: 16
 maintenance: {every: 14d, work: 30min, window: 4h, window_every: 1d, drain: 2min, demand: 40%}
-warm: {follows: peak, start: warm}
+warm: {follows: peak, start: warm, absorbed: 2 req/s}
 failover: {survives: none, share: 80%}
 reserves:
   counted: sum

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue
-from ullage.files.quantities import Duration, Share
+from ullage.files.quantities import Duration, RequestRate, Share
 from ullage.files.section import Count, Section
 from ullage.files.word import Word
 from ullage.fleet import maintenance as maintenance_defaults
@@ -91,6 +91,9 @@ class WarmSection(Section):
     start: Annotated[
         Literal["cold", "warm", "hot"] | None, Field(description="The level from which a scaled replica starts.")
     ] = None
+    absorbed: Annotated[
+        RequestRate | None, Field(description="What queues take beyond the planning rate while replicas start.")
+    ] = None
 
 
 class FailoverSection(Section):
@@ -131,7 +134,11 @@ def reserve_settings(
         rollout=_rollout(rollout, word),
         maintenance=_maintenance(maintenance, word),
         warm=Warm(
-            follows=word.over(warm_defaults.FOLLOWS, warm.follows), start=word.over(warm_defaults.START, warm.start)
+            follows=word.over(warm_defaults.FOLLOWS, warm.follows),
+            start=word.over(warm_defaults.START, warm.start),
+            absorbed=None
+            if warm.absorbed is None
+            else word.says("warm.absorbed", warm.absorbed, "req/s", warm.absorbed),
         ),
         regions=RegionPolicy(
             survives=word.over(region_defaults.SURVIVES, failover.survives),

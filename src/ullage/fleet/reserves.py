@@ -8,7 +8,7 @@ shown; the policy says which of them is bought.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ullage.admission.ready import TimeToReady
 from ullage.errors import InputError, Rejection, unknown_name
@@ -154,16 +154,19 @@ def named_reserves(
     *,
     sites: Sites | None = None,
     zones: Assumption | None = None,
+    node: Assumption | None = None,
     settings: ReserveSettings | None = None,
     taken: Mapping[str, int] | None = None,
     seed: int,
 ) -> Reserves | Rejection:
     """Every reserve of a pool, from the least that keeps its availability to what other regions hold for it.
 
-    Without `sites` there are `zones` equal zones of one region without quotas. `taken` is what other pools of the same
-    device already have, zone by zone.
+    Without `sites` there are `zones` equal zones of one region without quotas. `node` is the devices of a node, where
+    its shape is known. `taken` is what other pools of the same device already have, zone by zone.
     """
     given = ReserveSettings() if settings is None else settings
+    if node is not None:
+        given = replace(given, reliability=replace(given.reliability, devices_per_node=node))
     where = sites or equal_zones(1 if zones is None else int(number(zones)))
     needed, devices = steady.figures["fleet.replicas"], steady.devices // steady.replicas
     start = ready.figures["ready.warm_p90_s"]

@@ -15,7 +15,7 @@ from ullage.evidence import Figure
 from ullage.fleet.binding import Binding, binding_constraint
 from ullage.fleet.headroom import Headroom, headroom
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
-from ullage.fleet.packing import Packing, pack_placed, shapes_of
+from ullage.fleet.packing import Packing, chosen_shape, pack_placed, shapes_of
 from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
@@ -140,6 +140,7 @@ def plan_pool(
         sites=spec.sites.get(pool.device.name),
         taken=taken,
         zones=spec.policy.zones,
+        node=chosen_shape(shapes_of(pool.device), pool.instance).size,
         settings=spec.reserves,
         seed=seed,
     )
