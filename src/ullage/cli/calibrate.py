@@ -103,6 +103,7 @@ def _answer_fitted(fitted: Fitted, *, out: Path | None, json: bool, no_color: bo
         fitted.next_test,
         left_out=[(each.point, each.reason) for each in fitted.left_out],
         breaches=[(point, breach.sentence) for point, breach in fitted.breaches],
+        agreement=fitted.agreement,
     )
     answer(*page, no_color=no_color)
     return ExitCode.OK

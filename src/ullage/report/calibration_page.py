@@ -8,7 +8,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ullage.report.curve_measured import tests_table
 from ullage.report.quantity import show
+from ullage.service.agreement import Agreement
 from ullage.service.calibration import Calibration, Residual
 from ullage.service.calibration_document import Provenance
 from ullage.service.next_test import NextTest
@@ -28,6 +30,7 @@ def calibration_page(
     *,
     left_out: Sequence[tuple[str, str]] = (),
     breaches: Sequence[tuple[str, str]] = (),
+    agreement: Agreement | None = None,
 ) -> list[RenderableType]:
     """The parts of the page, the answer first."""
     shape = f"tp={provenance.tp} pp={provenance.pp} ep={provenance.ep} dp_attention={provenance.dp_attention}"
@@ -40,6 +43,8 @@ def calibration_page(
     ]
     parts += [Text(f"{point} was left out: it {reason}.") for point, reason in left_out]
     parts += [Text(f"{point} breaks physics: {sentence}.", style="bold red") for point, sentence in breaches]
+    if agreement is not None and len(agreement.words) > 1:
+        parts += ["", tests_table(agreement), *(Text(each, style="yellow") for each in agreement.disagreements)]
     if calibration.not_identified:
         parts += ["", Text(f"These tests do not tell: {', '.join(calibration.not_identified)}.")]
     parts += ["", Text("The test that would tell most next:"), Text(f"  {wanted.command}")]

@@ -13,6 +13,7 @@ from ullage.errors import InputError
 if TYPE_CHECKING:
     from ullage.memory.case import Case
     from ullage.memory.settings import Runtime
+    from ullage.service.agreement import Agreement
     from ullage.service.calibration import Calibration, Measurement
     from ullage.service.calibration_document import Provenance
     from ullage.service.floor import Floor
@@ -27,13 +28,17 @@ _TOOL_OF_READER = {"vllm": "vllm", "sglang": "sglang", "guidellm": "guidellm", "
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A calibration with its provenance, the points that could not be used, and the ones that break physics."""
+    """A calibration with its provenance, the points that could not be used, and the ones that break physics.
+
+    `agreement` is what each test says alone, and how much it counted.
+    """
 
     calibration: Calibration
     provenance: Provenance
     next_test: NextTest
     left_out: tuple[NotRepeatable, ...]
     breaches: tuple[tuple[str, Breach], ...]
+    agreement: Agreement
 
     def document(self) -> dict[str, Any]:
         """The contents of calibration.json."""
@@ -94,6 +99,7 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
     from importlib.metadata import version
 
     from ullage.readers.loadtests import read_loadtest
+    from ullage.service.agreement import agreement
     from ullage.service.calibration import calibrate
     from ullage.service.calibration_document import Provenance
     from ullage.service.next_test import next_test
@@ -125,6 +131,7 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
         next_test=next_test(step, step.floor, calibration, limits, model=case.model.name, tool=tool),
         left_out=tuple(left_out),
         breaches=tuple(_breaches(step.floor, used)),
+        agreement=agreement(step, read, limits),
     )
 
 
