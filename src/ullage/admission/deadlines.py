@@ -31,6 +31,7 @@ class Deadline:
     decode_s: float
     latest_first_token_s: float
     bound_by: str
+    bound_by_inputs: tuple[Assumption, ...]
 
     @property
     def deadline_s(self) -> float:
@@ -67,10 +68,13 @@ def class_deadlines(
         first_s, whole_s = _idle(idle, each.name, "ttft_p50"), _idle(idle, each.name, "e2e_p50")
         if number(stated) < whole_s:
             return _too_short(curve, idle, each, stated, first_s, whole_s)
-        caps = [(slo.limit_s, slo.name) for slo in each.slos if slo.metric in (Metric.TTFT, Metric.E2E)]
-        caps.append((number(stated) - max(0.0, whole_s - first_s), "deadline"))
-        caps.append((number(policy.first_token_timeout), "first_token_timeout"))
-        latest_s, bound_by = min(caps)
+        # A promise is among the inputs of the curve already; a client's patience is not.
+        caps: list[tuple[float, str, tuple[Assumption, ...]]] = [
+            (slo.limit_s, slo.name, ()) for slo in each.slos if slo.metric in (Metric.TTFT, Metric.E2E)
+        ]
+        caps.append((number(stated) - max(0.0, whole_s - first_s), "deadline", (stated,)))
+        caps.append((number(policy.first_token_timeout), "first_token_timeout", (policy.first_token_timeout,)))
+        latest_s, bound_by, rests_on = min(caps, key=lambda cap: cap[0])
         found[each.name] = Deadline(
             class_name=each.name,
             stated=stated,
@@ -78,6 +82,7 @@ def class_deadlines(
             decode_s=max(0.0, whole_s - first_s),
             latest_first_token_s=latest_s,
             bound_by=bound_by,
+            bound_by_inputs=rests_on,
         )
     return found
 

@@ -136,7 +136,7 @@ def _by_class(
             found.bounds.guard.first_token_s[name],
             "s",
             f"latest at which those who are answered in overload keep {deadline.bound_by}, simulated",
-            (*curve.inputs, policy.overload, policy.first_token_timeout, deadline.stated),
+            (*curve.inputs, policy.overload, *deadline.bound_by_inputs),
         )
         less = "latest first token less prefill at p95 in a full replica"
         make(f"limit.{name}.queue_age_s", found.bounds.ages_s[name], "s", less, (first,))

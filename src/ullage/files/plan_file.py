@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
+from ullage.files.admission_section import AdmissionSection
 from ullage.files.cost_section import CostSection
 from ullage.files.prices_section import PricesSection
 from ullage.files.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, Tokens
@@ -63,6 +64,9 @@ class ClassSection(Section):
         ),
     ]
     priority: Annotated[int, Field(ge=0, description="0 is served first.")] = 0
+    deadline: Annotated[
+        Duration | None, Field(description="After so long an answer is of no use, and clients have given up.")
+    ] = None
     success: Annotated[
         str | None, Field(description="What counts as a success, in words; the SLOs are part of it in any case.")
     ] = None
@@ -191,6 +195,7 @@ class PlanFile(Section):
     tools: Annotated[tuple[ToolSection, ...], Field(description="What tasks wait for besides the model.")] = ()
     sites: Annotated[SitesSection | None, Field(description="Regions and zones, with quotas.")] = None
     policy: PolicySection = PolicySection()
+    admission: Annotated[AdmissionSection, Field(default_factory=AdmissionSection)]
     reliability: ReliabilitySection = ReliabilitySection()
     rollout: RolloutSection = RolloutSection()
     maintenance: MaintenanceSection = MaintenanceSection()

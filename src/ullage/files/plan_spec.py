@@ -12,6 +12,7 @@ from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.facts.startup import STORAGES
+from ullage.files.admission_section import admission_of
 from ullage.files.class_shape import event_inputs, shape_of
 from ullage.files.cost_section import cost_policy, tasks_of
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
@@ -93,6 +94,7 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
         demands=tuple(_demand(each, file, loaded, word) for each in file.workload.classes),
         pools=tuple(_pool(file, one, found, loaded, word) for one, found in zip(sections, loaded.pools, strict=True)),
         policy=_policy(file, word),
+        admission=admission_of(file.admission, {each.name: each.deadline for each in file.workload.classes}, word),
         routing=routing,
         tools=tools_of(file.tools, tuple(names), word),
         sites=_sites(file, loaded, word),
