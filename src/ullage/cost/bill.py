@@ -64,6 +64,7 @@ class Bill:
             dated = f"{oldest.isoformat()}" + ("" if oldest == newest else f" to {newest.isoformat()}")
             where = f", {', '.join(self.quotes.regions)}" if self.quotes.regions else ""
             found.append(f"Prices are of {dated}{where}. Nothing here promises that they stay.")
+        found += self.quotes.notes
         if self.unpriced:
             names = ", ".join(dict.fromkeys(each.name.replace("_", " ") for each in self.unpriced))
             found.append(f"Not priced, and so not in the total: {names}.")

@@ -79,6 +79,7 @@ class Quotes:
     tokens: Mapping[str, Mapping[TokenKind, Price]] = field(default_factory=dict)
     dates: tuple[datetime.date, ...] = ()
     regions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def item(self, item: str, name: str = "") -> Price:
         key = f"{item} {name}".rstrip()
@@ -152,6 +153,7 @@ def quotes_of(
         tokens=tokens,
         dates=(min(dates), max(dates)) if dates else (),
         regions=tuple(sorted({f"{each.provider} {each.region or 'any region'}".strip() for each in quoted})),
+        notes=book.notes,
     )
 
 

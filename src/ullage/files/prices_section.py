@@ -203,7 +203,10 @@ def prices_of(
         book = each.book.over(book)
     book = price_book(_own(section.own, word)).over(book)
     book = dataclasses.replace(
-        book, discounts=_discounts(section, book, word), exchange=tuple(_exchange(section, word))
+        book,
+        discounts=_discounts(section, book, word),
+        exchange=tuple(_exchange(section, word)),
+        notes=tuple(note for each in lists for note in each.notes),
     )
     check_names(book, providers=section.provider, regions=section.region)
     tiers = {each.value: each for each in Tier}

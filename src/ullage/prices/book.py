@@ -248,7 +248,10 @@ AnyPrice = DevicePrice | OwnedHardware | TokenPrice | ProvisionedUnit | RatePric
 
 @dataclass(frozen=True, kw_only=True)
 class PriceBook:
-    """All prices at hand. Device prices are kept by device and token prices by model, for they are many."""
+    """All prices at hand. Device prices are kept by device and token prices by model, for they are many.
+
+    `notes` are what there is to say of the files that prices were read from: rows dropped, and what was odd in them.
+    """
 
     devices: Mapping[str, tuple[DevicePrice, ...]] = field(default_factory=dict)
     owned: tuple[OwnedHardware, ...] = ()
@@ -257,6 +260,7 @@ class PriceBook:
     rates: tuple[RatePrice, ...] = ()
     discounts: tuple[Discount, ...] = ()
     exchange: tuple[ExchangeRate, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[AnyPrice]:
         for device in self.devices.values():
@@ -286,6 +290,7 @@ class PriceBook:
             price_book(prices.values()),
             discounts=(*self.discounts, *(each for each in below.discounts if each not in self.discounts)),
             exchange=tuple({each.currency: each for each in (*below.exchange, *self.exchange)}.values()),
+            notes=(*self.notes, *below.notes),
         )
 
 

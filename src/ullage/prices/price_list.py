@@ -38,6 +38,16 @@ class PriceList:
     dropped: Mapping[str, int]
     findings: tuple[ListFinding, ...] = ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the plan has to know of this file: what was taken over, what was not, what was odd."""
+        lost = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
+        kept = f"{self.file}: {self.format}; {self.rows} rows, {len(self.book)} prices."
+        return (
+            f"{kept} Not taken over: {lost}." if lost else kept,
+            *(f"{self.file}: {each}" for each in self.findings),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Gathering:
