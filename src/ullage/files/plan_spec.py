@@ -22,6 +22,7 @@ from ullage.files.routing_section import routing_of
 from ullage.files.sites_section import sites_of
 from ullage.files.tools_section import tools_of
 from ullage.files.word import Word
+from ullage.fleet.packing import chosen_shape, shapes_of
 from ullage.fleet.sites import Sites
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
@@ -241,6 +242,8 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
     )
     longest = max(each.longest_context for each in _coming_to(name, file))
     start = _start(pool, prefix, loaded, shared, word)
+    # A machine that the device does not come in is better refused before anything is simulated.
+    chosen_shape(shapes_of(loaded.device), pool.instance)
     version = pool.engine_version
     choices = [
         word.says(f"{prefix}.model", pool.model, "", ""),
