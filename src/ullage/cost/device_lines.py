@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ullage.cost.line import Behaviour, BillLine, Origin
+from ullage.cost.line import Amount, Behaviour, BillLine, Origin
 from ullage.cost.line_making import not_priced, priced_line
 from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import DeviceQuote, Quotes
@@ -36,7 +36,9 @@ class _PoolMoney:
 
     pool: PoolUse
     quotes: tuple[DeviceQuote, ...]
+    committed_hours: float
     committed_usd: float
+    usage_hours: float
     usage_usd: float
     usd_per_device_hour: float
     failed_fraction: float | None
@@ -66,9 +68,11 @@ def _money(use: ServiceUse, pool: PoolUse, quotes: Quotes, policy: CostPolicy) -
     return _PoolMoney(
         pool=pool,
         quotes=found,
+        committed_hours=committed_share * paid_hours * pool.replica_devices,
         committed_usd=sum(each.share_fraction * each.usd_per_hour for each in committed)
         * paid_hours
         * pool.replica_devices,
+        usage_hours=beyond_hours * pool.replica_devices,
         usage_usd=beyond_hours * usage_price * pool.replica_devices,
         usd_per_device_hour=sum(each.share_fraction * each.usd_per_hour for each in found),
         failed_fraction=failed,
@@ -104,6 +108,7 @@ def compute_reservation(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> 
                 priced_line(
                     "compute_reservation",
                     money.committed_usd * (1.0 - (money.failed_fraction or 0.0)),
+                    amount=_device_hours(money.committed_hours * (1.0 - (money.failed_fraction or 0.0))),
                     pool=pool.name,
                     formula="steady replicas x devices x hours x committed share x price, less failed work",
                     inputs=(*money.prices(committed=True), policy.period, *pool.basis),
@@ -128,6 +133,7 @@ def compute_usage(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[
             priced_line(
                 "compute_usage",
                 money.usage_usd * (1.0 - (money.failed_fraction or 0.0)),
+                amount=_device_hours(money.usage_hours * (1.0 - (money.failed_fraction or 0.0))),
                 pool=pool.name,
                 formula="replica-hours beyond the committed x devices x price, less failed work",
                 inputs=(*money.prices(committed=is_all_committed), policy.period, *pool.basis),
@@ -140,11 +146,13 @@ def compute_usage(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[
 
 
 def idle_reserve(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
-    """Every reserve under its own name."""
+    """Every reserve under its own name; one without replicas costs nothing and has no line."""
     lines = []
     for pool in use.pools:
         money = _money(use, pool, quotes, policy)
         for name, replicas in pool.reserves.items():
+            if not replicas:
+                continue
             if isinstance(money, MissingPrice):
                 lines.append(not_priced("idle_reserve", money, pool=pool.name, item=name))
                 continue
@@ -152,6 +160,7 @@ def idle_reserve(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[B
                 priced_line(
                     "idle_reserve",
                     replicas * pool.replica_devices * policy.period_hours * money.usd_per_device_hour,
+                    amount=_device_hours(replicas * pool.replica_devices * policy.period_hours),
                     pool=pool.name,
                     item=name,
                     formula=f"{replicas:g} replicas x {pool.replica_devices} devices x hours x price of the mix",
@@ -176,6 +185,7 @@ def stranded_devices(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tup
                 priced_line(
                     "stranded_devices",
                     pool.stranded_devices * policy.period_hours * money.usd_per_device_hour,
+                    amount=_device_hours(pool.stranded_devices * policy.period_hours),
                     pool=pool.name,
                     formula=f"{pool.stranded_devices:g} stranded devices x hours x price of the mix",
                     inputs=(*money.prices(), policy.period, *pool.basis),
@@ -198,6 +208,7 @@ def failed_work(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
                 priced_line(
                     "failed_work",
                     (money.committed_usd + money.usage_usd) * money.failed_fraction,
+                    amount=_device_hours((money.committed_hours + money.usage_hours) * money.failed_fraction),
                     pool=pool.name,
                     formula="device cost x share of capacity used x share of busy time without success",
                     inputs=(*money.prices(), policy.period, *pool.basis, *_traffic(use, pool)),
@@ -213,6 +224,9 @@ def failed_work(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
                     priced_line(
                         "failed_work",
                         usd[0] * each.failed_fraction,
+                        amount=Amount(
+                            value=(each.prompt_tokens + each.output_tokens) * each.failed_fraction, unit="tokens"
+                        ),
                         item=f"{each.class_name} {each.provider}",
                         formula="provider tokens x share that brought no success",
                         inputs=(*usd[1], *each.basis),
@@ -220,6 +234,10 @@ def failed_work(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
                     )
                 )
     return tuple(lines)
+
+
+def _device_hours(value: float) -> Amount:
+    return Amount(value=value, unit="device-hours")
 
 
 def _traffic(use: ServiceUse, pool: PoolUse) -> tuple[Named, ...]:

@@ -42,8 +42,16 @@ class Driver(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Amount:
+    """How much of what was bought: 52,560 device-hours."""
+
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class BillLine:
-    """`cents` is None where the line is not priced; `missing` then says what to give.
+    """`cents` is None where the line is not priced; `missing` then says what to give. `amount` is what was bought.
 
     `pool` names the pool it is paid for, empty for the whole service. `used_fraction` is the part of paid device time
     in which requests were served; the rest of it is idle, and attribution keeps it apart.
@@ -60,6 +68,7 @@ class BillLine:
     figure: Figure | None = None
     missing: str = ""
     used_fraction: float = 1.0
+    amount: Amount = Amount(value=1.0, unit="month")
 
     @property
     def label(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ullage.cost.line import Behaviour, BillLine, Driver, Origin, Sharing
+from ullage.cost.line import Amount, Behaviour, BillLine, Driver, Origin, Sharing
 from ullage.cost.money import cents_of
 from ullage.cost.service_use import Named
 from ullage.evidence import Figure
@@ -39,6 +39,7 @@ def priced_line(
     name: str,
     usd: float,
     *,
+    amount: Amount,
     formula: str,
     inputs: Iterable[Named],
     pool: str = "",
@@ -67,6 +68,7 @@ def priced_line(
             inputs=tuple({each.name: each for each in inputs}.values()),
         ),
         used_fraction=used_fraction,
+        amount=amount,
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ullage.cost.device_lines import provider_usd
-from ullage.cost.line import Behaviour, BillLine, Driver
+from ullage.cost.line import Amount, Behaviour, BillLine, Driver
 from ullage.cost.line_making import not_priced, priced_line
 from ullage.cost.policy import CostPolicy, Judging, number
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import Named, ServiceUse
 from ullage.evidence import Assumption
 from ullage.prices.book import MissingPrice, TokenKind
+from ullage.prices.items import ITEMS
 from ullage.prices.purchase import HOURS_PER_MONTH
 
 
@@ -33,6 +34,7 @@ def _line(
     return priced_line(
         name,
         quantity * float(price.value),
+        amount=Amount(value=quantity, unit=f"{ITEMS[price_of].per}s"),
         item=item,
         pool=pool,
         formula=formula,
@@ -137,6 +139,9 @@ def provider_tokens(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tupl
             priced_line(
                 "provider_tokens",
                 usd[0] * (1.0 - each.failed_fraction),
+                amount=Amount(
+                    value=(each.prompt_tokens + each.output_tokens) * (1.0 - each.failed_fraction), unit="tokens"
+                ),
                 item=item,
                 formula="prompt, cached and output tokens, each x its price, less failed work",
                 inputs=(*usd[1], *each.basis),
@@ -148,7 +153,7 @@ def provider_tokens(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tupl
 def tool_apis(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
     """Calls of outside tools, by tool."""
     if use.tools is None:
-        return (not_priced("tool_apis", "Which tools are called is not said. Give cost.tools, {} for none."),)
+        return (not_priced("tool_apis", "Which tools are called is not said. Give cost.tool_calls, {} for none."),)
     lines = []
     for each in use.tools:
         price = quotes.item("tool-call", each.name)
@@ -159,6 +164,7 @@ def tool_apis(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bill
             priced_line(
                 "tool_apis",
                 each.calls * float(price.value),
+                amount=Amount(value=each.calls, unit="calls"),
                 item=each.name,
                 formula="calls x price of a call",
                 inputs=(price, *each.basis),
@@ -220,6 +226,7 @@ def evaluation(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bil
         priced_line(
             "evaluation",
             sampled * usd,
+            amount=Amount(value=sampled, unit="judgements"),
             item="sampled",
             formula="requests x share that is judged x price of a judgement",
             inputs=(judging.sampled_share, *inputs, *use.basis),
@@ -227,6 +234,7 @@ def evaluation(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bil
         priced_line(
             "evaluation",
             suites * usd,
+            amount=Amount(value=suites, unit="judgements"),
             item="releases",
             formula="suites a month x items x price of a judgement",
             inputs=(judging.suites, judging.suite_items, policy.period, *inputs),

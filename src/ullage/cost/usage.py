@@ -72,6 +72,16 @@ class UsageLog:
     def requests(self) -> int:
         return int(self.prompt_tokens.size)
 
+    def where(self, chosen: Bools) -> UsageLog:
+        """The requests that are chosen, and no others."""
+        arrays: dict[str, Any] = {
+            each.name: given[chosen]
+            for each in fields(self)
+            if isinstance(given := getattr(self, each.name), np.ndarray)
+        }
+        labels = {name: Labels(names=each.names, places=each.places[chosen]) for name, each in self.labels.items()}
+        return replace(self, labels=labels, **arrays)
+
     @property
     def held_kv_token_s(self) -> Floats | None:
         """KV-token-seconds of each request: as measured, or from its lengths and times."""

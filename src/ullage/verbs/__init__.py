@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ullage.verbs.calibrate import calibrate
 from ullage.verbs.compare import compare
+from ullage.verbs.cost import cost
 from ullage.verbs.curve import curve
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
@@ -20,6 +21,7 @@ from ullage.verbs.size import size
 __all__ = [
     "calibrate",
     "compare",
+    "cost",
     "curve",
     "facts",
     "forecast",

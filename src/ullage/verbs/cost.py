@@ -1,0 +1,277 @@
+"""`cost`: a plan file in, its bill out: every line, what a success costs, who caused it, and what else it could be."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ullage.cost.attribution import Attribution, AttributionChoice, RuleSpread
+    from ullage.cost.bill import Bill
+    from ullage.cost.host_or_buy import HostOrBuy
+    from ullage.cost.marginal import Marginal
+    from ullage.cost.usage import GroupUse, UsageLog
+    from ullage.errors import Rejection
+    from ullage.evidence import Figure
+    from ullage.plan.document import Plan
+    from ullage.plan.spec import PlanSpec
+    from ullage.prices.book import MissingPrice
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostAnswer:
+    """The bill, and what was asked about it. `notes` are about the answer, beside the bill's own."""
+
+    bill: Bill
+    as_of: datetime.date
+    seed: int
+    attribution: Attribution | None = None
+    spread: tuple[RuleSpread, ...] = ()
+    against: tuple[HostOrBuy, ...] = ()
+    marginals: tuple[Marginal, ...] = ()
+    replicas: tuple[Figure, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def focus(self, *, account: str = "plan") -> str:
+        """The bill as a FOCUS file for the month after the plan's date, split as it was attributed."""
+        from ullage.cost.bill_charges import charge_rows, month_after
+        from ullage.emit.focus import focus_csv
+
+        rows = charge_rows(self.bill, month_after(self.as_of), self.attribution)
+        return focus_csv(rows, account_id=account, account_name=self.bill.use.service)
+
+
+def cost(
+    file: Path | None = None,
+    *,
+    attribute: str | None = None,
+    rule: str = "gpu_time",
+    basis: str = "usage",
+    idle: str = "apart",
+    spread_rule: str = "",
+    allotted: Mapping[str, float] | None = None,
+    known: Sequence[str] | None = None,
+    usage: Sequence[str | Path] = (),
+    mapping: Mapping[str, str] | None = None,
+    against: str | None = None,
+    marginal: bool = False,
+    as_of: datetime.date | None = None,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda _fraction: None,
+) -> CostAnswer | Rejection:
+    """The bill of the service in `file` (the built-in example's where it is None) for one month.
+
+    With `attribute` it is divided over products, tenants, models or classes by `rule`: from the plan's own simulation,
+    or from the request logs in `usage`. `against` is a provider's model, as `provider/model`, to compare with. With
+    `marginal` the service is planned again with more demand, tighter promises and one more nine.
+    """
+    from ullage.errors import Rejection
+    from ullage.plan.pipeline import plan as run_pipeline
+    from ullage.verbs.plan import load_spec
+
+    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
+    spec = load_spec(file, as_of=day, seed=seed)
+    choice = _choice(attribute or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
+    progress(0.02)
+    found = run_pipeline(spec, as_of=day, seed=seed)
+    if isinstance(found, Rejection):
+        return found
+    bill = bill_of(found)
+    progress(0.3 if marginal else 0.9)
+    notes: list[str] = []
+    uses = _logged(bill, usage, mapping, choice, known, seed, notes) if usage else _simulated(bill, choice)
+    attribution, spread = _attributed(bill, uses, choice)
+    compared = _against(spec, bill, against, notes)
+    marginals = _marginals(spec, bill, day, seed, progress) if marginal else ()
+    progress(1.0)
+    return CostAnswer(
+        bill=bill,
+        as_of=day,
+        seed=seed,
+        attribution=attribution,
+        spread=spread,
+        against=compared,
+        marginals=marginals,
+        replicas=_replica_costs(bill) if marginal else (),
+        notes=tuple(notes),
+    )
+
+
+def bill_of(plan: Plan) -> Bill:
+    """The bill in a finished plan; an InputError where it has none."""
+    from ullage.cost.bill import Bill
+    from ullage.errors import InputError
+
+    for stage in plan.stages:
+        if isinstance(stage.answer, Bill):
+            return stage.answer
+    raise InputError(field="prices", value=None, problem="are not given, so there is no bill", fix="Give prices.")
+
+
+def _choice(
+    by: str, rule: str, basis: str, idle: str, spread_rule: str, allotted: Mapping[str, float] | None
+) -> AttributionChoice:
+    from ullage.cost.attribution import AttributionChoice, Basis, Idle
+    from ullage.cost.usage import DIMENSIONS
+    from ullage.errors import unknown_name
+
+    if by not in DIMENSIONS:
+        raise unknown_name(field="--attribute", name=by, known=DIMENSIONS)
+    known_basis, known_idle = {each.value: each for each in Basis}, {each.value: each for each in Idle}
+    if basis not in known_basis:
+        raise unknown_name(field="--basis", name=basis, known=known_basis)
+    if idle not in known_idle:
+        raise unknown_name(field="--idle", name=idle, known=known_idle)
+    return AttributionChoice(
+        by=by,
+        rule=rule.replace("-", "_"),
+        basis=known_basis[basis],
+        idle=known_idle[idle],
+        spread_rule=spread_rule.replace("-", "_"),
+        allotted_fraction=allotted or {},
+    )
+
+
+def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[GroupUse, ...]]:
+    from ullage.errors import InputError
+
+    found = bill.use.groups.get(choice.by)
+    if found is None:
+        raise InputError(
+            field="--attribute",
+            value=choice.by,
+            problem=f"the plan does not say the {choice.by} of a request",
+            fix=f"Give a request log that does: --usage FILE. The plan alone knows {', '.join(bill.use.groups)}.",
+        )
+    return found
+
+
+def _logged(
+    bill: Bill,
+    files: Sequence[str | Path],
+    mapping: Mapping[str, str] | None,
+    choice: AttributionChoice,
+    known: Sequence[str] | None,
+    seed: int,
+    notes: list[str],
+) -> Mapping[str, tuple[GroupUse, ...]]:
+    """Who used the pools by real logs; with several pools, each by the requests for its model."""
+    import numpy as np
+
+    from ullage.cost.usage import grouped, usage_of_trace
+    from ullage.errors import InputError
+    from ullage.readers.traces.open import open_trace
+    from ullage.workload.trace import RateTable
+
+    trace = open_trace([str(each) for each in files], mapping=mapping)
+    if isinstance(trace, RateTable):
+        raise InputError(
+            field="--usage",
+            value=str(files[0]),
+            problem="counts requests in windows, so nobody's are known",
+            fix="Give a log with one row for each request.",
+        )
+    log = usage_of_trace(trace)
+    notes.append(f"Divided by {log.requests:,} requests of {', '.join(Path(each).name for each in trace.sources)}.")
+    notes += [f"{count:,} rows left out: {reason}." for reason, count in log.dropped.items()]
+    by_pool = _by_model(bill, log)
+    return {
+        pool: grouped(each, choice.by, known=known, rng=np.random.default_rng(seed)) for pool, each in by_pool.items()
+    }
+
+
+def _by_model(bill: Bill, log: UsageLog) -> dict[str, UsageLog]:
+    """The log pool by pool, where it names the pools' models; else as one."""
+    pools = {each.name: each.model for each in bill.use.pools}
+    labels = log.labels.get("model")
+    if len(pools) < 2 or labels is None or not set(pools.values()) <= set(labels.names):
+        return {"": log}
+    return {name: log.where(labels.places == labels.names.index(model)) for name, model in pools.items()}
+
+
+def _attributed(
+    bill: Bill, uses: Mapping[str, tuple[GroupUse, ...]], choice: AttributionChoice
+) -> tuple[Attribution, tuple[RuleSpread, ...]]:
+    from ullage.cost.attribution import attribute, rule_spread
+
+    return attribute(bill.lines, uses, choice), rule_spread(bill.lines, uses, choice)
+
+
+def _against(spec: PlanSpec, bill: Bill, against: str | None, notes: list[str]) -> tuple[HostOrBuy, ...]:
+    from ullage.cost.host_or_buy import host_or_buy
+    from ullage.errors import InputError
+    from ullage.prices.book import MissingPrice
+
+    if against is None or spec.prices is None:
+        return ()
+    provider, slash, model = against.partition("/")
+    if not slash:
+        raise InputError(
+            field="--against",
+            value=against,
+            problem="does not say whose model it is",
+            fix="Give provider/model, for example openai/gpt-5-mini.",
+        )
+    found: tuple[HostOrBuy, ...] | MissingPrice = host_or_buy(bill, spec.prices, model=model, provider=provider)
+    if isinstance(found, MissingPrice):
+        notes.append(f"Not compared: {found}")
+        return ()
+    return found
+
+
+def _replica_costs(bill: Bill) -> tuple[Figure, ...]:
+    from ullage.cost.marginal import replica_usd
+    from ullage.evidence import Figure
+
+    found = (replica_usd(each, bill.quotes, bill.policy) for each in bill.use.pools)
+    return tuple(each for each in found if isinstance(each, Figure))
+
+
+def _marginals(
+    spec: PlanSpec, bill: Bill, day: datetime.date, seed: int, progress: Callable[[float], None]
+) -> tuple[Marginal, ...]:
+    """More demand, tighter promises, one more nine: the whole plan again with each."""
+    from ullage.cost.marginal import Step, marginal_costs
+    from ullage.errors import Rejection
+    from ullage.plan.again import with_demand_times, with_one_more_nine, with_promises_times
+    from ullage.plan.pipeline import plan as run_pipeline
+
+    done = 0
+
+    def again(changed: PlanSpec) -> Callable[[], Bill | Rejection]:
+        def run() -> Bill | Rejection:
+            nonlocal done
+            found = run_pipeline(changed, as_of=day, seed=seed)
+            done += 1
+            progress(0.3 + 0.2 * done)
+            return found if isinstance(found, Rejection) else bill_of(found)
+
+        return run
+
+    steps = [
+        Step(
+            name="demand",
+            title="a tenth more demand",
+            units=0.1 * bill.use.requests,
+            per="request",
+            again=again(with_demand_times(spec, 1.1)),
+        ),
+        Step(
+            name="promise",
+            title="every limit a tenth tighter",
+            units=1.0,
+            per="step",
+            again=again(with_promises_times(spec, 0.9)),
+        ),
+        Step(
+            name="nine",
+            title="one more nine of availability",
+            units=1.0,
+            per="nine",
+            again=again(with_one_more_nine(spec)),
+        ),
+    ]
+    return marginal_costs(bill, steps if spec.traffic is None else steps[1:])
