@@ -194,6 +194,8 @@ def routed(routing: Routing, demand: Demand) -> Routed:
                     planning_rps=part * traffic.planning_rps,
                 )
             )
+            rate = _pool_rate(traffic, route, step.pool, part)
+            figures[rate.name] = rate
         figures |= {each.name: each for each in _route_figures(route)}
     return Routed(lines=tuple(lines), figures=figures, notes=tuple(_notes(routing)))
 
@@ -217,20 +219,24 @@ def pool_demand(demand: Demand, routing: Routing, pool: str, own_pools: Mapping[
         )
     if classes == demand.classes:
         return demand
-    total = _total(classes, demand)
+    # Named by the pool from the start: the service's own figures have the plain names.
+    total = _total(classes, pool)
     tokens = Figure(
-        name="demand.token_rate",
+        name=f"{pool}.demand.token_rate",
         value=sum(float(each.figures[f"demand.{each.name}.token_rate"].value) for each in classes),
         unit="tokens/s",
         formula="sum of the classes' prompt and output tokens in their busiest hours, as far as they come to this pool",
         inputs=tuple(each.figures[f"demand.{each.name}.token_rate"] for each in classes),
     )
-    figures = (total, tokens, *(figure for each in classes for figure in each.figures.values()))
     return Demand(
         classes=classes,
         planning_rps=float(total.value),
         horizon_s=demand.horizon_s,
-        figures={each.name: each for each in figures},
+        figures={
+            "demand.planning_rate": total,
+            "demand.token_rate": tokens,
+            **{key: figure for each in classes for key, figure in each.figures.items()},
+        },
     )
 
 
@@ -246,7 +252,7 @@ def _pool_class(traffic: ClassTraffic, route: Route | None, pool: str, own_pool:
     model = replace(traffic.model, mean_rate_rps=traffic.model.mean_rate_rps * part)
     if carries:
         model = replace(model, lengths=with_answers(model.lengths, places[0], traffic.longest_context_tokens))
-    return _part_of(traffic, model, part, route)
+    return _part_of(traffic, model, part, route, pool)
 
 
 def _carries(route: Route) -> bool:
@@ -263,7 +269,7 @@ def with_answers(lengths: Lengths, answers: int, longest_tokens: int) -> Lengths
     return replace(lengths, prompt_tokens=tuple(np.minimum(carried, room).tolist()))
 
 
-def _part_of(traffic: ClassTraffic, model: ClassModel, part: float, route: Route) -> ClassTraffic:
+def _part_of(traffic: ClassTraffic, model: ClassModel, part: float, route: Route, pool: str) -> ClassTraffic:
     """The class as the pool sees it: rates times the part, lengths its own; bursts come to all pools alike."""
     name = traffic.name
 
@@ -272,48 +278,59 @@ def _part_of(traffic: ClassTraffic, model: ClassModel, part: float, route: Route
         if value == whole.value:
             return whole
         formula = f"{part:.4g} of the class comes to this pool, by its route"
-        return replace(
-            whole, value=value, formula=formula, inputs=(whole, *route.inputs), sources=(), own_evidence=None
+        return Figure(
+            name=f"{pool}.{whole.name}", value=value, unit=whole.unit, formula=formula, inputs=(whole, *route.inputs)
         )
 
     planning_rps = traffic.planning_rps * part
     dispersion = model.bursts.dispersion(60.0, model.mean_rate_rps)
     prompts, outputs = model.lengths.pairs()
     request_tokens = float(prompts.mean() + outputs.mean())
-    made = [
-        scaled("planning_rate", planning_rps),
-        scaled("peak_minute", peak_minute_rps(planning_rps, dispersion)),
-        scaled("mean_rate", traffic.mean_rps * part),
-        scaled("token_rate", planning_rps * request_tokens),
-        scaled("request_tokens", request_tokens),
-        scaled("minute_dispersion", dispersion),
-    ]
+    minute_rps = peak_minute_rps(planning_rps, dispersion)
+    values = {
+        "planning_rate": planning_rps,
+        "peak_minute": minute_rps,
+        "mean_rate": traffic.mean_rps * part,
+        "token_rate": planning_rps * request_tokens,
+        "request_tokens": request_tokens,
+        "minute_dispersion": dispersion,
+    }
     columns = {"prompt": prompts, "output": outputs}
     for key in traffic.figures:
         what = key.removeprefix(f"demand.{name}.")
         side, _, percentile = what.partition("_p")
         if side in columns and percentile:
-            made.append(scaled(what, float(np.quantile(columns[side], float(percentile) / 100.0))))
+            values[what] = float(np.quantile(columns[side], float(percentile) / 100.0))
     return replace(
         traffic,
         mean_rps=traffic.mean_rps * part,
         planning_rps=planning_rps,
-        peak_minute_rps=float(made[1].value),
+        peak_minute_rps=minute_rps,
         model=model,
-        figures={each.name: each for each in made},
+        figures={f"demand.{name}.{what}": scaled(what, value) for what, value in values.items()},
     )
 
 
-def _total(classes: Sequence[ClassTraffic], demand: Demand) -> Figure:
+def _total(classes: Sequence[ClassTraffic], pool: str) -> Figure:
     """The busiest hour of the week of what comes to this pool, each class as far above its mean as it plans to be."""
     seasons = np.array([np.array(each.model.season) / np.mean(each.model.season) for each in classes])
     margins = np.array([each.planning_rps / season.max() for each, season in zip(classes, seasons, strict=True)])
     return Figure(
-        name="demand.planning_rate",
+        name=f"{pool}.demand.planning_rate",
         value=float((margins @ seasons).max()),
         unit="req/s",
         formula="the busiest hour of the week of what comes to this pool, each class at its planning margin",
         inputs=tuple(each.figures[f"demand.{each.name}.planning_rate"] for each in classes),
+    )
+
+
+def _pool_rate(traffic: ClassTraffic, route: Route, pool: str, part: float) -> Figure:
+    return Figure(
+        name=f"routing.{traffic.name}.{pool}.planning_rate",
+        value=part * traffic.planning_rps,
+        unit="req/s",
+        formula=f"planning rate x {part:.4g}, the part of the class that reaches the pool",
+        inputs=(traffic.figures[f"demand.{traffic.name}.planning_rate"], *route.inputs),
     )
 
 
