@@ -14,7 +14,7 @@ from decimal import Decimal
 from ullage.cost.attribution import Attribution
 from ullage.cost.bill import Bill
 from ullage.cost.charges import Allocation, ChargeRow, Period
-from ullage.cost.line import BillLine
+from ullage.cost.line import BillLine, Origin
 from ullage.cost.money import apportion
 from ullage.cost.quotes import DeviceQuote
 from ullage.prices.book import MissingPrice
@@ -88,7 +88,7 @@ def _row(
     quote = _quote(bill, line)
     evidence = "" if line.figure is None else str(line.figure.evidence)
     return ChargeRow(
-        provider=(quote.provider if quote else "") or "own account",
+        provider=_seller(line, quote),
         service=SERVICE,
         service_category=category,
         service_subcategory=subcategory,
@@ -140,6 +140,12 @@ def _quote(bill: Bill, line: BillLine) -> DeviceQuote | None:
     if line.name == "compute_reservation" and committed:
         return committed[0]
     return next((each for each in found if not each.purchase.is_committed), found[0])
+
+
+def _seller(line: BillLine, quote: DeviceQuote | None) -> str:
+    if line.origin is Origin.EXTERNAL and line.name != "tool_apis" and line.item:
+        return line.item.split()[-1]
+    return (quote.provider if quote else "") or "own account"
 
 
 def _pricing(quote: DeviceQuote | None) -> str:

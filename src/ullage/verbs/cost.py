@@ -75,6 +75,7 @@ def cost(
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     spec = load_spec(file, as_of=day, seed=seed)
     choice = _choice(attribute or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
+    seller = None if against is None else _seller(against)
     progress(0.02)
     found = run_pipeline(spec, as_of=day, seed=seed)
     if isinstance(found, Rejection):
@@ -84,7 +85,7 @@ def cost(
     notes: list[str] = []
     uses = _logged(bill, usage, mapping, choice, known, seed, notes) if usage else _simulated(bill, choice)
     attribution, spread = _attributed(bill, uses, choice)
-    compared = _against(spec, bill, against, notes)
+    compared = _against(spec, bill, seller, notes)
     marginals = _marginals(spec, bill, day, seed, progress) if marginal else ()
     progress(1.0)
     return CostAnswer(
@@ -200,13 +201,9 @@ def _attributed(
     return attribute(bill.lines, uses, choice), rule_spread(bill.lines, uses, choice)
 
 
-def _against(spec: PlanSpec, bill: Bill, against: str | None, notes: list[str]) -> tuple[HostOrBuy, ...]:
-    from ullage.cost.host_or_buy import host_or_buy
+def _seller(against: str) -> tuple[str, str]:
     from ullage.errors import InputError
-    from ullage.prices.book import MissingPrice
 
-    if against is None or spec.prices is None:
-        return ()
     provider, slash, model = against.partition("/")
     if not slash:
         raise InputError(
@@ -215,6 +212,16 @@ def _against(spec: PlanSpec, bill: Bill, against: str | None, notes: list[str]) 
             problem="does not say whose model it is",
             fix="Give provider/model, for example openai/gpt-5-mini.",
         )
+    return provider, model
+
+
+def _against(spec: PlanSpec, bill: Bill, seller: tuple[str, str] | None, notes: list[str]) -> tuple[HostOrBuy, ...]:
+    from ullage.cost.host_or_buy import host_or_buy
+    from ullage.prices.book import MissingPrice
+
+    if seller is None or spec.prices is None:
+        return ()
+    provider, model = seller
     found: tuple[HostOrBuy, ...] | MissingPrice = host_or_buy(bill, spec.prices, model=model, provider=provider)
     if isinstance(found, MissingPrice):
         notes.append(f"Not compared: {found}")

@@ -1,0 +1,182 @@
+"""`ullage cost` on the built-in example and on plan files: the bill, its attribution, its FOCUS file."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ullage import verbs
+from ullage.cli.app import run
+from ullage.cost.bill_charges import charge_rows, month_after
+from ullage.emit.focus import focus_csv
+from ullage.errors import InputError, Rejection
+from ullage.report.bill_page import attribution_parts, bill_parts, change_table
+from ullage.verbs.cost import CostAnswer
+
+AS_OF = datetime.date(2026, 11, 15)
+PLAN = """
+version: 1
+service: tickets
+workload:
+  classes:
+    - name: chat
+      rate: 6 req/s
+      longest_context: 8k
+      slo: {ttft_p95: 1s, tpot_p95: 80ms}
+pool:
+  model: llama-3.1-8b
+  device: h100-sxm
+cost:
+  zone_share: 50%
+  log_retention: 365 d
+  evaluation: {share: 1%, suites_per_month: 4, items_per_suite: 500}
+  engineering: {on_call: 20h, changes: 30h}
+  tool_calls: {}
+  tasks:
+    - name: ticket
+      requests: {chat: 3}
+      attempts: 1.2
+      success: 80%
+"""
+
+
+@pytest.fixture(scope="module")
+def answer() -> CostAnswer:
+    found = verbs.cost(as_of=AS_OF, seed=1)
+    assert not isinstance(found, Rejection)
+    return found
+
+
+@pytest.fixture(scope="module")
+def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cost") / "plan.yaml"
+    path.write_text(PLAN)
+    return path
+
+
+def _text(parts: list[object]) -> str:
+    console = Console(file=io.StringIO(), width=160, record=True)
+    console.print(*parts, sep="\n")
+    return console.export_text()
+
+
+def test_the_example_is_billed_and_divided_to_the_cent(answer: CostAnswer) -> None:
+    bill = answer.bill
+    assert bill.total_cents > 0
+    assert bill.cents_of("compute_usage") > 0.5 * bill.total_cents
+    assert bill.cents_of("idle_reserve") > 0
+    assert bill.cents_of("failed_work") > 0
+    assert answer.attribution is not None
+    assert answer.attribution.total_cents == bill.total_cents
+    assert {each.name for each in answer.spread} >= {"chat", "coding", "idle", "reserve"}
+    assert len(answer.spread[0].cents) == 7
+
+
+def test_the_page_says_the_sum_the_success_and_what_is_not_priced(answer: CostAnswer) -> None:
+    text = _text([*bill_parts(answer.bill)])
+    assert f"{answer.bill.total_usd:,.2f} USD for 730 hours" in text
+    assert "USD a success" in text
+    assert "not priced" in text.lower()
+    assert "cost.evaluation" in text
+    assert answer.attribution is not None
+    assert "gpu_time" in _text([*attribution_parts(answer.attribution, answer.spread)])
+
+
+def test_a_plan_file_says_drivers_and_tasks(plan_file: Path) -> None:
+    found = verbs.cost(plan_file, as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    bill = found.bill
+    silent = {each.name for each in bill.unpriced}
+    assert silent.isdisjoint({"engineering", "tool_apis", "network", "provider_tokens"})
+    # 50 hours of one pool: the price of an hour is the book's.
+    hour = bill.quotes.item("engineering")
+    assert bill.cents_of("engineering") == pytest.approx(50 * float(getattr(hour, "value", 0)) * 100, abs=1)
+    task = next(each for each in bill.units if each.per == "successful task")
+    request = next(each for each in bill.units if each.name == "bill.per_request_usd")
+    assert task.usd == pytest.approx(1.2 * 3 * request.usd / 0.8, rel=1e-3)
+
+
+def test_a_log_divides_the_bill_by_tenant(plan_file: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    rows = ["arrival_s,duration_s,ttft_s,prompt_tokens,output_tokens,tenant,status"]
+    for place in range(200):
+        tenant = ("acme", "globex", "")[place % 3]
+        rows.append(f"{place * 0.5},{4 if tenant == 'acme' else 2},0.2,800,{place % 7 * 20 + 1},{tenant},ok")
+    log.write_text("\n".join(rows) + "\n")
+    found = verbs.cost(plan_file, usage=[log], known=["acme", "globex"], as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    assert found.attribution is not None
+    names = [each.name for each in found.attribution.rows]
+    assert names[:3] == ["acme", "globex", "unallocated"]
+    assert found.attribution.total_cents == found.bill.total_cents
+    acme, globex = found.attribution.row("acme"), found.attribution.row("globex")
+    assert acme.total_cents > 1.4 * globex.total_cents
+    assert any("200 requests of log.csv" in note for note in found.notes)
+
+
+def test_a_focus_file_keeps_the_rules_and_sums_to_the_bill(answer: CostAnswer) -> None:
+    for attribution in (None, answer.attribution):
+        text = focus_csv(charge_rows(answer.bill, month_after(AS_OF), attribution), account_id="plan")
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert sum(Decimal(row["EffectiveCost"]) for row in rows) == Decimal(answer.bill.total_cents).scaleb(-2)
+        assert {row["ChargePeriodStart"] for row in rows} == {"2026-12-01T00:00:00Z"}
+    assert rows[0]["AllocatedMethodId"] == "ullage:gpu_time"
+    assert answer.focus().splitlines()[0].count(",") > 30
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"attribute": "tenant"}, "the plan does not say the tenant of a request"),
+        ({"attribute": "team"}, "is not known"),
+        ({"rule": "gpu"}, "is not known"),
+        ({"basis": "allocation"}, "nobody was allotted anything"),
+        ({"against": "gpt"}, "does not say whose model it is"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_what_to_ask(asked: dict[str, str], said: str, plan_file: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        verbs.cost(plan_file, as_of=AS_OF, **asked)  # type: ignore[arg-type]
+
+
+def test_the_command_prints_json_of_the_same_bytes(
+    plan_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    focus = tmp_path / "focus.csv"
+    arguments = ["cost", str(plan_file), "--json", "--quiet", "--as-of", "2026-11-15", "--focus", str(focus)]
+    printed = []
+    for _ in range(2):
+        assert run(arguments) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    found = json.loads(printed[0])
+    assert found["schema"] == "ullage.bill/1"
+    assert sum(line["usd"] or 0.0 for line in found["lines"]) == pytest.approx(found["total_usd"])
+    assert focus.read_text().startswith("BilledCost,")
+
+
+@pytest.mark.slow
+def test_one_more_of_each_is_planned_again(plan_file: Path) -> None:
+    found = verbs.cost(plan_file, marginal=True, as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    added = {each.name: each.cents for each in found.marginals}
+    assert set(added) == {"demand", "promise", "nine"}
+    assert all(cents is None or cents >= 0 for cents in added.values())
+    assert found.replicas[0].value > 0  # type: ignore[operator]
+
+
+def test_two_bills_side_by_side_say_why(answer: CostAnswer) -> None:
+    from ullage.cost.bill import monthly_bill
+    from ullage.cost.change import explain_change
+
+    cheaper = monthly_bill(answer.bill.use, answer.bill.quotes.with_devices_at(0.5), answer.bill.policy)
+    change = explain_change(answer.bill, cheaper)
+    assert change.of("price") == change.cents < 0
+    assert "price" in _text([change_table(change)])
