@@ -62,6 +62,13 @@ def test_a_discount_takes_its_share_of_lists_and_not_of_spot() -> None:
     assert _value(device_hour(book, device_price(80.0, provider="gcp"))) == 10.0
 
 
+def test_what_the_user_pays_is_after_every_discount() -> None:
+    share = amount(0.10, "fraction", name="prices.discount.aws", evidence=Evidence.STATED)
+    book = price_book([], discounts=[Discount(provider="aws", share=share)])
+    for evidence in (Evidence.STATED, Evidence.MEASURED):
+        assert _value(device_hour(book, device_price(amount(80.0, evidence=evidence)))) == 10.0
+
+
 def test_another_currency_needs_a_rate_and_is_never_guessed() -> None:
     euros = device_price(amount(80.0, "EUR/h", name="price.ovh"))
     found = device_hour(PLAIN, euros)

@@ -98,7 +98,11 @@ prices:
     on_demand = DeviceWanted(
         device="h100-sxm", providers=("aws",), regions=("us-east-1",), purchases=(Purchase.ON_DEMAND,)
     )
-    assert _usd(book, on_demand) == pytest.approx(40 * 1.25 * 0.9 / 8)
+    assert _usd(book, on_demand) == pytest.approx(40 * 1.25 / 8)
+    listed = DeviceWanted(
+        device="h200-sxm", providers=("aws",), regions=("us-east-1",), purchases=(Purchase.ON_DEMAND,)
+    )
+    assert _usd(book, listed) == pytest.approx(63.296 * 0.9 / 8)
     assert _usd(book, RateWanted(item="egress", provider="aws", region="us-east-1")) == pytest.approx(5e-11)
     assert _usd(book, RateWanted(item="tool-call", name="search")) == pytest.approx(0.005)
     assert _usd(book, TokenWanted(model="llama", kind=TokenKind.CACHED_READ)) == pytest.approx(1e-7)

@@ -329,7 +329,12 @@ def price_book(
 
 def is_own_word(price: AnyPrice) -> bool:
     """Whether the user stated this price or was billed it; such a price stands before any list."""
-    return price.amounts[0].evidence in (Evidence.STATED, Evidence.MEASURED)
+    return is_own(price.amounts[0])
+
+
+def is_own(amount: Assumption) -> bool:
+    """Whether an amount is the user's: stated or billed, and so after every discount."""
+    return amount.evidence in (Evidence.STATED, Evidence.MEASURED)
 
 
 def currency_of(amount: Assumption) -> str:

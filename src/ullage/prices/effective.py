@@ -6,7 +6,8 @@
     owned        (wear over the hours of life + interest + upkeep + power x cooling x electricity + space + staff)
                  / devices
 
-each times (1 - own discount) and, from another currency, times the rate the user gave. Interest is straight: the
+each times (1 - own discount) where it is a list's, and times the rate the user gave where it is in another currency. A
+price the user stated or was billed is after every discount. Interest is straight: the
 yearly rate on the mean of what is bound, (capex + residual value) / 2. A commitment's upfront payment is spread
 evenly over its term, without interest.
 """
@@ -21,6 +22,7 @@ from ullage.prices.book import (
     OwnedHardware,
     PriceBook,
     currency_of,
+    is_own,
     per_of,
 )
 from ullage.prices.purchase import HOURS_PER_MONTH, HOURS_PER_YEAR, Purchase
@@ -114,7 +116,7 @@ def _factors(
     factor = 1.0
     inputs: list[Assumption] = []
     words: list[str] = []
-    for each in _discounts(book, provider, kind):
+    for each in () if is_own(amount) else _discounts(book, provider, kind):
         factor *= 1 - _number(each.share)
         inputs.append(each.share)
         words.append(f"(1 - {each.share.name})")
