@@ -1,0 +1,123 @@
+"""The fleet's page shows the numbers of its values: bars add up, what binds stands first, every machine is a row."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console, RenderableType
+
+from support.pools import pool
+from support.served_replicas import promise
+from ullage.evidence import Evidence
+from ullage.facts.device import find_device
+from ullage.fleet.binding import binding_constraint
+from ullage.fleet.headroom import headroom
+from ullage.fleet.packing import Lot, pack, shapes_of
+from ullage.fleet.steady import SteadyFleet
+from ullage.memory.sharding import Sharding
+from ullage.report.fleet_page import (
+    binding_parts,
+    headroom_parts,
+    packing_parts,
+    routing_parts,
+    steady_parts,
+    tool_parts,
+)
+from ullage.service.margin import DEFAULT_BANDS
+from ullage.service.sizing import PoolSize, size_pool
+from ullage.workload.routing import Routed, RoutedClass
+from ullage.workload.tools import ToolLoad, ToolLoads
+
+AS_OF = datetime.date(2026, 11, 15)
+
+
+def text_of(parts: list[RenderableType]) -> str:
+    console = Console(width=160, file=io.StringIO(), record=True)
+    for part in parts:
+        console.print(part)
+    return console.export_text()
+
+
+@pytest.fixture(scope="module")
+def fleet() -> SteadyFleet:
+    given = pool(500, 50, promise("chat", ttft_p95=1.0), span_s=60.0)
+    found = size_pool(
+        given.bench.replica,
+        given.bench.load_at,
+        given.bench.classes,
+        rate_rps=120.0,
+        band=DEFAULT_BANDS[Evidence.ESTIMATED],
+        seed=1,
+    )
+    assert isinstance(found, PoolSize)
+    return SteadyFleet(
+        size=found,
+        replicas=found.careful_replicas,
+        bare_replicas=found.replicas,
+        devices=found.careful_replicas,
+        figures={},
+    )
+
+
+def test_bars_add_up_before_the_eye(fleet: SteadyFleet) -> None:
+    shown = text_of(steady_parts(fleet)).splitlines()
+    lengths = [line.count("█") for line in shown[1:]]
+    assert lengths[0] + lengths[1] == lengths[2]
+    starts = [line.index("█") for line in shown[1:] if "█" in line]
+    assert starts[0] == starts[-1]
+    assert f"{fleet.devices} devices" in shown[-1]
+    wide = replace(fleet, replicas=4000, bare_replicas=3000)
+    assert max(len(line.rstrip()) for line in text_of(steady_parts(wide)).splitlines()) <= 110
+
+
+def test_what_binds_stands_first_and_every_distance_is_shown(fleet: SteadyFleet) -> None:
+    given = pool(500, 50, promise("chat", ttft_p95=1.0), span_s=60.0)
+    room = headroom(fleet.bench, rate_rps=fleet.size.rate_rps, seed=1, replications=2)
+    found = binding_constraint(fleet.bench, given.step, given.memory, room, seed=1)
+    shown = text_of(binding_parts(found))
+    names = re.findall(r"^(\w[\w ]*?)(?: \((?:binds|next)\))?  ", shown, flags=re.MULTILINE)
+    assert [name for name in names if name in {line.name for line in found.lines}] == [
+        line.name for line in found.lines
+    ]
+    assert f"{found.binding.name} (binds)" in shown
+    assert all(f"{line.distance_fraction:.0%}" in shown for line in found.lines)
+    lines = text_of(headroom_parts(room))
+    assert all(f"{line.holds_fraction:.0%}" in lines for line in room.lines)
+
+
+def test_every_machine_is_a_row_and_the_chosen_one_is_first() -> None:
+    lots = [Lot(pool="chat", zone="a", replicas=5, sharding=Sharding(tp=3))]
+    found = pack(lots, shapes_of(find_device("h100-sxm")))
+    shown = text_of(packing_parts(found)).splitlines()
+    assert found.chosen.shape.name in shown[2]
+    assert sum(any(row.shape.name in line for row in found.rows) for line in shown) == len(found.rows)
+    assert "straddles" in "\n".join(shown)
+    assert "stranded in a" in "\n".join(shown)
+
+
+def test_tools_and_routes() -> None:
+    line = ToolLoad(
+        name="search",
+        tasks_per_s=8.0,
+        tried_calls_per_s=8.0,
+        capacity_tasks_per_s=5.0,
+        limited_by="rate limit",
+        waiting_requests=4.0,
+        held_tokens=1000.0,
+        recomputed_tokens_per_s=0.0,
+    )
+    open_line = replace(line, name="notes", capacity_tasks_per_s=float("inf"), limited_by="no stated limit")
+    shown = text_of(tool_parts(ToolLoads(lines=(line, open_line), figures={}, notes=("It is too small.",))))
+    assert "160%" in shown
+    assert "no stated limit" in shown
+    assert "It is too small." in shown
+    routes = Routed(
+        lines=(RoutedClass(request_class="chat", pool="large", part_fraction=0.25, planning_rps=2.0),),
+        figures={},
+        notes=(),
+    )
+    assert "0.25" in text_of(routing_parts(routes))
