@@ -15,6 +15,14 @@ from ullage.evidence import Assumption, Figure
 from ullage.plan.document import Plan, Stage, Verdict
 from ullage.report import sheet_page
 from ullage.report.evidence_style import evidence_text
+from ullage.report.fleet_page import (
+    binding_parts,
+    headroom_parts,
+    packing_parts,
+    routing_parts,
+    steady_parts,
+    tool_parts,
+)
 from ullage.report.quantity import show
 from ullage.report.reserves_page import loss_parts, reserve_parts
 from ullage.report.tables import plain_table
@@ -48,6 +56,11 @@ _MAIN = {
     # Their tables stand above and below.
     "margins": (),
     "scorecard": (),
+    "routing": (),
+    "headroom": (),
+    "tools": (),
+    "binding": (),
+    "packing": (),
     "reserves": (),
     "loss_checks": (),
 }
@@ -55,6 +68,12 @@ _MAIN = {
 
 # Stages whose figures are tables of their own, and the functions that draw them.
 _PAGES: dict[str, Callable[[Any], list[RenderableType]]] = {
+    "routing": routing_parts,
+    "steady_fleet": steady_parts,
+    "headroom": headroom_parts,
+    "tools": tool_parts,
+    "binding": binding_parts,
+    "packing": packing_parts,
     "reserves": reserve_parts,
     "loss_checks": loss_parts,
 }
