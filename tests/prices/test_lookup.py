@@ -20,7 +20,7 @@ from ullage.prices.book import (
     price_book,
 )
 from ullage.prices.lookup import priced
-from ullage.prices.offers import Offer, cheapest, mixed_hour, offers
+from ullage.prices.offers import Offer, by_purchase, cheapest, mixed_hour, offers
 from ullage.prices.purchase import Purchase, PurchaseMix, purchase_of
 from ullage.prices.wanted import DeviceWanted, RateWanted, TokenWanted
 
@@ -53,6 +53,14 @@ def test_the_cheapest_under_each_constraint() -> None:
         24.0,
         40.0,
     )
+
+
+def test_the_cheapest_of_each_purchase() -> None:
+    found = by_purchase(BOOK, DeviceWanted(device="h100-sxm", providers=("aws",)))
+    assert {each: offer.usd_per_device_hour.value for each, offer in found.items()} == {
+        Purchase.ON_DEMAND: 5.0,
+        Purchase.SPOT: 2.0,
+    }
 
 
 def test_a_price_for_anywhere_holds_in_every_region() -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -277,11 +278,19 @@ class PriceBook:
     @property
     def providers(self) -> tuple[str, ...]:
         """Every provider the book has a price of, in order of name."""
-        return tuple(sorted({each.provider for each in self if each.provider}))
+        return tuple(self._places)
 
     def regions(self, provider: str) -> tuple[str, ...]:
-        """Every region the book has a price of this provider for, in order of name."""
-        return tuple(sorted({each.region for each in self if each.provider == provider and each.region}))
+        """Every region the book has a price of this provider for, in order of name; one is empty for `anywhere`."""
+        return self._places.get(provider, ())
+
+    @functools.cached_property
+    def _places(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, set[str]] = {}
+        for each in self:
+            if each.provider:
+                found.setdefault(each.provider, set()).add(each.region)
+        return {provider: tuple(sorted(found[provider])) for provider in sorted(found)}
 
     def over(self, below: PriceBook) -> PriceBook:
         """This book on top of another: a price here replaces the one there about the same thing."""

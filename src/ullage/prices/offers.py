@@ -49,6 +49,14 @@ def cheapest(book: PriceBook, wanted: DeviceWanted) -> Offer | MissingPrice:
     return found[0] if found else _why_no_offer(book, wanted)
 
 
+def by_purchase(book: PriceBook, wanted: DeviceWanted) -> dict[Purchase, Offer]:
+    """The cheapest offer of each purchase there is one of, in the order of purchases."""
+    found: dict[Purchase, Offer] = {}
+    for offer in offers(book, wanted):
+        found.setdefault(offer.purchase, offer)
+    return {each: found[each] for each in Purchase if each in found}
+
+
 def mixed_hour(book: PriceBook, wanted: DeviceWanted, mix: PurchaseMix) -> Figure | MissingPrice:
     """A device-hour bought in these shares; one part without a price leaves the whole without one."""
     value = 0.0

@@ -76,7 +76,6 @@ def check_names(book: PriceBook, *, providers: Sequence[str] = (), regions: Sequ
     if not regions:
         return
     places = {place for each in providers or known for place in book.regions(each)}
-    anywhere = any(each.region == ANYWHERE and (not providers or each.provider in providers) for each in book)
     for name in regions:
-        if name not in places and not anywhere:
+        if name not in places and ANYWHERE not in places:
             raise unknown_name(field="prices.region", name=name, known=places, fix=f"Or give its prices: {HOWTO}")
