@@ -54,6 +54,10 @@ class Bounds:
     binding: str
     ages_s: Mapping[str, float]
 
+    @property
+    def waiting_requests(self) -> int:
+        return self.guard.waiting_requests or 0
+
 
 def replica_bounds(cell: Cell, deadlines: Mapping[str, Deadline], *, saturation_rps: float, overload: float) -> Bounds:
     """The limits under which one replica, offered `overload` times what it can do, keeps what it promises to those

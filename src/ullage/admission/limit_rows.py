@@ -96,7 +96,7 @@ def limit_lines(
 ) -> tuple[LimitLine, ...]:
     """The limits as a table: replica, pool, and why."""
     guard = bounds.guard
-    waiting = guard.waiting_requests or 0
+    waiting = bounds.waiting_requests
     lines = [
         LimitLine(
             name="running requests",
@@ -143,7 +143,7 @@ def backpressure_of(
     bounds: Bounds, memory: MemoryBudget, policy: AdmissionPolicy, *, capacity_rps: float, planning_rps: float
 ) -> Backpressure:
     """The signal, its two thresholds, and how long those refused are to wait."""
-    waiting = bounds.guard.waiting_requests or 0
+    waiting = bounds.waiting_requests
     # A full queue beside the planned load: what the load leaves of the capacity works it off.
     left_rps = max(capacity_rps - planning_rps, 0.05 * capacity_rps)
     return Backpressure(

@@ -87,7 +87,7 @@ class AdmissionLimits:
 
     @property
     def waiting_requests(self) -> int:
-        return self.bounds.guard.waiting_requests or 0
+        return self.bounds.waiting_requests
 
     @property
     def pool_rate_rps(self) -> float:

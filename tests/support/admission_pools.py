@@ -1,0 +1,128 @@
+"""A small pool whose limits are quick to find: two classes on replicas that decode up to 16 sequences."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from support.served import LLAMA_3_8B
+from support.served_replicas import PoissonLoad, batching_replica, promise
+from ullage.admission.limits import AdmissionLimits, admission_limits
+from ullage.admission.policy import (
+    DEADLINE,
+    FIRST_TOKEN_TIMEOUT,
+    RECOVERY,
+    AdmissionPolicy,
+    ClassPolicy,
+    Tenant,
+)
+from ullage.admission.ready import TimeToReady, time_to_ready
+from ullage.admission.start import StartSettings
+from ullage.evidence import Assumption, Evidence, Source
+from ullage.facts.device import find_device
+from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.memory.settings import RuntimeSettings
+from ullage.service.curve import Effort, ServiceCurve, replica_curve
+from ullage.service.point import OperatingPoint, replica_point
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand import Demand, forecast_demand
+
+SOURCE = Source(what="a test", where="tests/support/admission_pools.py", date=datetime.date(2026, 11, 15))
+EFFORT = Effort(requests=1500, least_replications=2, most_replications=4, search_replications=2, refined_points=2)
+
+
+def stated(name: str, value: float, unit: str = "") -> Assumption:
+    return Assumption(name=name, value=value, unit=unit, evidence=Evidence.STATED, source=SOURCE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    request_class: RequestClass
+    mean_rate: Assumption
+    longest_context: Assumption
+    shape: None = None
+
+
+def two_classes(ttft_s: float = 0.5, tpot_s: float = 0.05) -> tuple[RequestClass, RequestClass]:
+    urgent = promise("chat", ttft_p95=ttft_s, tpot_p95=tpot_s)
+    return urgent, replace(promise("batch", ttft_p95=4 * ttft_s, tpot_p95=tpot_s), priority=1)
+
+
+@functools.cache
+def memory() -> MemoryBudget:
+    settings = RuntimeSettings(source=SOURCE, engine="vllm", max_context_tokens=4096, max_sequences=16)
+    found = memory_budget(LLAMA_3_8B, find_device("h200-sxm"), settings)
+    assert isinstance(found, MemoryBudget)
+    return found
+
+
+@functools.cache
+def ready() -> TimeToReady:
+    where = Assumption(name="pool.storage", value="local-nvme", unit="", evidence=Evidence.STATED, source=SOURCE)
+    return time_to_ready(memory(), StartSettings(storage=where), rng=np.random.default_rng(0))
+
+
+@functools.cache
+def served(ttft_s: float = 0.5, tpot_s: float = 0.05) -> tuple[ServiceCurve, OperatingPoint]:
+    classes = two_classes(ttft_s, tpot_s)
+    curve = replica_curve(
+        batching_replica(),
+        PoissonLoad(classes=classes, prompt_tokens=400, output_tokens=40),
+        classes,
+        seed=0,
+        effort=EFFORT,
+        inputs=(stated("test.step", 0.01, "s"),),
+    )
+    point = replica_point(curve)
+    assert isinstance(point, OperatingPoint)
+    return curve, point
+
+
+@functools.cache
+def demand(rate_rps: float = 160.0) -> Demand:
+    asked = [
+        Asked(
+            request_class=each,
+            mean_rate=stated(f"{each.name}.mean_rate", rate_rps / 4, "req/s"),
+            longest_context=stated(f"{each.name}.longest_context", 2048, "tokens"),
+        )
+        for each in two_classes()
+    ]
+    return forecast_demand(
+        asked, horizon=stated("policy.horizon", 86_400.0, "s"), percentile=stated("policy.percentile", 0.5)
+    )
+
+
+def policy(
+    *,
+    attempts: int = 3,
+    deadline_s: float = 20.0,
+    first_token_timeout_s: float = 4.0,
+    recovery_s: float = 60.0,
+    tenants: tuple[Tenant, ...] = (),
+) -> AdmissionPolicy:
+    """Impatient clients and a short recovery: the same physics in less time."""
+    return AdmissionPolicy(
+        attempts=stated("admission.retry_attempts", attempts),
+        first_token_timeout=replace(FIRST_TOKEN_TIMEOUT, value=first_token_timeout_s, low=None, high=None),
+        deadline=replace(DEADLINE, value=deadline_s, low=None, high=None),
+        recovery=replace(RECOVERY, value=recovery_s),
+        tenants=tenants,
+    )
+
+
+def chat_deadline(deadline_s: float) -> AdmissionPolicy:
+    return replace(policy(), classes={"chat": ClassPolicy(deadline=stated("chat.deadline", deadline_s, "s"))})
+
+
+@functools.cache
+def limits(replicas: int = 8) -> AdmissionLimits:
+    curve, point = served()
+    found = admission_limits(
+        curve, point, ready(), demand(), two_classes(), replicas=replicas, memory=memory(), policy=policy()
+    )
+    assert isinstance(found, AdmissionLimits)
+    return found
