@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import plan_keys
 from ullage.errors import InputError
 from ullage.files.plan_file import plan_file_schema, read_plan_file
 
@@ -122,3 +123,10 @@ def test_a_broken_file_is_never_a_traceback(data: st.DataObject) -> None:
 def test_the_published_schema_is_the_one_in_the_code() -> None:
     published = Path(__file__).resolve().parents[2] / "docs" / "reference" / "plan.schema.json"
     assert json.loads(published.read_text()) == plan_file_schema(), "run: make docs-record"
+
+
+def test_every_key_is_explained_and_listed() -> None:
+    found = list(plan_keys.rows(plan_file_schema()))
+    assert [path for path, _, meaning in found if not meaning] == []
+    published = Path(__file__).resolve().parents[2] / "docs" / "reference" / "plan-file-keys.md"
+    assert published.read_text() == plan_keys.page(plan_file_schema()), "run: make docs-record"

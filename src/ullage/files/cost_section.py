@@ -39,8 +39,8 @@ class EvaluationSection(Section):
 class EngineeringSection(Section):
     """Hours of engineers for each pool, a month."""
 
-    on_call: Duration | None = None
-    changes: Duration | None = None
+    on_call: Annotated[Duration | None, Field(description="Hours on call for a pool in a month.")] = None
+    changes: Annotated[Duration | None, Field(description="Hours of changes to a pool in a month.")] = None
 
 
 class TaskSection(Section):
@@ -70,8 +70,8 @@ class CostSection(Section):
     prompt_bytes_per_token: Annotated[_Number | None, Field(description="Bytes received for one of a prompt.")] = None
     egress_share: Annotated[Share | None, Field(description="Share of answers that leave by the internet.")] = None
     zone_share: Annotated[Share | None, Field(description="Share of traffic that crosses zones.")] = None
-    spans_per_request: _Number | None = None
-    series_per_replica: _Number | None = None
+    spans_per_request: Annotated[_Number | None, Field(description="Spans that one request leaves in traces.")] = None
+    series_per_replica: Annotated[_Number | None, Field(description="Metric series that one replica keeps.")] = None
     store_copies: Annotated[_Number | None, Field(description="Copies of the weights in a region's store.")] = None
     disk_copies: Annotated[_Number | None, Field(description="Copies of the weights on a replica's disk.")] = None
     evaluation: EvaluationSection | None = None

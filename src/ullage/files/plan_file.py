@@ -37,13 +37,13 @@ from ullage.files.tools_section import ToolSection
 class MatchSection(Section):
     """All conditions that are given must hold; names may be shell patterns."""
 
-    model: str | None = None
-    tenant: str | None = None
-    path: str | None = None
-    from_prompt_tokens: Tokens | None = None
-    below_prompt_tokens: Tokens | None = None
-    from_output_tokens: Tokens | None = None
-    below_output_tokens: Tokens | None = None
+    model: Annotated[str | None, Field(description="A shell pattern for its model, such as llama*.")] = None
+    tenant: Annotated[str | None, Field(description="A shell pattern for its tenant.")] = None
+    path: Annotated[str | None, Field(description="A shell pattern for its path, such as /v1/chat*.")] = None
+    from_prompt_tokens: Annotated[Tokens | None, Field(description="Prompts from so many tokens on.")] = None
+    below_prompt_tokens: Annotated[Tokens | None, Field(description="Prompts below so many tokens.")] = None
+    from_output_tokens: Annotated[Tokens | None, Field(description="Outputs from so many tokens on.")] = None
+    below_output_tokens: Annotated[Tokens | None, Field(description="Outputs below so many tokens.")] = None
 
 
 class ClassSection(Section):
@@ -139,16 +139,28 @@ class PoolSection(Section):
     name: Annotated[Name | None, Field(description="What figures of this pool are called by, among several.")] = None
     model: Annotated[str, Field(min_length=1, description="A name in the catalogue, or a config.json or its folder.")]
     device: Annotated[str, Field(min_length=1, description="A name in the catalogue: ullage facts devices.")]
-    tensor_parallel: Count | None = None
-    pipeline_parallel: Count | None = None
-    expert_parallel: Count | None = None
-    engine: str | None = None
-    engine_version: str | None = None
-    memory_fraction: Share | None = None
-    token_budget: Tokens | None = None
-    max_sequences: Count | None = None
-    max_context: Tokens | None = None
-    kv_dtype: str | None = None
+    tensor_parallel: Annotated[Count | None, Field(description="Devices over which each layer is cut; default 1.")] = (
+        None
+    )
+    pipeline_parallel: Annotated[
+        Count | None, Field(description="Devices over which the layers are dealt; default 1.")
+    ] = None
+    expert_parallel: Annotated[Count | None, Field(description="Devices over which experts are dealt; default 1.")] = (
+        None
+    )
+    engine: Annotated[str | None, Field(description="vllm (the default), sglang or tensorrt-llm.")] = None
+    engine_version: Annotated[str | None, Field(description="Left out: the newest version that is known.")] = None
+    memory_fraction: Annotated[
+        Share | None, Field(description="Of device memory, for the engine; default: the engine's own.")
+    ] = None
+    token_budget: Annotated[
+        Tokens | None, Field(description="Tokens that one step may compute; default: the engine's own.")
+    ] = None
+    max_sequences: Annotated[
+        Count | None, Field(description="Sequences that run at once; default: the engine's own.")
+    ] = None
+    max_context: Annotated[Tokens | None, Field(description="Default: the longest context of any class.")] = None
+    kv_dtype: Annotated[str | None, Field(description="Default: as the checkpoint says.")] = None
     approved_concurrency: Annotated[
         Count | None, Field(description="Requests of the longest context that must fit into one replica at once.")
     ] = None
@@ -168,10 +180,18 @@ class PoolSection(Section):
 class PolicySection(Section):
     """What is decided, not known."""
 
-    horizon: Duration | None = None
-    planning_percentile: Share | None = None
-    zones: Count | None = None
-    reconcile_every: Duration | None = None
+    horizon: Annotated[
+        Duration | None, Field(description="How far ahead to plan; default 30d: what capacity is ordered for.")
+    ] = None
+    planning_percentile: Annotated[
+        Share | None, Field(description="How sure to be of the busiest hour; default 95%: reserves come on top.")
+    ] = None
+    zones: Annotated[
+        Count | None, Field(description="Zones to spread over; default 1: a second zone is a decision with a price.")
+    ] = None
+    reconcile_every: Annotated[
+        Duration | None, Field(description="When to look again; default 7d: every day of the week once.")
+    ] = None
 
 
 class PlanFile(Section):

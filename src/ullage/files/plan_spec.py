@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import dataclass
 
@@ -74,6 +75,7 @@ class Loaded:
     operations: Catalogue | None = None
     prices: Catalogue | None = None
     price_lists: tuple[PriceList, ...] = ()
+    as_of: datetime.date | None = None
 
 
 def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
@@ -88,7 +90,7 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
     routing = routing_of(file.routing, word)
     routing.check(names, [each.name or POOL for each in sections])
     ours = packaged_book() if loaded.prices is None else book_of(loaded.prices)
-    book, buying = prices_of(file.prices, loaded.price_lists, ours, word)
+    book, buying = prices_of(file.prices, loaded.price_lists, ours, word, as_of=loaded.as_of)
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,

@@ -101,35 +101,35 @@ class ExchangeSection(Section):
 class OwnPriceSection(Section):
     """Where a price of one's own comes from; left out: this file."""
 
-    dated: datetime.date | None = None
-    source: str | None = None
+    dated: Annotated[datetime.date | None, Field(description="The day of the price; left out: of the file.")] = None
+    source: Annotated[str | None, Field(description="Who says it, such as a contract.")] = None
 
 
 class OwnDeviceSection(OwnPriceSection):
     """Devices by the hour, as the user buys them."""
 
-    device: str
-    provider: str
+    device: Annotated[str, Field(description="A name in the catalogue: ullage facts devices.")]
+    provider: Annotated[str, Field(description="Who sells it.")]
     price: Annotated[PriceText, Field(description="Of the whole instance.")]
     devices: Annotated[Count, Field(description="Devices that the price is for.")] = 1
-    purchase: str = Purchase.ON_DEMAND.value
-    region: str = ""
-    zone: str = ""
-    instance: str = ""
+    purchase: Annotated[str, Field(description="on-demand, 1y-no-upfront, spot, ...")] = Purchase.ON_DEMAND.value
+    region: Annotated[str, Field(description="Where it stands; left out: anywhere.")] = ""
+    zone: Annotated[str, Field(description="The zone, where the price is of one.")] = ""
+    instance: Annotated[str, Field(description="The machine that is sold, by name.")] = ""
     upfront: Annotated[MoneyText | None, Field(description="Paid once for the term.")] = None
-    interruptions_per_hour: Annotated[float | None, Field(ge=0)] = None
+    interruptions_per_hour: Annotated[float | None, Field(ge=0, description="Of spot: how often it is taken.")] = None
 
 
 class OwnMachineSection(OwnPriceSection):
     """A machine of one's own; what is left out has a sourced default (`ullage facts prices own-hardware`)."""
 
-    device: str
-    devices: Count
+    device: Annotated[str, Field(description="A name in the catalogue: ullage facts devices.")]
+    devices: Annotated[Count, Field(description="Devices in the machine.")]
     capex: Annotated[MoneyText, Field(description="The machine with its share of the fabric, installed.")]
     power: Annotated[PowerText, Field(description="What it draws on average while it serves.")]
     site: Annotated[str, Field(description="Where it stands; a region of the plan.")] = ""
-    life: Duration | None = None
-    residual: Share | None = None
+    life: Annotated[Duration | None, Field(description="How long it serves.")] = None
+    residual: Annotated[Share | None, Field(description="What it is still worth then, of what it cost.")] = None
     cooling: Annotated[Ratio | None, Field(description="Power of the facility over that of machines (PUE).")] = None
     electricity: Annotated[PriceText | None, Field(description="Per kWh.")] = None
     space: Annotated[PriceText | None, Field(description="Per kW-month.")] = None
@@ -141,14 +141,14 @@ class OwnMachineSection(OwnPriceSection):
 class OwnTokensSection(OwnPriceSection):
     """A provider's tokens, as the user buys them."""
 
-    provider: str
-    model: str
-    tier: str = Tier.STANDARD.value
-    region: str = ""
-    input: PriceText | None = None
-    output: PriceText | None = None
-    cached_read: PriceText | None = None
-    cache_write: PriceText | None = None
+    provider: Annotated[str, Field(description="Who sells them.")]
+    model: Annotated[str, Field(description="The model, as the provider calls it.")]
+    tier: Annotated[str, Field(description="standard, batch, flex or priority.")] = Tier.STANDARD.value
+    region: Annotated[str, Field(description="Where; left out: anywhere.")] = ""
+    input: Annotated[PriceText | None, Field(description="Of a token that is read.")] = None
+    output: Annotated[PriceText | None, Field(description="Of a token that is written.")] = None
+    cached_read: Annotated[PriceText | None, Field(description="Of a token read from the cache.")] = None
+    cache_write: Annotated[PriceText | None, Field(description="Of a token put into the cache.")] = None
 
 
 class OwnSection(Section):
@@ -195,7 +195,12 @@ class PricesSection(Section):
 
 
 def prices_of(
-    section: PricesSection, lists: Sequence[PriceList], below: PriceBook, word: Word
+    section: PricesSection,
+    lists: Sequence[PriceList],
+    below: PriceBook,
+    word: Word,
+    *,
+    as_of: datetime.date | None = None,
 ) -> tuple[PriceBook, PriceChoice]:
     """The book, with the user's own prices on top, then their files, then ours; and what is bought from it."""
     book = below
@@ -207,6 +212,7 @@ def prices_of(
         discounts=_discounts(section, book, word),
         exchange=tuple(_exchange(section, word)),
         notes=tuple(note for each in lists for note in each.notes),
+        as_of=as_of,
     )
     check_names(book, providers=section.provider, regions=section.region)
     tiers = {each.value: each for each in Tier}

@@ -45,11 +45,11 @@ class ReliabilitySection(Section):
         Field(description="What may be lost at the busiest hour, whatever the odds."),
     ] = None
     device_failures_per_year: PerYear | None = None
-    device_repair: Duration | None = None
+    device_repair: Annotated[Duration | None, Field(description="How long until a failed device serves again.")] = None
     node_failures_per_year: PerYear | None = None
-    node_repair: Duration | None = None
+    node_repair: Annotated[Duration | None, Field(description="How long until a failed node serves again.")] = None
     zone_failures_per_year: PerYear | None = None
-    zone_repair: Duration | None = None
+    zone_repair: Annotated[Duration | None, Field(description="How long until a lost zone serves again.")] = None
     repair_crews: Annotated[
         Count | None, Field(description="Devices, and nodes, that are repaired at a time; left out: all at once.")
     ] = None
@@ -76,7 +76,9 @@ class MaintenanceSection(Section):
     work: Annotated[Duration | None, Field(description="How long it is out, beside drain and start.")] = None
     window: Annotated[Duration | None, Field(description="How long one window lasts.")] = None
     window_every: Annotated[Duration | None, Field(description="How often there is a window.")] = None
-    drain: Duration | None = None
+    drain: Annotated[
+        Duration | None, Field(description="How long a node finishes its answers before it is taken out.")
+    ] = None
     demand: Annotated[Share | None, Field(description="The most a window sees, as a share of the planning rate.")] = (
         None
     )
