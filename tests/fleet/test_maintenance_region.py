@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.fleet.choices import choice
+from ullage.fleet.failure import filled_nodes
 from ullage.fleet.maintenance import Maintenance, MaintenanceReserve, maintenance_reserve
 from ullage.fleet.region import RegionPolicy, carried_fraction, region_reserve
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
@@ -25,12 +26,12 @@ def figure(name: str, value: float, unit: str) -> Figure:
 
 def patched(replicas: int, given_: Maintenance, *, per_node: int = 4) -> MaintenanceReserve:
     return maintenance_reserve(
-        figure("fleet.replicas", replicas, "replicas"),
+        figure("reserve.serving_replicas", replicas, "replicas"),
         given_,
         figure("ready.warm_p90_s", 300.0, "s"),
+        steady_replicas=replicas,
         devices=2,
-        fleet_replicas=replicas,
-        replicas_per_node=per_node,
+        nodes_of=lambda total: filled_nodes(total, per_node),
     )
 
 
@@ -44,9 +45,13 @@ def test_few_nodes_are_patched_one_at_a_time() -> None:
 @given(replicas=st.integers(1, 2000), per_node=st.integers(1, 8))
 def test_all_nodes_pass_through_the_windows(replicas: int, per_node: int) -> None:
     found = patched(replicas, Maintenance(), per_node=per_node)
-    nodes, out_s, windows_s = math.ceil(replicas / per_node), 300.0 + 3600.0 + 300.0, 8 * 3600.0 * 30 / 7
+    total = replicas + found.line.replicas
+    nodes, out_s, windows_s = math.ceil(total / per_node), 300.0 + 3600.0 + 300.0, 8 * 3600.0 * 30 / 7
     assert found.nodes == nodes or found.nodes * windows_s >= nodes * out_s
     assert found.nodes == 1 or (found.nodes - 1) * windows_s < nodes * out_s
+    # With the reserve, what is left of all nodes while the fullest are out is the fleet that served before.
+    left = total - sum(sorted(filled_nodes(total, per_node))[-found.nodes :])
+    assert left >= replicas or found.line.replicas == replicas
 
 
 def test_a_quiet_window_needs_no_reserve() -> None:
@@ -57,7 +62,7 @@ def test_a_quiet_window_needs_no_reserve() -> None:
 
 def test_a_window_too_short_for_one_node_takes_all_at_once() -> None:
     short = Maintenance(window=choice("maintenance.window", 600.0, "s", "test"))
-    assert patched(40, short).nodes == 10
+    assert patched(40, short).line.replicas == 40
     with pytest.raises(InputError, match="between windows"):
         Maintenance(window=choice("maintenance.window", 10 * 86_400.0, "s", "test"))
 

@@ -105,14 +105,19 @@ def domains_of(placement: Placement, given: Reliability) -> Domains:
     each = given.replicas_per_node(devices)
     spanned = max(1.0, devices / number(given.devices_per_node))
     return Domains(
-        zones=tuple(_filled(row.replicas, each) for row in placement.rows),
+        zones=tuple(filled_nodes(row.replicas, each) for row in placement.rows),
         replica=_breakage(given.device_failures, given.device_repair, devices),
         node=_breakage(given.node_failures, given.node_repair, spanned),
         zone=_breakage(given.zone_failures, given.zone_repair, 1),
     )
 
 
-def _filled(replicas: int, each: int) -> tuple[int, ...]:
+def filled_nodes(replicas: int, each: int) -> tuple[int, ...]:
+    """Replicas on nodes that hold so many each, filled one after another.
+
+    >>> filled_nodes(10, 4)
+    (4, 4, 2)
+    """
     whole, rest = divmod(replicas, each)
     return (each,) * whole + ((rest,) if rest else ())
 

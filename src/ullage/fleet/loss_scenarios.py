@@ -67,10 +67,13 @@ class Scene:
     def planning_rps(self) -> float:
         return self.demand.planning_rps
 
-    def node(self, zone: str, first: int = 0) -> tuple[int, ...]:
-        """The replicas of a zone's first nodes, or of a later one."""
+    @property
+    def nodes(self) -> tuple[tuple[int, ...], ...]:
+        """The replicas of each node, the fullest first."""
         each = self.reserves.settings.reliability.replicas_per_node(self.reserves.devices_per_replica)
-        return self.serving.replicas_in(zone)[first * each : (first + 1) * each]
+        zones = [self.serving.replicas_in(row.zone) for row in self.serving.rows]
+        nodes = [zone[first : first + each] for zone in zones for first in range(0, len(zone), each)]
+        return tuple(sorted(nodes, key=len, reverse=True))
 
 
 LoadOf = Callable[[int], OpenLoop]
@@ -109,8 +112,7 @@ def lost_replica(scene: Scene) -> Scenario | Impossible:
 
 
 def lost_node(scene: Scene) -> Scenario | Impossible:
-    largest = max(scene.serving.rows, key=lambda row: row.replicas)
-    return _lost(scene, scene.node(largest.zone), "all replicas stand on one node")
+    return _lost(scene, scene.nodes[0], "all replicas stand on one node")
 
 
 def lost_zone(scene: Scene) -> Scenario | Impossible:
@@ -160,10 +162,7 @@ def rollout_at_peak(scene: Scene) -> Scenario:
 
 
 def maintenance_at_peak(scene: Scene) -> Scenario | Impossible:
-    out: tuple[int, ...] = ()
-    largest = max(scene.serving.rows, key=lambda row: row.replicas)
-    for node in range(scene.reserves.maintenance.nodes):
-        out += scene.node(largest.zone, node)
+    out = tuple(replica for node in scene.nodes[: scene.reserves.maintenance.nodes] for replica in node)
     if len(out) >= scene.replicas:
         return "all replicas are drained at once"
     times = scene.times

@@ -5,13 +5,14 @@ windows of that time, so that many are out at once:
 
     nodes at once = ceil(nodes x (drain + work + start) / windows in `every`)
 
-In a window with less demand than is planned for, the steady replicas that it leaves idle stand in first.
+The reserve is what the fullest so many nodes hold, itself included, since it stands on nodes too. In a window with less
+demand than is planned for, the steady replicas that it leaves idle stand in first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.errors import InputError
@@ -63,26 +64,40 @@ class MaintenanceReserve:
 
 
 def maintenance_reserve(
-    steady: Figure, given: Maintenance, start: Figure, *, devices: int, fleet_replicas: int, replicas_per_node: int
+    serving: Figure,
+    given: Maintenance,
+    start: Figure,
+    *,
+    steady_replicas: int,
+    devices: int,
+    nodes_of: Callable[[int], Sequence[int]],
 ) -> MaintenanceReserve:
-    """What patching all nodes of a fleet in time needs beyond the steady replicas that a window leaves idle."""
+    """What patching all nodes of the `serving` fleet in time needs beyond what a window leaves idle.
+
+    `nodes_of` gives the replicas on each node of a fleet of so many.
+    """
     assert not isinstance(start.value, str)
-    nodes = math.ceil(fleet_replicas / replicas_per_node)
     out_s = number(given.drain) + number(given.work) + float(start.value)
     windows_s = number(given.window) * number(given.every) / number(given.window_every)
-    at_once = min(nodes, math.ceil(nodes * out_s / windows_s)) if number(given.window) >= out_s else nodes
-    drained = min(fleet_replicas, at_once * replicas_per_node)
-    needed = int(steady.value)
-    idle = needed - math.ceil(needed * number(given.demand))
-    extra = max(0, drained - idle)
-    rule = f"{at_once} of {nodes} nodes at once, {replicas_per_node} replicas each"
+    is_fitting = number(given.window) >= out_s
+    idle = steady_replicas - math.ceil(steady_replicas * number(given.demand))
+    extra = 0
+    while True:
+        held = sorted(nodes_of(int(serving.value) + extra), reverse=True)
+        at_once = min(len(held), math.ceil(len(held) * out_s / windows_s)) if is_fitting else len(held)
+        drained = sum(held[:at_once])
+        # A fleet that is patched all at once is never large enough; its reserve is a second one.
+        if extra >= drained - idle or extra >= int(serving.value):
+            break
+        extra += 1
+    rule = f"{at_once} of {len(held)} nodes at once, {drained} replicas"
     rule += f", less {idle} idle in a window" if idle else ""
     figure = Figure(
         name="reserve.maintenance_replicas",
         value=extra,
         unit="replicas",
         formula=f"{rule}: ceil(nodes x (drain + work + start) / windows)",
-        inputs=(steady, start, *given.inputs),
+        inputs=(serving, start, *given.inputs),
     )
     return MaintenanceReserve(
         line=ReserveLine(

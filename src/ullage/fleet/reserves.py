@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ullage.admission.ready import TimeToReady
 from ullage.errors import InputError, Rejection, unknown_name
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.fleet.choices import choice, number
-from ullage.fleet.failure import FailureReserve, Reliability, failure_reserve, reliability
+from ullage.fleet.failure import (
+    FailureReserve,
+    Reliability,
+    domains_of,
+    failure_reserve,
+    filled_nodes,
+    reliability,
+)
 from ullage.fleet.lines import NAMES, ReserveLine
 from ullage.fleet.maintenance import Maintenance, MaintenanceReserve, maintenance_reserve
 from ullage.fleet.region import RegionPolicy, RegionReserve, region_reserve
@@ -180,12 +188,12 @@ def named_reserves(
     if isinstance(rollout, Rejection):
         return rollout
     maintenance = maintenance_reserve(
-        needed,
+        serving,
         given.maintenance,
         start,
+        steady_replicas=int(needed.value),
         devices=devices,
-        fleet_replicas=int(serving.value),
-        replicas_per_node=given.reliability.replicas_per_node(devices),
+        nodes_of=partial(_nodes, region.sites, given.reliability, devices, taken),
     )
     found = (failure, rollout, maintenance, warm, region)
     lines = [each.line for each in found]
@@ -227,6 +235,16 @@ def overlap(sizes: Mapping[str, int], groups: Sequence[Sequence[str]]) -> int:
     grouped = {name for group in groups for name in group}
     shared = sum(max((sizes.get(name, 0) for name in group), default=0) for group in groups)
     return shared + sum(size for name, size in sizes.items() if name not in grouped)
+
+
+def _nodes(
+    sites: Sites, given: Reliability, devices: int, taken: Mapping[str, int] | None, replicas: int
+) -> tuple[int, ...]:
+    """The replicas on each node of a fleet of this size; as if there were one zone where quotas do not hold it."""
+    placed = place(replicas, sites, devices=devices, taken=taken)
+    if isinstance(placed, Rejection):
+        return filled_nodes(replicas, given.replicas_per_node(devices))
+    return domains_of(placed, given).nodes
 
 
 def _sizes(lines: Sequence[ReserveLine]) -> dict[str, int]:

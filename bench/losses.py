@@ -1,0 +1,74 @@
+"""Loss checks: what all of them cost beside one plain run of the pool, and how often another seed says the same.
+
+    python bench/losses.py
+
+Prints CPU seconds of the checks as a plan runs them and as `loss_checks` runs them by itself, each as a multiple of
+one simulation of the peak hour, and the share of verdicts on which ten seeds agree.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections import Counter
+
+import numpy as np
+
+from ullage.admission.ready import time_to_ready
+from ullage.errors import Rejection
+from ullage.fleet.losses import QUICK, THOROUGH, LossEffort, LossTable, loss_checks
+from ullage.fleet.reserves import named_reserves
+from ullage.fleet.steady import steady_fleet
+from ullage.memory.budget import memory_budget
+from ullage.service.step_model import replica_step
+from ullage.verbs.plan import load_spec
+from ullage.workload.demand import forecast_demand
+
+SEEDS = 10
+
+
+def main() -> None:
+    spec = load_spec(None, as_of=datetime.date(2026, 11, 15))
+    pool, policy = spec.pool, spec.policy
+    demand = forecast_demand(spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile)
+    memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
+    assert not isinstance(memory, Rejection)
+    step = replica_step(pool.model, pool.device, memory.runtime)
+    steady = steady_fleet(step, memory, demand, spec.classes, seed=0, promises=spec.promises)
+    assert not isinstance(steady, Rejection)
+    ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
+    reserves = named_reserves(steady, ready, demand, zones=policy.zones, seed=0)
+    assert not isinstance(reserves, Rejection)
+
+    def checked(effort: LossEffort, seed: int, *names: str) -> LossTable:
+        given = {"names": names} if names else {}
+        return loss_checks(
+            step, memory, demand, spec.classes, steady, reserves, ready, seed=seed, effort=effort, **given
+        )
+
+    checked(QUICK, 0)
+    one_s = _cpu_s(lambda: checked(LossEffort(replications=1), 0, "peak_hour"))
+    print(f"one run of the peak hour: {1000 * one_s:.0f} ms CPU")
+    for name, effort in (("as in a plan", QUICK), ("thorough", THOROUGH)):
+        took_s = _cpu_s(lambda effort=effort: checked(effort, 0))
+        print(f"all checks, {name}: {took_s:.2f} s CPU, {took_s / one_s:.0f} times one run")
+    for name, effort in (("as in a plan", QUICK), ("thorough", THOROUGH)):
+        _agreement(name, [checked(effort, seed) for seed in range(SEEDS)])
+
+
+def _agreement(name: str, tables: list[LossTable]) -> None:
+    print(f"verdicts of {SEEDS} seeds, {name}:")
+    for place, check in enumerate(tables[0].checks):
+        found = Counter(str(table.checks[place].verdict) for table in tables)
+        print(f"  {check.title:24}" + ", ".join(f"{verdict} {count}" for verdict, count in found.most_common()))
+
+
+def _cpu_s(work: object) -> float:
+    assert callable(work)
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+if __name__ == "__main__":
+    main()
