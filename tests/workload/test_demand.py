@@ -17,6 +17,7 @@ from ullage.workload.builtin import builtin
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand import Demand, MeasuredClass, forecast_demand
 from ullage.workload.forecast import forecast
+from ullage.workload.stated import StatedShape
 
 SOURCE = Source(what="a test", where="tests", date=datetime.date(2026, 11, 15))
 
@@ -30,6 +31,7 @@ class Stated:
     request_class: RequestClass
     mean_rate: Assumption
     longest_context: Assumption
+    shape: StatedShape | None = None
 
 
 def stated(name: str, rate_rps: float, longest_tokens: int) -> Stated:

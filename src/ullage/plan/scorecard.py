@@ -69,7 +69,7 @@ def _forecast_errors(demand: Demand, measured: Mapping[str, MeasuredClass]) -> d
         )
         for each, found in tested
         for name in (f"score.{each}.forecast_wape_fraction",)
-        if (scores := found.forecast.scores) is not None
+        if found.forecast is not None and (scores := found.forecast.scores) is not None
     }
 
 

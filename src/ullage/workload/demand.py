@@ -20,14 +20,13 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.workload.builtin import SOURCE, builtin
 from ullage.workload.classes import RequestClass
+from ullage.workload.findings import Finding
 from ullage.workload.forecast import Forecast, peak_minute_rps
+from ullage.workload.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.stated import StatedShape, with_lengths
 from ullage.workload.stream import Stream
 from ullage.workload.synthetic import HOURS_PER_WEEK, WEEK_S, ClassModel, Lengths, SyntheticModel, synthesised
 
-# How far the mean that a user states may be off, as the deviation of its logarithm: a fifth up or down in one case of
-# three. With a trace the forecast's own past errors take its place.
-RATE_DEVIATION = 0.2
 _PERCENTILES = (0.5, 0.95, 0.99)
 
 
@@ -46,11 +45,21 @@ class StatedClass(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredClass:
-    """What a trace says about a class: its forecast, the model fitted to it, and where both come from."""
+    """What a trace says about a class: its forecast, the model fitted to it, and where both come from.
 
-    forecast: Forecast
+    A trace of `logged_s` seconds that is too short to forecast from has no forecast; its model still has the rate, the
+    lengths and the bursts, and season and growth are then borrowed.
+    """
+
+    forecast: Forecast | None
     model: ClassModel
     source: Source
+    logged_s: float = math.inf
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What should make the reader of this class's demand careful."""
+        return self.forecast.findings if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,8 +206,49 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     )
 
 
+def _from_short_trace(
+    stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption
+) -> ClassTraffic:
+    """The rate, lengths and bursts of the log; the season and the growth of the built-in class that is most alike."""
+    name, shape = stated.request_class.name, stated.shape or StatedShape()
+    like = _like(name, int(_number(stated.longest_context)))
+    assumed = _Assumed(name, like.name)
+    season = np.array(like.season) / np.mean(like.season)
+    peak = shape.peak_hour or assumed("peak_hour_ratio", float(season.max()), "ratio", 1.0, 6.0)
+    growth = shape.weekly_growth or assumed("weekly_growth", like.weekly_growth_fraction, "fraction", -0.02, 0.05)
+    deviation = assumed("rate_deviation", short_deviation(season, found.logged_s), "ratio", 0.05, 1.0)
+    logged = Figure(
+        name=f"demand.{name}.logged_rate",
+        value=found.model.mean_rate_rps,
+        unit="req/s",
+        sources=(found.source,),
+        own_evidence=Evidence.MEASURED,
+    )
+    weeks = _number(horizon) / WEEK_S
+    score = NormalDist().inv_cdf(_number(percentile))
+    grown = (1.0 + _number(growth)) ** weeks
+    planning = Figure(
+        name=f"demand.{name}.planning_rate",
+        value=float(logged.value) * _number(peak) * grown * math.exp(score * _number(deviation)),
+        unit="req/s",
+        formula="logged rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)",
+        inputs=(logged, peak, growth, horizon, percentile, deviation),
+    )
+    mean = Figure(
+        name=f"demand.{name}.mean_rate",
+        value=float(logged.value) * (1.0 + _number(growth)) ** (weeks / 2.0),
+        unit="req/s",
+        formula="logged rate x (1 + weekly growth)^(weeks / 2), the log taken for an average hour",
+        inputs=(logged, growth, horizon),
+    )
+    model = replace(found.model, season=like.season, weekly_growth_fraction=_number(growth))
+    return _traffic(stated, model, mean, planning, source=found.source, evidence=Evidence.MEASURED)
+
+
 def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
     name, forecast = stated.request_class.name, found.forecast
+    if forecast is None:
+        return _from_short_trace(stated, found, horizon, percentile)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
         value=forecast.planning(_number(percentile)),

@@ -132,7 +132,7 @@ def _steps(series: DemandSeries, horizon_s: float) -> int:
             field="history",
             value=f"{series.observed} steps of {series.step_s:g} s",
             problem=f"is too short to forecast from: {LEAST_STEPS} steps are the least",
-            fix="Give a longer trace or a finer --step.",
+            fix="Give a longer trace or a finer --step; a plan takes it as it is, with season and growth assumed.",
         )
     if not (series.values[~np.isnan(series.values)] > 0.0).any():
         raise InputError(field="history", value=series.name, problem="has no demand in it", fix="Give another class.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.random import Generator
 
@@ -13,6 +13,7 @@ from ullage.evidence import Figure, Source
 from ullage.workload.demand import MeasuredClass
 from ullage.workload.demand_series import Event
 from ullage.workload.figures import profile_figures, profile_source
+from ullage.workload.forecast import LEAST_STEPS
 from ullage.workload.part_forecast import ALL, forecast_parts, histories_of
 from ullage.workload.profile import Profile
 from ullage.workload.synthetic_fit import fitted
@@ -31,7 +32,7 @@ class Traffic:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is doubtful about the trace, and about each forecast made from it."""
-        forecasts = (finding for each in self.classes.values() for finding in each.forecast.findings)
+        forecasts = (finding for each in self.classes.values() for finding in each.findings)
         return tuple(dict.fromkeys(finding.sentence for finding in (*self.profile.findings, *forecasts)))
 
 
@@ -46,7 +47,8 @@ def traffic_of(
     events: Sequence[Event] = (),
 ) -> Traffic:
     """The classes of a plan in a trace. A plan with one class takes all requests for it; with several, the trace (or
-    the rules it was profiled by) must tell them apart."""
+    the rules it was profiled by) must tell them apart. A trace too short to forecast from still says all but season and
+    growth."""
     source = profile_source(profile, as_of=as_of)
     histories = {each.name: each for each in histories_of(profile, horizon_s=horizon_s)}
     models = {each.name: each for each in fitted(profile).classes}
@@ -57,10 +59,19 @@ def traffic_of(
         if known is None or known not in histories or known not in models:
             fix = "Add a match to the class, or name it as the trace does."
             raise unknown_name(field="workload.classes", name=name, known=models, fix=fix)
-        (part,) = forecast_parts(
-            [histories[known]], horizon_s=horizon_s, percentile_fraction=percentile_fraction, rng=rng, events=events
+        forecast = None
+        if histories[known].series.observed >= LEAST_STEPS:
+            (part,) = forecast_parts(
+                [histories[known]], horizon_s=horizon_s, percentile_fraction=percentile_fraction, rng=rng, events=events
+            )
+            forecast = part.forecast
+        found[name] = MeasuredClass(
+            forecast=forecast,
+            # All requests of a trace go by the name of the plan's only class.
+            model=replace(models[known], name=name),
+            source=source,
+            logged_s=profile.coverage.span_s,
         )
-        found[name] = MeasuredClass(forecast=part.forecast, model=models[known], source=source)
         rates[name] = models[known].mean_rate_rps
     figures = {each.name: each for each in profile_figures(profile, as_of=as_of)}
     return Traffic(source=source, profile=profile, classes=found, mean_rates_rps=rates, figures=figures)
