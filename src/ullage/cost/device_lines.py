@@ -171,7 +171,7 @@ def idle_reserve(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[B
 
 
 def stranded_devices(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
-    """Devices that come with their machines and cannot hold a replica."""
+    """Devices that come with their machines and hold no replica."""
     lines = []
     for pool in use.pools:
         money = _money(use, pool, quotes, policy)
@@ -187,7 +187,7 @@ def stranded_devices(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tup
                     pool.stranded_devices * policy.period_hours * money.usd_per_device_hour,
                     amount=_device_hours(pool.stranded_devices * policy.period_hours),
                     pool=pool.name,
-                    formula=f"{pool.stranded_devices:g} stranded devices x hours x price of the mix",
+                    formula=f"{pool.stranded_devices:g} devices without a replica x hours x price of the mix",
                     inputs=(*money.prices(), policy.period, *pool.basis),
                 )
             )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ullage.cost.policy import CostPolicy
 from ullage.cost.service_use import PoolUse, ServiceUse
 from ullage.evidence import Assumption, Evidence, Figure, Source, walk
+from ullage.prices.age import age_notes
 from ullage.prices.book import MissingPrice, PriceBook, Tier, TokenKind
 from ullage.prices.lookup import priced
 from ullage.prices.offers import cheapest
@@ -147,13 +148,15 @@ def quotes_of(
         for _, each in walk(root)
         if isinstance(each, Source)
     }
+    items = {f"{item} {name}".rstrip(): _item(book, item, name, choice) for item, name in wanted_items}
+    used = [*(each.hour for each in quoted), *bought, *(each for each in items.values() if isinstance(each, Figure))]
     return Quotes(
         devices=devices,
-        items={f"{item} {name}".rstrip(): _item(book, item, name, choice) for item, name in wanted_items},
+        items=items,
         tokens=tokens,
         dates=(min(dates), max(dates)) if dates else (),
         regions=tuple(sorted({f"{each.provider} {each.region or 'any region'}".strip() for each in quoted})),
-        notes=book.notes,
+        notes=(*age_notes(used, book.as_of), *book.notes),
     )
 
 

@@ -23,7 +23,7 @@ class PoolUse:
 
     `reserves` are replicas kept beyond the steady ones, by the name of what they are kept for. `on_replica_hours`
     is how long replicas ran where the fleet scales; None where the steady ones run all the time.
-    `stranded_devices` are paid for with their machines and cannot hold a replica; None where nobody counted them.
+    `stranded_devices` are paid for with their machines and hold no replica; None where nobody counted them.
     `capacity_requests` is what the steady replicas were sized to serve in the period: what was not asked is idle.
     Without it idle is the time in which no request was in flight, which continuous batching makes rare.
     """

@@ -148,18 +148,16 @@ def _task_costs(
 ) -> list[UnitCost | None]:
     own = _requests_usd(use, task.requests, by_class, task.name)
     again = _requests_usd(use, task.escalated_requests, by_class, task.name)
-    tools = 0.0
-    for name, calls in task.calls.items():
-        price = quotes.item("tool-call", name)
-        if isinstance(price, MissingPrice):
-            return []
-        tools += calls * float(price.value)
+    prices = {name: quotes.item("tool-call", name) for name in task.calls}
+    silent = [name for name, price in prices.items() if isinstance(price, MissingPrice)]
+    tools = sum(task.calls[name] * float(each.value) for name, each in prices.items() if isinstance(each, Figure))
+    formula = "attempts x (requests + tool calls + escalated share x requests of the second attempt)"
     whole = Figure(
         name=f"bill.task.{task.name}_usd",
         value=task.attempts_ratio * (own + tools + task.escalated_fraction * again),
         unit="USD",
-        formula="attempts x (requests + tool calls + escalated share x requests of the second attempt)",
-        inputs=(total, *task.basis),
+        formula=formula + (f", without the calls of {', '.join(silent)}, which are not priced" if silent else ""),
+        inputs=(total, *task.basis, *(each for each in prices.values() if isinstance(each, Figure))),
     )
     return [
         place.cost("task", task.name, whole, 1.0),

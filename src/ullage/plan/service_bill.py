@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,12 +10,14 @@ from ullage.cost.bill import Bill, monthly_bill
 from ullage.cost.policy import number
 from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.quotes import quotes_of
-from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, PoolUse, ServiceUse, ToolUse
+from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, PoolUse, ServiceUse, TaskUse, ToolUse
 from ullage.cost.usage import GroupUse
 from ullage.errors import NotGiven
 from ullage.evidence import Figure
+from ullage.fleet.reserves import Reserves
 from ullage.plan.pool_plan import PoolPlan
 from ullage.plan.spec import PlanSpec
+from ullage.workload.demand import Demand
 
 NO_PRICES = NotGiven(
     stage="bill", instead="No prices: replicas and devices are all that is counted.", fix="Give prices."
@@ -24,16 +25,18 @@ NO_PRICES = NotGiven(
 
 
 def service_bill(
-    spec: PlanSpec, pools: Sequence[PoolPlan], replicas: Mapping[str, Figure], *, seed: int
+    spec: PlanSpec, demand: Demand, pools: Sequence[PoolPlan], replicas: Mapping[str, Figure], *, seed: int
 ) -> Bill | NotGiven:
     """The month's bill of these pools; `replicas` are the figures of their steady replicas, as the plan names them."""
     if spec.prices is None:
         return NO_PRICES
-    use = service_use(spec, pools, replicas, seed=seed)
+    use = service_use(spec, demand, pools, replicas, seed=seed)
     return monthly_bill(use, quotes_of(spec.prices, use, spec.cost, spec.buying), spec.cost)
 
 
-def service_use(spec: PlanSpec, pools: Sequence[PoolPlan], replicas: Mapping[str, Figure], *, seed: int) -> ServiceUse:
+def service_use(
+    spec: PlanSpec, demand: Demand, pools: Sequence[PoolPlan], replicas: Mapping[str, Figure], *, seed: int
+) -> ServiceUse:
     """Pools, classes and tools of one period, from what the stages found and a simulation of the period's levels."""
     classes: list[ClassUse] = []
     groups: dict[str, dict[str, tuple[GroupUse, ...]]] = {"class": {}, "model": {}}
@@ -63,8 +66,8 @@ def service_use(spec: PlanSpec, pools: Sequence[PoolPlan], replicas: Mapping[str
         pools=tuple(_pool(each, replicas[each.spec.name], spec.cost.period_hours) for each in pools),
         classes=tuple(classes),
         providers=(),
-        tools=_tools(spec, classes),
-        tasks=spec.tasks,
+        tools=_tools(spec, demand),
+        tasks=_tasks(spec),
         groups=groups,
     )
 
@@ -80,6 +83,8 @@ def _pool(found: PoolPlan, replicas: Figure, period_hours: float) -> PoolUse:
         replica_devices=devices,
         steady_replicas=found.steady_fleet.replicas,
         reserves=reserve_replicas(found.reserves),
+        # Both are paid for with their machines: what no replica fits into, and the last machine's empty part.
+        stranded_devices=found.packing.chosen.stranded_devices + found.packing.chosen.spare_devices,
         capacity_requests=capacity,
         weights_bytes=float(found.memory.figures["memory.weights_bytes"].value) * devices,
         power=found.spec.device.power,
@@ -87,11 +92,10 @@ def _pool(found: PoolPlan, replicas: Figure, period_hours: float) -> PoolUse:
     )
 
 
-def reserve_replicas(reserves: Any) -> dict[str, int]:
+def reserve_replicas(reserves: Reserves) -> dict[str, int]:
     """Reserve replicas that are bought, by name; of a group that overlaps, its largest stands for all of it."""
-    lines = getattr(reserves, "lines", ())
-    sizes: dict[str, int] = {line.name: line.replicas for line in lines}
-    if sum(sizes.values()) == getattr(reserves, "replicas", 0):
+    sizes = {line.name: line.replicas for line in reserves.lines}
+    if sum(sizes.values()) == reserves.replicas:
         return sizes
     for group in reserves.settings.policy.groups:
         largest = max(group, key=lambda name: sizes.get(name, 0))
@@ -99,16 +103,53 @@ def reserve_replicas(reserves: Any) -> dict[str, int]:
     return sizes
 
 
-def _tools(spec: PlanSpec, classes: Sequence[ClassUse]) -> tuple[ToolUse, ...] | None:
-    calls = spec.cost.tool_calls
-    if calls is None:
-        return None
-    requests = sum(each.requests for each in classes)
-    return tuple(
+def _tools(spec: PlanSpec, demand: Demand) -> tuple[ToolUse, ...] | None:
+    """Calls of every tool: of those that tasks wait for, and of those that are only paid."""
+    seconds = spec.cost.period_hours * SECONDS_PER_HOUR
+    rates = {each.name: (each.mean_rps, each.figures[f"demand.{each.name}.mean_rate"]) for each in demand.classes}
+    found = [
         ToolUse(
-            name=name,
-            calls=requests * number(per),
-            basis=(per, *(one for each in classes for one in each.basis[:1])),
+            name=tool.name,
+            # A call that fails is made again, and paid again.
+            calls=seconds
+            * sum(rates[name][0] for name in tool.classes)
+            / number(tool.requests_per_task)
+            * number(tool.calls_per_task)
+            / (1.0 - number(tool.error_rate)),
+            basis=(*tool.inputs, *(rates[name][1] for name in tool.classes)),
         )
-        for name, per in calls.items()
-    )
+        for tool in spec.tools
+    ]
+    total_rps = sum(rate for rate, _ in rates.values())
+    found += [
+        ToolUse(name=name, calls=seconds * total_rps * number(per), basis=(per, *(each for _, each in rates.values())))
+        for name, per in (spec.cost.tool_calls or {}).items()
+    ]
+    return tuple(found) if found or spec.cost.tool_calls is not None else None
+
+
+def _tasks(spec: PlanSpec) -> tuple[TaskUse, ...]:
+    """The tasks that were described, and one for every class on a route: all its attempts, and how often it ends well.
+
+    How often failures are noticed is not known, so a route counts the successes of one that is blind to failure.
+    """
+    described = {each.name for each in spec.tasks}
+    routed = []
+    for route in spec.routing.routes:
+        found = route.success_fractions
+        if found is None or not found[0] or route.request_class in described:
+            continue
+        routed.append(
+            TaskUse(
+                name=route.request_class,
+                requests={route.request_class: route.attempts_per_task},
+                calls={
+                    tool.name: number(tool.calls_per_task) / (1.0 - number(tool.error_rate))
+                    for tool in spec.tools
+                    if route.request_class in tool.classes
+                },
+                success_fraction=found[0],
+                basis=route.inputs,
+            )
+        )
+    return (*spec.tasks, *routed)
