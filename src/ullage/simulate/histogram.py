@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,10 +50,12 @@ class LogHistogram:
         return LogHistogram(counts=np.sum([each.counts for each in parts], axis=0))
 
 
+@functools.lru_cache(maxsize=16)
 def bin_edges_s(bins: int) -> NDArray[np.float64]:
     """Where bins begin and end: 128 of one unit (2**20 ps), then 128 to every octave."""
     place = np.arange(bins + 1)
     octave = np.maximum(place // 128 - 1, 0)
     units = np.where(place < 128, place, (128 + place % 128) * 2.0**octave)
     edges: NDArray[np.float64] = units * _UNIT_S
+    edges.setflags(write=False)
     return edges

@@ -13,6 +13,7 @@ The season is no burst. `local_dispersion` therefore compares neighbouring windo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -109,10 +110,7 @@ def drawn_levels(modulation: Modulation, cells: int, cell_s: float, rng: Generat
     v_j = exp(u_j) - 1: exact at h = 0, and close elsewhere.
     """
     levels = np.ones(cells)
-    scales = np.array(modulation.scales_s)
-    lags_s = _lags(scales)
-    exponents = nonnegative_fit(_triangles(lags_s, scales), np.log1p(modulation.covariance(lags_s)))
-    for scale_s, exponent in zip(scales.tolist(), exponents.tolist(), strict=True):
+    for scale_s, exponent in zip(modulation.scales_s, _exponents(modulation), strict=True):
         if exponent <= 1e-9:
             continue
         together = max(1, round(scale_s / cell_s))
@@ -121,6 +119,15 @@ def drawn_levels(modulation: Modulation, cells: int, cell_s: float, rng: Generat
         drawn = np.exp(rng.standard_normal(cells // together + 2) * np.sqrt(exponent) - exponent / 2.0)
         levels *= np.repeat(drawn, together)[first : first + cells]
     return levels
+
+
+@functools.lru_cache(maxsize=64)
+def _exponents(modulation: Modulation) -> tuple[float, ...]:
+    """The triangles u_j of a modulation. They are the same for every seed, and streams are drawn for many."""
+    scales = np.array(modulation.scales_s)
+    lags_s = _lags(scales)
+    fitted = nonnegative_fit(_triangles(lags_s, scales), np.log1p(modulation.covariance(lags_s)))
+    return tuple(fitted.tolist())
 
 
 def nonnegative_fit(columns: Floats, target: Floats, rounds: int = 400) -> Floats:

@@ -10,6 +10,7 @@ docs/reference/synthetic-model.md describes each parameter and where the model i
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -68,15 +69,7 @@ class Lengths:
 
     def pairs(self, rows: int = _PAIRS) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """An evenly weighted table of pairs: the quantiles to within its resolution, and the same every time."""
-        first = (np.arange(rows, dtype=np.float64) + 0.5) / rows
-        # The golden ratio spreads the second coordinate evenly against the first, without a random number.
-        second = (np.arange(rows, dtype=np.float64) * 0.6180339887498949 + 0.5 / rows) % 1.0
-        normal, other = _normal_quantiles(first), _normal_quantiles(second)
-        # A normal copula whose correlation r gives the rank correlation s: r = 2 sin(pi s / 6).
-        r = 2.0 * math.sin(math.pi * self.rank_correlation_ratio / 6.0)
-        mixed = r * normal + math.sqrt(1.0 - r * r) * other
-        ranks = (np.argsort(np.argsort(mixed)) + 0.5) / rows
-        return _at(self.prompt_tokens, first), _at(self.output_tokens, ranks)
+        return _pairs(self, rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,6 +277,23 @@ def _read(kind: type[Any], where: str, readers: Mapping[str, Any], document: Map
     values = {key: tuple(value) if isinstance(value, list) and key not in readers else value
               for key, value in document.items()}  # fmt: skip
     return kind(**{key: readers[key](value) if key in readers else value for key, value in values.items()})
+
+
+@functools.lru_cache(maxsize=64)
+def _pairs(lengths: Lengths, rows: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The table does not depend on a seed, and streams are drawn for many; it is read and never written."""
+    first = (np.arange(rows, dtype=np.float64) + 0.5) / rows
+    # The golden ratio spreads the second coordinate evenly against the first, without a random number.
+    second = (np.arange(rows, dtype=np.float64) * 0.6180339887498949 + 0.5 / rows) % 1.0
+    normal, other = _normal_quantiles(first), _normal_quantiles(second)
+    # A normal copula whose correlation r gives the rank correlation s: r = 2 sin(pi s / 6).
+    r = 2.0 * math.sin(math.pi * lengths.rank_correlation_ratio / 6.0)
+    mixed = r * normal + math.sqrt(1.0 - r * r) * other
+    ranks = (np.argsort(np.argsort(mixed)) + 0.5) / rows
+    prompt, output = _at(lengths.prompt_tokens, first), _at(lengths.output_tokens, ranks)
+    prompt.setflags(write=False)
+    output.setflags(write=False)
+    return prompt, output
 
 
 def _at(quantiles: tuple[float, ...], ranks: Floats) -> NDArray[np.int32]:
