@@ -27,7 +27,7 @@ from ullage.admission.policy import number
 from ullage.admission.ready import TimeToReady
 from ullage.workload.classes import Metric
 
-LENGTHS_S = (10.0, 30.0, 100.0, 300.0, 1000.0)
+LENGTHS_S = (10.0, 30.0, 120.0, 300.0, 900.0)
 # Multiples of the planning rate, 10 % apart up to 8; the first is no burst at all.
 HEIGHTS = tuple(round(1.1**step, 2) for step in range(23))
 READY_FRACTION = 0.9

@@ -66,14 +66,9 @@ def _capacity(
         f"most sequences at which a replica that is never idle keeps its promises; bound by {found.bounds.binding}",
         curve.inputs,
     )
-    if found.careful_running_requests is not None:
-        make(
-            "limit.careful_replica_concurrency",
-            found.careful_running_requests,
-            "requests",
-            "the same where every step takes as long as one time in ten",
-            (running,),
-        )
+    if found.careful is not None:
+        slow = "the same where every step takes as long as one time in ten"
+        make("limit.careful_replica_concurrency", found.careful.running_requests, "requests", slow, (running,))
     waiting = make(
         "limit.replica_queue_requests",
         found.waiting_requests,
@@ -103,6 +98,10 @@ def _capacity(
         f"highest steady load at which the pool keeps every promise, simulated, {times}",
         (*curve.inputs, *fleet),
     )
+    if found.careful_rate_rps is not None:
+        make(
+            "limit.careful_pool_rate_rps", found.careful_rate_rps, "req/s", "less by what slow steps complete", (rate,)
+        )
     drained = "time to work off a full queue beside the planned load"
     make("limit.retry_after_s", signal.retry_after_s, "s", drained, (waiting, rate))
     return rate

@@ -130,8 +130,8 @@ def limit_lines(
     for name, limit_s in guard.first_token_s.items():
         bound_by = deadlines[name].bound_by
         lines.append(_age_line(f"{name}: first token", limit_s, f"later ones would break {bound_by}"))
-        lines.append(_age_line(f"{name}: wait", bounds.ages_s[name], "the same, less its prefill at p95"))
-        lines.append(_age_line(f"{name}: wait, ever", deadlines[name].latest_start_s, "deadline less the floor"))
+        lines.append(_age_line(f"{name}: wait, in overload", bounds.ages_s[name], "the same, less its prefill at p95"))
+        lines.append(_age_line(f"{name}: wait, at any load", deadlines[name].latest_start_s, "deadline less the floor"))
     return tuple(lines)
 
 

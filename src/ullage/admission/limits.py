@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ullage.admission.bounds import Bounds, most_running, replica_bounds
+from ullage.admission.bounds import Bounds, Pace, most_running, replica_bounds
 from ullage.admission.bursts import BurstPoint, absorbers, burst_budget
 from ullage.admission.cell import MOST_REPLICAS, Cell, cell_of
 from ullage.admission.deadlines import Deadline, HopRule, class_deadlines, hop_rules
@@ -54,7 +54,8 @@ POOLED_REPLICAS = 16
 class AdmissionLimits:
     """Where to stop admitting. Numbers of the pool are those of a replica times the replicas, except its rate.
 
-    `capacity_rps` is the highest steady load per replica at which the pool keeps every promise. `refused_fraction` is
+    `capacity_rps` is the highest steady load per replica at which the pool keeps every promise; `careful` is the pace of
+    a replica whose steps all take as long as one time in ten. `refused_fraction` is
     what the limits turn away at the planning rate, bursts included, and `late_fraction` what would miss its promise
     there without them.
     """
@@ -62,7 +63,7 @@ class AdmissionLimits:
     classes: tuple[RequestClass, ...]
     replicas: int
     bounds: Bounds
-    careful_running_requests: int | None
+    careful: Pace | None
     capacity_rps: float
     context_tokens: int
     deadlines: Mapping[str, Deadline]
@@ -92,6 +93,13 @@ class AdmissionLimits:
     @property
     def pool_rate_rps(self) -> float:
         return self.capacity_rps * self.replicas
+
+    @property
+    def careful_rate_rps(self) -> float | None:
+        """The pool's rate if every step took as long as one time in ten: as much less as its replicas complete."""
+        if self.careful is None:
+            return None
+        return self.pool_rate_rps * min(1.0, self.careful.throughput_rps / self.bounds.pace.throughput_rps)
 
     def burst_ratio(self, absorber: str, length_s: float) -> float:
         return next(p.height_ratio for p in self.bursts if (p.absorber, p.length_s) == (absorber, length_s))
@@ -137,7 +145,7 @@ def admission_limits(
         classes=tuple(classes),
         replicas=replicas,
         bounds=bounds,
-        careful_running_requests=_careful(curve, cell, point),
+        careful=_careful(curve, cell, point),
         capacity_rps=capacity_rps,
         context_tokens=min(memory.longest_context_tokens, memory.approved.context_tokens),
         deadlines=deadlines,
@@ -191,14 +199,14 @@ def pool_capacity(
     return min(max(found.rps, point.highest.rps), bounds.pace.throughput_rps)
 
 
-def _careful(curve: ServiceCurve, cell: Cell, point: OperatingPoint) -> int | None:
-    """The concurrency if every step took as long as one time in ten; None where no band is known."""
+def _careful(curve: ServiceCurve, cell: Cell, point: OperatingPoint) -> Pace | None:
+    """The pace if every step took as long as one time in ten; None where no band is known."""
     figure = point.figures.get("point.band_low_rps")
     given = [] if figure is None else [each for each in figure.inputs if each.name.endswith("slow_step_ratio")]
     if not given or isinstance(given[0].value, str):
         return None
     slow = replace(cell, replica=cell.replica.slowed(float(given[0].value)))
-    return most_running(slow, curve.saturation_rps)[0].running_requests
+    return most_running(slow, curve.saturation_rps)[0]
 
 
 def _at_planning(curve: ServiceCurve, cell: Cell, limits: Protection, planning_rps: float) -> tuple[float, float]:
@@ -240,10 +248,11 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
             f"works off what they gave up on. With limits and a retry budget it is back within "
             f"{number(policy.recovery) / 60:.3g} min up to {whole.capacity_fraction:.0%} of capacity."
         )
-    if found.careful_running_requests is not None and found.careful_running_requests < found.running_requests:
+    if found.careful is not None and found.careful.running_requests < found.running_requests:
         notes.append(
-            f"If step times are as slow as the evidence allows one time in ten, run {found.careful_running_requests} "
-            f"requests a replica, not {found.running_requests}: start there until TPOT is measured."
+            f"If step times are as slow as the evidence allows one time in ten, these limits are too loose: start with "
+            f"{found.careful.running_requests} running requests a replica and {found.careful_rate_rps:.3g} req/s in all "
+            "until TPOT is measured."
         )
     if planning_rps > found.pool_rate_rps:
         notes.append(

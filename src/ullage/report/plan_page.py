@@ -14,6 +14,7 @@ from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure
 from ullage.plan.document import Plan, Stage, Verdict
 from ullage.report import sheet_page
+from ullage.report.admission_page import admission_parts
 from ullage.report.evidence_style import evidence_text
 from ullage.report.fleet_page import (
     binding_parts,
@@ -61,6 +62,7 @@ _MAIN = {
     "tools": (),
     "binding": (),
     "packing": (),
+    "admission_limits": (),
     "reserves": (),
     "loss_checks": (),
 }
@@ -74,6 +76,7 @@ _PAGES: dict[str, Callable[[Any], list[RenderableType]]] = {
     "tools": tool_parts,
     "binding": binding_parts,
     "packing": packing_parts,
+    "admission_limits": admission_parts,
     "reserves": reserve_parts,
     "loss_checks": loss_parts,
 }

@@ -1,0 +1,144 @@
+"""The admission limits as they are printed: limits, rates, what is shed first, retries, and bursts as bars."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ullage.admission.bursts import HEIGHTS, LENGTHS_S
+from ullage.admission.limits import AdmissionLimits
+from ullage.admission.retries import LIMITS, LIMITS_AND_BUDGET, NO_LIMITS
+from ullage.report.quantity import show
+from ullage.report.tables import plain_table
+
+_BAR = 32
+_RECOVERS = "Recovers: after a burst of twice the capacity, longer than clients wait, promises are kept again in time."
+_WAYS = {"queue": "█", "hot": "▓", "warm": "▒", "scale-up": "░"}
+
+
+def admission_parts(answer: AdmissionLimits) -> list[RenderableType]:
+    """Everything a gateway needs to be told, and why to believe it."""
+    parts: list[RenderableType] = [_limits(answer), "", _rates(answer)]
+    if answer.tenants:
+        parts += ["", _tenants(answer)]
+    parts += ["", _shed(answer), _backpressure(answer), "", _hops(answer), "", _overload(answer), "", _retries(answer)]
+    parts += [Text(_RECOVERS, style="dim"), "", *_bursts(answer)]
+    return [*parts, *(Text(f"Note: {note}") for note in answer.notes)]
+
+
+def _limits(answer: AdmissionLimits) -> RenderableType:
+    table = plain_table("Admission limits", "limit", "a replica", "the pool", "why")
+    for line in answer.lines:
+        pool = "" if line.pool_value is None else show(line.pool_value, line.unit)
+        alone = "" if line.replica_value is None else show(line.replica_value, line.unit)
+        table.add_row(line.name, alone, pool, line.why)
+    return table
+
+
+def _rates(answer: AdmissionLimits) -> RenderableType:
+    table = plain_table("Rates by class, of the pool", "class", "planned", "admitted up to", "tokens", "if it is alone")
+    for each in answer.rates:
+        table.add_row(
+            each.class_name,
+            show(each.planning_rps, "req/s"),
+            show(each.rate_rps, "req/s"),
+            show(each.tokens_per_s, "tokens/s"),
+            show(each.alone_rps, "req/s"),
+        )
+    return table
+
+
+def _tenants(answer: AdmissionLimits) -> RenderableType:
+    table = plain_table("Rates by tenant, of the pool", "tenant", "sends", "gets", "fair share", "tokens")
+    for each in answer.tenants:
+        table.add_row(
+            each.tenant,
+            show(each.wanted_rps, "req/s"),
+            show(each.granted_rps, "req/s"),
+            show(each.rate_rps, "req/s"),
+            show(each.tokens_per_s, "tokens/s"),
+        )
+    return table
+
+
+def _shed(answer: AdmissionLimits) -> RenderableType:
+    table = plain_table("Shed in this order", "", "what", "when", "status")
+    for step in answer.shed:
+        table.add_row(str(step.order), step.what, step.when, step.answer)
+    return table
+
+
+def _backpressure(answer: AdmissionLimits) -> Text:
+    signal = answer.backpressure
+    return Text(
+        f"Backpressure: slow senders down while {signal.metric} of a replica is at {signal.warn_requests} or above, "
+        f"refuse from {signal.refuse_requests} on ({signal.status}), Retry-After {signal.retry_after_s} s."
+    )
+
+
+def _hops(answer: AdmissionLimits) -> RenderableType:
+    names = list(answer.deadlines)
+    table = plain_table("Refuse a request when less of its time is left than", "hop", *names, "that is")
+    for hop in dict.fromkeys(each.hop for each in answer.hops):
+        found = {each.class_name: each for each in answer.hops if each.hop == hop}
+        table.add_row(hop, *(show(found[name].least_remaining_s, "s") for name in names), found[names[0]].holds)
+    table.add_row("deadline", *(show(answer.deadlines[name].deadline_s, "s") for name in names), "all of its time")
+    return table
+
+
+def _overload(answer: AdmissionLimits) -> RenderableType:
+    ratio = answer.checks[0].offered_ratio if answer.checks else 0.0
+    title = f"At {ratio:.3g} times what the replicas can do, simulated"
+    table = plain_table(title, "promise", "limit", "with limits", "without", "successes with", "without")
+    limited = [each for each in answer.checks if each.protection == LIMITS]
+    bare = {(each.class_name, each.promise): each for each in answer.checks if each.protection == NO_LIMITS}
+    for each in limited:
+        other = bare[each.class_name, each.promise]
+        table.add_row(
+            f"{each.class_name} {each.promise}",
+            show(each.limit_s, "s"),
+            Text(show(each.found_s, "s"), style="green" if each.is_kept else "red"),
+            Text(show(other.found_s, "s"), style="green" if other.is_kept else "red"),
+            show(each.success_fraction, "fraction"),
+            show(other.success_fraction, "fraction"),
+        )
+    return table
+
+
+def _retries(answer: AdmissionLimits) -> RenderableType:
+    ways = (NO_LIMITS, LIMITS, LIMITS_AND_BUDGET)
+    table = plain_table("Attempts by request, and successes among requests", "load", *ways)
+    for load, found in groupby(answer.retries, key=lambda each: each.load):
+        cells = {
+            each.protection: f"{each.amplification_ratio:.2f}, {show(each.success_fraction, 'fraction')}"
+            for each in found
+        }
+        table.add_row(load, *(cells[way] for way in ways))
+    recovers = {each.protection: each for each in answer.recoveries}
+    table.add_row(
+        "recovers up to",
+        *(show(recovers[way].recovers_rps * answer.replicas, "req/s") for way in ways),
+    )
+    return table
+
+
+def _bursts(answer: AdmissionLimits) -> list[RenderableType]:
+    """A row for each length: the bar is what the queue absorbs, its tail what each way adds to that."""
+    table = plain_table("Burst budget: the highest burst absorbed, in planning rates", "length", "", *_WAYS)
+    for length_s in LENGTHS_S:
+        heights = {way: answer.burst_ratio(way, length_s) for way in _WAYS}
+        cells = (f"{height:.2f}" if height else "none" for height in heights.values())
+        table.add_row(show(length_s, "s"), _bar(heights), *cells)
+    legend = ", ".join(f"{mark} {way}" for way, mark in _WAYS.items())
+    more = f"Bars begin at the planning rate and end at {HEIGHTS[-1]:.3g} times it, the highest tried: {legend}."
+    return [table, Text(more, style="dim")]
+
+
+def _bar(heights: dict[str, float]) -> str:
+    drawn = ""
+    for way, height in sorted(heights.items(), key=lambda each: each[1]):
+        cells = round(_BAR * max(0.0, height - 1.0) / (HEIGHTS[-1] - 1.0))
+        drawn += _WAYS[way] * (cells - len(drawn))
+    return drawn
