@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-cost
 export PYTHON
 
 .PHONY: help plan test check soak mutants lint types docs docs-record lock clean bench $(BENCHES)
@@ -61,6 +61,8 @@ bench-start: .venv/.dev ## start-up time in bare interpreter starts
 	$(BIN)/python bench/start_up.py
 bench-plan: .venv/.dev ## wall time of a whole plan, and as traffic grows; ARGS=--cold for an empty cache too
 	$(BIN)/python bench/plan.py $(ARGS)
+bench-cost: .venv/.dev ## a bill after its simulation, in simulations; one must take under a millisecond
+	$(BIN)/python bench/cost.py
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 
