@@ -11,7 +11,7 @@ from ullage.errors import InputError
 from ullage.evidence import Evidence, Figure
 from ullage.facts.device import devices
 from ullage.facts.price import LIST_MAX_AGE, SPOT_MAX_AGE, prices
-from ullage.prices.age import old_prices
+from ullage.prices.age import age_notes, old_prices
 from ullage.prices.book import DevicePrice, MissingPrice, OwnedHardware, Tier, TokenKind
 from ullage.prices.items import ITEMS
 from ullage.prices.lookup import priced
@@ -88,6 +88,9 @@ def test_an_old_list_is_named_with_its_age() -> None:
     assert (old.age_days, old.max_age_days) == (430, 180)
     assert str(old).startswith("price.azure.eastus.standard_nd96isr_h100_v5.on-demand is 430 days old, past 180: ")
     assert old_prices([azure, lambda_], datetime.date(2025, 12, 1)) == ()
+    (note,) = age_notes([azure, lambda_], TODAY)
+    assert note.startswith("A price is past its age, first of all: price.azure.eastus.")
+    assert age_notes([azure, lambda_], None) == ()
 
 
 def test_the_known_prices_of_known_machines() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ullage.evidence import Assumption, Figure, assumptions_of
+from ullage.prices.wanted import HOWTO
 
 _DAY = datetime.timedelta(days=1)
 
@@ -22,6 +23,15 @@ class OldPrice:
 
     def __str__(self) -> str:
         return f"{self.name} is {self.age_days} days old, past {self.max_age_days}: {self.source}"
+
+
+def age_notes(used: Iterable[Figure | Assumption], as_of: datetime.date | None) -> tuple[str, ...]:
+    """One sentence on the prices past their age, or none: how many, and the oldest of them."""
+    old = () if as_of is None else old_prices(used, as_of)
+    if not old:
+        return ()
+    count = "A price is past its age" if len(old) == 1 else f"{len(old)} prices are past their age"
+    return (f"{count}, first of all: {old[0]}. Bring newer ones: {HOWTO}",)
 
 
 def old_prices(used: Iterable[Figure | Assumption], as_of: datetime.date) -> tuple[OldPrice, ...]:

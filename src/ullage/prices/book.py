@@ -16,6 +16,7 @@ into USD per device-hour, `age.py` says which are old, `change.py` explains the 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import functools
 from collections.abc import Iterable, Iterator, Mapping
@@ -252,6 +253,7 @@ class PriceBook:
     """All prices at hand. Device prices are kept by device and token prices by model, for they are many.
 
     `notes` are what there is to say of the files that prices were read from: rows dropped, and what was odd in them.
+    `as_of` is the day on which their ages are counted; without one nothing is said of age.
     """
 
     devices: Mapping[str, tuple[DevicePrice, ...]] = field(default_factory=dict)
@@ -262,6 +264,7 @@ class PriceBook:
     discounts: tuple[Discount, ...] = ()
     exchange: tuple[ExchangeRate, ...] = ()
     notes: tuple[str, ...] = ()
+    as_of: datetime.date | None = None
 
     def __iter__(self) -> Iterator[AnyPrice]:
         for device in self.devices.values():
@@ -300,6 +303,7 @@ class PriceBook:
             discounts=(*self.discounts, *(each for each in below.discounts if each not in self.discounts)),
             exchange=tuple({each.currency: each for each in (*below.exchange, *self.exchange)}.values()),
             notes=(*self.notes, *below.notes),
+            as_of=self.as_of or below.as_of,
         )
 
 

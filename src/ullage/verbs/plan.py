@@ -72,6 +72,7 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Load
         operations=catalogue_of("operations", facts),
         prices=None if facts is None else catalogue_of("prices", facts),
         price_lists=_price_lists(read, folder),
+        as_of=as_of,
     )
 
 
