@@ -116,12 +116,14 @@ def test_one_more_nine_never_lowers_it(
 def test_what_is_survived_leaves_the_steady_number(survives: str) -> None:
     answer = found(20, 3, 2, survives=survives, availability=0.5)
     total = 20 + answer.line.replicas
-    lost = {"nothing": 0, "replica": 1, "node": min(4, math.ceil(total / 3)), "zone": math.ceil(total / 3)}[survives]
-    assert total - lost >= 20
-    if answer.line.replicas:
-        smaller = total - 1
-        lost = {"replica": 1, "node": 4, "zone": math.ceil(smaller / 3), "nothing": 0}[survives]
-        assert smaller - lost < 20
+
+    def left(fleet: int) -> int:
+        zone = math.ceil(fleet / 3)
+        node = math.ceil(zone / math.ceil(zone / 4))
+        return fleet - {"nothing": 0, "replica": 1, "node": node, "zone": zone}[survives]
+
+    assert left(total) >= 20
+    assert answer.line.replicas == 0 or left(total - 1) < 20
 
 
 def test_a_zone_too_few_is_refused_with_what_would_help() -> None:

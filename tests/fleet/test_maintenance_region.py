@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.fleet.choices import choice
-from ullage.fleet.failure import filled_nodes
+from ullage.fleet.failure import even_nodes
 from ullage.fleet.maintenance import Maintenance, MaintenanceReserve, maintenance_reserve
 from ullage.fleet.region import RegionPolicy, carried_fraction, region_reserve
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
@@ -31,7 +31,7 @@ def patched(replicas: int, given_: Maintenance, *, per_node: int = 4) -> Mainten
         figure("ready.warm_p90_s", 300.0, "s"),
         steady_replicas=replicas,
         devices=2,
-        nodes_of=lambda total: filled_nodes(total, per_node),
+        nodes_of=lambda total: even_nodes(total, per_node),
     )
 
 
@@ -50,7 +50,7 @@ def test_all_nodes_pass_through_the_windows(replicas: int, per_node: int) -> Non
     assert found.nodes == nodes or found.nodes * windows_s >= nodes * out_s
     assert found.nodes == 1 or (found.nodes - 1) * windows_s < nodes * out_s
     # With the reserve, what is left of all nodes while the fullest are out is the fleet that served before.
-    left = total - sum(sorted(filled_nodes(total, per_node))[-found.nodes :])
+    left = total - sum(sorted(even_nodes(total, per_node))[-found.nodes :])
     assert left >= replicas or found.line.replicas == replicas
 
 

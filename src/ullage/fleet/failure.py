@@ -100,26 +100,26 @@ def _named(fact: Assumption) -> Assumption:
 
 
 def domains_of(placement: Placement, given: Reliability) -> Domains:
-    """What fails together in a placement: nodes are filled one after another, zone by zone."""
+    """What fails together in a placement: the replicas of a zone stand evenly on as few nodes as hold them."""
     devices = placement.devices_per_replica
     each = given.replicas_per_node(devices)
     spanned = max(1.0, devices / number(given.devices_per_node))
     return Domains(
-        zones=tuple(filled_nodes(row.replicas, each) for row in placement.rows),
+        zones=tuple(even_nodes(row.replicas, each) for row in placement.rows),
         replica=_breakage(given.device_failures, given.device_repair, devices),
         node=_breakage(given.node_failures, given.node_repair, spanned),
         zone=_breakage(given.zone_failures, given.zone_repair, 1),
     )
 
 
-def filled_nodes(replicas: int, each: int) -> tuple[int, ...]:
-    """Replicas on nodes that hold so many each, filled one after another.
+def even_nodes(replicas: int, most: int) -> tuple[int, ...]:
+    """Replicas spread evenly over as few nodes as hold them, at most so many on each: the fullest has the fewest.
 
-    >>> filled_nodes(10, 4)
-    (4, 4, 2)
+    >>> even_nodes(10, 4), even_nodes(8, 4), even_nodes(0, 4)
+    ((4, 3, 3), (4, 4), ())
     """
-    whole, rest = divmod(replicas, each)
-    return (each,) * whole + ((rest,) if rest else ())
+    nodes = -(-replicas // most)
+    return tuple(replicas // nodes + (place < replicas % nodes) for place in range(nodes))
 
 
 def _breakage(failures: Assumption, repair: Assumption, parts: float) -> Breakage:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ullage.fleet.choices import number
+from ullage.fleet.failure import domains_of
 from ullage.fleet.region import carried_fraction
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import Placement
@@ -70,10 +72,9 @@ class Scene:
     @property
     def nodes(self) -> tuple[tuple[int, ...], ...]:
         """The replicas of each node, the fullest first."""
-        each = self.reserves.settings.reliability.replicas_per_node(self.reserves.devices_per_replica)
-        zones = [self.serving.replicas_in(row.zone) for row in self.serving.rows]
-        nodes = [zone[first : first + each] for zone in zones for first in range(0, len(zone), each)]
-        return tuple(sorted(nodes, key=len, reverse=True))
+        numbers = iter(range(self.serving.replicas))
+        sizes = domains_of(self.serving, self.reserves.settings.reliability).nodes
+        return tuple(sorted((tuple(islice(numbers, size)) for size in sizes), key=len, reverse=True))
 
 
 LoadOf = Callable[[int], OpenLoop]

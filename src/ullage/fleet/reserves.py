@@ -19,8 +19,8 @@ from ullage.fleet.failure import (
     FailureReserve,
     Reliability,
     domains_of,
+    even_nodes,
     failure_reserve,
-    filled_nodes,
     reliability,
 )
 from ullage.fleet.lines import NAMES, ReserveLine
@@ -243,7 +243,7 @@ def _nodes(
     """The replicas on each node of a fleet of this size; as if there were one zone where quotas do not hold it."""
     placed = place(replicas, sites, devices=devices, taken=taken)
     if isinstance(placed, Rejection):
-        return filled_nodes(replicas, given.replicas_per_node(devices))
+        return even_nodes(replicas, given.replicas_per_node(devices))
     return domains_of(placed, given).nodes
 
 
