@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +15,7 @@ from ullage.evidence import Evidence
 from ullage.service.curve import Effort
 from ullage.service.margin import DEFAULT_BANDS
 from ullage.service.replica import Replica
-from ullage.service.sizing import PoolSize, least_passing, size_pool
+from ullage.service.sizing import Alone, PoolSize, least_passing, likely_size, replica_alone, size_pool
 
 QUICK = Effort(requests=1500, most_replications=4, refined_points=0)
 
@@ -20,9 +23,7 @@ QUICK = Effort(requests=1500, most_replications=4, refined_points=0)
 def _size(rate_rps: float, replica: Replica | None = None, *, limit_s: float = 0.3) -> PoolSize:
     classes = (promise(ttft_p95=limit_s),)
     found = size_pool(
-        replica or batching_replica(),
-        PoissonLoad(classes=classes),
-        classes,
+        replica_alone(replica or batching_replica(), PoissonLoad(classes=classes), classes, seed=2, effort=QUICK),
         rate_rps=rate_rps,
         band=DEFAULT_BANDS[Evidence.CALIBRATED],
         seed=2,
@@ -64,12 +65,38 @@ def test_a_pool_evens_out_what_one_replica_cannot() -> None:
 def test_an_impossible_promise_is_refused_and_a_rate_of_nothing_is_an_error() -> None:
     classes = (promise(tpot_p95=0.001),)
     given_ = {"band": DEFAULT_BANDS[Evidence.STATED], "seed": 1, "effort": QUICK}
-    refused = size_pool(batching_replica(), PoissonLoad(classes=classes), classes, rate_rps=10.0, **given_)  # type: ignore[arg-type]
+    alone = replica_alone(batching_replica(), PoissonLoad(classes=classes), classes, seed=1, effort=QUICK)
+    refused = size_pool(alone, rate_rps=10.0, **given_)  # type: ignore[arg-type]
     assert isinstance(refused, Rejection)
     with pytest.raises(InputError, match="rate"):
-        size_pool(batching_replica(), PoissonLoad(classes=classes), classes, rate_rps=0.0, **given_)  # type: ignore[arg-type]
+        size_pool(alone, rate_rps=0.0, **given_)  # type: ignore[arg-type]
 
 
 @given(st.integers(1, 500), st.integers(1, 500))
 def test_the_least_number_is_found_from_any_start(border: int, start: int) -> None:
     assert least_passing(lambda number: number >= border, start) == border
+
+
+@given(st.floats(0.1, 1e4), st.floats(0.05, 10.0), st.floats(0.05, 1.0))
+def test_the_first_guess_lies_between_saturation_and_one_replica_alone(
+    rate_rps: float, scale_rps: float, share: float
+) -> None:
+    """And it falls towards saturation as pools grow: many replicas need little room beyond it."""
+    highest_rps = share * scale_rps
+    guess = likely_size(rate_rps, highest_rps, scale_rps)
+    assert guess >= math.floor(rate_rps / scale_rps)
+    assert guess <= math.ceil(rate_rps / highest_rps) + 1
+
+
+def test_what_is_known_of_one_replica_does_not_change_the_pool() -> None:
+    """A curve's and a point's findings save work and nothing else: the same sizes come out with any start."""
+    classes = (promise(ttft_p95=0.3),)
+    alone = replica_alone(batching_replica(), PoissonLoad(classes=classes), classes, seed=2, effort=QUICK)
+    band = DEFAULT_BANDS[Evidence.CALIBRATED]
+
+    def sized(known: Alone) -> tuple[int, ...]:
+        found = size_pool(known, rate_rps=200.0, band=band, seed=2, effort=QUICK)
+        assert isinstance(found, PoolSize)
+        return found.low_replicas, found.replicas, found.high_replicas, found.careful_replicas
+
+    assert sized(alone) == sized(replace(alone, slow_rps=alone.highest.rps * 0.7))

@@ -12,7 +12,9 @@ from typing import Any
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.memory.budget import MemoryBudget
+from ullage.service.curve import ServiceCurve
 from ullage.service.load_run import Bench
+from ullage.service.point import OperatingPoint
 from ullage.service.sizing import PoolSize
 from ullage.service.stage import pool_size
 from ullage.service.step_model import StepModel
@@ -58,11 +60,25 @@ def steady_fleet(
     *,
     seed: int,
     promises: Sequence[Assumption] = (),
+    curve: ServiceCurve | None = None,
+    point: OperatingPoint | None = None,
     map: Any = map,  # noqa: A002
 ) -> SteadyFleet | Rejection:
-    """The least pool that keeps every promise at the planning rate of demand, in replicas and devices."""
+    """The least pool that keeps every promise at the planning rate of demand, in replicas and devices.
+
+    `curve` and `point` are those of one of its replicas, where they are known: they save looking for them again.
+    """
     found = pool_size(
-        step, memory, demand, classes, rate_rps=demand.planning_rps, seed=seed, promises=promises, map=map
+        step,
+        memory,
+        demand,
+        classes,
+        rate_rps=demand.planning_rps,
+        seed=seed,
+        promises=promises,
+        curve=curve,
+        point=point,
+        map=map,
     )
     if isinstance(found, Rejection):
         return found

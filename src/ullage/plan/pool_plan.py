@@ -112,7 +112,9 @@ def plan_pool(
     if isinstance(point, Rejection):
         return point
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
-    steady = steady_fleet(step, memory, demand, classes, seed=seed, promises=promises, map=map)
+    steady = steady_fleet(
+        step, memory, demand, classes, seed=seed, promises=promises, curve=curve, point=point, map=map
+    )
     if isinstance(steady, Rejection):
         return steady
     planned = (steady.figures["fleet.replicas"],)

@@ -24,7 +24,7 @@ from ullage.workload.classes import Metric, RequestClass, Slo
 
 SHOWN_FRACTIONS = (0.5, 0.95, 0.99)
 # The number in the system is sampled this often in a run: enough to see thirds, cheap against the steps between.
-SAMPLES = 120
+SAMPLES = 60
 # A fifth of a run fills the engine; several times the longest request in all but tiny runs (see span_of).
 WARMUP_FRACTION = 0.2
 
@@ -79,7 +79,11 @@ class LoadRun:
 
 def run_load(bench: Bench, rate_rps: float, seed: int) -> LoadRun:
     """Simulate the mix at a total offered rate."""
-    load = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=seed)
+    return run_requests(bench, bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=seed), rate_rps, seed)
+
+
+def run_requests(bench: Bench, load: OpenLoop, rate_rps: float, seed: int) -> LoadRun:
+    """Simulate requests that are drawn already: pools of several sizes are compared on the same ones."""
     _require_classes(load, bench.classes)
     from_s = WARMUP_FRACTION * bench.span_s
     outcome = simulate(

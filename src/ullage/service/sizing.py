@@ -8,19 +8,20 @@ promise; the interval says what the noise of the simulation and the evidence's o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.service.curve import CurvePoint, Effort, StablePoint, point_of
-from ullage.service.highest import LIKELY, POSSIBLE, SURE, HighestLoad, broken, highest_load
-from ullage.service.load_run import Bench, LoadRun, run_load, saturation_rps, span_of
+from ullage.service.highest import LIKELY, POSSIBLE, SURE, HighestLoad, Jury, highest_load
+from ullage.service.load_run import Bench, LoadRun, run_requests, saturation_rps, span_of
 from ullage.service.margin import StepBand
 from ullage.service.mix import LoadAt
 from ullage.service.point import idle_refusal, weak_evidence
 from ullage.service.replica import Replica
+from ullage.simulate.load import OpenLoop
 from ullage.simulate.statistics import replication_seeds
 from ullage.workload.classes import RequestClass
 
@@ -54,10 +55,37 @@ class PoolSize:
     figures: Mapping[str, Figure]
 
 
-def size_pool(
+@dataclass(frozen=True, kw_only=True)
+class Alone:
+    """One replica of the pool and what is known of it: the scale of loads, its highest load, and the same where every
+    step is as slow as in one case of ten (None where nobody has looked)."""
+
+    bench: Bench = field(compare=False)
+    scale_rps: float
+    highest: HighestLoad
+    slow_rps: float | None = None
+
+
+def replica_alone(
     replica: Replica,
     load_at: LoadAt,
     classes: tuple[RequestClass, ...],
+    *,
+    seed: int,
+    effort: Effort = Effort(),  # noqa: B008 - frozen
+    map: Any = map,  # noqa: A002
+) -> Alone:
+    """What a pool is bracketed by, for callers that have no curve and no point of the replica."""
+    scale_rps = saturation_rps(replica, load_at, seed=seed)
+    span_s = span_of(replica, load_at, scale_rps=scale_rps, requests=effort.requests, seed=seed)
+    bench = Bench(replica=replica, load_at=load_at, classes=classes, span_s=span_s)
+    count = effort.least_replications
+    highest = highest_load(bench, scale_rps=scale_rps, seed=seed, replications=count, with_interval=False, map=map)
+    return Alone(bench=bench, scale_rps=scale_rps, highest=highest)
+
+
+def size_pool(
+    alone: Alone,
     *,
     rate_rps: float,
     band: StepBand,
@@ -71,27 +99,24 @@ def size_pool(
         raise InputError(
             field="rate", value=rate_rps, problem="must be greater than 0", fix="Give a rate, for example 50 req/s."
         )
-    scale_rps = saturation_rps(replica, load_at, seed=seed)
-    span_s = span_of(replica, load_at, scale_rps=scale_rps, requests=effort.requests, seed=seed)
-    alone = Bench(replica=replica, load_at=load_at, classes=classes, span_s=span_s)
-    slow = replace(alone, replica=replica.slowed(band.slow_ratio))
-
-    def alone_rps(bench: Bench) -> HighestLoad:
-        return highest_load(
-            bench, scale_rps=scale_rps, seed=seed, replications=effort.least_replications, with_interval=False, map=map
-        )
-
-    one = alone_rps(alone)
+    one = alone.highest
     if one.rps <= 0.0:
-        return idle_refusal(alone, one, seed=seed, effort=effort, inputs=inputs, map=map)
-    pool_span_s = min(span_s, max(POOL_SPAN_S, effort.requests / rate_rps))
-    pool = _Pool(replace(alone, span_s=pool_span_s), rate_rps, seed, effort, map)
-    replicas = pool.least(math.ceil(rate_rps / one.rps), LIKELY)
-    slower = one if band.slow_ratio == 1.0 else alone_rps(slow)
-    if slower.rps <= 0.0:
+        return idle_refusal(alone.bench, one, seed=seed, effort=effort, inputs=inputs, map=map)
+    span_s = min(alone.bench.span_s, max(POOL_SPAN_S, effort.requests / rate_rps))
+    seeds = replication_seeds(seed, effort.least_replications)
+    bench = replace(alone.bench, span_s=span_s)
+    loads: dict[int, OpenLoop] = {}
+    pool = _Pool(bench, rate_rps, seeds, loads=loads, map=map)
+    slow = _Pool(bench, rate_rps, seeds, loads=loads, slow_ratio=band.slow_ratio, map=map)
+    if not slow.keeps_idle(alone):
         return weak_evidence(one, band, inputs)
-    careful = pool if slower is one else _Pool(replace(slow, span_s=pool_span_s), rate_rps, seed, effort, map)
-    at_size = pool.point(replicas)
+    replicas = pool.least(likely_size(rate_rps, one.rps, alone.scale_rps), LIKELY)
+    careful = replicas
+    if band.slow_ratio > 1.0:
+        slow_rps = alone.slow_rps or one.rps / band.slow_ratio**2
+        start = likely_size(rate_rps, slow_rps, alone.scale_rps / band.slow_ratio)
+        careful = max(replicas, slow.least(max(start, replicas), LIKELY))
+    at_size = pool.point(replicas, effort.relative_half_width_fraction)
     if not isinstance(at_size, StablePoint):
         raise InternalError(law="a pool that keeps its promises is sustained", left=replicas, right=rate_rps)
     found = PoolSize(
@@ -99,49 +124,77 @@ def size_pool(
         replicas=replicas,
         low_replicas=pool.least(replicas, POSSIBLE),
         high_replicas=pool.least(replicas, SURE),
-        careful_replicas=max(replicas, careful.least(math.ceil(replicas * one.rps / slower.rps), LIKELY)),
+        careful_replicas=careful,
         binding=pool.binding(replicas - 1) if replicas > 1 else "one replica is enough",
         at_size=at_size,
         highest_rps=one.rps,
         band=band,
-        devices=replica.devices,
-        bench=replace(alone, span_s=pool_span_s, replicas=replicas),
+        devices=alone.bench.replica.devices,
+        bench=replace(bench, replicas=replicas),
         figures={},
     )
     return replace(found, figures=_figures(found, inputs))
 
 
-class _Pool:
-    """Pools of any size under one rate, on the same seeds; a size that was simulated is remembered."""
+def likely_size(rate_rps: float, highest_rps: float, scale_rps: float) -> int:
+    """Where to begin to look: what saturated replicas would need, and of what one alone needs beyond that a share that
+    falls with the root of the number, as the room that evens out chance does.
 
-    def __init__(self, alone: Bench, rate_rps: float, seed: int, effort: Effort, map: Any) -> None:  # noqa: A002
-        self._alone, self._rate_rps, self._effort, self._map = alone, rate_rps, effort, map
-        self._seeds = replication_seeds(seed, effort.least_replications)
-        self._known: dict[int, list[LoadRun]] = {}
+    >>> likely_size(50.0, 1.5, 2.4), likely_size(1.0, 1.5, 2.4)
+    (23, 1)
+    """
+    fewest, alone = rate_rps / scale_rps, rate_rps / highest_rps
+    return max(1, math.ceil(fewest + (alone - fewest) / math.sqrt(max(alone, 1.0))))
+
+
+class _Pool:
+    """Pools of any size under one rate, on the same requests; a size that was simulated is remembered.
+
+    With `slow_ratio` every step is so much longer; `loads` are requests by seed, drawn already or to be kept.
+    """
+
+    def __init__(
+        self,
+        alone: Bench,
+        rate_rps: float,
+        seeds: Sequence[int],
+        *,
+        loads: dict[int, OpenLoop],
+        slow_ratio: float = 1.0,
+        map: Any,  # noqa: A002
+    ) -> None:
+        self._alone = replace(alone, replica=alone.replica.slowed(slow_ratio))
+        self._rate_rps, self._seeds, self._loads, self._map = rate_rps, tuple(seeds), loads, map
+        self._jury = Jury(lambda size: (self._bench(size), rate_rps), seeds=self._seeds, run=self._run, map=map)
 
     def _bench(self, replicas: int) -> Bench:
         return replace(self._alone, replicas=replicas)
 
-    def _runs(self, replicas: int) -> list[LoadRun]:
-        if replicas not in self._known:
-            bench = self._bench(replicas)
-            self._known[replicas] = list(self._map(lambda each: run_load(bench, self._rate_rps, each), self._seeds))
-        return self._known[replicas]
+    def _run(self, bench: Bench, rate_rps: float, seed: int) -> LoadRun:
+        if seed not in self._loads:
+            self._loads[seed] = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=seed)
+        return run_requests(bench, self._loads[seed], rate_rps, seed)
 
-    def _passes(self, replicas: int, view: str) -> bool:
-        return not broken(self._bench(replicas), self._runs(replicas), view)
+    def keeps_idle(self, alone: Alone) -> bool:
+        """Whether one of these replicas keeps the promises at the least load of the grid."""
+        if alone.slow_rps is not None:
+            return alone.slow_rps > 0.0
+        idle = replace(self._alone, span_s=alone.bench.span_s)
+        return not Jury(lambda place: (idle, place * alone.highest.step_rps), seeds=self._seeds, map=self._map).broken(
+            1, LIKELY
+        )
 
     def least(self, start: int, view: str) -> int:
         """The least size that passes, looked for in growing steps around `start`."""
-        return least_passing(lambda replicas: self._passes(replicas, view), start)
+        return least_passing(lambda replicas: not self._jury.broken(replicas, view), start)
 
     def binding(self, replicas: int) -> str:
         """What one replica fewer breaks."""
-        return next(iter(broken(self._bench(replicas), self._runs(replicas))), "none")
+        return next(iter(self._jury.broken(replicas, LIKELY)), "none")
 
-    def point(self, replicas: int) -> CurvePoint:
-        wanted = self._effort.relative_half_width_fraction
-        return point_of(self._bench(replicas), self._rate_rps, self._runs(replicas), wanted_fraction=wanted)
+    def point(self, replicas: int, wanted_fraction: float) -> CurvePoint:
+        runs = self._jury.runs(replicas)
+        return point_of(self._bench(replicas), self._rate_rps, runs, wanted_fraction=wanted_fraction)
 
 
 def least_passing(passes: Callable[[int], bool], start: int) -> int:
@@ -150,8 +203,8 @@ def least_passing(passes: Callable[[int], bool], start: int) -> int:
     >>> least_passing(lambda n: n >= 7, 3), least_passing(lambda n: n >= 7, 30), least_passing(lambda n: True, 5)
     (7, 7, 1)
     """
-    # Steps begin at an eighth: brackets are rarely better than that, and bisection ends them quickly.
-    high, step = max(1, start), max(1, start // 8)
+    # Steps begin at a sixteenth: brackets are rarely better than that, and bisection ends them quickly.
+    high, step = max(1, start), max(1, start // 16)
     low = max(0, high - step)
     if passes(high):
         while low > 0 and passes(low):

@@ -23,7 +23,7 @@ from ullage.service.mix import MixLoad
 from ullage.service.point import OperatingPoint, replica_point
 from ullage.service.replica import Replica
 from ullage.service.scaled import PARAMETERS, Factors, ScaledStep
-from ullage.service.sizing import PoolSize, size_pool
+from ullage.service.sizing import Alone, PoolSize, replica_alone, size_pool
 from ullage.service.step_model import StepModel
 from ullage.simulate.engine import Engine
 from ullage.workload.classes import RequestClass
@@ -174,14 +174,16 @@ def pool_size(
     seed: int,
     promises: Sequence[Assumption] = (),
     effort: Effort = Effort(),  # noqa: B008 - frozen
+    curve: ServiceCurve | None = None,
+    point: OperatingPoint | None = None,
     map: Any = map,  # noqa: A002
 ) -> PoolSize | Rejection:
-    """How many of these replicas carry a total rate of the demand's mix."""
-    replica = replica_of(step, memory)
+    """How many of these replicas carry a total rate of the demand's mix.
+
+    What a curve and a point of the same replica have found already is not looked for again.
+    """
     return size_pool(
-        replica,
-        mix_of(demand, classes, replica),
-        tuple(classes),
+        _alone(step, memory, demand, classes, seed, effort, curve, point, map),
         rate_rps=rate_rps,
         band=band_of(step),
         seed=seed,
@@ -189,6 +191,24 @@ def pool_size(
         inputs=rests_on(step, memory, demand, promises),
         map=map,
     )
+
+
+def _alone(
+    step: StepModel,
+    memory: MemoryBudget,
+    demand: Demand,
+    classes: Sequence[RequestClass],
+    seed: int,
+    effort: Effort,
+    curve: ServiceCurve | None,
+    point: OperatingPoint | None,
+    map: Any,  # noqa: A002
+) -> Alone:
+    if curve is not None and point is not None:
+        return Alone(bench=curve.bench, scale_rps=curve.saturation_rps, highest=point.highest, slow_rps=point.low_rps)
+    replica = replica_of(step, memory)
+    mix = mix_of(demand, classes, replica)
+    return replica_alone(replica, mix, tuple(classes), seed=seed, effort=effort, map=map)
 
 
 def rests_on(
