@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-cost
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost
 export PYTHON
 
 .PHONY: help plan test check soak mutants lint types docs docs-record lock clean bench $(BENCHES)
@@ -53,6 +53,8 @@ bench-ready: .venv/.dev ## time to ready against published start-ups
 	$(BIN)/python bench/ready.py
 bench-simulate: .venv/.dev ## nanoseconds a request beside the literal reference; ARGS="--growth --week" for more
 	$(BIN)/python bench/simulate.py $(ARGS)
+bench-two-replicas: .venv/.dev ## a published pool of two replicas, predicted from its three lowest rates
+	$(BIN)/python -m bench.two_replicas
 bench-accuracy: .venv/.dev ## predictions against published load tests, cross-validated
 	$(BIN)/python -m bench.accuracy
 mutants: .venv/.dev ## planted bugs in the compiled kernel, each caught
