@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.mixes import small_bench
 from support.served_replicas import PoissonLoad, promise
 from ullage.fleet.headroom import CHANGES, GROWTH_RUNGS, Change, Headroom, _margin, headroom
-from ullage.service.highest import broken
+from ullage.service.highest import Jury, broken
 from ullage.service.load_run import run_load
 from ullage.service.margin import NO_POLICY
 from ullage.simulate.statistics import replication_seeds
@@ -88,13 +88,14 @@ def test_one_seed_one_answer_and_figures_say_how(found: Headroom) -> None:
 @given(st.integers(-1, len(GROWTH_RUNGS) - 1), st.integers(0, len(GROWTH_RUNGS) - 1))
 def test_the_last_rung_that_holds_is_found_from_any_start(last: int, start: int) -> None:
     change = Change(name="x", what="x", rungs=GROWTH_RUNGS, made=lambda bench, rate, _: (bench, rate))
-    looks: list[float] = []
+    looks: list[int] = []
 
-    def broken_at(share: float) -> tuple[str, ...]:
-        looks.append(share)
-        return ("x",) if GROWTH_RUNGS.index(share) > last else ()
+    class Counting(Jury):
+        def broken(self, number: int, view: str) -> tuple[str, ...]:
+            looks.append(number)
+            return ("x",) if number > last else ()
 
-    line = _margin(change, start, broken_at)
+    line = _margin(change, start, Counting(lambda number: (small_bench(), 1.0), seeds=(1,)))
     assert line.holds_fraction == (GROWTH_RUNGS[last] if last >= 0 else 0.0)
     assert line.breaks_fraction == (GROWTH_RUNGS[last + 1] if last + 1 < len(GROWTH_RUNGS) else None)
     assert len(looks) == len(set(looks)) <= 7

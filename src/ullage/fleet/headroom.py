@@ -13,13 +13,14 @@ this headroom already.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.evidence import Assumption, Figure
-from ullage.service.highest import broken
-from ullage.service.load_run import Bench, run_load
+from ullage.service.highest import LIKELY, Jury
+from ullage.service.load_run import Bench
 from ullage.service.mix import MixLoad
 from ullage.simulate.statistics import replication_seeds
 from ullage.workload.synthetic import ClassModel, Reuse, SyntheticModel
@@ -86,17 +87,13 @@ def headroom(
 ) -> Headroom:
     """Try every change on the pool that the bench describes (its replicas, its mix, its promises) at this rate."""
     seeds = replication_seeds(seed, replications)
-
-    def broken_by(changed: tuple[Bench, float]) -> tuple[str, ...]:
-        tested, rate = changed
-        return broken(tested, list(map(lambda each: run_load(tested, rate, each), seeds)))
-
     lines: list[Margin] = []
-    for each in CHANGES:
-        if each.needs_mix and not isinstance(bench.load_at, MixLoad):
+    for change in CHANGES:
+        if change.needs_mix and not isinstance(bench.load_at, MixLoad):
             continue
-        start = _first_look(each, lines[0].holds_fraction if lines else None)
-        lines.append(_margin(each, start, lambda share, each=each: broken_by(each.made(bench, rate_rps, share))))  # type: ignore[misc]
+        jury = Jury(_cases(change, bench, rate_rps), seeds=seeds, map=map)
+        start = _first_look(change, lines[0].holds_fraction if lines else None)
+        lines.append(_margin(change, start, jury))
     found = Headroom(replicas=bench.replicas, rate_rps=rate_rps, lines=tuple(lines), figures={}, notes=(_HOW,))
     return replace(found, figures=_figures(found, inputs))
 
@@ -110,13 +107,18 @@ def _first_look(change: Change, traffic_fraction: float | None) -> int:
     return max((place for place, each in enumerate(change.rungs) if each <= traffic_fraction), default=0)
 
 
-def _margin(change: Change, start: int, broken_at: Callable[[float], tuple[str, ...]]) -> Margin:
+def _cases(change: Change, bench: Bench, rate_rps: float) -> Callable[[int], tuple[Bench, float]]:
+    """The pool and its load at every rung of the change, each made once."""
+    return functools.cache(lambda place: change.made(bench, rate_rps, change.rungs[place]))
+
+
+def _margin(change: Change, start: int, jury: Jury) -> Margin:
     """The last rung that holds: bisection, its first look where the answer is likely to be and the next beside it."""
     rungs = change.rungs
     low, high, breaks = -1, len(rungs), ""
     look = start
     while high - low > 1:
-        found = broken_at(rungs[look])
+        found = jury.broken(look, LIKELY)
         if found:
             high, breaks = look, found[0]
         else:
