@@ -167,6 +167,20 @@ def test_what_a_file_leaves_open_is_said_beside_it(tmp_path: Path) -> None:
     assert _usd(book, wanted) == pytest.approx(6.0)
 
 
+def test_a_bill_prices_what_it_was_paid_for(tmp_path: Path) -> None:
+    header = "EffectiveCost,ProviderName,BillingCurrency,ChargeCategory,ChargePeriodStart,RegionId,PricingQuantity,"
+    rows = (
+        "PricingUnit,SkuId\n480.0,Amazon Web Services,USD,Usage,2026-10-01T00:00:00Z,us-east-1,10.0,Hours,p5.48xlarge\n"
+    )
+    (tmp_path / "bill.csv").write_text(header + rows)
+    spec = _spec(
+        tmp_path, "prices: {provider: aws, purchase: billed, discount: {aws: 10%}, files: [{path: bill.csv}]}\n"
+    )
+    assert spec.prices is not None
+    wanted = DeviceWanted(device="h100-sxm", providers=spec.buying.providers, purchases=tuple(spec.buying.mix.shares))
+    assert _usd(spec.prices, wanted) == pytest.approx(6.0)
+
+
 @pytest.mark.parametrize(
     ("prices", "problem"),
     [

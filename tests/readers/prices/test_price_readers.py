@@ -5,10 +5,15 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ullage.cost.charges import ChargeRow, Period
+from ullage.emit.focus import focus_csv
 from ullage.errors import InputError
 from ullage.evidence import Evidence, Figure
 from ullage.prices.book import DevicePrice, MissingPrice, PriceBook, Tier, TokenKind
@@ -241,6 +246,30 @@ def test_fillers_floors_and_parts_are_no_prices_and_are_counted() -> None:
     ]
 
 
+_COUNTS = st.sampled_from(["", "0", "0.25", "1", "8", "12"])
+_AMOUNTS = st.sampled_from(["", "0", "0.01", "2.5", "20.0", "20.01", "55.04"])
+_ROWS = st.builds(
+    lambda instance, count, zone, on_demand, spot: (
+        f"aws,{instance},us-east-1,{zone},instance,{on_demand},{spot},,,2026-08-22".replace("#", count)
+    ),
+    st.sampled_from(["p5.48xlarge,H100,#", "p4d.24xlarge,A100,#", "g6.xlarge,L4,#", "x9,X900,#"]),
+    _COUNTS,
+    st.sampled_from(["", "a", "b"]),
+    _AMOUNTS,
+    _AMOUNTS,
+)
+
+
+@given(st.lists(_ROWS, max_size=12))
+def test_every_row_gives_two_prices_or_is_counted_whatever_it_holds(rows: list[str]) -> None:
+    found = _catalogue(*rows)
+    whole = {"no count of devices", "a part of a device", "a device that is not in the catalogue", "no price"}
+    lost = sum(count for reason, count in found.dropped.items() if reason in whole)
+    other = sum(count for reason, count in found.dropped.items() if reason not in whole)
+    assert len(found.book) + other == 2 * (len(rows) - lost)
+    assert all(float(each.amounts[0].value) > 0 for each in found.book)
+
+
 def test_google_prices_devices_without_their_machine() -> None:
     found = _catalogue("gcp,,H100,8.0,us-central1,us-central1-a,gpu-only(add VM),78.37,47.02,,,2026-08-21")
     missing = cheapest(found.book, DeviceWanted(device="h100-sxm"))
@@ -380,6 +409,36 @@ def test_what_is_no_use_by_the_hour_is_counted_and_unused_commitments_are_said()
     }
     (finding,) = found.findings
     assert "a commitment that nothing used: 1 row, such as p5.48xlarge: 90.0" in str(finding)
+
+
+def test_what_we_write_as_focus_is_read_back_at_its_price() -> None:
+    month = Period(
+        start=datetime.datetime(2026, 10, 1, tzinfo=datetime.UTC),
+        end=datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC),
+    )
+    charge = ChargeRow(
+        provider="aws",
+        service="Self-hosted inference",
+        service_category="Compute",
+        service_subcategory="Virtual Machines",
+        sku="p5.48xlarge",
+        description="steady replicas",
+        category="Usage",
+        pricing="Standard",
+        quantity=Decimal("744.5"),
+        unit="Hours",
+        list=Decimal("40977.28"),
+        contracted=Decimal("36879.55"),
+        billed=Decimal("36879.55"),
+        effective=Decimal("36879.55"),
+        period=month,
+        billing_period=month,
+        region="us-east-1",
+    )
+    found = _read(focus_csv([charge, charge], account_id="svc"))
+    (price,) = found.book.devices["h100-sxm"]
+    assert price.hourly.value == pytest.approx(36879.55 / 744.5)
+    assert price.region == "us-east-1"
 
 
 # ---- our own layout ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ullage.evidence import Figure
 from ullage.prices.age import old_prices
 from ullage.prices.book import MissingPrice, TokenKind
 from ullage.prices.lookup import priced
+from ullage.prices.packaged import packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.prices.purchase import Purchase
 from ullage.prices.wanted import DeviceWanted, TokenWanted
@@ -79,6 +80,17 @@ def test_old_rows_are_old_and_new_ones_are_not(catalogue: PriceList) -> None:
         found = priced(catalogue.book, DeviceWanted(device="h100-sxm", providers=(provider,), purchases=on_demand))
         assert isinstance(found, Figure)
         assert bool(old_prices([found], day)) is is_old, provider
+
+
+def test_the_packaged_lists_say_what_the_catalogue_says(catalogue: PriceList) -> None:
+    published = {price.key: price for prices in catalogue.book.devices.values() for price in prices}
+    compared = 0
+    for prices in packaged_book().devices.values():
+        for price in prices:
+            if price.purchase is Purchase.ON_DEMAND and price.provider in ("aws", "azure", "nebius"):
+                assert price.hourly.value == pytest.approx(published[price.key].hourly.value, abs=1e-5), price.key
+                compared += 1
+    assert compared > 40
 
 
 def test_the_history_spans_what_the_notes_say(shared_data: Path) -> None:

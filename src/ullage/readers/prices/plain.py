@@ -12,7 +12,7 @@ user's own word: it goes before every list.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Evidence, Source
@@ -61,14 +61,18 @@ def read(file: PriceFile) -> PriceList:
     for number, row in enumerate(file.rows, 2):
         what = row["what"].strip()
         if what not in _READ:
-            raise unknown_name(field=f"{file.file}:{number}: what", name=what, known=(*_READ, "token"))
-        _READ[what](file, row, number, into, tokens)
-    for price in tokens.values():
-        into.keep(price)
+            raise unknown_name(field=f"{file.file}:{number}: what", name=what, known=_READ)
+        price = _READ[what](file, row, number)
+        if isinstance(price, TokenPrice):
+            tokens[price.key] = _joined(tokens.get(price.key), price, f"{file.file}:{number}")
+        else:
+            into.keep(price)
+    for each in tokens.values():
+        into.keep(each)
     return into.finished(file=file.file, format_name=FORMAT, rows=len(file.rows))
 
 
-def _device(file: PriceFile, row: Row, number: int, into: Gathering, tokens: dict[tuple[str, ...], TokenPrice]) -> None:
+def _device(file: PriceFile, row: Row, number: int) -> DevicePrice:
     where = f"{file.file}:{number}"
     device = find_device(row["name"], field=f"{where}: name").name
     purchase = purchase_of(row.get("purchase") or Purchase.ON_DEMAND.value, field=f"{where}: purchase")
@@ -84,26 +88,24 @@ def _device(file: PriceFile, row: Row, number: int, into: Gathering, tokens: dic
     parts = (provider, region, row.get("zone", ""), row.get("instance", "") or device, str(purchase))
     max_age = SPOT_MAX_AGE if purchase is Purchase.SPOT else LIST_MAX_AGE
     taken = amount(file, row, number, "interruptions_per_hour")
-    into.keep(
-        DevicePrice(
-            provider=provider,
-            region=region,
-            zone=row.get("zone", ""),
-            instance=row.get("instance", ""),
-            device=device,
-            devices=int(count),
-            purchase=purchase,
-            hourly=_price(file, row, number, price_name(*parts), "h", max_age),
-            upfront=_upfront(file, row, number, price_name(*parts, "upfront"), purchase),
-            interruptions=None
-            if taken is None
-            else _said(file, row, number, price_name(*parts, "interruptions"), taken, "1/h", max_age),
-        )
+    return DevicePrice(
+        provider=provider,
+        region=region,
+        zone=row.get("zone", ""),
+        instance=row.get("instance", ""),
+        device=device,
+        devices=int(count),
+        purchase=purchase,
+        hourly=_price(file, row, number, price_name(*parts), "h", max_age),
+        upfront=_upfront(file, row, number, price_name(*parts, "upfront"), purchase),
+        interruptions=None
+        if taken is None
+        else _said(file, row, number, price_name(*parts, "interruptions"), taken, "1/h", max_age),
     )
 
 
-def _token(file: PriceFile, row: Row, number: int, into: Gathering, tokens: dict[tuple[str, ...], TokenPrice]) -> None:
-    """One kind of token a row; the kinds of a model and tier are gathered to one price."""
+def _token(file: PriceFile, row: Row, number: int) -> TokenPrice:
+    """One kind of token; the rows of a model and tier are joined to one price."""
     where = f"{file.file}:{number}"
     tiers, kinds = {each.value: each for each in Tier}, {each.value: each for each in TokenKind}
     tier, kind = row.get("tier") or Tier.STANDARD.value, row.get("kind", "")
@@ -114,16 +116,31 @@ def _token(file: PriceFile, row: Row, number: int, into: Gathering, tokens: dict
     provider, region = _provider(row, where), row.get("region", "")
     name = price_name(provider, region, row["name"], tier, kind)
     price = _price(file, row, number, name, "token", LIST_MAX_AGE)
-    key = (provider, region, row["name"], tier)
-    known = tokens.get(key)
-    if known is not None and known.of(kinds[kind]) is not None:
-        raise InputError(field=where, value=name, problem="is priced twice", fix="Keep one of the two rows.")
-    amounts = {each: None if known is None else known.of(each) for each in TokenKind} | {kinds[kind]: price}
-    tokens[key] = TokenPrice(
+    amounts = {each: price if each is kinds[kind] else None for each in TokenKind}
+    return _tokens_of(provider, region, row["name"], tiers[tier], amounts)
+
+
+def _joined(known: TokenPrice | None, one: TokenPrice, where: str) -> TokenPrice:
+    """Two rows of one model and tier as one price; the same kind in both is an error."""
+    if known is None:
+        return one
+    amounts = {}
+    for kind in TokenKind:
+        old, new = known.of(kind), one.of(kind)
+        if old is not None and new is not None:
+            raise InputError(field=where, value=new.name, problem="is priced twice", fix="Keep one of the two rows.")
+        amounts[kind] = old or new
+    return _tokens_of(one.provider, one.region, one.model, one.tier, amounts)
+
+
+def _tokens_of(
+    provider: str, region: str, model: str, tier: Tier, amounts: Mapping[TokenKind, Assumption | None]
+) -> TokenPrice:
+    return TokenPrice(
         provider=provider,
         region=region,
-        model=row["name"],
-        tier=tiers[tier],
+        model=model,
+        tier=tier,
         input=amounts[TokenKind.INPUT],
         output=amounts[TokenKind.OUTPUT],
         cached_read=amounts[TokenKind.CACHED_READ],
@@ -131,17 +148,17 @@ def _token(file: PriceFile, row: Row, number: int, into: Gathering, tokens: dict
     )
 
 
-def _item(file: PriceFile, row: Row, number: int, into: Gathering, tokens: dict[tuple[str, ...], TokenPrice]) -> None:
+def _item(file: PriceFile, row: Row, number: int) -> RatePrice:
     item, _, name = row["name"].partition(" ")
     if item not in ITEMS:
         raise unknown_name(field=f"{file.file}:{number}: name", name=item, known=ITEMS)
     provider, region = row.get("provider", ""), row.get("region", "")
     shown = price_name(provider or "any", region, item, name)
     price = _price(file, row, number, shown, ITEMS[item].per, RATE_MAX_AGE)
-    into.keep(RatePrice(item=item, provider=provider, region=region, name=name, amount=price))
+    return RatePrice(item=item, provider=provider, region=region, name=name, amount=price)
 
 
-_READ: dict[str, Callable[[PriceFile, Row, int, Gathering, dict[tuple[str, ...], TokenPrice]], None]] = {
+_READ: dict[str, Callable[[PriceFile, Row, int], DevicePrice | TokenPrice | RatePrice]] = {
     "device": _device,
     "token": _token,
     "item": _item,
