@@ -1,23 +1,27 @@
 """How long a bill takes once the simulation is done, in simulations of one level of its month.
 
     python bench/cost.py
+    python bench/cost.py --measured
 
 One bill is every line, its sums, its unit costs and their figures; asked for is less than a millisecond, so that a
 study can make thousands. Attribution divides it over classes by one rule, and over a log of 100,000 requests of 200
-tenants by all of them.
+tenants by all of them. With --measured it prints, from the published requests beside the repository, what the quarter
+with the longest answers would pay by each rule.
 """
 
 from __future__ import annotations
 
 import datetime
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import numpy as np
 
 from ullage import verbs
-from ullage.cost.attribution import AttributionChoice, attribute, rule_spread
+from ullage.cost.attribution import ATTRIBUTION_RULES, AttributionChoice, attribute, rule_spread, rule_weights
 from ullage.cost.bill import monthly_bill
 from ullage.cost.change import explain_change
 from ullage.cost.pool_run import level_runs
@@ -28,6 +32,7 @@ from ullage.verbs.cost import bill_of
 from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "measured" / "llmd_requests.csv.gz"
 REPEATS = 200
 LEAST_S = 0.001
 
@@ -58,6 +63,47 @@ def log_of(requests: int, tenants: int) -> UsageLog:
         start_s=start,
         end_s=start + rng.lognormal(1.5, 0.7, requests),
     )
+
+
+def measured() -> None:
+    """The published runs under sustained load: the share of the quarter with the longest answers, by rule."""
+    connection = duckdb.connect()
+    chats = "workload = 'sharegpt' AND generation_tokens > 0"
+    connection.execute(f"CREATE TABLE requests AS SELECT * FROM read_csv('{DATA}') WHERE {chats}")
+    found: dict[str, list[float]] = {}
+    runs = connection.execute("SELECT DISTINCT experiment, offered_qps FROM requests ORDER BY ALL").fetchall()
+    for run in runs:
+        columns = connection.execute(
+            "SELECT * FROM requests WHERE experiment = ? AND offered_qps = ?", list(run)
+        ).fetchnumpy()
+        output = columns["generation_tokens"].astype(np.float64)
+        longest = np.zeros(output.size, np.int64)
+        longest[np.argsort(-output, kind="stable")[: output.size // 4]] = 1
+        start, end = columns["launch_time"], columns["finish_time"]
+        # Shorter runs are over before the load they name has come about.
+        if float(end.max() - start.min()) < 6.0 * float((end - start).mean()):
+            continue
+        groups = grouped(
+            UsageLog(
+                labels={"class": Labels(names=("others", "longest"), places=longest)},
+                prompt_tokens=columns["prompt_tokens"].astype(np.float64),
+                output_tokens=output,
+                cached_tokens=np.zeros(output.size),
+                successes=np.ones(output.size, bool),
+                start_s=start,
+                first_token_s=start + columns["ttft_s"],
+                end_s=end,
+            ),
+            "class",
+            rng=np.random.default_rng(1),
+        )
+        for rule in ATTRIBUTION_RULES:
+            own, others = rule_weights(rule, groups)
+            found.setdefault(rule, []).append(own / (own + others))
+    print("| rule | lowest | middle | highest |\n|---|---|---|---|")
+    for rule, shares in sorted(found.items(), key=lambda each: float(np.median(each[1]))):
+        print(f"| {rule} | {100 * min(shares):.0f} % | {100 * np.median(shares):.0f} % | {100 * max(shares):.0f} % |")
+    print(f"\n{len(found['requests'])} runs of {len(runs)}.")
 
 
 def main(file: Path | None = None) -> None:
@@ -97,4 +143,4 @@ def main(file: Path | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    measured() if "--measured" in sys.argv else main()

@@ -15,6 +15,7 @@ from ullage.cost.bill import Bill
 from ullage.cost.line import Behaviour
 from ullage.cost.money import usd_of
 from ullage.cost.policy import number
+from ullage.cost.service_use import ClassUse
 from ullage.cost.units import class_cents
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.prices.book import MissingPrice, PriceBook, Tier, TokenKind
@@ -40,7 +41,8 @@ AS_OFTEN = Assumption(
 class HostOrBuy:
     """One class both ways, per success; `even_requests` is the month's volume at which both cost the same.
 
-    Below it buying costs less. None where hosting never does: its variable part alone costs more than buying.
+    Below it buying costs less. None where hosting never does: its variable part alone costs more than buying. What the
+    class's devices were sized for is `capacity_requests`: beyond it there would have to be more of them.
     """
 
     class_name: str
@@ -49,6 +51,7 @@ class HostOrBuy:
     own: Figure
     bought: Figure
     even_requests: float | None
+    capacity_requests: float | None = None
 
     @property
     def is_own_cheaper(self) -> bool:
@@ -110,9 +113,17 @@ def host_or_buy(
                     inputs=(*_once(prices.values()), success, *each.basis),
                 ),
                 even_requests=fixed / per_request if per_request > 0.0 and math.isfinite(fixed) else None,
+                capacity_requests=_capacity(bill, each),
             )
         )
     return tuple(rows)
+
+
+def _capacity(bill: Bill, each: ClassUse) -> float | None:
+    """What the pool was sized to serve, at this class's share of it."""
+    pool = next(one for one in bill.use.pools if one.name == each.pool)
+    total = sum(one.requests for one in bill.use.classes_of(each.pool))
+    return None if pool.capacity_requests is None else pool.capacity_requests * each.requests / total
 
 
 def _once(figures: Iterable[Figure]) -> tuple[Figure, ...]:

@@ -34,7 +34,7 @@ def _line(
     return priced_line(
         name,
         quantity * float(price.value),
-        amount=Amount(value=quantity, unit=f"{ITEMS[price_of].per}s"),
+        amount=Amount(value=quantity, unit=_plural(ITEMS[price_of].per)),
         item=item,
         pool=pool,
         formula=formula,
@@ -42,6 +42,10 @@ def _line(
         driver=driver,
         behaviour=behaviour,
     )
+
+
+def _plural(unit: str) -> str:
+    return "hours" if unit == "h" else f"{unit}s"
 
 
 def _months(policy: CostPolicy) -> float:

@@ -52,6 +52,7 @@ def bill_json(
                 "own_usd_per_success": _number(each.own.value),
                 "bought_usd_per_success": _number(each.bought.value),
                 "even_requests": None if each.even_requests is None else _number(each.even_requests),
+                "capacity_requests": None if each.capacity_requests is None else _number(each.capacity_requests),
                 "evidence": str(each.bought.evidence),
             }
             for each in against

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ullage.cost.attribution import Attribution, RuleSpread
 from ullage.cost.bill import Bill
-from ullage.cost.line import Amount
+from ullage.cost.line import Amount, BillLine, Origin
 from ullage.cost.money import usd_of
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
@@ -61,7 +61,9 @@ def _headline(bill: Bill) -> Text:
         text.append(f": {money(success[0].usd)} USD a success", style="bold")
     text.append(". ", style="bold")
     if not bill.is_complete:
-        text.append(f"{len(bill.unpriced)} lines are not priced and not in it.", style="not bold")
+        count = len(bill.unpriced)
+        are = "1 line is" if count == 1 else f"{count} lines are"
+        text.append(f"{are} not priced and not in it.", style="not bold")
     return text
 
 
@@ -79,11 +81,17 @@ def lines_table(bill: Bill) -> Table:
             _amount(each.amount),
             money(each.usd),
             bar(each.cents or 0, most),
-            f"{each.behaviour.value} {each.sharing.value} {each.origin.value}",
+            _kind(each),
             Text() if each.figure is None else evidence_text(each.figure.evidence),
         )
     table.add_row(Text("total", style="bold"), "", "", Text(money(bill.total_usd), style="bold"), "", "", "")
     return table
+
+
+def _kind(line: BillLine) -> str:
+    """The tags; internal is what most lines are, and is not said."""
+    words = (line.behaviour.value, line.sharing.value, line.origin.value if line.origin is Origin.EXTERNAL else "")
+    return " ".join(words).rstrip()
 
 
 def _missing(bill: Bill) -> list[RenderableType]:
@@ -138,21 +146,28 @@ def attribution_parts(attribution: Attribution, spread: Sequence[RuleSpread]) ->
     for each in shown:
         if each in rest:
             continue
-        between = by_name.get(each.name)
         table.add_row(
             each.name if each.is_group else Text(each.name, style="italic"),
             money(usd_of(each.total_cents)),
             bar(each.total_cents, max(row.total_cents for row in attribution.rows)),
             show(each.total_cents / total, "fraction") if total else "",
-            "" if between is None else f"{money(usd_of(between.least_cents))} to {money(usd_of(between.most_cents))}",
+            _between(by_name.get(each.name)) if each.is_group else "",
         )
     if rest:
         table.add_row(f"{len(rest)} others", money(usd_of(sum(each.total_cents for each in rest))), "", "", "")
-    return [table, *_spread_table(choice.by, spread)]
+    groups = {each.name for each in attribution.rows if each.is_group}
+    return [table, *_spread_table(choice.by, [each for each in spread if each.name in groups])]
+
+
+def _between(spread: RuleSpread | None) -> str:
+    if spread is None or spread.least_cents == spread.most_cents:
+        return ""
+    return f"{money(usd_of(spread.least_cents))} to {money(usd_of(spread.most_cents))}"
 
 
 def _spread_table(by: str, spread: Sequence[RuleSpread]) -> list[RenderableType]:
-    if not spread:
+    """Every group by every rule; one group alone pays the same by all of them."""
+    if len(spread) < 2:
         return []
     rules = list(spread[0].cents)
     table = plain_table("By every rule, USD", by, *rules)
@@ -178,7 +193,9 @@ def against_parts(rows: Sequence[HostOrBuy]) -> list[RenderableType]:
         "evidence",
     )
     for each in rows:
-        even = "never" if each.even_requests is None else f"{brief_number(each.even_requests)} requests a month"
+        even = "never" if each.even_requests is None else f"{each.even_requests:,.0f} requests a month"
+        if each.even_requests and each.capacity_requests and each.even_requests > each.capacity_requests:
+            even += f", beyond the {each.capacity_requests:,.0f} it is sized for"
         table.add_row(
             each.class_name,
             money(float(each.own.value)),
