@@ -118,6 +118,18 @@ def test_what_the_user_states_goes_before_the_same_sellers_list() -> None:
     assert _offer(book, elsewhere).provider == "lambda"
 
 
+def test_an_own_price_without_a_rate_is_said_before_a_list_answers_in_its_place() -> None:
+    euros = device_price(amount(8.0, "EUR/h", name="price.acme", evidence=Evidence.STATED), provider="acme", region="")
+    found = cheapest(price_book([euros]).over(BOOK), DeviceWanted(device="h100-sxm"))
+    assert isinstance(found, MissingPrice)
+    assert "price.acme: is quoted in EUR" in str(found)
+    listed = device_price(amount(8.0, "EUR/h", name="price.acme"), provider="acme", region="")
+    assert isinstance(cheapest(price_book([listed]).over(BOOK), DeviceWanted(device="h100-sxm")), Offer)
+    own = _tokens(input=amount(1e-6, "EUR/token", evidence=Evidence.STATED))
+    other = TokenPrice(provider="other", model="m", input=amount(2e-6, "USD/token"), output=None)
+    assert isinstance(priced(price_book([own, other]), TokenWanted(model="m", kind=TokenKind.INPUT)), MissingPrice)
+
+
 def test_a_price_of_the_same_thing_replaces_the_one_below() -> None:
     over = price_book([device_price(1.0)]).over(BOOK)
     assert len(over) == len(BOOK)

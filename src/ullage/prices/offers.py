@@ -34,9 +34,8 @@ class Offer:
 def offers(book: PriceBook, wanted: DeviceWanted) -> tuple[Offer, ...]:
     """All prices that meet the constraints, cheapest first; equal ones in order of provider, region and instance."""
     check_names(book, providers=wanted.providers, regions=wanted.regions)
-    matching: list[DevicePrice | OwnedHardware] = [*_matching_rented(book, wanted), *_matching_owned(book, wanted)]
     found = []
-    for price in own_word_first(matching):
+    for price in own_word_first(_matching(book, wanted)):
         figure = _whole_hour(book, price, wanted)
         if isinstance(figure, Figure):
             found.append(Offer(price=price, usd_per_device_hour=figure))
@@ -44,9 +43,14 @@ def offers(book: PriceBook, wanted: DeviceWanted) -> tuple[Offer, ...]:
 
 
 def cheapest(book: PriceBook, wanted: DeviceWanted) -> Offer | MissingPrice:
-    """The offer that costs least, or what to give so that there is one."""
+    """The offer that costs least, or what to give so that there is one.
+
+    A price of the user's own that cannot be used, for want of a rate, is said before any list answers in its place.
+    """
     found = offers(book, wanted)
-    return found[0] if found else _why_no_offer(book, wanted)
+    own = [each for each in _matching(book, wanted) if is_own_word(each)]
+    unusable = next((hour for each in own if isinstance(hour := _whole_hour(book, each, wanted), MissingPrice)), None)
+    return unusable or (found[0] if found else _why_no_offer(book, wanted))
 
 
 def by_purchase(book: PriceBook, wanted: DeviceWanted) -> dict[Purchase, Offer]:
@@ -76,6 +80,10 @@ def mixed_hour(book: PriceBook, wanted: DeviceWanted, mix: PurchaseMix) -> Figur
         formula=" + ".join(f"share of {each} x its price" for each in mix.shares if mix.shares[each].value),
         inputs=tuple(inputs),
     )
+
+
+def _matching(book: PriceBook, wanted: DeviceWanted) -> list[DevicePrice | OwnedHardware]:
+    return [*_matching_rented(book, wanted), *_matching_owned(book, wanted)]
 
 
 def _matching_rented(book: PriceBook, wanted: DeviceWanted) -> list[DevicePrice]:
@@ -133,7 +141,7 @@ def _with_purchase(wanted: DeviceWanted, purchase: Purchase) -> DeviceWanted:
 
 def _why_no_offer(book: PriceBook, wanted: DeviceWanted) -> MissingPrice:
     """Which constraint leaves nothing: dropped one at a time, in the order in which people can move them."""
-    here: list[DevicePrice | OwnedHardware] = [*_matching_rented(book, wanted), *_matching_owned(book, wanted)]
+    here = _matching(book, wanted)
     if here:
         short = next(found for each in here if isinstance(found := _whole_hour(book, each, wanted), MissingPrice))
         return MissingPrice(what=str(wanted), why=f"{short.what} {short.why}", fix=short.fix)

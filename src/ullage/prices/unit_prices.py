@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ullage.errors import unknown_name
 from ullage.evidence import Figure
-from ullage.prices.book import ANYWHERE, TOKENS, MissingPrice, PriceBook, TokenPrice
+from ullage.prices.book import ANYWHERE, TOKENS, MissingPrice, PriceBook, TokenPrice, is_own_word
 from ullage.prices.effective import usd
 from ullage.prices.items import ITEMS
 from ullage.prices.own_word import own_word_first
@@ -24,8 +24,9 @@ def token_price(book: PriceBook, wanted: TokenWanted) -> Figure | MissingPrice:
         )
     found = [(usd(book, amount, provider=row.provider, kind=TOKENS), row) for row, amount in amounts]
     figures = [(each, row) for each, row in found if isinstance(each, Figure)]
-    if not figures:
-        return next(each for each, _ in found if isinstance(each, MissingPrice))
+    unusable = [each for each, row in found if isinstance(each, MissingPrice) and (is_own_word(row) or not figures)]
+    if unusable:
+        return unusable[0]
     return min(figures, key=lambda each: (each[0].value, each[1].key))[0]
 
 
