@@ -391,6 +391,22 @@ def test_an_effective_price_is_cost_over_hours_of_all_use() -> None:
     assert price.hourly.source.date == datetime.date(2026, 10, 2)
 
 
+@pytest.mark.parametrize(
+    ("hours", "unit"),
+    [(8.0, "Hrs"), (8.0, "1 Hour"), (480.0, "Minutes"), (28800.0, "seconds"), (8.0, "Instance-Hours")],
+)
+def test_time_is_read_in_every_unit_of_it(hours: float, unit: str) -> None:
+    found = _read(FOCUS_HEADER + _charge(440.0, hours, unit=unit))
+    assert found.book.devices["h100-sxm"][0].hourly.value == pytest.approx(55.0)
+
+
+def test_a_correction_lowers_what_was_paid_and_never_below_nothing() -> None:
+    found = _read(FOCUS_HEADER + _charge(440.0, 8.0) + _charge(-40.0, 2.0))
+    assert found.book.devices["h100-sxm"][0].hourly.value == pytest.approx(40.0)
+    gone = _read(FOCUS_HEADER + _charge(440.0, 8.0) + _charge(-440.0, 8.0))
+    assert (len(gone.book), gone.dropped) == (0, {"paid back as much as was charged": 1})
+
+
 def test_what_is_no_use_by_the_hour_is_counted_and_unused_commitments_are_said() -> None:
     other = "1.0,1.0,AWS,USD,Usage,2026-10-01T00:00:00Z,2026-10-02T00:00:00Z,us-east-1,1.0,GB-Mo,S3,,,storage\n"
     found = _read(
@@ -404,7 +420,7 @@ def test_what_is_no_use_by_the_hour_is_counted_and_unused_commitments_are_said()
     assert found.dropped == {
         "an unused commitment": 1,
         "no instance with a device that is known": 1,
-        "not by the hour: Requests": 1,
+        "not by time: Requests": 1,
         "not use: Tax": 1,
     }
     (finding,) = found.findings

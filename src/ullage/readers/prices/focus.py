@@ -33,7 +33,12 @@ _NAMED_IN = (
     "SkuPriceId",
     "ChargeDescription",
 )
-_HOUR = re.compile(r"^(?:hours?|hrs?|instance[- ]hours?)$", re.IGNORECASE)
+# How providers write a unit of time, and how many hours one is.
+_TIMES = (
+    (re.compile(r"(?:1 )?(?:instance[- ])?(?:hours?|hrs?|h)", re.IGNORECASE), 1.0),
+    (re.compile(r"(?:instance[- ])?(?:minutes?|mins?)", re.IGNORECASE), 1 / 60),
+    (re.compile(r"(?:instance[- ])?(?:seconds?|secs?|s)", re.IGNORECASE), 1 / 3600),
+)
 # Providers call themselves by their full name on a bill.
 _SHORT = {"amazon web services": "aws", "aws": "aws", "microsoft": "azure", "azure": "azure", "google cloud": "gcp"}
 _SHORT |= {"google cloud platform": "gcp", "oracle": "oci", "oracle cloud infrastructure": "oci"}
@@ -83,11 +88,9 @@ def _use(
         into.note("a commitment that nothing used", f"{instance}: {row['EffectiveCost']}", "not in the effective price")
         into.drop("an unused commitment")
         return None
-    quantity = "ConsumedQuantity" if row.get("ConsumedQuantity") else "PricingQuantity"
-    unit = row.get(quantity.replace("Quantity", "Unit"), "")
-    hours, cost = amount(file, row, number, quantity), amount(file, row, number, "EffectiveCost")
-    if not _HOUR.match(unit.strip()):
-        into.drop(f"not by the hour: {unit or 'no unit'}")
+    hours, cost = _hours(file, row, number), amount(file, row, number, "EffectiveCost", signed=True)
+    if hours is None:
+        into.drop(f"not by time: {row.get('ConsumedUnit') or row.get('PricingUnit') or 'no unit'}")
         return None
     if not hours or cost is None:
         into.drop("no hours, or no cost")
@@ -97,13 +100,26 @@ def _use(
     return key, cost, hours, day(file, row, number, ends)
 
 
+def _hours(file: PriceFile, row: Row, number: int) -> float | None:
+    """What was used, in hours: by the meter or, where that counts something else, by the price; None where neither."""
+    for kind in ("Consumed", "Pricing"):
+        quantity = amount(file, row, number, f"{kind}Quantity")
+        unit = row.get(f"{kind}Unit", "").strip()
+        for spelling, in_hours in _TIMES:
+            if quantity is not None and spelling.fullmatch(unit):
+                return quantity * in_hours
+    return None
+
+
 def _keep(
     file: PriceFile, key: tuple[str, str, str, str], paid: _Paid, machines: dict[str, tuple[str, int]], into: Gathering
 ) -> None:
     provider, region, instance, currency = key
     device, count = machines[instance]
     hourly = sum(paid.costs) / sum(paid.hours)
-    into.keep(
+    if hourly <= 0:
+        return into.drop("paid back as much as was charged")
+    return into.keep(
         DevicePrice(
             provider=provider,
             region=region,

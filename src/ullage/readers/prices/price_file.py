@@ -80,8 +80,11 @@ def parse(data: bytes, *, file: str, said: Said) -> PriceFile:
     return PriceFile(file=file, sha256=sha256, said=said, header=header, rows=rows)
 
 
-def amount(file: PriceFile, row: Row, number: int, column: str) -> float | None:
-    """A number of a row, None where the cell is empty; anything else is an InputError that names the row."""
+def amount(file: PriceFile, row: Row, number: int, column: str, *, signed: bool = False) -> float | None:
+    """A number of a row, None where the cell is empty; anything else is an InputError that names the row.
+
+    Prices and counts are not negative; what a bill charges, corrected, may be (`signed`).
+    """
     text = row.get(column, "").strip()
     if not text or text.lower() in ("nan", "none", "null"):
         return None
@@ -89,7 +92,7 @@ def amount(file: PriceFile, row: Row, number: int, column: str) -> float | None:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or value < 0:
+    if not math.isfinite(value) or (value < 0 and not signed):
         raise _wrong(f"{file.file}:{number}", f"{column} = {text}", "is not an amount", "Give a number from 0 on.")
     return value
 
