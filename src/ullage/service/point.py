@@ -85,7 +85,8 @@ def replica_point(
     if highest.rps <= 0.0:
         return idle_refusal(curve.bench, highest, seed=curve.seed, effort=curve.effort, inputs=curve.inputs, map=map)
     slow = _search(curve, ratio=known.slow_ratio, with_interval=False, map=map)
-    fast = _search(curve, ratio=known.fast_ratio, with_interval=False, map=map)
+    few = curve.effort.least_replications
+    fast = _search(curve, ratio=known.fast_ratio, with_interval=False, replications=few, map=map)
     low_rps, high_rps = min(slow.rps, highest.rps), max(fast.rps, highest.rps)
     margins = (
         *_burst_margin(curve, highest, smooth, map),
@@ -129,9 +130,13 @@ def _search(
     ratio: float = 1.0,
     load_at: LoadAt | None = None,
     with_interval: bool = True,
+    replications: int | None = None,
     map: Any,  # noqa: A002
 ) -> HighestLoad:
-    """The same question on the same grid and seeds, of a replica whose steps are `ratio` times as long."""
+    """The same question on the same grid and seeds, of a replica whose steps are `ratio` times as long.
+
+    What is only shown, and moves neither the point nor its interval, is asked of fewer replications.
+    """
     bench: Bench = replace(
         curve.bench, replica=curve.bench.replica.slowed(ratio), load_at=load_at or curve.bench.load_at
     )
@@ -139,7 +144,7 @@ def _search(
         bench,
         scale_rps=curve.saturation_rps,
         seed=curve.seed,
-        replications=curve.effort.search_replications,
+        replications=replications or curve.effort.search_replications,
         with_interval=with_interval,
         map=map,
     )
@@ -153,7 +158,8 @@ def _burst_margin(
 ) -> tuple[Margin, ...]:
     if smooth is None:
         return ()
-    calm = _search(curve, load_at=smooth, with_interval=False, map=map)
+    few = curve.effort.least_replications
+    calm = _search(curve, load_at=smooth, with_interval=False, replications=few, map=map)
     share = max(0.0, 1.0 - highest.rps / calm.rps) if calm.rps > 0.0 else 0.0
     reason = f"without bursts the highest load would be {calm.rps:.3g} req/s; it is already lower by this"
     return (Margin(name="bursts", share_fraction=share, reason=reason, is_inside=True),)
