@@ -114,7 +114,7 @@ def test_no_free_devices_is_a_deadlock_with_two_ways_out() -> None:
     found = reserve(8, stuck, devices=2)
     assert isinstance(found, Rejection)
     assert "deadlock" in found.reason
-    assert [remedy.change for remedy in found.remedies] == ["2 more devices", "rollout.max_unavailable: 1"]
+    assert [remedy.change for remedy in found.remedies] == ["1 more free device", "rollout.max_unavailable: 1"]
     for mended in (
         replace(stuck, spare=choice("rollout.spare_devices", 3, "devices", "test")),
         replace(stuck, unavailable=choice("rollout.max_unavailable", 1, "replicas", "test")),

@@ -290,7 +290,7 @@ def _placed(
         formula="devices under the quotas that the serving fleet leaves",
         inputs=(room,),
     )
-    return deadlock(left, rollout.surge_replicas, devices, inputs=figures)
+    return deadlock(left, devices, inputs=figures)
 
 
 def _totals(

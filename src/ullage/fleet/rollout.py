@@ -160,7 +160,7 @@ def rollout_reserve(
     if given.spare is not None:
         found = course(surge, int(number(given.spare)) // devices)
         if found.is_deadlocked:
-            return deadlock(given.spare, surge, devices, inputs=(serving, *given.inputs))
+            return deadlock(given.spare, devices, inputs=(serving, *given.inputs))
     if found.is_deadlocked:
         raise InternalError(law="a rollout with devices for its surge ends", left=surge, right=unavailable)
     extra, rule = _extra(given, replicas, surge, unavailable)
@@ -190,16 +190,15 @@ def rollout_reserve(
     )
 
 
-def deadlock(
-    room: Assumption | Figure, surge: int, devices: int, *, inputs: tuple[Figure | Assumption, ...]
-) -> Rejection:
+def deadlock(room: Assumption | Figure, devices: int, *, inputs: tuple[Figure | Assumption, ...]) -> Rejection:
     """A surge that never starts: every free device is one that the update would have to free first."""
     assert not isinstance(room.value, str)
+    missing = devices - int(room.value)
     return Rejection(
         stage="rollout",
         reason=(
-            f"a rolling update deadlocks: a surge of {surge} replicas needs {surge * devices} free devices, "
-            f"{int(room.value)} are there, and no replica may be unavailable"
+            f"a rolling update deadlocks: a new replica needs {devices} free devices, the fleet leaves "
+            f"{int(room.value)}, and no replica may be unavailable"
         ),
         figure=Figure(
             name="rollout.free_devices",
@@ -209,7 +208,10 @@ def deadlock(
             inputs=(room, *inputs),
         ),
         remedies=(
-            Remedy(change=f"{devices} more devices", effect="one replica at a time is replaced"),
+            Remedy(
+                change=f"{missing} more free device{'' if missing == 1 else 's'}",
+                effect="one replica at a time is replaced",
+            ),
             Remedy(
                 change="rollout.max_unavailable: 1",
                 effect="a replica is stopped before its successor starts; the reserve then holds one serving replica",
