@@ -57,9 +57,10 @@ SPLIT = dataclasses.replace(
     USE,
     allocation=Allocation(
         method="gpu-time",
-        details={"Share": "0.37"},
-        resource_id="pool/chat",
-        resource_name="chat",
+        ratio=Decimal("0.37"),
+        details={"Basis": "usage"},
+        resource_id="tenant/north",
+        resource_name="north",
         tags={"tenant": "north"},
     ),
     own={"x_Evidence": "assumed", "x_Share": Decimal("0.37")},
@@ -110,7 +111,9 @@ def test_a_file_says_what_its_rows_say() -> None:
     assert json.loads(use["Tags"]) == {"product": "assistant", "tenant": "north"}
     assert (use["PricingQuantity"], use["AllocatedMethodId"], use["x_Share"]) == ("2190.0", "", "")
     assert (split["AllocatedMethodId"], split["x_Share"], split["x_Evidence"]) == ("gpu-time", "0.37", "assumed")
-    assert json.loads(split["AllocatedMethodDetails"]) == {"Share": "0.37"}
+    assert json.loads(split["AllocatedMethodDetails"]) == {"Elements": [{"AllocatedRatio": 0.37, "x_Basis": "usage"}]}
+    assert (split["ResourceId"], split["AllocatedResourceId"]) == ("pool/chat", "tenant/north")
+    assert json.loads(split["AllocatedTags"]) == {"tenant": "north"}
 
 
 def test_a_commitment_is_paid_before_and_effective_now() -> None:
@@ -176,6 +179,23 @@ def test_a_planted_breach_is_named(column: str, value: str, finding: str) -> Non
     (row,) = _rows(focus_csv([USE], account_id="svc-1"))
     found = problems(_text([{**row, column: value}]))
     assert any(each.startswith(finding) for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("details", "problem"),
+    [
+        ("{}", "has no Elements"),
+        ('{"Elements": []}', "has no Elements"),
+        ('{"Elements": [{}]}', "has an element without a ratio from 0 to 1"),
+        ('{"Elements": [{"AllocatedRatio": 1.2}]}', "has an element without a ratio from 0 to 1"),
+        ('{"Elements": [{"AllocatedRatio": 0.2, "Basis": "a"}]}', "has a key of its own that does not start with x_"),
+        ("usage", "is not JSON"),
+    ],
+)
+def test_a_split_says_its_ratio(details: str, problem: str) -> None:
+    (row,) = _rows(focus_csv([SPLIT], account_id="svc-1"))
+    found = problems(_text([{**row, "AllocatedMethodDetails": details}]))
+    assert found == [f"row 1: AllocatedMethodDetails: {details!r} {problem}"]
 
 
 def test_an_absent_mandatory_column_and_a_foreign_one_are_named() -> None:

@@ -119,14 +119,10 @@ def _allocation(attribution: Attribution, line: BillLine, owner: str, cents: int
     share = Decimal(cents) / Decimal(line.cents) if line.cents else Decimal(0)
     return Allocation(
         method=f"ullage:{choice.rule}",
-        details={
-            "Basis": choice.basis.value,
-            "Driver": line.driver.value,
-            "Idle": choice.idle.value,
-            "Share": format(share.quantize(Decimal("0.000001")), "f"),
-        },
-        resource_id=f"pool/{line.pool}" if line.pool else "service",
-        resource_name=line.pool or "service",
+        ratio=share.quantize(Decimal("0.000001")),
+        details={"Basis": choice.basis.value, "Driver": line.driver.value, "Idle": choice.idle.value},
+        resource_id=f"{choice.by}/{owner}",
+        resource_name=owner,
         tags={choice.by: owner},
     )
 

@@ -41,9 +41,14 @@ class Commitment:
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """By which rule a shared cost came to this row, and from which resource."""
+    """By which rule a part of a shared cost came to this row, and whose it is.
+
+    The row's own resource is what was shared; `resource_id`, `resource_name` and `tags` are of the owner of the part.
+    `ratio` is the part, and `details` are how the rule was set.
+    """
 
     method: str
+    ratio: Decimal
     details: Mapping[str, str]
     resource_id: str
     resource_name: str

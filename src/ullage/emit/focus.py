@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from ullage.cost.charges import ChargeRow
+from ullage.cost.charges import Allocation, ChargeRow
 from ullage.emit.focus_rules import COLUMNS, MANDATORY, OWN, problems
 from ullage.errors import InternalError
 
@@ -113,11 +113,17 @@ def _allocation_cells(row: ChargeRow) -> dict[str, str]:
         return {}
     return {
         "AllocatedMethodId": allocation.method,
-        "AllocatedMethodDetails": _object(allocation.details) or "{}",
+        "AllocatedMethodDetails": _details(allocation),
         "AllocatedResourceId": allocation.resource_id,
         "AllocatedResourceName": allocation.resource_name,
         "AllocatedTags": _object(allocation.tags),
     }
+
+
+def _details(allocation: Allocation) -> str:
+    """The part, and how the rule was set: FOCUS has names for the one, and `x_` for what is ours."""
+    own = {f"{OWN}{key}": each for key, each in sorted(allocation.details.items())}
+    return json.dumps({"Elements": [{"AllocatedRatio": float(allocation.ratio), **own}]}, ensure_ascii=False)
 
 
 def _unit_price(cost: Decimal, quantity: Decimal) -> str:

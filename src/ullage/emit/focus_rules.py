@@ -17,6 +17,8 @@ from decimal import Decimal, InvalidOperation
 
 MANDATORY, CONDITIONAL, RECOMMENDED, ALLOCATED = "Mandatory", "Conditional", "Recommended", "Allocated"
 DECIMAL, STRING, TIME, JSON = "Decimal", "String", "Date/Time", "JSON"
+ELEMENTS = "JSON elements"
+"""Of version 1.3: an object whose `Elements` say how a cost was split, each with its ratio."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,8 @@ _PLAIN = {
 }
 _SPLIT = {
     **_columns(ALLOCATED, True, STRING, "AllocatedMethodId AllocatedResourceId AllocatedResourceName"),
-    **_columns(ALLOCATED, True, JSON, "AllocatedMethodDetails AllocatedTags"),
+    **_columns(ALLOCATED, True, JSON, "AllocatedTags"),
+    **_columns(ALLOCATED, True, ELEMENTS, "AllocatedMethodDetails"),
 }
 COLUMNS = {
     name: Column(level=each.level, nulls=each.nulls, type=each.type, values=_VALUES.get(name, ()))
@@ -180,6 +183,8 @@ def _value_problem(value: str, column: Column) -> str:
         return "" if _moment(value) is not None else "is not a UTC time such as 2026-11-01T00:00:00Z"
     if column.type == JSON:
         return _json_problem(value)
+    if column.type == ELEMENTS:
+        return _elements_problem(value)
     return "has blanks around it" if value != value.strip() else ""
 
 
@@ -192,6 +197,26 @@ def _json_problem(value: str) -> str:
         each is None or isinstance(each, (str, bool, int, float)) for each in found.values()
     )
     return "" if flat else "is not a flat object of keys and values"
+
+
+_ELEMENT_KEYS = ("AllocatedRatio", "UsageUnit", "UsageQuantity")
+
+
+def _elements_problem(value: str) -> str:
+    try:
+        found = json.loads(value)
+    except json.JSONDecodeError:
+        return "is not JSON"
+    elements = found.get("Elements") if isinstance(found, dict) else None
+    if not isinstance(elements, list) or not elements or not all(isinstance(each, dict) for each in elements):
+        return "has no Elements"
+    for each in elements:
+        ratio = each.get("AllocatedRatio")
+        if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 <= ratio <= 1:
+            return "has an element without a ratio from 0 to 1"
+        if any(key not in _ELEMENT_KEYS and not key.startswith(OWN) for key in each):
+            return f"has a key of its own that does not start with {OWN}"
+    return ""
 
 
 def _currency_problem(value: str) -> str:
