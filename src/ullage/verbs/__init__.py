@@ -5,6 +5,7 @@ The functions are bound here under the verbs' own names, and each imports what i
 
 from __future__ import annotations
 
+from ullage.verbs.brownfield import brownfield
 from ullage.verbs.calibrate import calibrate
 from ullage.verbs.compare import compare
 from ullage.verbs.cost import cost
@@ -19,6 +20,7 @@ from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
 
 __all__ = [
+    "brownfield",
     "calibrate",
     "compare",
     "cost",

@@ -1,0 +1,56 @@
+"""What a cluster runs, read from `kubectl get -o yaml` files: deployments, their autoscalers, and nodes.
+
+documents.py    YAML files into objects, whichever way kubectl listed them
+engine_args.py  the command line of vLLM, SGLang and TensorRT-LLM into our names
+workloads.py    Deployments, StatefulSets and LeaderWorkerSets into pools
+autoscalers.py  HorizontalPodAutoscalers and KEDA's ScaledObjects, laid over the pools they scale
+nodes.py        Nodes with their devices, zones and instance types
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ullage.errors import InputError
+from ullage.plan.running import Running
+from ullage.readers.kubernetes.autoscalers import scaled
+from ullage.readers.kubernetes.documents import Object, read_objects
+from ullage.readers.kubernetes.nodes import node_of
+from ullage.readers.kubernetes.workloads import WORKLOADS, pool_of
+
+_AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+
+
+def read_running(files: Sequence[Path]) -> Running:
+    """What these files describe; a file without any pool or node that is known is an InputError."""
+    objects = [each for file in files for each in read_objects(_text(file), file=str(file))]
+    found = [(each, pool_of(each)) for each in objects if each.kind in WORKLOADS]
+    nodes = [node for each in objects if each.kind == "Node" and (node := node_of(each)) is not None]
+    pools = [pool for _, pool in found if pool is not None]
+    if not pools and not nodes:
+        kinds = ", ".join(sorted({each.kind for each in objects})) or "nothing"
+        raise InputError(
+            field="running",
+            value=", ".join(str(each) for each in files),
+            problem=f"holds no pool with devices and no node with devices, only {kinds}",
+            fix="Give what kubectl get deployments,statefulsets,hpa,nodes -o yaml prints.",
+        )
+    autoscalers = [each for each in objects if each.kind in _AUTOSCALERS]
+    return Running(pools=scaled(pools, autoscalers), nodes=tuple(nodes), unread=_unread(objects, found))
+
+
+def _unread(objects: Sequence[Object], found: Sequence[tuple[Object, object]]) -> tuple[str, ...]:
+    known = {*WORKLOADS, *_AUTOSCALERS, "Node"}
+    other = [f"{each.kind} {each.name}: not of a kind that is read here" for each in objects if each.kind not in known]
+    idle = [f"{each.kind} {each.name}: asks for no device" for each, pool in found if pool is None]
+    return (*other, *idle)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = (getattr(error, "strerror", None) or "is not text").lower()
+        fix = "Give what kubectl get -o yaml printed."
+        raise InputError(field="running", value=str(file), problem=problem, fix=fix) from None

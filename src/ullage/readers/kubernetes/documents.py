@@ -1,0 +1,86 @@
+"""Objects of a cluster from YAML: one document, several, or the List that kubectl prints for many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from ullage.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Object:
+    """One object as written; `at` walks into it and comes back with None where a step is missing."""
+
+    kind: str
+    name: str
+    namespace: str
+    body: Mapping[str, Any]
+    file: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}: {self.kind} {self.name}"
+
+    def at(self, *path: str | int) -> Any:
+        return walked(self.body, *path)
+
+
+def walked(value: Any, *path: str | int) -> Any:
+    """The value at the end of a path of keys and places, or None."""
+    for step in path:
+        if isinstance(step, str) and isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def whole(value: Any, *, field: str, default: int | None = None) -> int:
+    """A count from 0 on; Kubernetes writes devices as text and replicas as numbers."""
+    if value is None and default is not None:
+        return default
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdigit() or len(text) > 9:
+        raise InputError(field=field, value=value, problem="is not a whole number", fix="Give for example 2.")
+    return int(text)
+
+
+def read_objects(text: str, *, file: str) -> list[Object]:
+    """Every object of the file, Lists taken apart."""
+    try:
+        documents = list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = file if mark is None else f"{file}:{mark.line + 1}"
+        problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+        raise InputError(
+            field=place, value=problem, problem="is not YAML", fix="Give what kubectl get -o yaml printed."
+        ) from None
+    found = [each for document in documents for each in _objects(document, file)]
+    if not found:
+        raise InputError(
+            field=file, value=text[:40], problem="holds no object", fix="Give what kubectl get -o yaml printed."
+        )
+    return found
+
+
+def _objects(document: Any, file: str) -> Iterator[Object]:
+    if not isinstance(document, Mapping):
+        return
+    kind = str(document.get("kind") or "")
+    if kind.endswith("List") and isinstance(document.get("items"), list):
+        for each in document["items"]:
+            yield from _objects(each, file)
+    elif kind:
+        name, namespace = (walked(document, "metadata", key) for key in ("name", "namespace"))
+        yield Object(kind=kind, name=str(name or ""), namespace=str(namespace or ""), body=document, file=file)
