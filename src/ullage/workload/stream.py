@@ -293,6 +293,8 @@ _HELD_SHIFT = 20 + _BLOCK_SHIFT
 _MOST_LATER = _U(0.98 * _LOW_SIZE)
 # A certain turn: with as many sessions open as there is room for, the product still fits 64 bits.
 _MOST_HAZARD = 2.0**40
+# Draws that are made at once, and how many of them a request takes: two for its choices, one for the gap behind it.
+_WORDS, _A_REQUEST = _U(768), _U(3)
 # What the loop keeps of a class, side by side: open sessions, hazard of a turn, chance of an end, and the bits that
 # make a session number NO_SESSION.
 _KEPT, _HAZARD, _END, _ALONE = _U(4), _U(1), _U(2), _U(3)
@@ -322,22 +324,29 @@ def _mixed(state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _exponential(state):  # type: ignore[no-untyped-def]
-    """A draw of mean one, and the counter after it; 99 in 100 end in the first layer they fall into."""
+def _stir(state, words):  # type: ignore[no-untyped-def]
+    """The draws that follow a counter, many at once: nothing here waits for what came before, so it runs in lanes."""
+    for at in range(words.size):
+        words[at] = _mixed(state + _U(at + 1) * _STEP)
+
+
+@njit(cache=True)
+def _exponential(state, drawn_count):  # type: ignore[no-untyped-def]
+    """A value of mean one from the draws after so many of a counter's, and how many have then been taken."""
+    taken = drawn_count
     while True:
-        state += _STEP
-        bits = _mixed(state)
+        bits = _mixed(state + (taken + _ONE) * _STEP)
         layer, drawn = bits & _LAYER, bits >> _SPARE_BITS
         # Signed numbers become floats in one instruction, unsigned ones do not.
         value = np.int64(drawn) * _SCALED_EDGES[layer]
         if drawn < _SURE[layer]:
-            return value, state
-        state += _STEP
-        uniform = (_mixed(state) >> _SPARE_BITS) * _PER_BIT_53
+            return value, taken + _ONE
+        taken += _U(2)
+        uniform = (_mixed(state + taken * _STEP) >> _SPARE_BITS) * _PER_BIT_53
         if layer == _ZERO:
-            return _LAST_EDGE - math.log(1.0 - uniform), state
+            return _LAST_EDGE - math.log(1.0 - uniform), taken
         if _HEIGHTS[layer] + uniform * (_HEIGHTS[layer + _ONE] - _HEIGHTS[layer]) < math.exp(-value):
-            return value, state
+            return value, taken
 
 
 @njit(cache=True)
@@ -359,7 +368,11 @@ def _draw(  # type: ignore[no-untyped-def]
         kept[_KEPT * each + _ALONE] = _ZERO if mean_turns[each] > 1.0 else ~_ZERO
     cell_ps = cell_s * 1e12
     made, sessions = _ZERO, np.int64(0)
-    gap, state = _exponential(state)
+    words, last_full = np.empty(_WORDS, np.uint64), _WORDS - _A_REQUEST
+    gap, taken = _exponential(state, _ZERO)
+    state += taken * _STEP
+    _stir(state, words)
+    taken = _ZERO
     for cell in range(cells):
         # Gaps are exponential on the clock of expected requests; what a cell leaves over is carried into the next.
         inside = 0.0
@@ -379,10 +392,11 @@ def _draw(  # type: ignore[no-untyped-def]
         start_ps = np.int64(round(cell * cell_ps - lead_s * 1e12))
         ps_per_expected = cell_ps / inside
         while gap < inside and made < room:
-            state += _STEP
-            bits = _mixed(state)
-            state += _STEP
-            more = _mixed(state)
+            if taken > last_full:
+                state += taken * _STEP
+                _stir(state, words)
+                taken = _ZERO
+            bits, more, spacing = words[taken], words[taken + _ONE], words[taken + _U(2)]
             # The first comparison stands before the loop: with two classes there is no other.
             k = _U((bits & _LOW) >= reached[0])
             for other in range(1, classes - 1):
@@ -417,7 +431,13 @@ def _draw(  # type: ignore[no-untyped-def]
             tenant[made] = member & 0xFFFFFFFF
             session[made] = (member >> 32) | np.int64(kept[own + _ALONE])
             made += _ONE
-            value, state = _exponential(state)
-            gap += value
+            # 99 in 100 gaps end in the first layer they fall into, and need no more than the draw at hand.
+            layer, drawn = spacing & _LAYER, spacing >> _SPARE_BITS
+            if drawn < _SURE[layer]:
+                gap += np.int64(drawn) * _SCALED_EDGES[layer]
+                taken += _A_REQUEST
+            else:
+                value, taken = _exponential(state, taken + _U(2))
+                gap += value
         gap -= inside
     return made
