@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses
 export PYTHON
 
 .PHONY: help plan test check soak mutants lint types docs docs-record lock clean bench $(BENCHES)
@@ -65,6 +65,8 @@ bench-plan: .venv/.dev ## wall time of a whole plan, and as traffic grows; ARGS=
 	$(BIN)/python bench/plan.py $(ARGS)
 bench-cost: .venv/.dev ## a bill after its simulation, in simulations; one must take under a millisecond
 	$(BIN)/python bench/cost.py
+bench-losses: .venv/.dev ## all loss checks in runs of the peak hour, and how often ten seeds agree
+	$(BIN)/python bench/losses.py
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 

@@ -154,23 +154,36 @@ def failure_reserve(
     refused = _hopeless(steady, sites, given)
     if refused is not None:
         return refused
+    crews = None if given.crews is None else int(number(given.crews))
     alone: Availability | None = None
     for total in range(needed, MOST_TIMES * needed + MOST_MORE):
         placed = place(total, sites, devices=devices, taken=taken, inputs=(steady,))
         if isinstance(placed, Rejection):
             return placed
         domains = domains_of(placed, given)
-        crews = None if given.crews is None else int(number(given.crews))
+        if alone is not None and not _may_do(needed, placed, domains, given):
+            continue
         found = availability(needed, domains, crews=crews, rng=np.random.default_rng(seed))
         alone = alone or found
-        survives = total - _largest_loss(placed, domains, str(given.survives.value)) >= needed
-        if survives and found.low_fraction >= number(given.availability):
+        if _may_do(needed, placed, domains, given) and found.low_fraction >= number(given.availability):
             return _reserve(steady, total - needed, devices, given, found, alone)
     return _out_of_reach(steady, given)
 
 
 # A fleet that must survive the larger of two zones is twice the steady one; beyond four times nothing is gained.
 MOST_TIMES, MOST_MORE = 4, 64
+
+
+def _may_do(needed: int, placed: Placement, domains: Domains, given: Reliability) -> bool:
+    """Whether a fleet survives what it must, and zones without which it is too small are up often enough by themselves.
+
+    Both are quick to see, and spare the count of everything else for fleets that are far too small.
+    """
+    total = placed.replicas
+    critical = sum(total - row.replicas < needed for row in placed.rows)
+    is_up_fraction = (1.0 - domains.zone.down_fraction) ** critical
+    left = total - _largest_loss(placed, domains, str(given.survives.value))
+    return left >= needed and is_up_fraction >= number(given.availability)
 
 
 def _largest_loss(placed: Placement, domains: Domains, survives: str) -> int:
