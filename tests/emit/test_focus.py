@@ -127,8 +127,15 @@ def test_a_commitment_is_paid_before_and_effective_now() -> None:
 def test_a_charge_that_is_not_by_the_unit_has_no_unit_price() -> None:
     (row,) = _rows(focus_csv([CREDIT], account_id="svc-1"))
     assert row["BilledCost"] == "-40.0"
-    assert "ListUnitPrice" not in row
-    assert row["PricingQuantity"] == ""
+    assert (row["ListUnitPrice"], row["PricingQuantity"], row["SkuId"]) == ("", "", "")
+
+
+def test_the_columns_that_tools_look_for_stand_in_every_file() -> None:
+    (plain,) = _rows(focus_csv([USE], account_id="svc-1"))
+    assert {"CommitmentDiscountId", "SubAccountId", "Tags", "AvailabilityZone", "ConsumedUnit"} <= set(plain)
+    assert not {name for name in plain if name.startswith("Allocated")}
+    (split,) = _rows(focus_csv([SPLIT], account_id="svc-1"))
+    assert {name for name, column in COLUMNS.items() if column.level == ALLOCATED} <= set(split)
 
 
 _CENTS = st.integers(min_value=0, max_value=10**12).map(lambda cents: Decimal(cents).scaleb(-2))

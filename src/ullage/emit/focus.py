@@ -1,7 +1,8 @@
 """Charges as a FOCUS file: the columns of version 1.2, and those of 1.3 that say how a shared cost was split.
 
-Every mandatory and conditional column that a plan can fill stands in the file. A column is left out where no row has
-a value for it, which FOCUS allows for all but the mandatory ones. Decimals carry a point, times are UTC.
+Every column that a plan can fill stands in every file, empty or not: tools that read FOCUS look for them by name. The
+columns of capacity reservations, invoices, other currencies and splits stand in it where a row has a value for them.
+Decimals carry a point, times are UTC.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from ullage.cost.charges import Allocation, ChargeRow
-from ullage.emit.focus_rules import COLUMNS, MANDATORY, OWN, problems
+from ullage.emit.focus_rules import ALLOCATED, COLUMNS, MANDATORY, OWN, problems
 from ullage.errors import InternalError
 
 _UNIT_PRICE_DIGITS = 18
+_RARE = ("CapacityReservation", "PricingCurrency", "InvoiceId", "SkuPriceDetails")
 
 
 def focus_csv(rows: Sequence[ChargeRow], *, account_id: str, account_name: str = "") -> str:
@@ -25,7 +27,9 @@ def focus_csv(rows: Sequence[ChargeRow], *, account_id: str, account_name: str =
     cells = [_cells(row, account_id, account_name) for row in rows]
     own = sorted({name for row in cells for name in row if name.startswith(OWN)})
     used = [
-        name for name, column in COLUMNS.items() if column.level == MANDATORY or any(row.get(name) for row in cells)
+        name
+        for name, column in COLUMNS.items()
+        if column.level == MANDATORY or not _is_rare(name, column.level) or any(row.get(name) for row in cells)
     ]
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=[*used, *own], restval="", extrasaction="ignore", lineterminator="\n")
@@ -36,6 +40,10 @@ def focus_csv(rows: Sequence[ChargeRow], *, account_id: str, account_name: str =
     if found:
         raise InternalError(law="a FOCUS file keeps the rules of FOCUS", left=found[0], right=f"{len(found)} breaches")
     return text
+
+
+def _is_rare(name: str, level: str) -> bool:
+    return level == ALLOCATED or name.startswith(_RARE)
 
 
 def _cells(row: ChargeRow, account_id: str, account_name: str) -> dict[str, str]:
