@@ -98,7 +98,8 @@ def monthly_bill(
     """Every line of the period, their sums, and what one request, token, success and task costs."""
     lines = bill_lines(use, quotes, policy)
     sums = {figure.name: figure for figure in _sums(lines, policy)}
-    units = unit_costs(use, lines, quotes, sums["bill.total_usd"], weights=weights) if sums else ()
+    total = sums.get("bill.total_usd")
+    units = unit_costs(use, lines, quotes, total, weights=weights) if total is not None else ()
     own = {each.figure.name: each.figure for each in lines if each.figure is not None}
     power = {each.name: each for each in power_figures(use, policy)}
     return Bill(
@@ -112,18 +113,23 @@ def monthly_bill(
 
 
 def _sums(lines: tuple[BillLine, ...], policy: CostPolicy) -> list[Figure]:
-    """Sums in whole cents, each over the figures of its lines; none where no line is priced."""
+    """Sums in whole cents, each over the figures of its lines.
+
+    A sum without any line is 0 where nothing of its kind is missing, and is not given where something is.
+    """
     found = []
     for name, (formula, belongs) in _SUMS.items():
-        chosen = [each for each in lines if each.cents is not None and belongs(each)]
-        if chosen:
-            found.append(
-                Figure(
-                    name=f"bill.{name}_usd",
-                    value=usd_of(sum(each.cents or 0 for each in chosen)),
-                    unit="USD",
-                    formula=f"{formula}, each to the cent",
-                    inputs=tuple(each.figure for each in chosen if each.figure is not None),
-                )
+        own = [each for each in lines if belongs(each)]
+        chosen = [each for each in own if each.figure is not None]
+        if own and not chosen:
+            continue
+        found.append(
+            Figure(
+                name=f"bill.{name}_usd",
+                value=usd_of(sum(each.cents or 0 for each in chosen)),
+                unit="USD",
+                formula=f"{formula}, each to the cent" if chosen else f"{formula}: there are none",
+                inputs=tuple(each.figure for each in chosen if each.figure is not None) or (policy.period,),
             )
+        )
     return found

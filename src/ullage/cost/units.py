@@ -178,6 +178,10 @@ def _requests_usd(use: ServiceUse, wanted: Mapping[str, float], by_class: Mappin
     return usd
 
 
+def _plural(per: str) -> str:
+    return f"{per}es" if per.endswith("s") else f"{per}s"
+
+
 class _Place:
     """What stands beside every unit cost of one bill."""
 
@@ -202,7 +206,7 @@ class _Place:
                 name=name,
                 value=float(whole.value) / count,
                 unit="USD",
-                formula=formula or f"{'the bill' if not of else 'its part of the bill'} / number of {per}s",
+                formula=formula or f"{'the bill' if not of else 'its part of the bill'} / number of {_plural(per)}",
                 inputs=inputs,
                 sources=(_WEIGHTS,) if is_token else (),
                 own_evidence=Evidence.ASSUMED if is_token else None,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ullage.cost.bill import Bill, monthly_bill
-from ullage.cost.policy import number
+from ullage.cost.policy import CostPolicy, number
 from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.quotes import quotes_of
 from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, PoolUse, ServiceUse, TaskUse, ToolUse
 from ullage.cost.usage import GroupUse
 from ullage.errors import NotGiven
-from ullage.evidence import Figure
+from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.fleet.reserves import Reserves
 from ullage.plan.pool_plan import PoolPlan
 from ullage.plan.spec import PlanSpec
@@ -21,6 +23,12 @@ from ullage.workload.demand import Demand
 
 NO_PRICES = NotGiven(
     stage="bill", instead="No prices: replicas and devices are all that is counted.", fix="Give prices."
+)
+
+_ZONES = Source(
+    what="default of Ullage: a router that does not know zones, over the zones of the plan",
+    where="docs/explanation/cost.md",
+    date=datetime.date(2026, 11, 15),
 )
 
 
@@ -31,7 +39,25 @@ def service_bill(
     if spec.prices is None:
         return NO_PRICES
     use = service_use(spec, demand, pools, replicas, seed=seed)
-    return monthly_bill(use, quotes_of(spec.prices, use, spec.cost, spec.buying), spec.cost)
+    policy = _with_zones(spec.cost, pools)
+    return monthly_bill(use, quotes_of(spec.prices, use, policy, spec.buying), policy)
+
+
+def _with_zones(policy: CostPolicy, pools: Sequence[PoolPlan]) -> CostPolicy:
+    """Where nobody says what crosses zones: a router that does not know zones sends 1 - 1 / zones across."""
+    if policy.zone_share is not None:
+        return policy
+    zones = {row.zone for each in pools for row in each.reserves.placement.rows if row.devices}
+    share = Assumption(
+        name="cost.zone_share",
+        value=1.0 - 1.0 / max(len(zones), 1),
+        unit="fraction",
+        evidence=Evidence.ASSUMED,
+        source=_ZONES,
+        low=0.0,
+        high=1.0,
+    )
+    return replace(policy, zone_share=share)
 
 
 def service_use(
