@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.workload.builtin import builtin
 from ullage.workload.modulation import Modulation, drawn_levels, local_dispersion, measured
-from ullage.workload.stream import BLOCK_TOKENS, COLUMNS, NO_SESSION, PS_PER_S, Stream, joined
+from ullage.workload.stream import (
+    BLOCK_TOKENS,
+    COLUMNS,
+    NO_SESSION,
+    PS_PER_S,
+    Stream,
+    _exponential,
+    _stir,
+    joined,
+)
 from ullage.workload.synthetic import ClassModel, Lengths, Sessions, SyntheticModel, Tenants, synthesised
 
 FLAT = Lengths(prompt_tokens=(100.0,) * 12, output_tokens=(10.0,) * 12)
@@ -162,3 +171,36 @@ def test_a_smaller_cache_never_holds_more() -> None:
 def test_a_negative_rate_is_refused() -> None:
     with pytest.raises(InputError, match="mean_rate_rps = -1"):
         drawn(mean_rate_rps=-1.0)
+
+
+def _split_mix(counter: int) -> int:
+    """SplitMix64 as its authors print it, in whole numbers."""
+    mask = 2**64 - 1
+    mixed = (counter ^ counter >> 30) * 0xBF58476D1CE4E5B9 & mask
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & mask
+    return mixed ^ mixed >> 31
+
+
+@given(seed=st.integers(0, 2**64 - 1))
+def test_draws_made_at_once_are_those_of_the_counter_one_by_one(seed: int) -> None:
+    words = np.empty(96, np.uint64)
+    _stir(np.uint64(seed), words)
+    step = 0x9E3779B97F4A7C15
+    assert words.tolist() == [_split_mix((seed + (at + 1) * step) % 2**64) for at in range(words.size)]
+    later = np.uint64((seed + 10 * step) % 2**64)
+    value, taken = _exponential(np.uint64(seed), np.uint64(10))
+    assert (value, taken - 10) == _exponential(later, np.uint64(0))
+
+
+def test_a_stream_of_many_tenants_numbers_those_that_it_can_show() -> None:
+    stream = drawn(tenants=Tenants(tenants=200_000, skew_ratio=0.5))
+    shown = np.unique(stream.tenant)
+    assert shown[0] >= 0
+    assert shown[-1] < 4096
+    assert shown.size > 2000
+
+
+def test_more_classes_than_a_stream_tells_apart_are_refused() -> None:
+    classes = tuple(ClassModel(name=str(each), mean_rate_rps=1.0, lengths=FLAT) for each in range(200))
+    with pytest.raises(InputError, match="more classes"):
+        synthesised(SyntheticModel(classes=classes), span_s=10.0, rng=np.random.default_rng(0))
