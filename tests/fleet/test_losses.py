@@ -149,6 +149,17 @@ def test_figures_are_named_by_check_and_end_in_sources() -> None:
         assert any(isinstance(each, Source) for _, each in walk(figure))
 
 
+def test_a_service_that_is_seldom_asked_is_watched_for_longer() -> None:
+    pool = planned_pool()
+    seldom = replace(pool.demand, planning_rps=0.02)
+    table = loss_checks(
+        pool.step, pool.memory, seldom, pool.spec.classes, pool.steady, reserves(), pool.ready,
+        seed=0, effort=SHORT, names=("peak_hour", "node", "region"),
+    )  # fmt: skip
+    assert [str(check.verdict) for check in table.checks] == ["holds", "holds", "outage"]
+    assert "500 min" in table.notes[0]
+
+
 def test_effort_has_a_floor() -> None:
     with pytest.raises(InputError, match="effort"):
         LossEffort(replications=0)

@@ -132,7 +132,9 @@ def test_warm_replicas_follow_the_ramp_and_the_start() -> None:
     slopes = [warm(Warm(rise=choice("warm.rise", rise, "req/s2", "test"))) for rise in (0.0, 0.001, 0.01, 1.0)]
     assert slopes[0] == 0
     assert all(few <= many for few, many in pairwise(slopes))
-    assert slopes[-1] <= int(needed.value)
+    assert slopes[-1] == int(needed.value) - 1
+    one = replace(needed, value=1)
+    assert warm_reserve(one, pool.demand, pool.ready, Warm(), devices=2).line.replicas == 0
     assert warm(Warm(follows=choice("warm.follows", "peak", "", "test"))) == 0
     assert warm(Warm(absorbed=choice("limits.absorbed_rps", 1e9, "req/s", "test"))) == 0
     assert steepest_rise(pool.demand) > 0.0

@@ -185,9 +185,6 @@ def _scene(
     )
     if isinstance(serving, Rejection):
         raise InternalError(law="a part of a fleet that was placed can be placed", left=serving.reason, right=reserves)
-    replacement_s = float(ready.figures["ready.cold_p90_s"].value)
-    lost_s = effort.lead_s + effort.before_s
-    back_s = lost_s + min(effort.longest_loss_s, max(replacement_s, 300.0))
     return Scene(
         replica=replica,
         mix=mix_of(demand, classes, replica),
@@ -200,8 +197,20 @@ def _scene(
         demand=demand,
         reserves=reserves,
         serving=serving,
-        times=Times(counted_s=effort.lead_s, lost_s=lost_s, back_s=back_s, end_s=back_s + effort.after_s),
+        times=_times(effort, float(ready.figures["ready.cold_p90_s"].value), demand.planning_rps),
     )
+
+
+# So few requests in a loss tell a p95 from a p90. A service that is asked less often than that is watched for longer.
+_LEAST_REQUESTS = 600
+
+
+def _times(effort: LossEffort, replacement_s: float, rate_rps: float) -> Times:
+    loss_s = min(effort.longest_loss_s, max(replacement_s, 300.0))
+    longer = max(1.0, _LEAST_REQUESTS / (rate_rps * loss_s))
+    lost_s = longer * (effort.lead_s + effort.before_s)
+    back_s = lost_s + longer * loss_s
+    return Times(counted_s=longer * effort.lead_s, lost_s=lost_s, back_s=back_s, end_s=back_s + longer * effort.after_s)
 
 
 def _play(scene: Scene, classes: tuple[RequestClass, ...], scenario: Scenario, seed: int) -> Tallies:
@@ -259,7 +268,7 @@ def _check(
 
 
 def _verdict(parts: Sequence[Attainment]) -> Verdict:
-    if all(each.holds for each in parts):
+    if parts and all(each.holds for each in parts):
         return Verdict.HOLDS
     return Verdict.BREAKS if any(each.surely_breaks for each in parts) else Verdict.UNDECIDED
 
@@ -301,7 +310,11 @@ def _reason(
 ) -> str:
     if verdict is Verdict.HOLDS:
         return ""
-    worst = min((each for each in (during, after) if each is not None), key=lambda each: each.margin_fraction)
+    worst = min(
+        (each for each in (during, after) if each is not None), key=lambda each: each.margin_fraction, default=None
+    )
+    if worst is None:
+        return "no request arrived"
     broken = f"{worst.promise} kept for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
     if covered:
         return broken

@@ -79,7 +79,8 @@ def warm_reserve(steady: Figure, demand: Demand, ready: TimeToReady, given: Warm
     absorbed = 0.0 if given.absorbed is None else float(given.absorbed.value)
     is_scaled = given.follows.value == "demand"
     short_rps = max(0.0, rise_rps - absorbed) if is_scaled else 0.0
-    extra = math.ceil(int(steady.value) * short_rps / demand.planning_rps - 1e-9)
+    # A fleet never follows demand below one replica, so that one is never among the missing.
+    extra = min(int(steady.value) - 1, math.ceil(int(steady.value) * short_rps / demand.planning_rps - 1e-9))
     rests: tuple[Figure | Assumption, ...] = (steady, planning, start, *given.inputs)
     rests += () if not isinstance(given.absorbed, Figure) else (given.absorbed,)
     rise = Figure(
@@ -101,7 +102,7 @@ def warm_reserve(steady: Figure, demand: Demand, ready: TimeToReady, given: Warm
         name="reserve.warm_replicas",
         value=extra,
         unit="replicas",
-        formula=f"{rule}: ceil(steady x rise / planning rate)",
+        formula=f"{rule}: ceil(steady x rise / planning rate), at most all but one",
         inputs=(rise, *rests),
     )
     line = ReserveLine(
