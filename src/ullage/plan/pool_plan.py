@@ -95,15 +95,7 @@ def plan_pool(
     """
     classes = tuple(each.request_class for each in demands)
     promises = tuple(one for each in demands for one in each.promises)
-    memory = memory_budget(
-        pool.model,
-        pool.device,
-        pool.settings,
-        approved=pool.approved,
-        word=pool.word,
-        engines=pool.engines,
-        devices=pool.alternatives,
-    )
+    memory = _memory(pool)
     if isinstance(memory, Rejection):
         return memory
     step = pool_step(memory, pool.tested)
@@ -130,27 +122,16 @@ def plan_pool(
         replicas=steady.replicas,
         memory=memory,
         policy=spec.admission,
-        rests_on=(steady.figures["fleet.replicas"],),
+        rests_on=planned,
         map=map,
     )
     if isinstance(limits, Rejection):
         return limits
-    reserves = named_reserves(
-        steady,
-        ready,
-        demand,
-        sites=spec.sites.get(pool.device.name),
-        taken=taken,
-        zones=spec.policy.zones,
-        node=chosen_shape(shapes_of(pool.device), pool.instance).size,
-        settings=spec.reserves,
-        seed=seed,
-    )
+    reserves = _reserves(pool, spec, steady, ready, demand, taken, seed=seed)
     if isinstance(reserves, Rejection):
         return reserves
-    packing = pack_placed(
-        reserves.placement, memory.runtime.sharding, shapes_of(pool.device), pool=pool.name, stated=pool.instance
-    )
+    shapes, sharding = shapes_of(pool.device), memory.runtime.sharding
+    packing = pack_placed(reserves.placement, sharding, shapes, pool=pool.name, stated=pool.instance)
     losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
@@ -176,6 +157,42 @@ def plan_pool(
         scaling=scaling,
         margins=margins,
         scorecard=score,
+    )
+
+
+def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
+    return memory_budget(
+        pool.model,
+        pool.device,
+        pool.settings,
+        approved=pool.approved,
+        word=pool.word,
+        engines=pool.engines,
+        devices=pool.alternatives,
+    )
+
+
+def _reserves(
+    pool: PoolSpec,
+    spec: PlanSpec,
+    steady: SteadyFleet,
+    ready: TimeToReady,
+    demand: Demand,
+    taken: Mapping[str, int] | None,
+    *,
+    seed: int,
+) -> Reserves | Rejection:
+    """Reserves where the plan's sites allow this pool's device, on the machine its replicas stand on."""
+    return named_reserves(
+        steady,
+        ready,
+        demand,
+        sites=spec.sites.get(pool.device.name),
+        taken=taken,
+        zones=spec.policy.zones,
+        node=chosen_shape(shapes_of(pool.device), pool.instance).size,
+        settings=spec.reserves,
+        seed=seed,
     )
 
 
