@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from ullage.admission.ready import TimeToReady
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.attainment import Attainment, Tallies, last_hurt_s, part, tallies
-from ullage.fleet.failure import SURVIVED
+from ullage.fleet.failure import SURVIVED, failure_reserve
 from ullage.fleet.loss_scenarios import SCENARIOS, Scenario, Scene, Times
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import place
@@ -151,12 +151,13 @@ def loss_checks(
     runs = {
         name: [found for job, found in zip(jobs, results, strict=True) if job[0] == name] for name in possible
     }  # fmt: skip
+    price = _zone_price(steady, reserves, seed) if "zone" in names else ""
     checks = []
     for name in names:
         scenario = scenarios[name]
         if isinstance(scenario, Scenario):
             calm = runs["peak_hour"] if scenario.is_on_calm_load and not scenario.is_calm else None
-            checks.append(_check(name, runs[name], calm, scene, reserves))
+            checks.append(_check(name, runs[name], calm, scene, price))
         else:
             checks.append(_outage(name, scenario, reserves))
     return LossTable(
@@ -234,8 +235,24 @@ def _play(scene: Scene, classes: tuple[RequestClass, ...], scenario: Scenario, s
 _EDGE_S = 60.0
 
 
+def _zone_price(steady: SteadyFleet, reserves: Reserves, seed: int) -> str:
+    """What it would take to survive the loss of a zone, for a plan that does not."""
+    given = reserves.settings.reliability
+    wanted = failure_reserve(
+        steady.figures["fleet.replicas"],
+        reserves.region.sites,
+        replace(given, survives=replace(given.survives, value="zone")),
+        devices=reserves.devices_per_replica,
+        seed=seed,
+    )
+    if isinstance(wanted, Rejection):
+        return f"to survive it is refused: {wanted.reason}"
+    more = wanted.line.replicas - reserves.failure.line.replicas
+    return f"reliability.survives: zone would hold {more} replicas more"
+
+
 def _check(
-    name: str, runs: Sequence[Tallies], calm: Sequence[Tallies] | None, scene: Scene, reserves: Reserves
+    name: str, runs: Sequence[Tallies], calm: Sequence[Tallies] | None, scene: Scene, zone_price: str
 ) -> LossCheck:
     times = scene.times
     hit_s, last_s = times.lost_s - _EDGE_S, times.end_s - _EDGE_S
@@ -252,7 +269,7 @@ def _check(
         recover_s: float | None = 0.0
     else:
         recover_s = None if hurt_s >= last_s else max(0.0, hurt_s - times.lost_s)
-    covered = _covered_by(name, reserves)
+    covered = _covered_by(name, scene.reserves)
     verdict = _verdict([each for each in (during, after) if each is not None])
     return LossCheck(
         name=name,
@@ -263,7 +280,7 @@ def _check(
         after=after,
         recover_s=recover_s,
         verdict=verdict,
-        reason=_reason(name, verdict, during, after, covered, reserves),
+        reason=_reason(name, verdict, during, after, covered, zone_price),
     )
 
 
@@ -306,7 +323,7 @@ def _reason(
     during: Attainment | None,
     after: Attainment | None,
     covered: str,
-    reserves: Reserves,
+    zone_price: str,
 ) -> str:
     if verdict is Verdict.HOLDS:
         return ""
@@ -318,10 +335,8 @@ def _reason(
     broken = f"{worst.promise} kept for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
     if covered:
         return broken
-    if name in ("zone", "region"):
-        wanted = "reliability.survives: zone" if name == "zone" else "a second region, and regions.survives: one"
-        return f"{broken}; not promised: {wanted} would be"
-    return f"{broken}; no reserve promises it"
+    prices = {"zone": zone_price, "region": "failover: {survives: one} would hold replicas for it"}
+    return f"{broken}; not promised: {prices.get(name, 'no reserve covers it')}"
 
 
 def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserves) -> dict[str, Figure]:
@@ -333,6 +348,14 @@ def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserve
     )
     found = {}
     for check in checks:
+        name = f"loss.{check.name}.verdict"
+        found[name] = Figure(
+            name=name,
+            value=str(check.verdict),
+            unit="",
+            formula=f"{check.title}, covered by {check.covered_by or 'nothing'}, simulated on the whole fleet",
+            inputs=rests,
+        )
         if check.during is not None:
             name = f"loss.{check.name}.attained_fraction"
             found[name] = Figure(
