@@ -130,8 +130,7 @@ def plan_pool(
     reserves = _reserves(pool, spec, steady, ready, demand, taken, seed=seed)
     if isinstance(reserves, Rejection):
         return reserves
-    shapes, sharding = shapes_of(pool.device), memory.runtime.sharding
-    packing = pack_placed(reserves.placement, sharding, shapes, pool=pool.name, stated=pool.instance)
+    packing = _packing(pool, memory, reserves)
     losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
@@ -194,6 +193,11 @@ def _reserves(
         settings=spec.reserves,
         seed=seed,
     )
+
+
+def _packing(pool: PoolSpec, memory: MemoryBudget, reserves: Reserves) -> Packing:
+    shapes, sharding = shapes_of(pool.device), memory.runtime.sharding
+    return pack_placed(reserves.placement, sharding, shapes, pool=pool.name, stated=pool.instance)
 
 
 def _figures(answer: Answer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
