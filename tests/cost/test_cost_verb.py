@@ -9,6 +9,7 @@ import json
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -17,7 +18,7 @@ from ullage.cli.app import run
 from ullage.cost.bill_charges import charge_rows, month_after
 from ullage.emit.focus import focus_csv
 from ullage.errors import InputError, Rejection
-from ullage.report.bill_page import attribution_parts, bill_parts, change_table
+from ullage.report.bill_page import attribution_parts, bill_parts, change_table, commitment_parts
 from ullage.verbs.cost import CostAnswer
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -160,6 +161,42 @@ def test_the_command_prints_json_of_the_same_bytes(
     assert found["schema"] == "ullage.bill/1"
     assert sum(line["usd"] or 0.0 for line in found["lines"]) == pytest.approx(found["total_usd"])
     assert focus.read_text().startswith("BilledCost,")
+
+
+def test_a_commitment_is_advised_by_the_hours_that_need_it(tmp_path: Path) -> None:
+    (tmp_path / "contract.csv").write_text(
+        "what,name,provider,region,instance,devices,purchase,price,date,source\n"
+        "device,h100-sxm,aws,us-east-1,p5.48xlarge,8,1y-no-upfront,30 USD/h,2026-10-01,our agreement\n"
+        "device,h100-sxm,aws,us-east-1,p5.48xlarge,8,on-demand,50 USD/h,2026-10-01,our agreement\n"
+    )
+    plan = tmp_path / "plan.yaml"
+    prices = "prices: {provider: aws, region: us-east-1, files: [{path: contract.csv}]}\n"
+    plan.write_text(PLAN.replace("rate: 6 req/s", "rate: 200 req/s") + prices)
+    found = verbs.cost(plan, commit="1y-no-upfront", as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    (advice,) = found.commitments
+    assert 0 < advice.best.committed_replicas < advice.levels[-1].committed_replicas
+    assert advice.saved_usd > 0.0
+    assert "60 % of the hours" in advice.figures[0].formula
+    assert "How much to commit" in _text([*commitment_parts(found.commitments)])
+
+
+def test_tenants_come_from_the_plans_own_trace(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    times = np.cumsum(rng.exponential(0.4, 9000))
+    rows = ["arrival_s,duration_s,ttft_s,prompt_tokens,output_tokens,who,class,status"]
+    for place, at in enumerate(times):
+        rows.append(f"{at:.3f},3.0,0.2,{400 + place % 50},{20 + place % 90},{'ab'[place % 3 == 0]},chat,ok")
+    (tmp_path / "log.csv").write_text("\n".join(rows) + "\n")
+    plan = tmp_path / "plan.yaml"
+    text = PLAN.replace("workload:\n", "workload:\n  trace: [log.csv]\n  columns: {tenant: who}\n")
+    plan.write_text(text.replace("      rate: 6 req/s\n", ""))
+    found = verbs.cost(plan, attribute="tenant", as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    assert found.attribution is not None
+    paid = {each.name: each.total_cents for each in found.attribution.rows}
+    assert paid["a"] == pytest.approx(2 * paid["b"], rel=0.05)
+    assert found.attribution.total_cents == found.bill.total_cents
 
 
 @pytest.mark.slow

@@ -57,6 +57,9 @@ Against = Annotated[
     str | None, typer.Option("--against", metavar="PROVIDER/MODEL", help="Compare with buying the same tokens.")
 ]
 More = Annotated[bool, typer.Option("--marginal", help="Plan again with more demand, tighter promises, one more nine.")]
+Commit = Annotated[
+    str | None, typer.Option("--commit", metavar="PURCHASE", help="How much to commit, as 1y-no-upfront, and why.")
+]
 Focus = Annotated[
     Path | None, typer.Option("--focus", metavar="FILE.csv", help="Write the charges as a FOCUS 1.2 file too.")
 ]
@@ -75,6 +78,7 @@ def command(
     column: Columns = None,
     against: Against = None,
     marginal: More = False,
+    commit: Commit = None,
     focus: Focus = None,
     json: AsJson = False,
     as_of: AsOf = None,
@@ -107,6 +111,7 @@ def command(
             mapping=_pairs(column or [], "--column") or None,
             against=against,
             marginal=marginal,
+            commit=commit,
             as_of=as_of,
             seed=seed,
             progress=report,
@@ -127,12 +132,19 @@ def command(
 
 
 def _page(found: CostAnswer) -> list[RenderableType]:
-    from ullage.report.bill_page import against_parts, attribution_parts, bill_parts, marginal_parts
+    from ullage.report.bill_page import (
+        against_parts,
+        attribution_parts,
+        bill_parts,
+        commitment_parts,
+        marginal_parts,
+    )
 
     parts = [*bill_parts(found.bill)]
     if found.attribution is not None:
         parts += ["", *attribution_parts(found.attribution, found.spread)]
     parts += [*against_parts(found.against), *marginal_parts(found.marginals, found.replicas)]
+    parts += commitment_parts(found.commitments)
     return [*parts, *(f"Note: {note}" for note in found.notes)]
 
 
@@ -147,6 +159,7 @@ def _json(found: CostAnswer) -> dict[str, Any]:
         spread=found.spread,
         against=found.against,
         marginals=found.marginals,
+        commitments=found.commitments,
         notes=found.notes,
     )
 

@@ -7,7 +7,7 @@ their sum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,10 +53,24 @@ def level_runs(
     )
 
 
+def hourly_rates_rps(demand: Demand) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Each class's mean rate in each hour of the week: rows are classes, columns hours."""
+    seasons = np.array([np.asarray(each.model.season) / np.mean(each.model.season) for each in demand.classes])
+    hourly: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = seasons * np.array(
+        [[each.mean_rps] for each in demand.classes]
+    )
+    return hourly
+
+
+def hourly_replicas(demand: Demand, steady_replicas: float) -> tuple[float, ...]:
+    """What each hour of the week needs of a fleet that is sized for the planning rate."""
+    rates = hourly_rates_rps(demand).sum(axis=0)
+    return tuple((steady_replicas * np.minimum(1.0, rates / demand.planning_rps)).tolist())
+
+
 def level_rates_rps(demand: Demand) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Each class's mean rate in each level, calmest first: rows are classes, columns levels of as many hours."""
-    seasons = np.array([np.asarray(each.model.season) / np.mean(each.model.season) for each in demand.classes])
-    hourly = seasons * np.array([[each.mean_rps] for each in demand.classes])
+    hourly = hourly_rates_rps(demand)
     order = np.argsort(hourly.sum(axis=0), kind="stable")
     return np.stack([hourly[:, part].mean(axis=1) for part in np.array_split(order, LEVELS)], axis=1)
 
@@ -130,9 +144,13 @@ def class_uses(
     *,
     pool: str,
     period_hours: float,
+    criteria: Mapping[str, str] | None = None,
     basis: Sequence[Named] = (),
 ) -> tuple[ClassUse, ...]:
-    """The classes of a pool in the period. The number of requests is the demand's mean; the run says the rest."""
+    """The classes of a pool in the period. The number of requests is the demand's mean; the run says the rest.
+
+    `criteria` are the owner's words for what a success is; the limits of the class are part of it in any case.
+    """
     promised = {each.name: each for each in classes}
     simulated = {each.name: each for each in groups}
     found = []
@@ -152,13 +170,14 @@ def class_uses(
                 cached_tokens=used.cached_tokens if used else 0.0,
                 gpu_s=used.gpu_s if used else 0.0,
                 failed_gpu_s=used.failed_gpu_s if used else 0.0,
-                criterion=_criterion(promised[each.name]),
+                criterion=_criterion(promised[each.name], (criteria or {}).get(each.name, "")),
                 basis=(each.figures[f"demand.{each.name}.mean_rate"], *basis),
             )
         )
     return tuple(found)
 
 
-def _criterion(promised: RequestClass) -> str:
+def _criterion(promised: RequestClass, words: str) -> str:
     limits = ", ".join(str(slo) for slo in promised.slos)
-    return f"answered within the limits of {promised.name}: {limits}" if limits else f"{promised.name} answered"
+    within = f"answered within the limits of {promised.name}: {limits}" if limits else f"{promised.name} answered"
+    return f"{words}, {within}" if words else within

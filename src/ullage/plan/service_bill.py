@@ -85,6 +85,7 @@ def service_use(
             each.service_curve.bench.classes,
             pool=name,
             period_hours=hours,
+            criteria={one.request_class.name: one.success for one in spec.demands if one.success},
             basis=(replicas[name],),
         )
     return ServiceUse(

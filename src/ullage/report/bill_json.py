@@ -8,6 +8,7 @@ from typing import Any
 
 from ullage.cost.attribution import Attribution, RuleSpread
 from ullage.cost.bill import Bill
+from ullage.cost.commitment import CommitmentAdvice
 from ullage.cost.host_or_buy import HostOrBuy
 from ullage.cost.line import BillLine
 from ullage.cost.marginal import Marginal
@@ -27,6 +28,7 @@ def bill_json(
     spread: Sequence[RuleSpread] = (),
     against: Sequence[HostOrBuy] = (),
     marginals: Sequence[Marginal] = (),
+    commitments: Sequence[CommitmentAdvice] = (),
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Everything on the page, with every group and every figure."""
@@ -66,6 +68,16 @@ def bill_json(
                 "refused": each.why or None,
             }
             for each in marginals
+        ],
+        "commitment": [
+            {
+                "pool": each.pool,
+                "replicas": each.best.committed_replicas,
+                "usd": _number(each.best.usd),
+                "saved_usd": _number(each.saved_usd),
+                "levels_usd": [_number(one.usd) for one in each.levels],
+            }
+            for each in commitments
         ],
         "figures": {
             name: {

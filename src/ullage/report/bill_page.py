@@ -20,6 +20,7 @@ from ullage.units import brief_number
 
 if TYPE_CHECKING:
     from ullage.cost.change import BillChange
+    from ullage.cost.commitment import CommitmentAdvice
     from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
     from ullage.cost.units import UnitCost
@@ -220,6 +221,23 @@ def marginal_parts(marginals: Sequence[Marginal], replicas: Sequence[Figure]) ->
             table.add_row(each.title, "", "", each.why)
         else:
             table.add_row(each.title, money(usd_of(each.cents)), money(float(each.figure.value)), each.per)
+    return ["", table]
+
+
+def commitment_parts(advice: Sequence[CommitmentAdvice]) -> list[RenderableType]:
+    """How many replicas to commit, and what a fleet that follows demand would cost with none, the best and all."""
+    if not advice:
+        return []
+    table = plain_table(
+        "How much to commit, of the steady replicas", "pool", "commit", "none", "best", "all", "because"
+    )
+    for each in advice:
+        table.add_row(
+            each.pool,
+            f"{each.best.committed_replicas} of {each.levels[-1].committed_replicas}",
+            *(money(one.usd) for one in (each.levels[0], each.best, each.levels[-1])),
+            each.figures[0].formula,
+        )
     return ["", table]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ullage.cost.attribution import Attribution, AttributionChoice, RuleSpread
     from ullage.cost.bill import Bill
+    from ullage.cost.commitment import CommitmentAdvice
     from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
     from ullage.cost.usage import GroupUse, UsageLog
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ullage.plan.document import Plan
     from ullage.plan.spec import PlanSpec
     from ullage.prices.book import MissingPrice
+    from ullage.prices.purchase import Purchase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class CostAnswer:
     against: tuple[HostOrBuy, ...] = ()
     marginals: tuple[Marginal, ...] = ()
     replicas: tuple[Figure, ...] = ()
+    commitments: tuple[CommitmentAdvice, ...] = ()
     notes: tuple[str, ...] = ()
 
     def focus(self, *, account: str = "plan") -> str:
@@ -58,6 +61,7 @@ def cost(
     mapping: Mapping[str, str] | None = None,
     against: str | None = None,
     marginal: bool = False,
+    commit: str | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     progress: Callable[[float], None] = lambda _fraction: None,
@@ -65,17 +69,23 @@ def cost(
     """The bill of the service in `file` (the built-in example's where it is None) for one month.
 
     With `attribute` it is divided over products, tenants, models or classes by `rule`: from the plan's own simulation,
-    or from the request logs in `usage`. `against` is a provider's model, as `provider/model`, to compare with. With
-    `marginal` the service is planned again with more demand, tighter promises and one more nine.
+    or from the request logs in `usage`; without them tenants and products come from the plan's own trace. `against`
+    is a provider's model, as `provider/model`, to compare with. With `marginal` the service is planned again with more
+    demand, tighter promises and one more nine. `commit` is a purchase, such as `1y-no-upfront`, to find the level of.
     """
     from ullage.errors import Rejection
     from ullage.plan.pipeline import plan as run_pipeline
+    from ullage.prices.purchase import purchase_of
     from ullage.verbs.plan import load_spec
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     spec = load_spec(file, as_of=day, seed=seed)
     choice = _choice(attribute or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
     seller = None if against is None else _seller(against)
+    purchase = None if commit is None else purchase_of(commit, field="--commit")
+    logs = list(usage)
+    if not logs and choice.by in ("tenant", "product"):
+        logs, mapping = _own_trace(file)
     progress(0.02)
     found = run_pipeline(spec, as_of=day, seed=seed)
     if isinstance(found, Rejection):
@@ -83,7 +93,7 @@ def cost(
     bill = bill_of(found)
     progress(0.3 if marginal else 0.9)
     notes: list[str] = []
-    uses = _logged(bill, usage, mapping, choice, known, seed, notes) if usage else _simulated(bill, choice)
+    uses = _logged(bill, logs, mapping, choice, known, seed, notes) if logs else _simulated(bill, choice)
     attribution, spread = _attributed(bill, uses, choice)
     compared = _against(spec, bill, seller, notes)
     marginals = _marginals(spec, bill, day, seed, progress) if marginal else ()
@@ -97,6 +107,7 @@ def cost(
         against=compared,
         marginals=marginals,
         replicas=_replica_costs(bill) if marginal else (),
+        commitments=() if purchase is None else _commitments(spec, found, bill, purchase, notes),
         notes=tuple(notes),
     )
 
@@ -134,6 +145,16 @@ def _choice(
         spread_rule=spread_rule.replace("-", "_"),
         allotted_fraction=allotted or {},
     )
+
+
+def _own_trace(file: Path | None) -> tuple[list[str | Path], Mapping[str, str] | None]:
+    """The request logs that the plan itself is made from, where it names any, and their columns."""
+    from ullage.files.plan_file import read_plan_file
+
+    if file is None:
+        return [], None
+    workload = read_plan_file(file.read_text(encoding="utf-8"), file=str(file)).workload
+    return [file.parent / each for each in workload.trace], workload.columns or None
 
 
 def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[GroupUse, ...]]:
@@ -227,6 +248,35 @@ def _against(spec: PlanSpec, bill: Bill, seller: tuple[str, str] | None, notes: 
         notes.append(f"Not compared: {found}")
         return ()
     return found
+
+
+def _commitments(
+    spec: PlanSpec, plan: Plan, bill: Bill, purchase: Purchase, notes: list[str]
+) -> tuple[CommitmentAdvice, ...]:
+    """For every pool the level of this commitment that costs least, beside hours by demand."""
+    from dataclasses import replace
+
+    from ullage.cost.commitment import commitment_advice
+    from ullage.cost.pool_run import hourly_replicas
+    from ullage.cost.quotes import ALL_ON_DEMAND, device_quotes
+    from ullage.prices.book import MissingPrice
+    from ullage.prices.purchase import PurchaseMix
+
+    if spec.prices is None:
+        return ()
+    share = next(iter(ALL_ON_DEMAND.shares.values()))
+    found = []
+    for use, planned in zip(bill.use.pools, plan.pools, strict=True):
+        mixes = (PurchaseMix(shares={purchase: share}), ALL_ON_DEMAND)
+        quoted = [device_quotes(spec.prices, use, replace(spec.buying, mix=mix)) for mix in mixes]
+        missing = [each for each in quoted if isinstance(each, MissingPrice)]
+        if missing:
+            notes.append(f"No level of commitment for {use.name}: {missing[0]}")
+            continue
+        committed, by_use = (each[0] for each in quoted if not isinstance(each, MissingPrice))
+        needed = hourly_replicas(planned.demand, use.steady_replicas)
+        found.append(commitment_advice(use, needed, committed, by_use, period=bill.policy.period))
+    return tuple(found)
 
 
 def _replica_costs(bill: Bill) -> tuple[Figure, ...]:
