@@ -17,6 +17,7 @@ import enum
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 
 class Evidence(enum.Enum):
@@ -139,7 +140,7 @@ class Figure:
         )
         _require(bool(self.formula) or not self.inputs, f"{self.name}: a figure with inputs has a formula", self.value)
 
-    @property
+    @cached_property
     def evidence(self) -> Evidence:
         known = [each for each in self.inputs if not (isinstance(each, Assumption) and each.decision)]
         classes = [each.evidence for each in known]
@@ -162,9 +163,25 @@ def walk(root: Figure | Assumption) -> Iterator[tuple[int, Figure | Assumption |
         pending.extend((depth + 1, one) for one in reversed(below))
 
 
+def each_once(roots: Iterable[Figure | Assumption]) -> Iterator[Figure | Assumption | Source]:
+    """All that these numbers rest on, in the order of `walk`, each value once however many rest on it."""
+    pending: list[Figure | Assumption | Source] = [*reversed(tuple(roots))]
+    seen: set[int] = set()
+    while pending:
+        each = pending.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, Figure):
+            pending.extend(reversed((*each.inputs, *each.sources)))
+        elif isinstance(each, Assumption):
+            pending.append(each.source)
+
+
 def assumptions_of(roots: Iterable[Figure | Assumption]) -> tuple[Assumption, ...]:
     """Every assumption these numbers rest on, each once, in order of name."""
-    found = {each for root in roots for _, each in walk(root) if isinstance(each, Assumption)}
+    found = {each for each in each_once(roots) if isinstance(each, Assumption)}
     return tuple(sorted(found, key=lambda each: each.name))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.evidence import Assumption, Evidence, Figure, Source, assumptions_of, walk, weakest
+from ullage.evidence import Assumption, Evidence, Figure, Source, assumptions_of, each_once, walk, weakest
 
 DATE = datetime.date(2026, 11, 15)
 SOURCE = Source(what="a data sheet", where="page 3", date=DATE)
@@ -123,3 +123,21 @@ def test_an_assumption_goes_stale_the_day_after_its_maximum_age() -> None:
     )
     assert not priced.is_stale(DATE + datetime.timedelta(days=30))
     assert priced.is_stale(DATE + datetime.timedelta(days=31))
+
+
+@given(TREES)
+def test_each_once_is_the_walk_without_repetitions(root: Figure | Assumption) -> None:
+    walked: list[int] = []
+    for _, each in walk(root):
+        if id(each) not in walked:
+            walked.append(id(each))
+    assert [id(each) for each in each_once([root])] == walked
+
+
+def test_what_many_rest_on_is_looked_at_once() -> None:
+    """Sixty layers of two that rest on the same two: as a tree they would be 10^18 numbers."""
+    below: list[Figure | Assumption] = [_assumption(Evidence.MEASURED), _assumption(Evidence.ESTIMATED)]
+    for _ in range(60):
+        below = [_computed(below), _computed(below)]
+    assert below[0].evidence is Evidence.ESTIMATED
+    assert len(assumptions_of(below)) == 2

@@ -11,7 +11,7 @@ import fnmatch
 from dataclasses import dataclass
 
 from ullage.errors import NotBuilt
-from ullage.evidence import Assumption, Evidence, Figure, Source, walk
+from ullage.evidence import Assumption, Evidence, Figure, Source, each_once
 from ullage.plan.document import Plan, Stage
 
 
@@ -172,7 +172,6 @@ def _grounds(figures: tuple[Figure | Assumption, ...]) -> list[Figure | Assumpti
     """What the figures rest on and what rests on nothing but sources; a choice is no ground."""
     return [
         each
-        for figure in figures
-        for _, each in walk(figure)
+        for each in each_once(figures)
         if not isinstance(each, Source) and each.sources and not (isinstance(each, Assumption) and each.decision)
     ]

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from ullage.errors import NotBuilt, NotGiven, Rejection
-from ullage.evidence import Assumption, Figure, Source, walk
+from ullage.evidence import Assumption, Figure, Source, each_once
 from ullage.plan.document import Plan, Stage
 from ullage.plan.margins import Margins
 from ullage.plan.not_promised import NotPromised, not_promised
@@ -118,15 +118,14 @@ def _graph(roots: tuple[Figure | Assumption, ...]) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     assumptions: dict[str, Any] = {}
     sources: list[Source] = []
-    for root in roots:
-        for _, each in walk(root):
-            if isinstance(each, Source):
-                if each not in sources:
-                    sources.append(each)
-            elif isinstance(each, Figure):
-                figures[each.name] = _figure(each)
-            else:
-                assumptions[each.name] = _assumption(each)
+    for each in each_once(roots):
+        if isinstance(each, Source):
+            if each not in sources:
+                sources.append(each)
+        elif isinstance(each, Figure):
+            figures[each.name] = _figure(each)
+        else:
+            assumptions[each.name] = _assumption(each)
     return {
         "figures": dict(sorted(figures.items())),
         "assumptions": dict(sorted(assumptions.items())),
