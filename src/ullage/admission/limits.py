@@ -54,10 +54,9 @@ POOLED_REPLICAS = 16
 class AdmissionLimits:
     """Where to stop admitting. Numbers of the pool are those of a replica times the replicas, except its rate.
 
-    `capacity_rps` is the highest steady load per replica at which the pool keeps every promise; `careful` is the pace of
-    a replica whose steps all take as long as one time in ten. `refused_fraction` is
-    what the limits turn away at the planning rate, bursts included, and `late_fraction` what would miss its promise
-    there without them.
+    `capacity_rps` is the highest steady load per replica at which the pool keeps every promise; `careful` is the pace
+    of a replica whose steps all take as long as one time in ten. `refused_fraction` is what the limits turn away at
+    the planning rate, bursts included, and `late_fraction` what would miss its promise there without them.
     """
 
     classes: tuple[RequestClass, ...]
@@ -250,9 +249,9 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
         )
     if found.careful is not None and found.careful.running_requests < found.running_requests:
         notes.append(
-            f"If step times are as slow as the evidence allows one time in ten, these limits are too loose: start with "
-            f"{found.careful.running_requests} running requests a replica and {found.careful_rate_rps:.3g} req/s in all "
-            "until TPOT is measured."
+            f"If step times are as slow as the evidence allows one time in ten, these limits are too loose: until TPOT "
+            f"is measured, start with {found.careful.running_requests} running requests a replica and "
+            f"{found.careful_rate_rps:.3g} req/s in all."
         )
     if planning_rps > found.pool_rate_rps:
         notes.append(
