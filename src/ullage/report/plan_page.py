@@ -10,11 +10,15 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from ullage.cost.bill import Bill
 from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure
+from ullage.fleet.losses import Verdict as Loss
 from ullage.plan.document import Plan, Stage, Verdict
+from ullage.plan.pool_plan import PoolPlan
 from ullage.report import sheet_page
 from ullage.report.admission_page import admission_parts
+from ullage.report.bill_page import bill_parts, money
 from ullage.report.evidence_style import evidence_text
 from ullage.report.fleet_page import (
     binding_parts,
@@ -65,6 +69,7 @@ _MAIN = {
     "admission_limits": (),
     "reserves": (),
     "loss_checks": (),
+    "bill": (),
 }
 
 
@@ -79,6 +84,7 @@ _PAGES: dict[str, Callable[[Any], list[RenderableType]]] = {
     "admission_limits": admission_parts,
     "reserves": reserve_parts,
     "loss_checks": loss_parts,
+    "bill": bill_parts,
 }
 
 
@@ -106,31 +112,54 @@ def plan_page(plan: Plan, *, every: bool = False) -> list[RenderableType]:
 def _answers(plan: Plan) -> list[RenderableType]:
     """What a reader came for: fleet, reserves, limits and the bill, each drawn by its own page."""
     parts: list[RenderableType] = []
+    pool = ""
     for stage in plan.stages:
         if stage.name in _PAGES and not isinstance(stage.answer, NotBuilt | NotGiven):
-            if stage.pool:
+            if stage.pool and stage.pool != pool:
                 parts += ["", Text(f"Pool {stage.pool}", style="bold")]
+            pool = stage.pool
             parts += ["", *_PAGES[stage.name](stage.answer)]
     return parts
 
 
 def _headline(plan: Plan) -> RenderableType:
-    missing = [_title(stage) for stage in plan.stages if not stage.is_built]
+    """The verdict, then each pool in two sentences, then what it costs."""
+    missing = [each.name.replace("_", " ") for each in plan.stages if not each.is_built]
     text = Text(f"Plan for the {plan.spec.name}: {plan.verdict.value}.", style="bold")
     if plan.verdict is Verdict.INCOMPLETE:
-        text.append(f" Not built in this version: {', '.join(missing)}.", style="not bold")
-    fleet = {each.name: show(each.value, each.unit) for each in plan.figures if each.name in _FLEET}
-    if len(fleet) == len(_FLEET):
-        replicas, devices, bare = (fleet[name] for name in _FLEET)
-        text.append(
-            f"\nSteady fleet, without any reserve: {replicas} on {devices}; "
-            f"{bare} if the step times were exactly as believed.",
-            style="not bold",
-        )
+        text.append(f" Not built in this version: {', '.join(dict.fromkeys(missing))}.", style="not bold")
+    for pool in plan.pools:
+        named = f"{pool.spec.name}: " if len(plan.pools) > 1 else ""
+        text.append(f"\n{named}{_fleet_sentence(pool)}\n{named}{_stress_sentence(pool)}", style="not bold")
+    bill = next((each.answer for each in plan.stages if each.name == "bill"), None)
+    if isinstance(bill, Bill):
+        text.append(f"\n{_bill_sentence(bill)}", style="not bold")
     return text
 
 
-_FLEET = ("fleet.replicas", "fleet.devices", "size.replicas")
+def _fleet_sentence(pool: PoolPlan) -> str:
+    steady, each = pool.steady_fleet, pool.memory.runtime.sharding.devices
+    whole = steady.replicas + pool.reserves.replicas
+    return (
+        f"{whole} replicas on {whole * each} devices: {steady.replicas} for {pool.demand.planning_rps:.3g} req/s and "
+        f"{pool.reserves.replicas} in reserve. {steady.bare_replicas} would do for that rate if step times were "
+        "exactly as believed."
+    )
+
+
+def _stress_sentence(pool: PoolPlan) -> str:
+    binding, checks = pool.binding.binding, pool.loss_checks.checks
+    failing = [each.name for each in checks if each.verdict in (Loss.BREAKS, Loss.OUTAGE)]
+    held = f"{len(checks) - len(failing)} of {len(checks)} simulated losses hold"
+    but = f"; not covered: {', '.join(failing)}" if failing else ""
+    return f"What binds first is {binding.name}. {held}{but}."
+
+
+def _bill_sentence(bill: Bill) -> str:
+    each = bill.figures.get("bill.per_success_usd")
+    unpriced = f", {len(bill.unpriced)} lines not priced" if bill.unpriced else ""
+    per = "" if each is None else f"; {show(each.value, each.unit)} a success"
+    return f"{money(bill.total_usd)} USD a month{per}{unpriced}."
 
 
 def _input_sheet(plan: Plan) -> RenderableType:
