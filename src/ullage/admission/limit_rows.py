@@ -117,7 +117,7 @@ def limit_lines(
             replica_value=capacity_rps,
             pool_value=capacity_rps * replicas,
             unit="req/s",
-            why="the highest at which the pool keeps every promise",
+            why="the highest at which the pool keeps every promise, bursts aside: what a rate limiter lets through",
         ),
         LimitLine(
             name="context",
