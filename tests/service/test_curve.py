@@ -142,6 +142,11 @@ def test_the_mix_keeps_its_proportions_and_its_rate_at_every_load() -> None:
         assert counts[0] / counts.sum() == pytest.approx(20 / 24, abs=0.02)
 
 
+def test_a_trickle_has_at_least_one_request() -> None:
+    load = MixLoad(model=builtin(), classes=BOTH)(rate_rps=1e-6, span_s=10.0, seed=1)
+    assert load.requests.count >= 1
+
+
 def test_bursts_are_the_same_at_every_load_of_a_seed() -> None:
     """Common random numbers: where a seed's traffic is dense at one rate, it is dense at another."""
     mix = MixLoad(model=builtin(), classes=BOTH)

@@ -53,6 +53,16 @@ def test_growth_that_cannot_be_told_from_none_is_not_called_sustained() -> None:
     assert "uncertain" in found.reason
 
 
+def test_a_single_request_at_the_end_of_a_quiet_run_is_no_queue() -> None:
+    """One request of two that is still there is half of what came, and nothing grows."""
+    drifts = [
+        Drift(offered_rps=0.01, ended_rps=0.005, growth_fraction=0.5, backlog_requests=(0.0, 0.0, last))
+        for last in (0.5, 0.0, 0.25, 0.0)
+    ]
+    assert instability(drifts) is None
+    assert not any(each.is_growing for each in drifts)
+
+
 def test_a_steady_backlog_however_long_is_no_growth() -> None:
     at_s = np.arange(1.0, 201.0)
     found = drift(at_s, np.full(200, 500.0), arrivals=2_000, from_s=20.0, until_s=200.0)

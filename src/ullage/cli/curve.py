@@ -27,6 +27,14 @@ def command(
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
     ] = None,
+    definitions: Annotated[
+        str | None,
+        typer.Option(
+            "--definitions",
+            metavar="TOOL",
+            help="Count latencies as a load tool does: guidellm, vllm, or tpot=with_first_token,itl=per_request.",
+        ),
+    ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
@@ -58,6 +66,7 @@ def command(
         found = curve(
             file,
             slos=slo or [],
+            definitions=definitions,
             calibration=calibration,
             margin=margin,
             what_if=what_if,

@@ -22,6 +22,14 @@ def command(
         list[str] | None,
         typer.Option("--slo", metavar="PROMISE", help="A promise in place of the file's: chat:ttft_p95=500ms. Repeat."),
     ] = None,
+    definitions: Annotated[
+        str | None,
+        typer.Option(
+            "--definitions",
+            metavar="TOOL",
+            help="Count latencies as a load tool does: guidellm, vllm, or tpot=with_first_token,itl=per_request.",
+        ),
+    ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
@@ -45,7 +53,16 @@ def command(
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("simulating", quiet=quiet) as report:
-        found = size(file, rate=rate, slos=slo or [], calibration=calibration, as_of=as_of, seed=seed, progress=report)
+        found = size(
+            file,
+            rate=rate,
+            slos=slo or [],
+            definitions=definitions,
+            calibration=calibration,
+            as_of=as_of,
+            seed=seed,
+            progress=report,
+        )
     if isinstance(found, Rejection):
         if json:
             answer_text(to_text(rejection_json(found)))

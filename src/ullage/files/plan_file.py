@@ -63,6 +63,13 @@ class ClassSection(Section):
             json_schema_extra={"propertyNames": {"pattern": r"^(ttft|tpot|itl|e2e)_p[0-9]+(\\.[0-9]+)?$"}},
         ),
     ]
+    definitions: Annotated[
+        str | dict[str, str] | None,
+        Field(
+            description="How the promised latencies are counted: a load tool, such as guidellm, or choices such as "
+            "{tpot: with_first_token, itl: per_request}."
+        ),
+    ] = None
     priority: Annotated[int, Field(ge=0, description="0 is served first.")] = 0
     deadline: Annotated[
         Duration | None, Field(description="After so long an answer is of no use, and clients have given up.")

@@ -34,6 +34,7 @@ from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
+from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
 from ullage.workload.synthetic import ClassModel, SyntheticModel
 from ullage.workload.traffic import Traffic
 
@@ -125,7 +126,14 @@ def request_class(section: ClassSection) -> RequestClass:
         slos=tuple(_slo(section.name, promise, limit_s) for promise, limit_s in section.slo.items()),
         priority=section.priority,
         rule=None if section.match is None else ClassRule(**section.match.model_dump()),
+        definitions=_definitions(section),
     )
+
+
+def _definitions(section: ClassSection) -> Definitions:
+    if section.definitions is None:
+        return OUR_DEFINITIONS
+    return definitions_of(section.definitions, field=f"workload.classes.{section.name}.definitions")
 
 
 def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, word: Word) -> ClassDemand:

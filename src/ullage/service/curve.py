@@ -146,9 +146,14 @@ class ServiceCurve:
     @property
     def notes(self) -> tuple[str, ...]:
         """What every load of the curve takes for granted."""
+        counted = tuple(
+            f"Latencies of {each.name} are counted as {', '.join(each.definitions.changed)}."
+            for each in self.bench.classes
+            if each.definitions.changed
+        )
         if not isinstance(self.bench.load_at, MixLoad) or self.bench.load_at.cache_blocks <= 0:
-            return ()
-        return (_PREFIX_NOTE,)
+            return counted
+        return (_PREFIX_NOTE, *counted)
 
     @property
     def stable(self) -> tuple[StablePoint, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ullage.errors import InputError, InternalError
+from ullage.service.defined import good_requests, histograms, needs_requests
 from ullage.service.mix import LoadAt
 from ullage.service.replica import Replica
 from ullage.service.stability import Drift, drift
@@ -93,6 +94,7 @@ def run_requests(bench: Bench, load: OpenLoop, rate_rps: float, seed: int) -> Lo
         seed=seed,
         warmup_s=from_s,
         sample_s=bench.span_s / SAMPLES,
+        keep_requests=needs_requests(bench.classes),
         attribution=False,
     )
     return _read(bench, load, outcome, rate_rps=rate_rps, seed=seed, from_s=from_s)
@@ -115,17 +117,21 @@ def _read(bench: Bench, load: OpenLoop, outcome: Outcome, *, rate_rps: float, se
     kv = _mean_of(series, "kv_tokens", window)
     kv_tokens = bench.replica.engine.kv_tokens
     sent = max(total.counts.requests, 1)
+    overhead_s = bench.replica.request_overhead_s
+    good = good_requests(outcome, load, bench.classes, from_s=from_s, overhead_s=overhead_s)
     return LoadRun(
         seed=seed,
         rate_rps=rate_rps,
         drift=moved,
-        histograms={each.name: _histograms(outcome, each.name) for each in bench.classes},
-        mean_e2e_s=_or_zero(total.e2e.mean_s) + bench.replica.request_overhead_s,
+        histograms={
+            each.name: histograms(outcome, load, each, from_s=from_s, overhead_s=overhead_s) for each in bench.classes
+        },
+        mean_e2e_s=_or_zero(total.e2e.mean_s) + overhead_s,
         service_s=max(0.0, _or_zero(total.e2e.mean_s) - _or_zero(total.queue.mean_s)),
         queue_age_s=_or_zero(total.queue.quantile_s(0.95)),
         waiting_requests=_mean_of(series, "waiting", window),
         # Late in a window that empties afterwards, requests succeed that an endless run would still hold.
-        goodput_rps=min(total.counts.success / window_s, moved.ended_rps),
+        goodput_rps=min(good / window_s, moved.ended_rps),
         achieved_rps=moved.ended_rps * (1.0 - _errors(total.counts)),
         error_fractions=errors,
         busy_fraction=min(1.0, _mean_of(series, "utilisation", window)),
@@ -135,11 +141,6 @@ def _read(bench: Bench, load: OpenLoop, outcome: Outcome, *, rate_rps: float, se
         running_requests=_mean_of(series, "running", window),
         preemptions_per_request=total.preemptions / sent,
     )
-
-
-def _histograms(outcome: Outcome, name: str) -> dict[Metric, LogHistogram]:
-    group = outcome.of_class(name)
-    return {Metric.TTFT: group.ttft, Metric.TPOT: group.tpot, Metric.ITL: outcome.itl[name], Metric.E2E: group.e2e}
 
 
 def overhead_of(bench: Bench, metric: Metric) -> float:

@@ -15,12 +15,13 @@ import numpy as np
 
 from ullage.service.calibration import ERROR_SPREADS, Measurement, Target, scaled
 from ullage.service.floor import Floor
-from ullage.service.loadtest import Definition, Point
+from ullage.service.loadtest import Definition, Point, Request
 from ullage.service.margin import StepBand
 from ullage.service.replay import EngineLimits, RequestTimes, replay
 from ullage.service.scaled import Factors
 from ullage.service.trials import NotRepeatable, measurement_of
 from ullage.workload.classes import Metric, RequestClass, Slo
+from ullage.workload.definitions import Definitions, ItlCount, TpotCount, TtftCount
 
 # Two answers to one question differ by as much as repeats of one run do; twice that is no disagreement.
 REPEAT_SPREADS = 2.0
@@ -142,12 +143,18 @@ def _spread(target: Target) -> float:
     return ERROR_SPREADS.get(target.latency, ERROR_SPREADS["ttft"])
 
 
-_DEFINITIONS: dict[Metric, tuple[Definition, ...]] = {
-    Metric.TTFT: (Definition.TTFT,),
-    Metric.TPOT: (Definition.TPOT,),
-    Metric.ITL: (Definition.ITL_POOLED, Definition.ITL_PER_REQUEST),
-    Metric.E2E: (Definition.E2E,),
-}
+def _wanted(metric: Metric, counted: Definitions) -> tuple[Definition, ...]:
+    """What a file may call the latency that is counted so, the best match first."""
+    if metric is Metric.TPOT and counted.tpot is TpotCount.WITH_FIRST:
+        return (Definition.TPOT_WITH_FIRST, Definition.NTPOT)
+    if metric is Metric.ITL and counted.itl is ItlCount.PER_REQUEST:
+        return (Definition.ITL_PER_REQUEST, Definition.ITL_PER_REQUEST_BY_TOKEN, Definition.TPOT)
+    return {
+        Metric.TTFT: (Definition.TTFT,),
+        Metric.TPOT: (Definition.TPOT, Definition.ITL_PER_REQUEST),
+        Metric.ITL: (Definition.ITL_POOLED,),
+        Metric.E2E: (Definition.E2E,),
+    }[metric]
 
 
 def _tightest(point: Point, classes: Sequence[RequestClass]) -> tuple[float, str] | None:
@@ -156,25 +163,38 @@ def _tightest(point: Point, classes: Sequence[RequestClass]) -> tuple[float, str
         (value_s / slo.limit_s, f"{each.name} {slo.name}")
         for each in classes
         for slo in each.slos
-        if (value_s := _stated(point, slo)) is not None
+        if (value_s := _stated(point, slo, each.definitions)) is not None
     ]
     return max(uses, default=None)
 
 
-def _stated(point: Point, slo: Slo) -> float | None:
-    summary = point.latency(*_DEFINITIONS[slo.metric])
+def _stated(point: Point, slo: Slo, counted: Definitions) -> float | None:
+    """The promised percentile as the file has it, by the definition of the promise; None where it cannot be had."""
+    late_s = _late_s(point) if slo.metric is Metric.TTFT and counted.ttft is TtftCount.FROM_DUE else 0.0
+    summary = point.latency(*_wanted(slo.metric, counted))
     if summary is not None and (value_s := summary.at(slo.percentile_fraction)) is not None:
-        return value_s
-    values = [value for each in point.requests if (value := _of_request(each, slo.metric)) is not None]
+        return value_s + late_s
+    values = [value for each in point.requests if (value := _of_request(each, slo.metric, counted)) is not None]
     # A percentile needs requests beyond it.
     if not point.has_every_request or len(values) * (1.0 - slo.percentile_fraction) < 1.0:
         return None
     return float(np.quantile(values, slo.percentile_fraction))
 
 
-def _of_request(request: object, metric: Metric) -> float | None:
-    value = getattr(request, f"{metric.value}_s", None)
-    return None if value is None else float(value)
+def _late_s(point: Point) -> float:
+    """How late the client sent on average: what a percentile counted from sending leaves out at the least."""
+    return 0.0 if point.client_delay is None else max(point.client_delay.mean_s or 0.0, 0.0)
+
+
+def _of_request(request: Request, metric: Metric, counted: Definitions) -> float | None:
+    if metric is Metric.TPOT and counted.tpot is TpotCount.WITH_FIRST:
+        return request.ntpot_s
+    if metric is Metric.TTFT and request.ttft_s is not None and counted.ttft is TtftCount.FROM_DUE:
+        waited_s = (request.sent_s or 0.0) - (request.due_s if request.due_s is not None else request.sent_s or 0.0)
+        return request.ttft_s + max(waited_s, 0.0)
+    if metric is Metric.ITL:
+        return request.tpot_s if counted.itl is ItlCount.PER_REQUEST else None
+    return {Metric.TTFT: request.ttft_s, Metric.TPOT: request.tpot_s, Metric.E2E: request.e2e_s}[metric]
 
 
 def _is_like(measured: float | None, wanted: float) -> bool:

@@ -29,6 +29,9 @@ MOST_REPLICAS = 4096
 # A pool has so many requests a second that its runs need not be as long as one replica's; but a run shorter than the
 # longest burst of a mix (workload/modulation.py) would not show it.
 POOL_SPAN_S = 1024.0
+# A trickle is watched until it has sent enough for a percentile, but for no more than a day.
+LEAST_REQUESTS = 200
+MOST_SPAN_S = 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +105,8 @@ def size_pool(
     one = alone.highest
     if one.rps <= 0.0:
         return idle_refusal(alone.bench, one, seed=seed, effort=effort, inputs=inputs, map=map)
-    span_s = min(alone.bench.span_s, max(POOL_SPAN_S, effort.requests / rate_rps))
+    watched_s = max(alone.bench.span_s, min(LEAST_REQUESTS / rate_rps, MOST_SPAN_S))
+    span_s = min(watched_s, max(POOL_SPAN_S, effort.requests / rate_rps))
     seeds = replication_seeds(seed, effort.least_replications)
     bench = replace(alone.bench, span_s=span_s)
     loads: dict[int, OpenLoop] = {}
@@ -122,8 +126,8 @@ def size_pool(
     found = PoolSize(
         rate_rps=rate_rps,
         replicas=replicas,
-        low_replicas=pool.least(replicas, POSSIBLE),
-        high_replicas=pool.least(replicas, SURE),
+        low_replicas=min(replicas, pool.least(replicas, POSSIBLE)),
+        high_replicas=max(replicas, pool.least(replicas, SURE)),
         careful_replicas=careful,
         binding=pool.binding(replicas - 1) if replicas > 1 else "one replica is enough",
         at_size=at_size,
@@ -185,8 +189,14 @@ class _Pool:
         )
 
     def least(self, start: int, view: str) -> int:
-        """The least size that passes, looked for in growing steps around `start`."""
-        return least_passing(lambda replicas: not self._jury.broken(replicas, view), start)
+        """The least size that passes, looked for in growing steps around `start`.
+
+        On the way scouts may speak for a size; the answer itself is confirmed by all of its runs.
+        """
+        found = least_passing(lambda replicas: not self._jury.broken(replicas, view), start)
+        while self._jury.broken(found, view, by_all=True):
+            found = least_passing(lambda replicas: not self._jury.broken(replicas, view, by_all=True), found + 1)
+        return found
 
     def binding(self, replicas: int) -> str:
         """What one replica fewer breaks."""

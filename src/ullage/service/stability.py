@@ -23,6 +23,8 @@ RUN_GROWTH_FRACTION = 0.03
 RUN_GROWTH_RATIO = 1.25
 # Several runs together: one in a hundred.
 MEAN_GROWTH_FRACTION = 0.01
+# Less than one request more at the end than at the beginning is no queue, however few requests there were.
+LEAST_GROWTH_REQUESTS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,11 @@ class Drift:
     def is_growing(self) -> bool:
         first, _, last = self.backlog_requests
         rises = all(low < high for low, high in pairwise(self.backlog_requests))
-        return rises and self.growth_fraction > RUN_GROWTH_FRACTION and last > RUN_GROWTH_RATIO * first
+        return (
+            rises
+            and self.growth_fraction > RUN_GROWTH_FRACTION
+            and last > max(RUN_GROWTH_RATIO * first, first + LEAST_GROWTH_REQUESTS)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,7 @@ def instability(drifts: Sequence[Drift]) -> Instability | None:
     growth = mean_interval([each.growth_fraction for each in drifts])
     growing = sum(each.is_growing for each in drifts)
     thirds = np.mean([each.backlog_requests for each in drifts], axis=0).tolist()
-    if growth.value > MEAN_GROWTH_FRACTION and thirds[0] < thirds[2]:
+    if growth.value > MEAN_GROWTH_FRACTION and thirds[2] - thirds[0] > LEAST_GROWTH_REQUESTS:
         stays = f"{growth.value:.1%} of what arrives stays behind"
         proof = "" if growth.low > 0.0 else f", too uncertain in {len(drifts)} runs to call it sustained"
         return Instability(reason=stays + proof, growth=growth)

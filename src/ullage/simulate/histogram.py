@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,12 @@ class LogHistogram:
         total = self.total_count
         edges = bin_edges_s(self.counts.size)
         return float(self.counts[edges[1:] <= limit_s * (1 + 1e-12)].sum() / total) if total else float("nan")
+
+    @staticmethod
+    def of(durations_s: NDArray[np.float64], *, bins: int, weights: NDArray[Any] | None = None) -> LogHistogram:
+        """Durations that were kept one by one, in the kernel's bins; what lies beyond the last one counts there."""
+        place = np.clip(np.searchsorted(bin_edges_s(bins), durations_s, side="right") - 1, 0, bins - 1)
+        return LogHistogram(counts=np.bincount(place, weights=weights, minlength=bins).astype(np.int64))
 
     @staticmethod
     def merged(parts: Iterable[LogHistogram]) -> LogHistogram:

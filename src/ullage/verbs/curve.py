@@ -67,6 +67,7 @@ def curve(
     file: Path | None = None,
     *,
     slos: Sequence[str] = (),
+    definitions: str | None = None,
     calibration: Path | None = None,
     margin: str | None = None,
     what_if: bool = False,
@@ -78,7 +79,8 @@ def curve(
 ) -> CurveAnswer | Rejection:
     """Sweep the offered load of one replica of the pool in `file` (the built-in example's where it is None).
 
-    `slos` such as `chat:ttft_p95=500ms` replace or add promises; `calibration` is what `ullage calibrate` found for
+    `slos` such as `chat:ttft_p95=500ms` replace or add promises; `definitions` is the load tool whose latencies they
+    are in, or `tpot=with_first_token` and the like; `calibration` is what `ullage calibrate` found for
     this configuration; `margin` is a share kept by policy. With `what_if`, other engine settings and other traffic are
     tried. `measured` are load tests of one such replica, by any tool: each is simulated as it was run and compared.
     `workers` is the number of threads; the answer does not depend on it.
@@ -88,7 +90,7 @@ def curve(
     from ullage.service.sensitivity import try_changes
     from ullage.service.stage import pool_curve, pool_point
 
-    pool = load_pool(file, slos=slos, calibration=calibration, as_of=as_of)
+    pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, as_of=as_of)
     if isinstance(pool, Rejection):
         return pool
     policy = _policy(margin, pool.as_of)
@@ -137,7 +139,12 @@ def _overlay(pool: Pool, found: ServiceCurve, files: Sequence[Path]) -> tuple[tu
 
 
 def load_pool(
-    file: Path | None, *, slos: Sequence[str] = (), calibration: Path | None = None, as_of: datetime.date | None = None
+    file: Path | None,
+    *,
+    slos: Sequence[str] = (),
+    definitions: str | None = None,
+    calibration: Path | None = None,
+    as_of: datetime.date | None = None,
 ) -> Pool | Rejection:
     """The stages of a plan that come before a curve: demand, memory, step model."""
     from ullage.errors import Rejection
@@ -183,7 +190,7 @@ def load_pool(
         step=pool_step(memory, tested),
         memory=memory,
         demand=demand,
-        classes=tuple(each.request_class for each in demands),
+        classes=counted_as([each.request_class for each in demands], definitions),
         promises=tuple(one for each in demands for one in each.promises),
         as_of=day,
     )
@@ -205,6 +212,28 @@ def promised(classes: Sequence[RequestClass], texts: Sequence[str]) -> tuple[Req
             kept = tuple(one for one in each.slos if one.name != slo.name)
             found[each.name] = replace(each, slos=(*kept, slo))
     return tuple(found.values())
+
+
+def counted_as(classes: Sequence[RequestClass], text: str | None) -> tuple[RequestClass, ...]:
+    """The classes with their latencies counted as a tool does, or as `tpot=with_first_token,itl=per_request` says."""
+    from ullage.errors import InputError
+    from ullage.workload.definitions import definitions_of
+
+    if text is None:
+        return tuple(classes)
+    given: str | dict[str, str] = text.strip()
+    if "=" in text:
+        pairs = [each.partition("=") for each in text.split(",")]
+        if any(not value.strip() for _, _, value in pairs):
+            raise InputError(
+                field="--definitions",
+                value=text,
+                problem="is not LATENCY=COUNT",
+                fix="Write a tool such as guidellm, or tpot=with_first_token,itl=per_request.",
+            )
+        given = {name.strip(): value.strip() for name, _, value in pairs}
+    found = definitions_of(given, field="--definitions")
+    return tuple(replace(each, definitions=found) for each in classes)
 
 
 def _slo(text: str) -> tuple[str | None, Slo]:

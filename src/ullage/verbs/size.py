@@ -29,6 +29,7 @@ def size(
     *,
     rate: str | None = None,
     slos: Sequence[str] = (),
+    definitions: str | None = None,
     calibration: Path | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
@@ -37,7 +38,8 @@ def size(
 ) -> SizeAnswer | Rejection:
     """Size the pool in `file` (the built-in example's where it is None) for a total rate of its mix.
 
-    Without `rate` it is the demand's planning rate. `slos` such as `chat:ttft_p95=500ms` replace or add promises.
+    Without `rate` it is the demand's planning rate. `slos` such as `chat:ttft_p95=500ms` replace or add promises;
+    `definitions` is the load tool whose latencies they are in.
     """
     from ullage.errors import Rejection
     from ullage.execute.pool import thread_map
@@ -46,7 +48,7 @@ def size(
     from ullage.verbs.curve import load_pool
 
     stated_rps = None if rate is None else parse(_with_unit(rate), REQUEST_RATE, field="--rate")
-    pool = load_pool(file, slos=slos, calibration=calibration, as_of=as_of)
+    pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, as_of=as_of)
     if isinstance(pool, Rejection):
         return pool
     progress(0.05)

@@ -14,12 +14,13 @@ import math
 from dataclasses import dataclass
 
 from ullage.errors import InputError, unknown_name
+from ullage.workload.definitions import OUR_DEFINITIONS, Definitions
 
 
 class Metric(enum.Enum):
-    """The latency an SLO limits, as the client sees it.
+    """The latency an SLO limits, as the client sees it; how each is counted can be chosen (definitions.py).
 
-    TPOT is one number a request, (end - first token) / (output tokens - 1); ITL is one number a
+    By default TPOT is one number a request, (end - first token) / (output tokens - 1); ITL is one number a
     token, so that a percentile of it sees the pause that a per-request mean hides.
     """
 
@@ -113,13 +114,14 @@ class RequestClass:
     """Requests that share promises and a shape.
 
     `priority` orders classes when not all can be served: 0 is served first. `rule` is None where the
-    trace names the class of each request itself.
+    trace names the class of each request itself. `definitions` say how the promised latencies are counted.
     """
 
     name: str
     slos: tuple[Slo, ...]
     priority: int = 0
     rule: ClassRule | None = None
+    definitions: Definitions = OUR_DEFINITIONS
 
     def __post_init__(self) -> None:
         if not self.name.strip():
