@@ -101,8 +101,8 @@ def _overload(answer: AdmissionLimits) -> RenderableType:
             show(each.limit_s, "s"),
             Text(show(each.found_s, "s"), style="green" if each.is_kept else "red"),
             Text(show(other.found_s, "s"), style="green" if other.is_kept else "red"),
-            show(each.success_fraction, "fraction"),
-            show(other.success_fraction, "fraction"),
+            _share(each.success_fraction),
+            _share(other.success_fraction),
         )
     return table
 
@@ -111,10 +111,7 @@ def _retries(answer: AdmissionLimits) -> RenderableType:
     ways = (NO_LIMITS, LIMITS, LIMITS_AND_BUDGET)
     table = plain_table("Attempts by request, and successes among requests", "load", *ways)
     for load, found in groupby(answer.retries, key=lambda each: each.load):
-        cells = {
-            each.protection: f"{each.amplification_ratio:.2f}, {show(each.success_fraction, 'fraction')}"
-            for each in found
-        }
+        cells = {each.protection: f"{each.amplification_ratio:.2f}, {_share(each.success_fraction)}" for each in found}
         table.add_row(load, *(cells[way] for way in ways))
     recovers = {each.protection: each for each in answer.recoveries}
     table.add_row(
@@ -134,6 +131,10 @@ def _bursts(answer: AdmissionLimits) -> list[RenderableType]:
     legend = ", ".join(f"{mark} {way}" for way, mark in _WAYS.items())
     more = f"Bars begin at the planning rate and end at {HEIGHTS[-1]:.3g} times it, the highest tried: {legend}."
     return [table, Text(more, style="dim")]
+
+
+def _share(fraction: float) -> str:
+    return f"{100 * fraction:.1f} %"
 
 
 def _bar(heights: dict[str, float]) -> str:
