@@ -33,6 +33,7 @@ STAGES = [
     "admission_limits",
     "reserves",
     "packing",
+    "loss_checks",
     "scaling",
     "margins",
     "scorecard",

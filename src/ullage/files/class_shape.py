@@ -12,8 +12,9 @@ from ullage.files.word import Word
 from ullage.workload.stated import StatedShape
 from ullage.workload.synthetic import ClassModel
 
-# What a trace says too, and better.
-_OF_A_TRACE = ("prompt", "output", "weekly_growth", "peak_hour")
+# What a trace says too, and better; of the second two only one that is long enough to be forecast from.
+_OF_A_TRACE = ("prompt", "output")
+_OF_A_FORECAST = ("weekly_growth", "peak_hour")
 
 
 def shape_of(
@@ -21,15 +22,17 @@ def shape_of(
     word: Word,
     *,
     is_traced: bool,
+    is_forecast: bool,
     model: ClassModel | None,
     model_source: Source | None,
     events: tuple[Assumption, ...],
 ) -> StatedShape | None:
     """The shape that was stated, or None where nothing was; beside a trace it would be a second word."""
     field = f"workload.classes.{section.name}"
-    for name in _OF_A_TRACE:
+    told = (*(_OF_A_TRACE if is_traced else ()), *(_OF_A_FORECAST if is_forecast else ()))
+    for name in told:
         value = getattr(section, name)
-        if is_traced and value is not None:
+        if value is not None:
             problem = "is given beside a trace, which says it too"
             raise InputError(field=f"{field}.{name}", value=value, problem=problem, fix="Leave out one of the two.")
     growth, peak = section.weekly_growth, section.peak_hour
@@ -40,7 +43,7 @@ def shape_of(
         peak_hour=None if peak is None else word.says(f"{section.name}.peak_hour_ratio", peak, "ratio", 1),
         prompt=_lengths(section, "prompt", word),
         output=_lengths(section, "output", word),
-        events=() if is_traced else events,
+        events=() if is_forecast else events,
     )
     return None if found == StatedShape() else found
 

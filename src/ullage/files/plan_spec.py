@@ -150,6 +150,7 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, word: Word) -
             section,
             word,
             is_traced=loaded.traffic is not None,
+            is_forecast=loaded.traffic is not None and loaded.traffic.classes[name].forecast is not None,
             model=model,
             model_source=word.source,
             events=event_inputs(file.workload.events, word, horizon_s=file.policy.horizon or HORIZON_S),
