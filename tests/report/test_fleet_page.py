@@ -28,7 +28,7 @@ from ullage.report.fleet_page import (
     tool_parts,
 )
 from ullage.service.margin import DEFAULT_BANDS
-from ullage.service.sizing import PoolSize, size_pool
+from ullage.service.sizing import PoolSize, replica_alone, size_pool
 from ullage.workload.routing import Routed, RoutedClass
 from ullage.workload.tools import ToolLoad, ToolLoads
 
@@ -45,14 +45,8 @@ def text_of(parts: list[RenderableType]) -> str:
 @pytest.fixture(scope="module")
 def fleet() -> SteadyFleet:
     given = pool(500, 50, promise("chat", ttft_p95=1.0), span_s=60.0)
-    found = size_pool(
-        given.bench.replica,
-        given.bench.load_at,
-        given.bench.classes,
-        rate_rps=120.0,
-        band=DEFAULT_BANDS[Evidence.ESTIMATED],
-        seed=1,
-    )
+    alone = replica_alone(given.bench.replica, given.bench.load_at, given.bench.classes, seed=1)
+    found = size_pool(alone, rate_rps=120.0, band=DEFAULT_BANDS[Evidence.ESTIMATED], seed=1)
     assert isinstance(found, PoolSize)
     return SteadyFleet(
         size=found,
