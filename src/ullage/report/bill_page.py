@@ -42,7 +42,7 @@ def bill_parts(bill: Bill) -> list[RenderableType]:
         "",
         units_table(bill.units),
         *_power(bill),
-        *(Text(f"Note: {note}") for note in bill.notes if not note.startswith("Not priced")),
+        *(Text(f"Note: {note}") for note in bill.notes),
     ]
 
 
