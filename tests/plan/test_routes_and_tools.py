@@ -80,6 +80,12 @@ def test_a_tool_limit_below_the_capacity_of_the_devices_is_named_as_binding(plan
     assert small.binding.binding.name == TOOL
     assert plan.find("small.binding.constraint").value == TOOL
     assert any("more devices do not help" in note for note in small.tools.notes)
+    # The other pool sees a quarter of the tasks, and the same tool.
+    large = plan.pools[1]
+    assert isinstance(large.tools, ToolLoads)
+    assert large.tools.lines[0].use_fraction == small.tools.lines[0].use_fraction
+    assert large.tools.lines[0].held_tokens < small.tools.lines[0].held_tokens
+    assert large.binding.binding.name == TOOL
     assert small.tools.lines[0].held_tokens > 0.0
 
 

@@ -99,6 +99,19 @@ def test_the_tightest_of_several_is_found_and_an_open_one_is_none(demand: Demand
     assert set(free.figures) == {"tools.search.load_tasks_per_s", "tools.search.recomputed_tokens_per_s"}
 
 
+def test_pools_share_a_tool_and_not_what_waits_for_it(demand: Demand) -> None:
+    """A pool that sees a quarter of the tasks meets a tool that all of them use."""
+    quarter = replace(
+        demand,
+        classes=tuple(replace(each, planning_rps=each.planning_rps / 4) for each in demand.classes),
+    )
+    given_ = tool(rate_limit=30.0, while_waiting=KEPT)
+    whole, part = tool_loads([given_], demand).lines[0], tool_loads([given_], quarter, service=demand).lines[0]
+    assert part.use_fraction == whole.use_fraction
+    assert part.held_tokens == pytest.approx(whole.held_tokens / 4)
+    assert part.waiting_requests == pytest.approx(whole.waiting_requests / 4)
+
+
 def test_a_tool_nobody_uses_here_is_left_out(demand: Demand) -> None:
     assert tool_loads([replace(tool(), classes=("coding",))], demand).lines == ()
 

@@ -114,8 +114,9 @@ class Tool:
 class ToolLoad:
     """One tool under the planning rate. Capacities are infinite for a tool without a limit.
 
-    `tried_calls_per_s` has the failed calls in it. `held_tokens` is the KV that waiting sequences keep at any time, in
-    the whole pool; `recomputed_tokens_per_s` is the prompt that comes again because it was dropped.
+    Load and capacity are the service's; `tried_calls_per_s` has the failed calls in it. `waiting_requests` are the
+    pool's, `held_tokens` is the KV that they keep at any time, in all replicas; `recomputed_tokens_per_s` is the prompt
+    that comes again because it was dropped.
     """
 
     name: str
@@ -156,24 +157,29 @@ class ToolLoads:
         return sum(each.held_tokens for each in self.lines)
 
 
-def tool_loads(tools: Sequence[Tool], demand: Demand) -> ToolLoads:
-    """Every tool at the planning rate of the classes that use it; a class that the demand lacks is not its business."""
+def tool_loads(tools: Sequence[Tool], demand: Demand, *, service: Demand | None = None) -> ToolLoads:
+    """Every tool that classes of this demand use, at the planning rate; a class that the demand lacks is not asked.
+
+    Several pools share a tool: its load is that of the whole `service`, what waits and is computed again is the pool's.
+    """
     lines: list[ToolLoad] = []
     figures: dict[str, Figure] = {}
     for tool in tools:
         users = [each for each in demand.classes if each.name in tool.classes]
+        everyone = [each for each in (service or demand).classes if each.name in tool.classes]
         if users:
-            line = _load(tool, users)
+            line = _load(tool, users, everyone)
             lines.append(line)
-            figures |= _figures(tool, line, users)
+            figures |= _figures(tool, line, users, everyone)
     return ToolLoads(lines=tuple(lines), figures=figures, notes=tuple(_notes(lines)))
 
 
-def _load(tool: Tool, users: Sequence[ClassTraffic]) -> ToolLoad:
+def _load(tool: Tool, users: Sequence[ClassTraffic], everyone: Sequence[ClassTraffic]) -> ToolLoad:
     calls, latency_s = _number(tool.calls_per_task), _number(tool.latency)
-    tasks_per_s = sum(each.planning_rps for each in users) / _number(tool.requests_per_task)
+    tasks_per_s = sum(each.planning_rps for each in everyone) / _number(tool.requests_per_task)
     tried = tasks_per_s * calls / (1.0 - _number(tool.error_rate))
-    waiting = tried * latency_s
+    own = sum(each.planning_rps for each in users) / sum(each.planning_rps for each in everyone)
+    waiting = own * tried * latency_s
     context = sum(each.planning_rps * _context_tokens(each) for each in users) / sum(
         each.planning_rps for each in users
     )
@@ -187,7 +193,7 @@ def _load(tool: Tool, users: Sequence[ClassTraffic]) -> ToolLoad:
         waiting_requests=waiting,
         held_tokens=waiting * context if kept else 0.0,
         # A task comes back once for every good call, whatever failed in between.
-        recomputed_tokens_per_s=0.0 if kept else tasks_per_s * calls * context,
+        recomputed_tokens_per_s=0.0 if kept else own * tasks_per_s * calls * context,
     )
 
 
@@ -197,8 +203,11 @@ def _context_tokens(traffic: ClassTraffic) -> float:
     return float(prompts.mean() + outputs.mean())
 
 
-def _figures(tool: Tool, line: ToolLoad, users: Sequence[ClassTraffic]) -> dict[str, Figure]:
-    rates = tuple(each.figures[f"demand.{each.name}.planning_rate"] for each in users)
+def _figures(
+    tool: Tool, line: ToolLoad, users: Sequence[ClassTraffic], everyone: Sequence[ClassTraffic]
+) -> dict[str, Figure]:
+    rates = tuple(each.figures[f"demand.{each.name}.planning_rate"] for each in everyone)
+    own = tuple(each.figures[f"demand.{each.name}.planning_rate"] for each in users)
     lengths = tuple(each.figures[f"demand.{each.name}.request_tokens"] for each in users)
     load = Figure(
         name=f"tools.{tool.name}.load_tasks_per_s",
@@ -240,7 +249,7 @@ def _figures(tool: Tool, line: ToolLoad, users: Sequence[ClassTraffic]) -> dict[
             value=value,
             unit=unit,
             formula=formula,
-            inputs=(load, tool.calls_per_task, tool.latency, tool.error_rate, tool.while_waiting, *lengths),
+            inputs=(load, *own, tool.calls_per_task, tool.latency, tool.error_rate, tool.while_waiting, *lengths),
         )
     )
     return {each.name: each for each in made}
