@@ -48,7 +48,9 @@ def plan(
     for pool in spec.pools:
         asked, middling = (pool_demand(each, spec.routing, pool.name, spec.own_pools) for each in (demand, even))
         taken = _taken(pools, pool.device.name)
-        found = plan_pool(pool, spec.served_by(pool.name), asked, middling, spec, seed=seed, taken=taken, map=map)
+        found = plan_pool(
+            pool, spec.served_by(pool.name), asked, middling, spec, seed=seed, taken=taken, service=demand, map=map
+        )
         if isinstance(found, Rejection):
             return found
         pools.append(found)

@@ -86,12 +86,13 @@ def plan_pool(
     *,
     seed: int,
     taken: Mapping[str, int] | None = None,
+    service: Demand | None = None,
     map: Any = map,  # noqa: A002
 ) -> PoolPlan | Rejection:
     """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found.
 
     `middling` is the same demand at even odds: the margin of the planning percentile is what is above it. `taken` is
-    the devices by zone that pools before this one have of the same quotas.
+    the devices by zone that pools before this one have of the same quotas, `service` the demand of all pools.
     """
     classes = tuple(each.request_class for each in demands)
     promises = tuple(one for each in demands for one in each.promises)
@@ -111,7 +112,7 @@ def plan_pool(
         return steady
     planned = (steady.figures["fleet.replicas"],)
     room = headroom(steady.bench, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
-    tools = tool_loads(spec.tools, demand)
+    tools = tool_loads(spec.tools, demand, service=service)
     binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
     limits = admission_limits(
         curve,
