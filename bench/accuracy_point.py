@@ -24,35 +24,13 @@ from ullage.evidence import Evidence
 from ullage.service.calibration import Calibration, calibrate, scaled
 from ullage.service.calibration_evidence import held_out_band
 from ullage.service.margin import DEFAULT_BANDS, StepBand
+from ullage.service.measured import SlowedTimes
 from ullage.service.replay import RequestTimes, replay
 from ullage.service.stage import band_of
-from ullage.service.work import Floats
 
 TTFT_S = 1.0
 TPOT_RATIO = 2.0
 BAND_PERCENTS = (10, 90)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slowed:
-    """Step times times a ratio, as `Replica.slowed` makes them."""
-
-    times: RequestTimes
-    ratio: float
-
-    def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
-        return self.ratio * self.times.decode_s(sequences, kv_tokens)
-
-    def prefill_s(self, tokens: Floats) -> Floats:
-        return self.ratio * self.times.prefill_s(tokens)
-
-    @property
-    def pair_s(self) -> float:
-        return self.ratio * self.times.pair_s
-
-    @property
-    def request_overhead_s(self) -> float:
-        return self.ratio * self.times.request_overhead_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +117,8 @@ def _own_band(fitted: Calibration) -> StepBand:
 
 def _band_places(sweep: Sweep, times: RequestTimes, band: StepBand) -> tuple[int, int]:
     return (
-        _place(sweep, Slowed(times=times, ratio=band.slow_ratio)),
-        _place(sweep, Slowed(times=times, ratio=band.fast_ratio)),
+        _place(sweep, SlowedTimes(times=times, ratio=band.slow_ratio)),
+        _place(sweep, SlowedTimes(times=times, ratio=band.fast_ratio)),
     )
 
 
@@ -209,7 +187,7 @@ def _estimated_rates(submission: Submission, wanted: Wanted) -> tuple[float, flo
     step, band = submission.step, band_of(submission.step)
     best = predicted(submission, wanted, step, is_bounded=False)
     low, high = (
-        again(submission, wanted, Slowed(times=step, ratio=ratio), best, is_bounded=False)
+        again(submission, wanted, SlowedTimes(times=step, ratio=ratio), best, is_bounded=False)
         for ratio in (band.slow_ratio, band.fast_ratio)
     )
     return low.rate_rps, high.rate_rps

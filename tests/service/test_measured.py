@@ -75,7 +75,6 @@ def beside(step: StepModel, *points: Point, evidence: Evidence = Evidence.CALIBR
     return measured_points(
         [(each.name, each) for each in points],
         step,
-        step.floor,
         LIMITS,
         band=DEFAULT_BANDS[evidence],
         classes=(CHAT,),

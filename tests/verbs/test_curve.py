@@ -88,6 +88,16 @@ def test_measured_points_lie_over_the_curve_with_their_residuals(
     assert len(document["load_tests"]["disagreements"]) >= 1
 
 
+def test_engines_on_the_same_devices_slow_a_replica_and_never_narrow_its_band() -> None:
+    alone, shared = (load_pool(None, beside=each, as_of=AS_OF) for each in (None, "50%"))
+    assert not isinstance(alone, Rejection)
+    assert not isinstance(shared, Rejection)
+    busy = {"sequences": 16, "kv_tokens": 16_000}
+    assert shared.step.step_s(**busy) > 1.05 * alone.step.step_s(**busy)
+    assert shared.step.evidence is Evidence.ASSUMED
+    assert band_of(shared.step).slow_ratio >= band_of(alone.step).slow_ratio
+
+
 def test_a_promise_that_cannot_be_kept_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["curve", "--quiet", "--slo", "chat:tpot_p95=1ms"]) == 3
     assert "no load keeps the promises" in capsys.readouterr().out

@@ -43,6 +43,12 @@ def command(
         list[Path] | None,
         typer.Option("--measured", metavar="FILE", help="A load test to draw over the curve, by any tool. Repeat."),
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside", metavar="SHARE", help="Other engines on the same devices, and how busy they are: 50%."
+        ),
+    ] = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -68,6 +74,7 @@ def command(
             slos=slo or [],
             definitions=definitions,
             calibration=calibration,
+            beside=beside,
             margin=margin,
             what_if=what_if,
             measured=measured or [],

@@ -34,6 +34,12 @@ def command(
         Path | None,
         typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside", metavar="SHARE", help="Other engines on the same devices, and how busy they are: 50%."
+        ),
+    ] = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -59,6 +65,7 @@ def command(
             slos=slo or [],
             definitions=definitions,
             calibration=calibration,
+            beside=beside,
             as_of=as_of,
             seed=seed,
             progress=report,

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.service.calibration import ERROR_SPREADS, Measurement, Target, scaled
-from ullage.service.floor import Floor
+from ullage.service.calibration import ERROR_SPREADS, Measurement, Target
 from ullage.service.loadtest import Definition, Point, Request
 from ullage.service.margin import StepBand
 from ullage.service.replay import EngineLimits, RequestTimes, replay
-from ullage.service.scaled import Factors
 from ullage.service.trials import NotRepeatable, measurement_of
+from ullage.service.work import Floats
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.definitions import Definitions, ItlCount, TpotCount, TtftCount
 
@@ -80,7 +79,6 @@ class MeasuredPoint:
 def measured_points(
     named: Sequence[tuple[str, Point]],
     times: RequestTimes,
-    floor: Floor,
     limits: EngineLimits,
     *,
     band: StepBand,
@@ -100,7 +98,7 @@ def measured_points(
                 offered_rps=point.load.offered_rps or point.achieved_rps,
                 use_ratio=None if use is None else use[0],
                 use_of=None if use is None else use[1],
-                residuals=() if isinstance(measurement, NotRepeatable) else _residuals(measurement, times, floor, band),
+                residuals=() if isinstance(measurement, NotRepeatable) else _residuals(measurement, times, band),
                 prompt_tokens=prompt,
                 output_tokens=output,
                 is_like_mix=_is_like(prompt, mix_tokens[0]) and _is_like(output, mix_tokens[1]),
@@ -110,11 +108,10 @@ def measured_points(
     return tuple(found)
 
 
-def _residuals(
-    measurement: Measurement, times: RequestTimes, floor: Floor, band: StepBand
-) -> tuple[PointResidual, ...]:
+def _residuals(measurement: Measurement, times: RequestTimes, band: StepBand) -> tuple[PointResidual, ...]:
     base, fast, slow = (
-        replay(_slowed(times, floor, ratio), measurement.trial) for ratio in (1.0, band.fast_ratio, band.slow_ratio)
+        replay(SlowedTimes(times=times, ratio=ratio), measurement.trial)
+        for ratio in (1.0, band.fast_ratio, band.slow_ratio)
     )
     found = []
     for target in measurement.targets:
@@ -133,10 +130,26 @@ def _residuals(
     return tuple(found)
 
 
-def _slowed(times: RequestTimes, floor: Floor, ratio: float) -> RequestTimes:
-    if ratio == 1.0:
-        return times
-    return scaled(times, floor, Factors(fixed_ratio=ratio, prefill_ratio=ratio, request_ratio=ratio))
+@dataclass(frozen=True, kw_only=True)
+class SlowedTimes:
+    """Every time of a step model times one ratio, as `Replica.slowed` does to a compiled table."""
+
+    times: RequestTimes
+    ratio: float
+
+    def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
+        return self.ratio * self.times.decode_s(sequences, kv_tokens)
+
+    def prefill_s(self, tokens: Floats) -> Floats:
+        return self.ratio * self.times.prefill_s(tokens)
+
+    @property
+    def pair_s(self) -> float:
+        return self.ratio * self.times.pair_s
+
+    @property
+    def request_overhead_s(self) -> float:
+        return self.ratio * self.times.request_overhead_s
 
 
 def _spread(target: Target) -> float:

@@ -105,7 +105,8 @@ def band_of(step: StepModel) -> StepBand:
             source=step.facts[0].source,
             own=Evidence.CALIBRATED,
         )
-    if step.evidence is not Evidence.ESTIMATED:
+    # What is assumed on top of an estimate, such as what neighbours cost, makes it no better.
+    if step.evidence not in (Evidence.ESTIMATED, Evidence.ASSUMED):
         return DEFAULT_BANDS[step.evidence]
     sheet = efficiencies().sheets.get(f"band-{step.band.new}")
     if sheet is None:

@@ -69,6 +69,7 @@ def curve(
     slos: Sequence[str] = (),
     definitions: str | None = None,
     calibration: Path | None = None,
+    beside: str | None = None,
     margin: str | None = None,
     what_if: bool = False,
     measured: Sequence[Path] = (),
@@ -80,17 +81,18 @@ def curve(
     """Sweep the offered load of one replica of the pool in `file` (the built-in example's where it is None).
 
     `slos` such as `chat:ttft_p95=500ms` replace or add promises; `definitions` is the load tool whose latencies they
-    are in, or `tpot=with_first_token` and the like; `calibration` is what `ullage calibrate` found for
-    this configuration; `margin` is a share kept by policy. With `what_if`, other engine settings and other traffic are
-    tried. `measured` are load tests of one such replica, by any tool: each is simulated as it was run and compared.
-    `workers` is the number of threads; the answer does not depend on it.
+    are in, or `tpot=with_first_token` and the like; `calibration` is what `ullage calibrate` found for this
+    configuration; `beside` is how busy other engines on the same devices are; `margin` is a share kept by policy. With
+    `what_if`, other engine settings and other traffic are tried. `measured` are load tests of one such replica, by any
+    tool: each is simulated as it was run and compared. `workers` is the number of threads; the answer does not depend
+    on it.
     """
     from ullage.errors import Rejection
     from ullage.execute.pool import thread_map
     from ullage.service.sensitivity import try_changes
     from ullage.service.stage import pool_curve, pool_point
 
-    pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, as_of=as_of)
+    pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, beside=beside, as_of=as_of)
     if isinstance(pool, Rejection):
         return pool
     policy = _policy(margin, pool.as_of)
@@ -128,7 +130,6 @@ def _overlay(pool: Pool, found: ServiceCurve, files: Sequence[Path]) -> tuple[tu
             for point in test.points
         ],
         pool.step,
-        pool.step.floor,
         limits,
         band=band_of(pool.step),
         classes=pool.classes,
@@ -144,6 +145,7 @@ def load_pool(
     slos: Sequence[str] = (),
     definitions: str | None = None,
     calibration: Path | None = None,
+    beside: str | None = None,
     as_of: datetime.date | None = None,
 ) -> Pool | Rejection:
     """The stages of a plan that come before a curve: demand, memory, step model."""
@@ -187,13 +189,24 @@ def load_pool(
     return Pool(
         service=spec.name,
         replica=f"{asked.model.name} on {memory.runtime.sharding.devices} x {asked.device.name}",
-        step=pool_step(memory, tested),
+        step=_beside(pool_step(memory, tested), beside),
         memory=memory,
         demand=demand,
         classes=counted_as([each.request_class for each in demands], definitions),
         promises=tuple(one for each in demands for one in each.promises),
         as_of=day,
     )
+
+
+def _beside(step: StepModel, busy: str | None) -> StepModel:
+    """The step model beside other engines on its devices, which slow it; unchanged where none are named."""
+    from ullage.service.colocation import Neighbour, asks_of, beside, slow_ratio
+    from ullage.units import FRACTION, parse
+
+    if busy is None:
+        return step
+    others = [Neighbour(name="others", busy_fraction=parse(busy, FRACTION, field="--beside"))]
+    return beside(step, slow_ratio(asks_of(step), others))
 
 
 # ---- what people type ----------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ def size(
     slos: Sequence[str] = (),
     definitions: str | None = None,
     calibration: Path | None = None,
+    beside: str | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -48,7 +49,7 @@ def size(
     from ullage.verbs.curve import load_pool
 
     stated_rps = None if rate is None else parse(_with_unit(rate), REQUEST_RATE, field="--rate")
-    pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, as_of=as_of)
+    pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, beside=beside, as_of=as_of)
     if isinstance(pool, Rejection):
         return pool
     progress(0.05)
