@@ -11,7 +11,7 @@ import numpy as np
 from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.admission.ready import TimeToReady, time_to_ready
 from ullage.errors import NotBuilt, NotGiven, Rejection
-from ullage.evidence import Figure
+from ullage.evidence import Assumption, Figure
 from ullage.fleet.binding import Binding, binding_constraint
 from ullage.fleet.headroom import Headroom, headroom
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
@@ -30,6 +30,7 @@ from ullage.service.point import OperatingPoint
 from ullage.service.pool_step import pool_step
 from ullage.service.stage import pool_curve, pool_point
 from ullage.service.step_model import StepModel
+from ullage.workload.classes import RequestClass
 from ullage.workload.demand import Demand
 from ullage.workload.tools import ToolLoads, tool_loads
 
@@ -94,8 +95,7 @@ def plan_pool(
     `middling` is the same demand at even odds: the margin of the planning percentile is what is above it. `taken` is
     the devices by zone that pools before this one have of the same quotas, `service` the demand of all pools.
     """
-    classes = tuple(each.request_class for each in demands)
-    promises = tuple(one for each in demands for one in each.promises)
+    classes, promises = _promised(demands)
     memory = _memory(pool)
     if isinstance(memory, Rejection):
         return memory
@@ -158,6 +158,10 @@ def plan_pool(
         margins=margins,
         scorecard=score,
     )
+
+
+def _promised(demands: Sequence[ClassDemand]) -> tuple[tuple[RequestClass, ...], tuple[Assumption, ...]]:
+    return tuple(each.request_class for each in demands), tuple(one for each in demands for one in each.promises)
 
 
 def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
