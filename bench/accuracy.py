@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from bench import accuracy_point
-from bench.fit_efficiencies import held_out
+from bench.fit_efficiencies import VENDOR_SPREAD, held_out
 from bench.published.calibrated import PICKS, sweeps
 from bench.published.cases import Case, LeftOut, serving_cases
 from bench.published.fit import Floats, Linearised, Simulated, Solution, linearise, solve
 from bench.published.open_loop import STATISTICS, OpenRun, factors_of, log_errors, open_runs, predicted
 from bench.published.score import score, table
+from numpy.typing import NDArray
 
 HEADER = ("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %")
 BAND_FRACTIONS = (10, 90)
@@ -57,7 +58,8 @@ def _estimated(simulated: Simulated, linear: Linearised) -> Iterator[str]:
         members = np.array([getattr(case, attribute) for case in linear.cases])
         rows += [(f"- {member}", *_scores(errors[members == member])) for member in sorted(set(members))]
         if attribute == "generation":
-            covered = _coverage(errors, members)
+            vendors = np.array([case.vendor for case in linear.cases])
+            covered = _coverage(errors, members, vendors)
     yield from table(HEADER, rows)
     yield ""
     yield (
@@ -66,12 +68,16 @@ def _estimated(simulated: Simulated, linear: Linearised) -> Iterator[str]:
     )
 
 
-def _coverage(errors: Floats, members: Floats) -> list[str]:
-    """The share of rows inside the band that the other generations' errors give: together, and by generation."""
+def _coverage(errors: Floats, members: NDArray[np.str_], vendors: NDArray[np.str_]) -> list[str]:
+    """The share of rows inside the band that the other generations' errors give: together, and by generation.
+
+    Where no other generation is of the same vendor, the band is as much wider as that of a new vendor is.
+    """
     inside = np.zeros_like(errors, bool)
     for member in set(members):
         out = members == member
-        low, high = np.percentile(errors[~out], BAND_FRACTIONS, axis=0)
+        spread = 1.0 if set(vendors[out]) & set(vendors[~out]) else VENDOR_SPREAD
+        low, high = spread * np.percentile(errors[~out], BAND_FRACTIONS, axis=0)
         inside[out] = (errors[out] >= low) & (errors[out] <= high)
     groups = {"all": np.ones(len(members), bool), **{str(each): members == each for each in sorted(set(members))}}
     return [

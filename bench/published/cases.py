@@ -62,6 +62,7 @@ class Case:
     family: str
     device: str
     generation: str
+    vendor: str
     engine: str
     precision: str
     source: str
@@ -119,7 +120,7 @@ def _case(row: dict[str, str]) -> Case:
     sharding = Sharding(tp=devices, ep=experts if devices % experts == 0 else 1)
     family, precision, engine = row["family"], row["precision"], ENGINES.get(row["engine"], row["engine"])
     device = DEVICES[row["hardware"]]
-    cache = _cache_dtype(family, precision, engine)
+    cache = _cache_dtype(family, precision, engine, device)
     prompt, output, clients = int(row["isl"]), int(row["osl"]), int(float(row["concurrency"]))
     statistic = "p50" if row["statistic"] == "as named" else "mean"
     kv_tokens = _kv_tokens(family, precision, device, sharding, cache)
@@ -130,6 +131,7 @@ def _case(row: dict[str, str]) -> Case:
         family=family,
         device=device,
         generation=generation_of(_device(device).architecture),
+        vendor=_device(device).vendor,
         engine=engine,
         precision=precision,
         source="origin not named" if "inferred" in row["statistic"] else "InferenceX",
@@ -140,12 +142,45 @@ def _case(row: dict[str, str]) -> Case:
         concurrency=clients,
         work=_work(family, precision, sharding, cache),
         rates=device_rates(_device(device), sharding),
-        trial=_trial(prompt, output, clients, kv_tokens, _budget_tokens(family, engine, prompt, clients), engine),
+        trial=_trial(
+            prompt,
+            output,
+            clients,
+            kv_tokens,
+            _recipe(family, precision, device, engine, sharding.tp, prompt, clients),
+            engine,
+        ),
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Settings of the scheduler that InferenceX's scripts state and its rows do not."""
+
+    budget_tokens: int = BUDGET_TOKENS
+    poll_steps: int = 1
+
+
+def _recipe(family: str, precision: str, device: str, engine: str, tp: int, prompt: int, clients: int) -> Recipe:
+    """As benchmarks/*.sh of github.com/SemiAnalysisAI/InferenceX start the engine (read 2026-11-15).
+
+    TensorRT-LLM has room for one prompt and one token of each client in a step. SGLang on Blackwell looks for new
+    requests every 10 steps, from 16 clients on every 30.
+    """
+    if family == "deepseek-v3" and engine == "tensorrt-llm":
+        return Recipe(budget_tokens=(clients + prompt + 127) // 64 * 64)
+    if engine == "sglang" and generation_of(_device(device).architecture) == "blackwell":
+        if precision == "fp8" and tp == 4:
+            return Recipe(poll_steps=10)
+        poll_steps = 30 if clients >= 16 else 10
+        if precision == "fp8":
+            return Recipe(budget_tokens=32_768, poll_steps=poll_steps)
+        return Recipe(budget_tokens=16_384, poll_steps=poll_steps)
+    return Recipe()
+
+
 @functools.cache
-def _trial(prompt: int, output: int, clients: int, kv_tokens: int, budget_tokens: int, engine: str) -> Trial:
+def _trial(prompt: int, output: int, clients: int, kv_tokens: int, recipe: Recipe, engine: str) -> Trial:
     rng = np.random.default_rng(7)
     count = clients * PER_CLIENT
     reserves = engine == "tensorrt-llm"
@@ -153,16 +188,14 @@ def _trial(prompt: int, output: int, clients: int, kv_tokens: int, budget_tokens
     return Trial(
         prompt_tokens=uniform_lengths(prompt, count, least_fraction=LEAST_FRACTION, rng=rng),
         output_tokens=uniform_lengths(output, count, least_fraction=LEAST_FRACTION, rng=rng),
-        limits=EngineLimits(max_sequences=admitted, budget_tokens=budget_tokens, kv_tokens=kv_tokens),
+        limits=EngineLimits(
+            max_sequences=admitted,
+            budget_tokens=recipe.budget_tokens,
+            kv_tokens=kv_tokens,
+            poll_steps=recipe.poll_steps,
+        ),
         clients=clients,
     )
-
-
-def _budget_tokens(family: str, engine: str, prompt: int, clients: int) -> int:
-    """InferenceX starts TensorRT-LLM for DeepSeek with room for one prompt and one token of each client in a step."""
-    if family == "deepseek-v3" and engine == "tensorrt-llm":
-        return (clients + prompt + 127) // 64 * 64
-    return BUDGET_TOKENS
 
 
 @functools.cache
@@ -184,12 +217,13 @@ def _model(family: str, precision: str) -> Model:
     return replace(model, layers=tuple(groups))
 
 
-def _cache_dtype(family: str, precision: str, engine: str) -> str:
-    """fp8 where the checkpoint, the engine or the recipe says so, as vLLM's for MiniMax does."""
+def _cache_dtype(family: str, precision: str, engine: str, device: str) -> str:
+    """fp8 where checkpoint, engine or recipe say so, as vLLM's for MiniMax and SGLang's on Blackwell do."""
     stated = _model(family, precision).kv_dtype
     if stated is not None:
         return stated
-    return "fp8" if engine == "tensorrt-llm" or family == "minimax-m2" else "bf16"
+    recipes = engine == "sglang" and generation_of(_device(device).architecture) == "blackwell"
+    return "fp8" if engine == "tensorrt-llm" or family == "minimax-m2" or recipes else "bf16"
 
 
 @functools.cache

@@ -56,7 +56,7 @@ class OpenRun:
 
     @property
     def measurement(self) -> Measurement:
-        wanted = (("ttft", "mean"), ("tpot", "mean"), ("e2e", "mean"))
+        wanted = (("ttft", "mean"), ("ttft", "p50"), ("tpot", "p10"), ("tpot", "p50"), ("tpot", "p90"))
         return Measurement(
             name=self.name,
             trial=self.trial,

@@ -35,12 +35,17 @@ def memory() -> MemoryBudget:
     return found
 
 
-def residual(error: float, latency: str = "tpot") -> Residual:
-    return Residual(point="p", latency=latency, statistic="mean", measured_value=1.0, simulated_value=math.exp(error))
+def residual(error: float, latency: str = "tpot", point: int = 0) -> Residual:
+    return Residual(
+        point=str(point), latency=latency, statistic="mean", measured_value=1.0, simulated_value=math.exp(error)
+    )
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    held_out = [{"latency": "tpot", "measured": 1.0, "simulated": 1.1}] * changes.pop("points", 0)
+    held_out = [
+        {"point": str(point), "latency": "tpot", "measured": 1.0, "simulated": 1.1}
+        for point in range(changes.pop("points", 0))
+    ]
     configuration = {
         "model": "llama-3.1-8b",
         "device": "h100-sxm",
@@ -105,8 +110,10 @@ def test_load_tests_beside_a_calibration_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_band_is_the_calibrations_own_from_three_points_on(memory: MemoryBudget) -> None:
-    assert held_out_band([residual(0.1), residual(-0.1)]) is None
-    found = held_out_band([residual(0.1), residual(-0.1), residual(0.1)])
+    assert held_out_band([residual(0.1), residual(-0.1, point=1)]) is None
+    # Three statistics of one point are one point.
+    assert held_out_band([residual(0.1), residual(-0.1), residual(0.1)]) is None
+    found = held_out_band([residual(0.1), residual(-0.1, point=1), residual(0.1, point=2)])
     assert found is not None
     # Student's 90th percentile with three points is 1.638.
     assert found.tpot_high_ratio == pytest.approx(math.exp(1.638 * 0.1), rel=1e-3)
@@ -117,14 +124,14 @@ def test_the_band_is_the_calibrations_own_from_three_points_on(memory: MemoryBud
 
 
 def test_more_points_of_the_same_error_are_believed_more() -> None:
-    few, many = held_out_band([residual(0.1)] * 3), held_out_band([residual(0.1)] * 30)
+    few, many = (held_out_band([residual(0.1, point=each) for each in range(count)]) for count in (3, 30))
     assert few is not None
     assert many is not None
     assert many.tpot_high_ratio < few.tpot_high_ratio
 
 
 def test_a_lucky_fit_is_not_believed_beyond_what_repeats_differ_by() -> None:
-    found = held_out_band([residual(0.0)] * 5)
+    found = held_out_band([residual(0.0, point=each) for each in range(5)])
     assert found is not None
     assert found.tpot_high_ratio == LEAST_RATIO
 

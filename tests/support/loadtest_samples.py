@@ -759,6 +759,37 @@ def each_request(make: Callable[..., dict[str, Any]], k: float) -> list[dict[str
     return [make(index, k) for index in range(REQUESTS)]
 
 
+def engine_metrics(k: float = 1.0, *, engine: str = "vllm", scrapes: bool = True, tpot: bool = True) -> bytes:
+    """Two scrapes of a page, ten seconds apart, or the last alone; the engine had served a warm-up before the first."""
+
+    def page(served: int) -> str:
+        gaps = served * (OUTPUT - 1)
+        values = {
+            "num_requests_running": 0.0,
+            "prompt_tokens_total": served * PROMPT,
+            "generation_tokens_total": served * OUTPUT,
+            "iteration_tokens_total_count": served * OUTPUT / 4,
+            "iteration_tokens_total_sum": served * (PROMPT + OUTPUT),
+            "request_prompt_tokens_sum": served * PROMPT,
+            "request_generation_tokens_sum": served * OUTPUT,
+            "time_to_first_token_seconds_count": served,
+            "time_to_first_token_seconds_sum": served * TTFT_S * k,
+            "inter_token_latency_seconds_count": gaps,
+            "inter_token_latency_seconds_sum": gaps * TPOT_S * k,
+            "e2e_request_latency_seconds_count": served,
+            "e2e_request_latency_seconds_sum": served * E2E_S * k,
+        }
+        if tpot:
+            values["request_time_per_output_token_seconds_count"] = served
+            values["request_time_per_output_token_seconds_sum"] = served * TPOT_S * k
+        buckets = f'{engine}:time_to_first_token_seconds_bucket{{le="0.001",model_name="example"}} 0.0\n'
+        return buckets + "".join(f'{engine}:{name}{{model_name="example"}} {value}\n' for name, value in values.items())
+
+    if not scrapes:
+        return page(REQUESTS).encode()
+    return f"# SCRAPE 1000.0\n{page(10)}# SCRAPE {1000.0 + DURATION_S}\n{page(10 + REQUESTS)}".encode()
+
+
 SAMPLES: dict[str, Sample] = {
     "vllm": Sample(make=lambda k: to_json(vllm_run(k)), older=vllm_older),
     "sglang": Sample(make=lambda k: to_lines([sglang_run(k)]), older=sglang_older),
@@ -779,6 +810,9 @@ SAMPLES: dict[str, Sample] = {
     "genai_perf": Sample(
         make=genai_perf,
         older=lambda: genai_perf(1.0, model_names=["example/model"], perf_analyzer={"stimulus": {"concurrency": 4}}),
+    ),
+    "engine_metrics": Sample(
+        make=engine_metrics, older=lambda: engine_metrics(engine="sglang", scrapes=False, tpot=False)
     ),
     "inference_perf": Sample(make=lambda k: to_json(lifecycle(k)), older=lifecycle_newer),
     "inference_perf_requests": Sample(

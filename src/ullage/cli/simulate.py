@@ -39,6 +39,10 @@ _KvTokens = Annotated[
 _MaxSequences = Annotated[int | None, typer.Option("--max-sequences", help="Sequences run at once.")]
 _TokenBudget = Annotated[int | None, typer.Option("--token-budget", help="Tokens that one step may compute.")]
 _KvDtype = Annotated[str | None, typer.Option("--kv-dtype", metavar="NAME", help="The cache's dtype.")]
+_Beside = Annotated[
+    str | None,
+    typer.Option("--beside", metavar="SHARE", help="Other engines on the same device, and how busy they are: 50%."),
+]
 _Calibration = Annotated[
     Path | None,
     typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
@@ -92,6 +96,7 @@ def command(
     max_sequences: _MaxSequences = None,
     token_budget: _TokenBudget = None,
     kv_dtype: _KvDtype = None,
+    beside: _Beside = None,
     calibration: _Calibration = None,
     replicas: _Replicas = 1,
     routing: _Routing = "least_outstanding",
@@ -118,7 +123,7 @@ def command(
     example. Exit 3 where the replica does not fit its device.
     """
     from ullage.service.served import Pool
-    from ullage.verbs.memory import tokens_of
+    from ullage.verbs.memory import share_of, tokens_of
     from ullage.verbs.profile import mapping_of
     from ullage.verbs.simulate import LoadChoice, ReplicaChoice, duration_of, rate_of, simulate
 
@@ -128,6 +133,7 @@ def command(
         model=model, device=device, engine=engine, tp=tp, pp=pp, ep=ep, dp_attention=dp_attention,
         max_sequences=max_sequences, budget_tokens=token_budget, max_context_tokens=tokens_of(context, "--context"),
         kv_dtype=kv_dtype, kv_tokens=kv_tokens, calibration=calibration,
+        neighbours_busy_fraction=share_of(beside, "--beside") or 0.0,
     )  # fmt: skip
     load = LoadChoice(
         traces=tuple(traces or ()), mapping=tuple(mapping_of(columns or []).items()), zone=zone,

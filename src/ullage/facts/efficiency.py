@@ -3,7 +3,8 @@
     shared.toml              the coefficients every replica has in common
     engine-<name>.toml       factors on groups of them for one engine
     architecture-<name>.toml factors for one device generation
-    band-<what is new>.toml  quantiles of measured / estimated over tests that the fit had not seen
+    band-<what is new>.toml  quantiles of measured / estimated over tests that the fit had not seen: of a new model, a
+                             new generation of a known vendor, a vendor of whom nothing was measured
 
 All are fitted by one command (`python -m bench.fit_efficiencies`) on published measurements, with the ranges it found.
 An engine or a generation without a sheet gets no factor, and the band of what the fit has not seen.
@@ -69,7 +70,7 @@ EFFICIENCIES = Kind(
     noun="efficiency",
     folder="efficiencies",
     howto="docs/explanation/step-models.md",
-    texts={"title": True},
+    texts={"title": True, "vendor": False},
     fields={**COEFFICIENTS, **FACTORS, **BANDS},
     listed={"title": ""},
 )

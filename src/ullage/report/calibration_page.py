@@ -61,10 +61,10 @@ def _factors(calibration: Calibration) -> Table:
 
 
 def _errors(calibration: Calibration) -> Table:
-    held = {(each.point, each.latency): each for each in calibration.held_out}
+    held = {(each.point, each.latency, each.statistic): each for each in calibration.held_out}
     table = Table("point", "latency", "measured", "simulated", "error", "error without it", box=None)
     for each in calibration.residuals:
-        unseen = held.get((each.point, each.latency))
+        unseen = held.get((each.point, each.latency, each.statistic))
         table.add_row(
             each.point,
             f"{each.latency} {each.statistic}",

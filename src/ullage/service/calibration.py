@@ -23,7 +23,7 @@ from ullage.service.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.work import Floats
 
 # How far estimates are off, as the spread of a logarithm: from the errors of models that the fit had not seen.
-PRIOR_SPREADS = {"fixed": 0.25, "growth": 0.25, "prefill": 0.45, "request": 0.8}
+PRIOR_SPREADS = {"fixed": 0.3, "growth": 0.25, "prefill": 0.45, "request": 0.8}
 # Repeats of one run differ by 2 to 4 % in TPOT and 4 to 6 % in TTFT; models are not perfect either.
 ERROR_SPREADS = {"tpot": 0.04, "ttft": 0.10, "rate": 0.05}
 # A factor that the tests have narrowed to less than this share of its prior spread is known from them.
@@ -185,10 +185,7 @@ def _fit(times: RequestTimes, floor: Floor, measurements: Sequence[Measurement])
     """Gauss-Newton with the priors; returns log factors and the precision matrix at the end."""
     prior = np.diag([1.0 / PRIOR_SPREADS[name] ** 2 for name in PARAMETERS])
     measured = [np.log([target.value for target in each.targets]) for each in measurements]
-    weights = [
-        np.array([math.sqrt(each.weight_fraction) / ERROR_SPREADS[_kind(t)] for t in each.targets])
-        for each in measurements
-    ]
+    weights = [_weights(each) for each in measurements]
     logs = np.zeros(len(PARAMETERS))
     precision = prior
     for _ in range(_ROUNDS):
@@ -208,6 +205,13 @@ def _fit(times: RequestTimes, floor: Floor, measurements: Sequence[Measurement])
         if float(np.abs(step).max()) < 1e-3:
             break
     return logs, precision
+
+
+def _weights(measurement: Measurement) -> Floats:
+    """Several statistics of one latency in one point share its errors, so together they count as one."""
+    kinds = [_kind(target) for target in measurement.targets]
+    share = measurement.weight_fraction
+    return np.array([math.sqrt(share / kinds.count(kind)) / ERROR_SPREADS[kind] for kind in kinds])
 
 
 def _kind(target: Target) -> str:

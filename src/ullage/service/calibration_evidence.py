@@ -99,35 +99,41 @@ def _configuration(memory: MemoryBudget) -> dict[str, str | int]:
 
 def held_out_band(held_out: Sequence[Residual]) -> Band | None:
     """Where 8 of 10 points that were not tested lie, from those that were left out in turn; None for too few."""
-    errors = {
-        latency: [-math.log(each.error_ratio) for each in held_out if each.latency == latency]
-        for latency in ("tpot", "ttft")
-    }
-    return _band(errors)
+    return _band([(each.latency, each.point, -math.log(each.error_ratio)) for each in held_out])
 
 
 def _document_band(held_out: Any) -> Band | None:
     if not isinstance(held_out, list):
         return None
-    errors: dict[str, list[float]] = {"tpot": [], "ttft": []}
+    errors: list[tuple[str, str, float]] = []
     for each in held_out:
-        if not isinstance(each, Mapping) or each.get("latency") not in errors:
+        if not isinstance(each, Mapping):
             continue
         measured, simulated = each.get("measured"), each.get("simulated")
         if isinstance(measured, int | float) and isinstance(simulated, int | float) and measured > 0 < simulated:
-            errors[each["latency"]].append(math.log(measured / simulated))
+            errors.append((str(each.get("latency")), str(each.get("point")), math.log(measured / simulated)))
     return _band(errors)
 
 
-def _band(errors: Mapping[str, Sequence[float]]) -> Band | None:
+def _band(errors: Sequence[tuple[str, str, float]]) -> Band | None:
     """The band of TPOT decides near full load; TTFT of a closed loop has its queue in it, so it is kept apart."""
-    if len(errors["tpot"]) < LEAST_POINTS:
+    tpot, ttft = _by_point(errors, "tpot"), _by_point(errors, "ttft")
+    if len(tpot) < LEAST_POINTS:
         return None
-    tpot = _ratio(errors["tpot"])
-    ttft = _ratio(errors["ttft"]) if len(errors["ttft"]) >= LEAST_POINTS else tpot
+    slow = _ratio(tpot)
+    late = _ratio(ttft) if len(ttft) >= LEAST_POINTS else slow
     return Band(
-        new=OTHER_LOAD, tpot_low_ratio=1 / tpot, tpot_high_ratio=tpot, ttft_low_ratio=1 / ttft, ttft_high_ratio=ttft
+        new=OTHER_LOAD, tpot_low_ratio=1 / slow, tpot_high_ratio=slow, ttft_low_ratio=1 / late, ttft_high_ratio=late
     )
+
+
+def _by_point(errors: Sequence[tuple[str, str, float]], latency: str) -> list[float]:
+    """One error for each point: several statistics of one latency are not several points."""
+    found: dict[str, list[float]] = {}
+    for name, point, error in errors:
+        if name == latency:
+            found.setdefault(point, []).append(error)
+    return [math.sqrt(sum(each**2 for each in one) / len(one)) for one in found.values()]
 
 
 def _ratio(errors: Sequence[float]) -> float:

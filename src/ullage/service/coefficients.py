@@ -57,15 +57,20 @@ class Coefficients:
     facts: tuple[Assumption, ...]
 
 
-def coefficients(engine: str, architecture: str, catalogue: Catalogue | None = None) -> Coefficients:
-    """Look up an engine on a device generation; what has no sheet changes nothing and widens the band."""
+def coefficients(
+    engine: str, architecture: str, catalogue: Catalogue | None = None, *, vendor: str = ""
+) -> Coefficients:
+    """Look up an engine on a device generation; what has no sheet changes nothing and widens the band.
+
+    A new generation of a vendor whose devices were measured is nearer to them than the first device of another one.
+    """
     known = efficiencies() if catalogue is None else catalogue
     shared = known.sheets["shared"]
     own = known.sheets.get(f"engine-{ENGINE_NAMES.get(engine.lower(), bare_name(engine))}")
     generation = known.sheets.get(f"architecture-{generation_of(architecture)}")
     sheets = [each for each in (own, generation) if each is not None]
     values = {key: _value(key, shared, sheets) for key in COEFFICIENTS}
-    new = "generation" if generation is None else "model"
+    new = "model" if generation is not None else "generation" if _is_known(vendor, known) else "vendor"
     # Two sheets may have a factor of the same name; a name in a plan means one number.
     used = [
         replace(fact, name=f"efficiency.{each.name}.{key}")
@@ -86,6 +91,12 @@ def generation_of(architecture: str) -> str:
     ('blackwell', 'cdna-3')
     """
     return bare_name(architecture).removesuffix("-ultra")
+
+
+def _is_known(vendor: str, known: Catalogue) -> bool:
+    """Whether a device of this vendor was measured; a vendor that is not stated gets the benefit of the doubt."""
+    vendors = {sheet.texts["vendor"].lower() for sheet in known if "vendor" in sheet.texts}
+    return not vendor or vendor.lower() in vendors
 
 
 def band(sheet: Sheet, new: str) -> Band:

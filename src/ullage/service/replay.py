@@ -16,11 +16,17 @@ from ullage.errors import InputError
 from ullage.service.tables import StepTimes, step_table
 from ullage.service.work import Floats
 from ullage.simulate import ClosedLoop, Engine, Fleet, OpenLoop, RequestClass, Requests
+from ullage.simulate.outcome import RequestArrays
 from ullage.simulate.simulation import simulate
 
 Counts = NDArray[np.int32]
 PROMPTS_PER_CLIENT = 10
 """How many requests each client of a closed loop sends where the file does not say; InferenceX sends ten."""
+
+
+CROWD_FRACTION = 0.01
+"""What every other request that is being answered adds to a request's time outside the engine: the server sends their
+tokens from the same loop. At a hundred of them a first token takes twice as long to get out as at none."""
 
 
 class RequestTimes(StepTimes, Protocol):
@@ -32,12 +38,17 @@ class RequestTimes(StepTimes, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineLimits:
-    """What bounds the scheduler of the replica that was tested."""
+    """What bounds the scheduler of the replica that was tested.
+
+    `poll_steps` is how many decode steps the scheduler takes between two looks for new requests: 1 for all engines
+    unless they are told otherwise (SGLang's --scheduler-recv-interval).
+    """
 
     max_sequences: int
     budget_tokens: int
     kv_tokens: int
     block_tokens: int = 16
+    poll_steps: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +78,10 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Replayed:
-    """What the simulated test measured, one value a request that was answered."""
+    """What the simulated test measured, one value a request that was answered.
+
+    `outside_s` is the part of each TTFT that lies outside the engine, which the engine's own metrics do not see.
+    """
 
     ttft_s: Floats
     tpot_s: Floats
@@ -75,6 +89,7 @@ class Replayed:
     duration_s: float
     output_tokens: int
     sent_count: int
+    outside_s: Floats | None = None
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -85,8 +100,17 @@ class Replayed:
         return self.ttft_s.size / self.sent_count
 
     def statistic(self, latency: str, which: str) -> float:
-        """`mean`, or a percentile such as `p50`, of `ttft`, `tpot` or `e2e`; nan where nothing was answered."""
-        values: Floats = {"ttft": self.ttft_s, "tpot": self.tpot_s, "e2e": self.e2e_s}[latency]
+        """`mean`, or a percentile such as `p50`, of `ttft`, `tpot` or `e2e`; nan where nothing was answered.
+
+        `engine_ttft` is the TTFT without what lies outside the engine.
+        """
+        outside_s = 0.0 if self.outside_s is None else self.outside_s
+        values: Floats = {
+            "ttft": self.ttft_s,
+            "tpot": self.tpot_s,
+            "e2e": self.e2e_s,
+            "engine_ttft": self.ttft_s - outside_s,
+        }[latency]
         if values.size == 0:
             return float("nan")
         return float(np.mean(values) if which == "mean" else np.percentile(values, float(which.removeprefix("p"))))
@@ -111,17 +135,19 @@ def replay(times: RequestTimes, trial: Trial) -> Replayed:
         cached_tokens=trial.cached_tokens,
         classes=(RequestClass(total_timeout_s=trial.timeout_s),),
     )
+    unseen_s = _unseen_s(times, trial, sequences)
     load: ClosedLoop | OpenLoop
     if trial.clients is not None:
-        load = ClosedLoop(requests=requests, clients=trial.clients)
+        load = ClosedLoop(requests=requests, clients=trial.clients, think_s=np.roll(unseen_s, -trial.clients))
     else:
         load = OpenLoop(requests=requests, arrival_s=trial.arrival_s)
     outcome = simulate(engine, Fleet(), load, seed=0, keep_requests=True, attribution=False)
     found = outcome.requests
     assert found is not None
     whole = found.output_tokens >= trial.output_tokens
-    first = (found.first_token_s - found.arrival_s)[whole] + times.request_overhead_s
-    end = (found.end_s - found.arrival_s)[whole] + times.request_overhead_s
+    outside_s = times.request_overhead_s * (1.0 + CROWD_FRACTION * _others(found, whole)) + unseen_s[whole]
+    first = (found.first_token_s - found.arrival_s)[whole] + outside_s
+    end = (found.end_s - found.arrival_s)[whole] + outside_s
     gaps = np.maximum(trial.output_tokens[whole] - 1, 1)
     return Replayed(
         ttft_s=first,
@@ -130,7 +156,33 @@ def replay(times: RequestTimes, trial: Trial) -> Replayed:
         duration_s=outcome.duration_s,
         output_tokens=int(found.output_tokens.sum()),
         sent_count=int(trial.prompt_tokens.size),
+        outside_s=outside_s,
     )
+
+
+def _others(found: RequestArrays, whole: NDArray[np.bool_]) -> Floats:
+    """How many other requests were being answered when each of these got its first token."""
+    started, ended = np.sort(found.first_token_s[whole]), np.sort(found.end_s[whole])
+    first = found.first_token_s[whole]
+    others: Floats = (np.searchsorted(started, first, "left") - np.searchsorted(ended, first, "right")).astype(float)
+    return np.maximum(others, 0.0)
+
+
+def _unseen_s(times: RequestTimes, trial: Trial, sequences: int) -> Floats:
+    """How long each request lies before a scheduler that looks for new ones every few decode steps only.
+
+    Sent at any time between two looks, it waits evenly between none and all of them; to the engine it is not there yet.
+    All clients start before an idle engine, which looks all the time, and so does an engine with a single client.
+    """
+    unseen: Floats = np.zeros(trial.prompt_tokens.size)
+    if trial.limits.poll_steps <= 1 or trial.clients is None or trial.clients <= 1:
+        return unseen
+    context = float((trial.prompt_tokens + trial.output_tokens / 2).mean())
+    step_s = float(times.decode_s(np.array([float(sequences)]), np.array([sequences * context]))[0])
+    later = np.arange(unseen.size - trial.clients)
+    # The golden ratio spreads shares evenly over 0 to 1, whatever their number.
+    unseen[trial.clients :] = (later * 0.6180339887498949) % 1.0 * trial.limits.poll_steps * step_s
+    return unseen
 
 
 def uniform_lengths(nominal_tokens: int, count: int, *, least_fraction: float, rng: np.random.Generator) -> Counts:

@@ -1,7 +1,7 @@
 """A step model scaled to measurements: four factors with plain meanings, on any kind of step model.
 
     fixed      on the step that one sequence takes: weights, launches, scheduling
-    growth     on what more sequences and more KV add to it, beside `fixed`
+    growth     on what more sequences and more KV add to it
     prefill    on what prompt tokens and their pairs add
     request    on what a request spends outside the engine's steps
 
@@ -49,7 +49,7 @@ class ScaledStep:
         one = self.times.decode_s(np.ones(1), np.ones(1))[0]
         more = self.times.decode_s(sequences, kv_tokens) - one
         grown = np.where(more > 0, self.factors.growth_ratio, 1.0) * more
-        scaled: Floats = self.factors.fixed_ratio * (one + grown)
+        scaled: Floats = self.factors.fixed_ratio * one + grown
         return scaled
 
     def prefill_s(self, tokens: Floats) -> Floats:

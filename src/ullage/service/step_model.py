@@ -122,7 +122,7 @@ def roofline_model(
     given: Coefficients | None = None,
 ) -> StepModel:
     """The estimated step model; `given` replaces the packaged efficiencies."""
-    found = coefficients(engine, device.architecture) if given is None else given
+    found = coefficients(engine, device.architecture, vendor=device.vendor) if given is None else given
     work = replica_work(model, sharding, cache)
     rates = device_rates(device, sharding)
     return StepModel(

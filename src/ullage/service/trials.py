@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ullage.service.calibration import Measurement, Target
-from ullage.service.loadtest import Definition, Flag, LatencySummary, Loop, Point, Request, Status
+from ullage.service.loadtest import Definition, Flag, LatencySummary, Loop, Point, Request, SeenBy, Status
 from ullage.service.loadtest_findings import KEPT_UP_FRACTION
 from ullage.service.replay import PROMPTS_PER_CLIENT, Counts, EngineLimits, Trial
 from ullage.service.work import Floats
@@ -73,15 +73,25 @@ def _is_capped(point: Point) -> bool:
 
 
 def _targets(point: Point) -> tuple[Target, ...]:
+    own = _targets_of_requests(point) if point.load.loop is Loop.OPEN and point.has_every_request else ()
+    if own:
+        return own
     found = []
     for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", _TPOT)):
-        summary = point.latency(*definitions)
+        summary = point.latency(*definitions) or (_engine_gaps(point) if latency == "tpot" else None)
         which = None if summary is None else _statistic(summary)
         if which is not None and latency == "tpot" and any(each.flag in _BY_CHUNK for each in point.findings):
             which = _tpot_by_token(point) or which
-        if which is not None:
-            found.append(Target(latency=latency, statistic=which[0], value=which[1]))
+        if which is not None and summary is not None:
+            seen = "engine_ttft" if latency == "ttft" and summary.seen_by is SeenBy.ENGINE else latency
+            found.append(Target(latency=seen, statistic=which[0], value=which[1]))
     return tuple(found)
+
+
+def _engine_gaps(point: Point) -> LatencySummary | None:
+    """The engine's own gaps: one for each token, not for each chunk, so that their mean is the time of a token."""
+    gaps = point.latency(Definition.ITL_POOLED)
+    return gaps if gaps is not None and gaps.seen_by is SeenBy.ENGINE else None
 
 
 def _tpot_by_token(point: Point) -> tuple[str, float] | None:
@@ -91,6 +101,26 @@ def _tpot_by_token(point: Point) -> tuple[str, float] | None:
         return None
     value_s = (e2e.mean_s - ttft.mean_s) / (tokens - 1.0)
     return ("mean", value_s) if value_s > 0 else None
+
+
+def _targets_of_requests(point: Point) -> tuple[Target, ...]:
+    """Under an open loop the load varies by itself: fast and slow requests tell the step of few sequences from many."""
+    good = [each for each in point.requests if each.status is Status.OK]
+    values = {
+        "ttft": [each.ttft_s for each in good if each.ttft_s],
+        "tpot": [each.tpot_s for each in good if each.tpot_s],
+    }
+    wanted = {"ttft": ("mean", "p50"), "tpot": ("p10", "p50", "p90")}
+    return tuple(
+        Target(latency=latency, statistic=which, value=_value(values[latency], which))
+        for latency, statistics in wanted.items()
+        for which in statistics
+        if values[latency]
+    )
+
+
+def _value(values: list[float], which: str) -> float:
+    return float(np.mean(values) if which == "mean" else np.percentile(values, float(which.removeprefix("p"))))
 
 
 def _statistic(summary: LatencySummary) -> tuple[str, float] | None:

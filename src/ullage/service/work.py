@@ -1,7 +1,7 @@
 """What one step asks of the busiest device: bytes to read, operations to do, messages to send.
 
-    weights      every matrix once a step; of routed experts only those that some token is sent to,
-                 E x (1 - (1 - k/E)^b) of E experts for b tokens with k experts each
+    weights      every matrix once a step; of routed experts only those that some token is sent to: an expert that
+                 a share p of tokens chooses is read with probability 1 - (1 - p)^b in a step of b tokens
     operations   2 x parameters for each token that passes a matrix
     KV cache     read once for each decoding sequence; at most a window where a layer has one
     pairs        a prefill compares each new token with all before it: 2 x heads x channels operations a pair and layer
@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,27 @@ from ullage.memory.tensors import Tensor, TensorClass, layer_tensors
 
 Floats = NDArray[np.float64]
 
+# Matrices whose inputs are brought to the same narrow format before every product, by kernels of their own.
+_QUANTISED = ("fp8", "fp4", "int8")
 ACTIVATION_BYTES = 2
 """Hidden states travel between devices in 16 bits, whatever the weights are stored in."""
+
+ROUTING_SPREAD = 0.8
+"""How unevenly experts are chosen: the spread of the logarithm of their popularity. One sigma is a factor of 2.2, as
+published routing statistics have it within a layer; even routing would read nearly all experts at middling batches."""
+_PARTS = 16
+
+
+def _popularity() -> Floats:
+    """How often experts are chosen, as multiples of the mean: the middles of equal parts of a log-normal law."""
+    normal = NormalDist()
+    spreads = [ROUTING_SPREAD * normal.inv_cdf((part + 0.5) / _PARTS) for part in range(_PARTS)]
+    drawn = np.exp(np.array(spreads))
+    popularity: Floats = drawn / drawn.mean()
+    return popularity
+
+
+_POPULARITY = _popularity()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +84,10 @@ class MatrixWork:
         """Bytes read in a step of this many tokens; a step of no tokens reads what one token would."""
         if not self.experts:
             return np.full_like(tokens, self.stored_bytes)
-        idle = (1.0 - self.experts_per_token / self.experts) ** np.maximum(tokens, 1.0)
-        return self.stored_bytes * (1.0 - idle)
+        chosen = np.minimum(self.experts_per_token / self.experts * _POPULARITY, 1.0)
+        idle = (1.0 - chosen) ** np.maximum(tokens, 1.0)[..., None]
+        read: Floats = self.stored_bytes * (1.0 - idle.mean(axis=-1))
+        return read
 
     def flops(self, tokens: Floats) -> Floats:
         return self.flops_per_token * tokens
@@ -136,12 +158,13 @@ def _kernels(layer: Layer) -> int:
 
     Grouped attention: norm, projection, rotation, cache write, attention, output. Latent attention projects twice
     down and twice up around it. Experts: norm, router, choice, sorting, two matrices with an activation, and the way
-    back, with quantisation in between; shared experts run beside them.
+    back; three more where their inputs are quantised; shared experts run beside them.
     """
     mixers = sum(12 if isinstance(each, LatentAttention | CompressedAttention) else 6 for each in layer.mixers)
     match layer.feed_forward:
         case MoeFeedForward() as moe:
-            return mixers + 10 + (4 if moe.shared_channels or moe.dense_channels else 0)
+            quantised = _compute_dtype(layer.formats.routed) in _QUANTISED
+            return mixers + 7 + (3 if quantised else 0) + (4 if moe.shared_channels or moe.dense_channels else 0)
         case None:
             return mixers
         case _:

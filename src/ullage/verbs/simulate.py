@@ -33,6 +33,7 @@ class ReplicaChoice:
     """The replica by name. Without a model and a device, that of the plan file (or of the built-in example).
 
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
+    `neighbours_busy_fraction` is how much of the time other engines on the same device run, all together.
     """
 
     model: str | Path | None = None
@@ -47,6 +48,7 @@ class ReplicaChoice:
     max_context_tokens: int | None = None
     kv_dtype: str | None = None
     kv_tokens: int | None = None
+    neighbours_busy_fraction: float = 0.0
     calibration: Path | None = None
 
     @property
@@ -106,7 +108,7 @@ class Simulated:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to keep in mind when reading the numbers."""
-        found = []
+        found = [*self.step.notes]
         if not self.served.is_keeping_up:
             share = self.served.drift.growth_fraction
             found.append(
@@ -154,10 +156,12 @@ def simulate(
     planned = None if replica.is_named and _is_own(load) else _planned(plan, replica, slos, day)
     if isinstance(planned, Rejection):
         return planned
-    found = _named(replica, day) if replica.is_named else _of_plan(planned, replica)
+    found = _named(replica, day) if replica.is_named else _of_plan(planned)
     if isinstance(found, Rejection):
         return found
-    served_by, step, name = found
+    memory, alone, name = found
+    step = _beside(alone, replica.neighbours_busy_fraction)
+    served_by = _replica(step, memory, replica)
     progress(0.02)
     stream, traffic = _stream(load, planned, rng)
     classes = _classes(stream, planned, slos)
@@ -224,12 +228,12 @@ def _planned(plan: Path | None, replica: ReplicaChoice, slos: Sequence[str], day
     return load_pool(plan, slos=slos if not replica.is_named else (), calibration=calibration, as_of=day)
 
 
-def _of_plan(planned: Pool | None, replica: ReplicaChoice) -> tuple[Replica, StepModel, str]:
+def _of_plan(planned: Pool | None) -> tuple[MemoryBudget, StepModel, str]:
     assert planned is not None
-    return _replica(planned.step, planned.memory, replica), planned.step, planned.replica
+    return planned.memory, planned.step, planned.replica
 
 
-def _named(replica: ReplicaChoice, day: datetime.date) -> tuple[Replica, StepModel, str] | Rejection:
+def _named(replica: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, StepModel, str] | Rejection:
     from ullage.evidence import Source
     from ullage.facts.device import find_device
     from ullage.memory.budget import memory_budget
@@ -259,7 +263,17 @@ def _named(replica: ReplicaChoice, day: datetime.date) -> tuple[Replica, StepMod
     if replica.calibration is not None:
         step = with_calibration(step, memory, read_calibration(replica.calibration))
     name = f"{memory.model.name} on {memory.runtime.sharding.devices} x {memory.device.name}"
-    return _replica(step, memory, replica), step, name
+    return memory, step, name
+
+
+def _beside(step: StepModel, busy_fraction: float) -> StepModel:
+    """The step model beside other engines on its device; unchanged where there are none."""
+    from ullage.service.colocation import Neighbour, asks_of, beside, slow_ratio
+
+    if not busy_fraction:
+        return step
+    neighbours = [Neighbour(name="others", busy_fraction=busy_fraction)]
+    return beside(step, slow_ratio(asks_of(step), neighbours))
 
 
 def _replica(step: StepModel, memory: MemoryBudget, choice: ReplicaChoice) -> Replica:

@@ -77,7 +77,7 @@ def test_missing_is_none_and_never_zero(name: str) -> None:
         assert latency.percentiles == tuple(sorted(latency.percentiles))
     if "client_delay" not in name and point.client_delay is not None:
         assert point.client_delay.definition is Definition.CLIENT_DELAY
-    engine = name in ("aiperf_server", "inference_perf_server", "engine_timestamps")
+    engine = name in ("aiperf_server", "engine_metrics", "inference_perf_server", "engine_timestamps")
     assert all((each.seen_by is SeenBy.ENGINE) == engine for each in point.latencies)
 
 

@@ -14,6 +14,7 @@ from ullage.readers.loadtests import (
     aiperf,
     aiperf_requests,
     aiperf_server,
+    engine_metrics,
     engine_timestamps,
     genai_perf,
     guidellm,
@@ -74,6 +75,7 @@ LOADTEST_READERS: dict[str, LoadTestReader] = {
     "mlperf_detail": _reader("MLPerf loadgen detail", mlperf.recognise_detail, mlperf.read_detail),
     "llmperf_summary": _reader("LLMPerf summary", llmperf.recognise_summary, llmperf.read_summary),
     "llmperf_requests": _reader("LLMPerf requests", llmperf.recognise_requests, llmperf.read_requests),
+    "engine_metrics": _reader("vLLM or SGLang /metrics", engine_metrics.recognise, engine_metrics.read),
     "engine_timestamps": _reader("vLLM request timestamps", engine_timestamps.recognise, engine_timestamps.read),
     "points_csv": _reader("a CSV of points", points_csv.recognise, points_csv.read),
 }
