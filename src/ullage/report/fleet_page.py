@@ -41,11 +41,19 @@ def steady_parts(fleet: SteadyFleet) -> list[RenderableType]:
     size = fleet.size
     title = Text(f"Steady replicas for {show(size.rate_rps, 'req/s')}, without any reserve", style="bold")
     rows = [
-        ("as believed", fleet.bare_replicas, 0, f"one fewer breaks {size.binding}"),
+        ("as believed", fleet.bare_replicas, 0, _least(fleet)),
         ("evidence", fleet.replicas - fleet.bare_replicas, fleet.bare_replicas, "what a load test buys back"),
-        ("in all", fleet.replicas, 0, f"{fleet.devices} devices"),
+        ("in all", fleet.replicas, 0, _counted(fleet.devices, "device")),
     ]
     return [title, *(_bar(name, count, start, fleet.replicas, said) for name, count, start, said in rows)]
+
+
+def _least(fleet: SteadyFleet) -> str:
+    return f"one fewer breaks {fleet.size.binding}" if fleet.bare_replicas > 1 else "one is enough"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _bar(name: str, count: int, start: int, whole: int, said: str) -> Text:
@@ -94,7 +102,7 @@ def _relief(line: Constraint) -> str:
 def headroom_parts(found: Headroom) -> list[RenderableType]:
     """How much more of each the planned replicas take."""
     table = plain_table(
-        f"Headroom of {found.replicas} replicas at {show(found.rate_rps, 'req/s')}",
+        f"Headroom of {_counted(found.replicas, 'replica')} at {show(found.rate_rps, 'req/s')}",
         "change",
         "holds",
         "",
