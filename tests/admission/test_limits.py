@@ -158,7 +158,7 @@ def test_tenants_share_the_pool_by_weight_and_none_above_its_own_limit() -> None
 
 def test_what_is_lost_already_is_shed_first_and_the_urgent_last() -> None:
     steps = limits().shed
-    assert [each.order for each in steps] == list(range(1, len(steps) + 1))
+    assert [each.rank for each in steps] == list(range(1, len(steps) + 1))
     assert "deadline" in steps[0].what
     assert "batch" in steps[-2].what
     assert "chat" in steps[-1].what

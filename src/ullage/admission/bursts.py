@@ -2,7 +2,8 @@
 
 Traffic is steady at the planning rate, then for a while a multiple of it, then steady again; nothing is refused. Some
 of those who come in the burst, or while its queue is worked off, wait too long. A promise on a percentile allows for
-some such requests in every window it is judged over: the burst is absorbed where they are not more.
+some such requests in every window it is judged over, and the error budget for a few whose clients have given up by
+then: the burst is absorbed where they are not more.
 
 Four ways to absorb it: by the queue alone, with replicas asleep on their devices, with replicas on warm nodes, and
 with as many new replicas as the burst needs. Each joins once it was noticed and has started, at the 90th percentile
@@ -36,7 +37,6 @@ _SETTLED_S = 30.0
 _WATCHED_RATIO, _WATCHED_S = 1.5, 60.0
 # A replica completes a little more than the highest load at which it keeps its promises.
 _THROUGHPUT_RATIO = 1.15
-_WAITED = (Metric.TTFT, Metric.E2E)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +58,49 @@ class BurstPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A limit on a latency of a class, and the share of its requests that may exceed it."""
+
+    class_name: str
+    metric: Metric
+    limit_s: float
+    late_fraction: float
+
+    @property
+    def is_on_wait(self) -> bool:
+        return self.metric in (Metric.TTFT, Metric.E2E)
+
+    def late(self, found: Latencies) -> int:
+        """How many exceeded it; what was never answered compares as later than any limit."""
+        return int((~(found[self.class_name, self.metric] <= self.limit_s)).sum())
+
+
+def judged_by(cell: Cell) -> tuple[Judged, ...]:
+    """The promises, but for those on gaps, and the patience of clients."""
+    found = []
+    for each in cell.classes:
+        limits = [
+            (slo.metric, slo.limit_s, 1.0 - slo.percentile_fraction)
+            for slo in each.slos
+            if slo.metric is not Metric.ITL
+        ]
+        limits.append((Metric.TTFT, number(cell.policy.first_token_timeout), cell.error_fraction))
+        limits.append((Metric.E2E, number(cell.policy.deadline_of(each.name)), cell.error_fraction))
+        found += [
+            Judged(class_name=each.name, metric=metric, limit_s=limit_s, late_fraction=share)
+            for metric, limit_s, share in limits
+        ]
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Base:
-    """The pool without a burst: its load and capacity, per replica, and how its requests fare by class and promise."""
+    """The pool without a burst: its load and capacity, per replica, and how its requests fare by each limit."""
 
     planning_rps: float
     capacity_rps: float
     class_rps: Mapping[str, float]
-    late_fractions: Mapping[tuple[str, str], float]
+    late_fractions: Mapping[Judged, float]
 
 
 def absorbers(cell: Cell, ready: TimeToReady, *, replicas: int) -> tuple[Absorber, ...]:
@@ -118,7 +154,9 @@ def base_of(cell: Cell, planning_rps: float, capacity_rps: float) -> Base:
         planning_rps=planning_rps,
         capacity_rps=capacity_rps,
         class_rps={each.name: found[each.name, Metric.TTFT].size / window_s for each in cell.classes},
-        late_fractions={key: late / max(came, 1) for key, (late, came) in _late(cell, found).items()},
+        late_fractions={
+            each: each.late(found) / max(found[each.class_name, each.metric].size, 1) for each in judged_by(cell)
+        },
     )
 
 
@@ -163,32 +201,32 @@ def absorbs(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: f
     fleet = arrivals_at(cell.replicas, joining, at_s=_SETTLED_S + min(way.joins_after_s, watched_s))
     outcome = cell.run(load, patient=True, from_s=0.0, fleet=fleet, keep_requests=True)
     found = window_latencies(cell, load, outcome, from_s=_SETTLED_S, until_s=_SETTLED_S + watched_s)
-    quiet_s = window_s - watched_s
-    for each in cell.classes:
-        quiet = base.class_rps[each.name] * quiet_s
-        for slo in each.slos:
-            late, came = _late(cell, found).get((each.name, slo.name), (0, 0))
-            late_in_all = late + base.late_fractions.get((each.name, slo.name), 0.0) * quiet
-            if late_in_all > (1.0 - slo.percentile_fraction) * (came + quiet):
-                return False
+    for each, late_fraction in base.late_fractions.items():
+        quiet = base.class_rps[each.class_name] * (window_s - watched_s)
+        came = found[each.class_name, each.metric].size + quiet
+        if each.late(found) + late_fraction * quiet > each.late_fraction * came:
+            return False
     return True
 
 
 def _is_hopeless(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: float, window_s: float) -> bool:
-    """Whether even a fluid makes half as many late again as a promise allows; it spares the longest runs.
+    """Whether even a fluid makes half as many late again as a limit allows; it spares the longest runs.
 
-    Above what replicas can do at all, everybody waits from the first moment on until more replicas join, or, where
-    those do not suffice either, until the burst is over.
+    Above what replicas can do at all, the wait grows steadily until more replicas join, or, where those do not suffice
+    either, until the burst is over; who comes after it has passed a limit is late.
     """
-    waits = [slo.percentile_fraction for each in cell.classes for slo in each.slos if slo.metric in _WAITED]
     can_rps = _THROUGHPUT_RATIO * base.capacity_rps
     burst_rps = height * base.planning_rps
-    if not waits or burst_rps <= can_rps:
+    if burst_rps <= can_rps:
         return False
     more = height if way.more_replicas is None else 1.0 + way.more_replicas / cell.replicas
-    late_s = min(length_s, way.joins_after_s) if burst_rps <= more * can_rps else length_s
+    grows_s = min(length_s, way.joins_after_s) if burst_rps <= more * can_rps else length_s
     come = base.planning_rps * window_s + (burst_rps - base.planning_rps) * length_s
-    return burst_rps * late_s > 1.5 * (1.0 - max(waits)) * come
+    for each in base.late_fractions:
+        passed_s = each.limit_s * can_rps / (burst_rps - can_rps)
+        if each.is_on_wait and burst_rps * (grows_s - passed_s) > 1.5 * each.late_fraction * come:
+            return True
+    return False
 
 
 def drain_s(base: Base, length_s: float, height: float) -> float:
@@ -198,15 +236,3 @@ def drain_s(base: Base, length_s: float, height: float) -> float:
     if left_rps <= 0.01 * base.capacity_rps:
         return math.inf if above_rps > 0.0 else _WATCHED_S
     return _WATCHED_RATIO * length_s * above_rps / left_rps + _WATCHED_S
-
-
-def _late(cell: Cell, found: Latencies) -> dict[tuple[str, str], tuple[int, int]]:
-    """How many requests exceeded each limit, and how many there were, by class and promise."""
-    counted = {}
-    for each in cell.classes:
-        for slo in each.slos:
-            values = found.get((each.name, slo.metric))
-            if values is not None:
-                # What was never answered compares as later than any limit.
-                counted[each.name, slo.name] = (int((~(values <= slo.limit_s)).sum()), int(values.size))
-    return counted

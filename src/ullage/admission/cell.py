@@ -56,6 +56,7 @@ class Cell:
     """Replicas of one kind, the mix they serve, and the clients who send it. Rates are per replica.
 
     A stream is taken up `lead_s` after its beginning: at first nobody has been here before, and no prefix is cached.
+    `error_fraction` is the error budget: the share of requests that may fail, such as by clients who give up.
     """
 
     replica: Replica
@@ -65,6 +66,7 @@ class Cell:
     policy: AdmissionPolicy
     span_s: float
     lead_s: float
+    error_fraction: float
     seed: int
 
     def steady(self, rate_rps: float, *, span_s: float | None = None) -> OpenLoop:
@@ -141,6 +143,7 @@ def cell_of(curve: ServiceCurve, policy: AdmissionPolicy, *, replicas: int) -> C
         policy=policy,
         span_s=max(REQUESTS / (replicas * curve.saturation_rps), 40.0 * alone_s),
         lead_s=WARMUP_FRACTION * bench.span_s,
+        error_fraction=bench.error_fraction,
         seed=curve.seed,
     )
 

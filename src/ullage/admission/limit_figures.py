@@ -215,4 +215,10 @@ def _bursts(
             joins = (ready.figures[f"ready.{starts[each.absorber]}_p90_s"], policy.scale_delay, policy.warm)
         name = f"burst.{each.absorber.replace('-', '_')}_{each.length_s:.0f}s_ratio"
         formula = f"highest burst of {each.length_s:.0f} s, by {each.absorber}, that leaves the hour's promises kept"
-        make(name, each.height_ratio, "ratio", formula, (rate, planned, policy.slo_window, *joins))
+        make(
+            name,
+            each.height_ratio,
+            "ratio",
+            formula,
+            (rate, planned, policy.slo_window, policy.first_token_timeout, *joins),
+        )

@@ -52,7 +52,7 @@ class TenantRate:
 class ShedStep:
     """One step of shedding. Steps are taken in order, each only while the ones before it are not enough."""
 
-    order: int
+    rank: int
     what: str
     when: str
     answer: str
@@ -137,7 +137,7 @@ def shed_order(
             )
         )
     return tuple(
-        ShedStep(order=place + 1, what=what, when=when, answer=answer)
+        ShedStep(rank=place + 1, what=what, when=when, answer=answer)
         for place, (what, when, answer) in enumerate(steps)
     )
 

@@ -66,7 +66,7 @@ def _tenants(answer: AdmissionLimits) -> RenderableType:
 def _shed(answer: AdmissionLimits) -> RenderableType:
     table = plain_table("Shed in this order", "", "what", "when", "status")
     for step in answer.shed:
-        table.add_row(str(step.order), step.what, step.when, step.answer)
+        table.add_row(str(step.rank), step.what, step.when, step.answer)
     return table
 
 
