@@ -111,6 +111,14 @@ def test_packaged_efficiencies_are_shares_and_times() -> None:
             assert found.band.new == ("generation" if architecture == "Ampere" else "model")
 
 
+def test_what_is_less_known_has_a_wider_band() -> None:
+    """A model of a known generation, a generation of a known vendor, a vendor nobody measured."""
+    cases = (("Hopper", "NVIDIA"), ("Rubin", "NVIDIA"), ("Gaudi 3", "Intel"))
+    model, generation, vendor = (coefficients("vllm", each, vendor=maker).band for each, maker in cases)
+    assert (model.new, generation.new, vendor.new) == ("model", "generation", "vendor")
+    assert vendor.tpot_high_ratio / vendor.tpot_low_ratio > generation.tpot_high_ratio / generation.tpot_low_ratio
+
+
 def test_ultra_is_the_same_generation() -> None:
     assert generation_of("Blackwell Ultra") == generation_of("Blackwell")
     assert coefficients("vllm", "Blackwell Ultra").values == coefficients("vllm", "Blackwell").values

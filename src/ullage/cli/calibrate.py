@@ -47,6 +47,9 @@ def command(
         int | None, typer.Option("--token-budget", help="Tokens that one step may compute.")
     ] = None,
     kv_dtype: Annotated[str | None, typer.Option("--kv-dtype", metavar="NAME", help="The cache's dtype.")] = None,
+    poll_steps: Annotated[
+        int, typer.Option("--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval).")
+    ] = 1,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where to write the calibration. Default: nowhere.")
     ] = None,
@@ -70,6 +73,7 @@ def command(
             max_sequences=max_sequences,
             budget_tokens=token_budget,
             kv_dtype=kv_dtype,
+            poll_steps=poll_steps,
         )
         return _answer_fitted(fitted, out=out, json=json, no_color=no_color)
     from ullage import verbs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +61,14 @@ def fit_calibration(
     max_sequences: int | None = None,
     budget_tokens: int | None = None,
     kv_dtype: str | None = None,
+    poll_steps: int = 1,
     as_of: datetime.date | None = None,
 ) -> Fitted:
     """Simulate each point as it was run and fit four factors to what was measured.
 
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves. Other limits that
-    are not stated are the engine's defaults.
+    are not stated are the engine's defaults. `poll_steps` is how many steps the scheduler takes between two looks for
+    new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval).
     """
     from ullage.evidence import Source
     from ullage.facts.device import find_device
@@ -91,7 +93,7 @@ def fit_calibration(
     )
     case = Case(model=model_of(model), device=find_device(device), settings=settings)
     outcome = case.outcome()
-    limits = engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens)
+    limits = replace(engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens), poll_steps=poll_steps)
     return _fitted(files, case, outcome.runtime, limits, day)
 
 
