@@ -340,12 +340,7 @@ def _reason(
 
 
 def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserves) -> dict[str, Figure]:
-    rests: tuple[Figure | Assumption, ...] = (
-        steady.figures["fleet.replicas"],
-        *(reserves.figures[f"reserve.{line.name}_replicas"] for line in reserves.lines),
-        reserves.settings.policy.counted,
-        steady.size.band.assumption,
-    )
+    rests: tuple[Figure | Assumption, ...] = (reserves.figures["reserve.replicas"], steady.size.band.assumption)
     found = {}
     for check in checks:
         name = f"loss.{check.name}.verdict"

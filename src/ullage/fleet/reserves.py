@@ -262,7 +262,7 @@ def _serving(needed: Figure, lines: Sequence[ReserveLine], policy: ReservePolicy
         value=int(needed.value) + _counted({line.name: line.serving_replicas for line in lines}, policy),
         unit="replicas",
         formula="steady + failure, warm and region reserve",
-        inputs=(needed, *(line.figure for line in lines)),
+        inputs=tuple(line.figure for line in lines),
     )
 
 
@@ -318,7 +318,7 @@ def _totals(
         "fleet.total_devices": ((int(needed.value) + bought) * devices, "devices", "steady fleet + reserve"),
     }
     return {
-        name: Figure(name=name, value=value, unit=unit, formula=formula, inputs=(*parts, *policy.inputs, needed))
+        name: Figure(name=name, value=value, unit=unit, formula=formula, inputs=(*parts, *policy.inputs))
         for name, (value, unit, formula) in rows.items()
     }
 

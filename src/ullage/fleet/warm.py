@@ -81,8 +81,7 @@ def warm_reserve(steady: Figure, demand: Demand, ready: TimeToReady, given: Warm
     short_rps = max(0.0, rise_rps - absorbed) if is_scaled else 0.0
     # A fleet never follows demand below one replica, so that one is never among the missing.
     extra = min(int(steady.value) - 1, math.ceil(int(steady.value) * short_rps / demand.planning_rps - 1e-9))
-    rests: tuple[Figure | Assumption, ...] = (steady, planning, start, *given.inputs)
-    rests += () if not isinstance(given.absorbed, Figure) else (given.absorbed,)
+    absorbs = () if not isinstance(given.absorbed, Figure) else (given.absorbed,)
     rise = Figure(
         name="reserve.rise_rps",
         value=rise_rps,
@@ -90,7 +89,7 @@ def warm_reserve(steady: Figure, demand: Demand, ready: TimeToReady, given: Warm
         formula="steepest rise of the week at planning scale x time to ready at p90"
         if given.rise is None
         else "stated rise x time to ready at p90",
-        inputs=rests,
+        inputs=(planning, start, *given.inputs),
     )
     rule = (
         f"demand may rise by {rise_rps:.3g} req/s in one {given.start.value} start"
@@ -103,7 +102,7 @@ def warm_reserve(steady: Figure, demand: Demand, ready: TimeToReady, given: Warm
         value=extra,
         unit="replicas",
         formula=f"{rule}: ceil(steady x rise / planning rate), at most all but one",
-        inputs=(rise, *rests),
+        inputs=(rise, steady, *absorbs),
     )
     line = ReserveLine(
         name="warm",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ullage.evidence import Assumption, Figure, Source, walk
+from ullage.evidence import Assumption, Figure, Source, each_once
 
 Named = Figure | Assumption
 
@@ -64,4 +64,4 @@ class PoolNames:
 
 
 def _by_name(roots: Iterable[Named]) -> dict[str, Named]:
-    return {each.name: each for root in roots for _, each in walk(root) if not isinstance(each, Source)}
+    return {each.name: each for each in each_once(roots) if not isinstance(each, Source)}
