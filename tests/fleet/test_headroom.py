@@ -77,6 +77,12 @@ def test_a_load_that_is_no_mix_can_only_grow() -> None:
     assert [line.name for line in plain.lines] == ["traffic"]
 
 
+def test_where_it_is_looked_for_first_changes_nothing(found: Headroom) -> None:
+    for likely in (0.0, 0.3, 5.0):
+        again = headroom(small_bench(), rate_rps=RATE_RPS, seed=SEED, likely_fraction=likely, inputs=(NO_POLICY,))
+        assert again.lines == found.lines
+
+
 def test_one_seed_one_answer_and_figures_say_how(found: Headroom) -> None:
     assert headroom(small_bench(), rate_rps=RATE_RPS, seed=SEED, inputs=(NO_POLICY,)) == found
     traffic, line = found.figures["headroom.traffic_fraction"], found.line("traffic")
@@ -91,8 +97,8 @@ def test_the_last_rung_that_holds_is_found_from_any_start(last: int, start: int)
     looks: list[int] = []
 
     class Counting(Jury):
-        def broken(self, number: int, view: str) -> tuple[str, ...]:
-            looks.append(number)
+        def broken(self, number: int, view: str, *, by_all: bool = False) -> tuple[str, ...]:
+            looks.extend([] if by_all else [number])
             return ("x",) if number > last else ()
 
     line = _margin(change, start, Counting(lambda number: (small_bench(), 1.0), seeds=(1,)))

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.evidence import Assumption, Figure
+from ullage.fleet.steady import SteadyFleet
 from ullage.service.highest import LIKELY, Jury
 from ullage.service.load_run import Bench
 from ullage.service.mix import MixLoad
@@ -82,29 +83,46 @@ def headroom(
     rate_rps: float,
     seed: int,
     replications: int = 4,
+    likely_fraction: float | None = None,
     inputs: tuple[Figure | Assumption, ...] = (),
     map: Any = map,  # noqa: A002
 ) -> Headroom:
-    """Try every change on the pool that the bench describes (its replicas, its mix, its promises) at this rate."""
+    """Try every change on the pool that the bench describes (its replicas, its mix, its promises) at this rate.
+
+    `likely_fraction` is where the answer for traffic is looked for first; it saves time and changes nothing else.
+    """
     seeds = replication_seeds(seed, replications)
     lines: list[Margin] = []
     for change in CHANGES:
         if change.needs_mix and not isinstance(bench.load_at, MixLoad):
             continue
         jury = Jury(_cases(change, bench, rate_rps), seeds=seeds, map=map)
-        start = _first_look(change, lines[0].holds_fraction if lines else None)
+        start = _first_look(change, lines[0].holds_fraction if lines else likely_fraction)
         lines.append(_margin(change, start, jury))
     found = Headroom(replicas=bench.replicas, rate_rps=rate_rps, lines=tuple(lines), figures={}, notes=(_HOW,))
     return replace(found, figures=_figures(found, inputs))
 
 
-def _first_look(change: Change, traffic_fraction: float | None) -> int:
-    """The rung to try first: the middle for traffic, what traffic allowed for lengths, everything for the cache."""
+def steady_headroom(
+    fleet: SteadyFleet,
+    *,
+    rate_rps: float,
+    seed: int,
+    inputs: tuple[Figure | Assumption, ...] = (),
+    map: Any = map,  # noqa: A002
+) -> Headroom:
+    """The headroom of a steady fleet; what its margin for evidence adds is where it is looked for first."""
+    likely = fleet.evidence_fraction
+    return headroom(fleet.bench, rate_rps=rate_rps, seed=seed, likely_fraction=likely, inputs=inputs, map=map)
+
+
+def _first_look(change: Change, likely_fraction: float | None) -> int:
+    """The rung to try first: everything for the cache, else the one that is likely, else the middle."""
     if change.rungs is LOSS_RUNGS:
         return len(change.rungs) - 1
-    if traffic_fraction is None:
+    if likely_fraction is None:
         return len(change.rungs) // 2
-    return max((place for place, each in enumerate(change.rungs) if each <= traffic_fraction), default=0)
+    return max((place for place, each in enumerate(change.rungs) if each <= likely_fraction), default=0)
 
 
 def _cases(change: Change, bench: Bench, rate_rps: float) -> Callable[[int], tuple[Bench, float]]:
@@ -125,6 +143,9 @@ def _margin(change: Change, start: int, jury: Jury) -> Margin:
             low = look
         beside = look - 1 if found else look + 1
         look = beside if look == start and low < beside < high else (low + high) // 2
+    # Two runs may speak for rungs on the way; the answer itself is confirmed by all of them.
+    while low >= 0 and (found := jury.broken(low, LIKELY, by_all=True)):
+        low, high, breaks = low - 1, low, found[0]
     return Margin(
         name=change.name,
         what=change.what,

@@ -48,6 +48,11 @@ class SteadyFleet:
         return replace(self.size.bench, replicas=self.replicas)
 
     @property
+    def evidence_fraction(self) -> float:
+        """What the margin for evidence adds: about what the pool takes beyond its rate where steps are as believed."""
+        return self.replicas / self.bare_replicas - 1.0
+
+    @property
     def notes(self) -> tuple[str, ...]:
         return (_HOW,)
 
