@@ -13,7 +13,7 @@ from ullage.admission.ready import TimeToReady, time_to_ready
 from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.binding import Binding, binding_constraint
-from ullage.fleet.headroom import Headroom, headroom
+from ullage.fleet.headroom import Headroom, steady_headroom
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
 from ullage.fleet.packing import Packing, chosen_shape, pack_placed, shapes_of
 from ullage.fleet.reserves import Reserves, named_reserves
@@ -111,7 +111,7 @@ def plan_pool(
     if isinstance(steady, Rejection):
         return steady
     planned = (steady.figures["fleet.replicas"],)
-    room = headroom(steady.bench, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
+    room = steady_headroom(steady, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
     tools = tool_loads(spec.tools, demand, service=service)
     binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
     limits = admission_limits(
