@@ -1,0 +1,53 @@
+"""The limits of the built-in example: chat and coding with bursts, sessions and cached prefixes."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+
+import pytest
+
+import ullage
+from ullage.admission.limits import AdmissionLimits
+from ullage.plan.document import Plan
+
+pytestmark = pytest.mark.slow
+
+
+@functools.cache
+def planned() -> Plan:
+    found = ullage.verbs.plan(as_of=datetime.date(2026, 11, 15))
+    assert isinstance(found, Plan)
+    return found
+
+
+def limits() -> AdmissionLimits:
+    return planned().pools[0].admission_limits
+
+
+def test_in_overload_the_limits_keep_every_promise_and_their_absence_none() -> None:
+    for each in limits().checks:
+        assert each.is_kept == (each.protection == "limits")
+
+
+def test_a_pool_without_limits_stays_down_at_a_load_that_it_carries() -> None:
+    bare, _, whole = limits().recoveries
+    assert bare.capacity_fraction < whole.capacity_fraction == 1.0
+
+
+def test_limits_turn_away_no_more_at_the_planning_rate_than_promises_allow() -> None:
+    assert limits().refused_fraction < 0.05
+
+
+def test_the_limits_allow_the_plan_even_where_steps_are_slow() -> None:
+    """The fleet has the margin for evidence in it: its careful rate is about the planning rate."""
+    pool = planned().pools[0]
+    careful_rps = limits().careful_rate_rps
+    assert careful_rps is not None
+    assert careful_rps > 0.9 * pool.demand.planning_rps
+    assert limits().pool_rate_rps > pool.demand.planning_rps
+
+
+def test_every_number_can_be_explained() -> None:
+    for name in limits().figures:
+        assert planned().find(name).name == name
