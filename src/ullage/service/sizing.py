@@ -145,10 +145,10 @@ def likely_size(rate_rps: float, highest_rps: float, scale_rps: float) -> int:
     falls with the root of the number, as the room that evens out chance does.
 
     >>> likely_size(50.0, 1.5, 2.4), likely_size(1.0, 1.5, 2.4)
-    (23, 1)
+    (22, 1)
     """
     fewest, alone = rate_rps / scale_rps, rate_rps / highest_rps
-    return max(1, math.ceil(fewest + (alone - fewest) / math.sqrt(max(alone, 1.0))))
+    return max(1, math.floor(fewest + (alone - fewest) / math.sqrt(max(alone, 1.0))))
 
 
 class _Pool:
@@ -213,16 +213,17 @@ def least_passing(passes: Callable[[int], bool], start: int) -> int:
     >>> least_passing(lambda n: n >= 7, 3), least_passing(lambda n: n >= 7, 30), least_passing(lambda n: True, 5)
     (7, 7, 1)
     """
-    # Steps begin at a sixteenth: brackets are rarely better than that, and bisection ends them quickly.
-    high, step = max(1, start), max(1, start // 16)
+    # Steps begin small, because the start is usually good to one or two in thirty-two, and double from the second on.
+    start = max(1, start)
+    high, step = start, max(1, start // 32)
     low = max(0, high - step)
     if passes(high):
         while low > 0 and passes(low):
-            high, step = low, 2 * step
+            high, step = low, step if high == start else 2 * step
             low = max(0, high - step)
     else:
         while not passes(high + step):
-            high, step = high + step, 2 * step
+            high, step = high + step, step if high == start else 2 * step
             if high > MOST_REPLICAS:
                 raise InputError(
                     field="rate",
