@@ -15,7 +15,7 @@ from ullage.evidence import Assumption, Figure
 from ullage.fleet.binding import Binding, binding_constraint
 from ullage.fleet.headroom import Headroom, steady_headroom
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
-from ullage.fleet.packing import Packing, chosen_shape, pack_placed, shapes_of
+from ullage.fleet.packing import Packing, Shape, chosen_shape, pack_placed, shapes_of
 from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
@@ -128,10 +128,10 @@ def plan_pool(
     )
     if isinstance(limits, Rejection):
         return limits
-    reserves = _reserves(pool, spec, steady, ready, demand, taken, seed=seed)
-    if isinstance(reserves, Rejection):
-        return reserves
-    packing = _packing(pool, memory, reserves)
+    reserved = _reserved(pool, spec, memory, steady, ready, demand, taken, seed=seed)
+    if isinstance(reserved, Rejection):
+        return reserved
+    reserves, packing = reserved
     losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
@@ -176,33 +176,56 @@ def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
     )
 
 
-def _reserves(
+def _reserved(
     pool: PoolSpec,
     spec: PlanSpec,
+    memory: MemoryBudget,
     steady: SteadyFleet,
     ready: TimeToReady,
     demand: Demand,
     taken: Mapping[str, int] | None,
     *,
     seed: int,
-) -> Reserves | Rejection:
-    """Reserves where the plan's sites allow this pool's device, on the machine its replicas stand on."""
-    return named_reserves(
-        steady,
-        ready,
-        demand,
-        sites=spec.sites.get(pool.device.name),
-        taken=taken,
-        zones=spec.policy.zones,
-        node=chosen_shape(shapes_of(pool.device), pool.instance).size,
-        settings=spec.reserves,
-        seed=seed,
-    )
+) -> tuple[Reserves, Packing] | Rejection:
+    """Reserves where the plan's sites allow this pool's device, and the machines that all of it stands on.
 
-
-def _packing(pool: PoolSpec, memory: MemoryBudget, reserves: Reserves) -> Packing:
+    A large machine takes many replicas with it when it fails. Where nobody says which machine it is, the one is taken
+    on which fleet and reserves together need the fewest devices.
+    """
     shapes, sharding = shapes_of(pool.device), memory.runtime.sharding
-    return pack_placed(reserves.placement, sharding, shapes, pool=pool.name, stated=pool.instance)
+    refused: Rejection | None = None
+    found: list[tuple[Reserves, Packing]] = []
+    for shape in _machines(pool, spec, shapes, least_devices=min(sharding.tp, max(each.devices for each in shapes))):
+        reserves = named_reserves(
+            steady,
+            ready,
+            demand,
+            sites=spec.sites.get(pool.device.name),
+            taken=taken,
+            zones=spec.policy.zones,
+            node=shape.size,
+            settings=spec.reserves,
+            seed=seed,
+        )
+        if isinstance(reserves, Rejection):
+            refused = refused or reserves
+            continue
+        packed = pack_placed(reserves.placement, sharding, shapes, pool=pool.name, stated=shape.name)
+        found.append((reserves, packed))
+    if not found:
+        assert refused is not None
+        return refused
+    # Of machines that need as many devices, the larger has fewer to look after.
+    return min(found, key=lambda pair: (pair[1].chosen.devices, -pair[1].chosen.shape.devices))
+
+
+def _machines(pool: PoolSpec, spec: PlanSpec, shapes: Sequence[Shape], *, least_devices: int) -> list[Shape]:
+    """The stated machine, or one of each size that holds a stage, from the provider whose prices the plan has."""
+    if pool.instance is not None:
+        return [chosen_shape(shapes, pool.instance)]
+    sold = [each for each in shapes if each.provider in spec.buying.providers] or list(shapes)
+    fitting = [each for each in sold if each.devices >= least_devices] or sold
+    return list({each.devices: each for each in reversed(fitting)}.values())
 
 
 def _figures(answer: Answer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
