@@ -19,10 +19,15 @@ from bench.published.cases import Case, LeftOut, serving_cases
 from bench.published.fit import Floats, Linearised, Simulated, Solution, linearise, solve
 from bench.published.open_loop import STATISTICS, OpenRun, factors_of, log_errors, open_runs, predicted
 from bench.published.score import score, table
+from bench.published.sweeps import Sweep
+from bench.published.sweeps import sweeps as sweeps_elsewhere
 from numpy.typing import NDArray
+
+from ullage.service.replay import replay
 
 HEADER = ("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %")
 BAND_FRACTIONS = (10, 90)
+QUIET_RATES = 3
 
 
 def main() -> None:
@@ -37,6 +42,7 @@ def main() -> None:
         _calibrated(scored, linear),
         _apart(cases, scored, linear),
         _open_loop(),
+        _elsewhere(),
         _left_out(everything),
         *accuracy_point.sections(),
     ]
@@ -76,7 +82,7 @@ def _coverage(errors: Floats, members: NDArray[np.str_], vendors: NDArray[np.str
     inside = np.zeros_like(errors, bool)
     for member in set(members):
         out = members == member
-        spread = 1.0 if set(vendors[out]) & set(vendors[~out]) else VENDOR_SPREAD
+        spread = np.ones(2) if set(vendors[out]) & set(vendors[~out]) else VENDOR_SPREAD
         low, high = spread * np.percentile(errors[~out], BAND_FRACTIONS, axis=0)
         inside[out] = (errors[out] >= low) & (errors[out] <= high)
     groups = {"all": np.ones(len(members), bool), **{str(each): members == each for each in sorted(set(members))}}
@@ -137,6 +143,25 @@ def _open_row(run: OpenRun, given: OpenRun | None) -> tuple[str, ...]:
     source = "nothing (estimated)" if given is None else given.workload
     shares = (f"{found.success_fraction:.2f}", f"{run.measured.success_fraction:.2f}")
     return (source, f"{model} {run.workload}", *errors, *shares)
+
+
+def _elsewhere() -> Iterator[str]:
+    yield (
+        "Estimated, rate sweeps of other services on other devices, of which no row is in any fit: "
+        f"the {QUIET_RATES} lowest rates of each, far from saturation; error of the mean in %:"
+    )
+    yield ""
+    rows: list[tuple[str, ...]] = []
+    for sweep in sweeps_elsewhere():
+        if not isinstance(sweep, Sweep):
+            rows.append((sweep.name, "-", f"left out: {sweep.reason}", ""))
+            continue
+        for run in sweep.runs[:QUIET_RATES]:
+            found = replay(sweep.step, run.measurement.trial)
+            errors = {each.latency: 100 * (each.of(found) / each.value - 1) for each in run.measurement.targets}
+            shown = [f"{errors[each]:+.0f}" if each in errors else "-" for each in ("tpot", "ttft")]
+            rows.append((sweep.name, f"{run.rate_rps:.3g}", *shown))
+    yield from table(("sweep", "req/s", "TPOT", "TTFT"), rows)
 
 
 def _left_out(everything: Sequence[Case | LeftOut]) -> Iterator[str]:

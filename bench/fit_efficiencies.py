@@ -27,8 +27,8 @@ DATE = datetime.date(2026, 11, 15)
 LEFT_OUT = {"model": "family", "generation": "generation"}
 # Two vendors are too few to tell how different a third is. Generations of one vendor share compilers, libraries and
 # habits. AMD's devices, predicted from NVIDIA's alone, erred about three times as far as one of NVIDIA's generations
-# predicted from the other: one case, and the only one.
-VENDOR_SPREAD = 3.0
+# predicted from the other in TPOT, and no further in TTFT: one case, and the only one. By TTFT and TPOT.
+VENDOR_SPREAD = np.array([1.0, 3.0])
 TITLES = {
     "engine-vllm": "vLLM",
     "engine-sglang": "SGLang",
