@@ -82,6 +82,9 @@ def test_what_is_stated_takes_the_place_of_the_default() -> None:
         ("admission: {tenants: [{name: a, share: 70%}, {name: b, share: 70%}]}", "add up to more than 1"),
         ("admission: {tenants: [{name: a, share: 10%}, {name: a, share: 10%}]}", "named twice"),
         ("admission: {recovery: soon}", "recovery"),
+        ("admission: {recovery: 30d}", "admission.recovery"),
+        ("admission: {overload: 100}", "admission.overload"),
+        ("admission: {retry: {attempts: 20, growth: 10}}", "makes the last of 20 attempts wait"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(more: str, says: str) -> None:

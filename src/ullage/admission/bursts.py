@@ -35,6 +35,8 @@ READY_FRACTION = 0.9
 _SETTLED_S = 30.0
 # After the burst the queue is watched for as long as it should take to empty, and for a minute more.
 _WATCHED_RATIO, _WATCHED_S = 1.5, 60.0
+# A queue that two hours do not empty has cost more than any promise allows.
+_MOST_WATCHED_S = 7200.0
 # A replica completes a little more than the highest load at which it keeps its promises.
 _THROUGHPUT_RATIO = 1.15
 
@@ -186,7 +188,7 @@ def absorbs(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: f
     window_s = max(number(cell.policy.slo_window), length_s)
     if _is_hopeless(cell, way, base, length_s=length_s, height=height, window_s=window_s):
         return False
-    watched_s = min(window_s, length_s + drain_s(base, length_s, height))
+    watched_s = min(window_s, _MOST_WATCHED_S, length_s + drain_s(base, length_s, height))
     load = step_load(
         cell,
         base_rps=base.planning_rps,

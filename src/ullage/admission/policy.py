@@ -18,6 +18,8 @@ from ullage.evidence import Assumption, Evidence, Source
 from ullage.simulate.load import Retry
 
 _DAY = datetime.date(2026, 11, 15)
+_HOUR_S = 3600.0
+_DAY_S = 24 * _HOUR_S
 _SDK = Source(
     what="OpenAI's Python client: DEFAULT_TIMEOUT, DEFAULT_MAX_RETRIES, INITIAL_RETRY_DELAY, jitter of a quarter",
     where="https://github.com/openai/openai-python/blob/main/src/openai/_constants.py",
@@ -143,10 +145,20 @@ class AdmissionPolicy:
     tenants: tuple[Tenant, ...] = ()
 
     def __post_init__(self) -> None:
-        _require(self.attempts, 1, 255, "Give 2 or 3.")
-        _require(self.overload, 1.01, 100.0, "Give a ratio above 1, for example 1.5.")
+        _require(self.attempts, 1, 20, "Give 2 or 3.")
+        _require(self.overload, 1.01, 10.0, "Give a ratio above 1, for example 1.5.")
+        _require(self.recovery, 1.0, 6 * _HOUR_S, "Give a time within which people step in, for example 10min.")
+        _require(self.slo_window, 60.0, 30 * 24 * _HOUR_S, "Give a window, for example 1h.")
         _require(self.retry_budget, 0.0, 1.0, "Give a share, for example 10%.")
         _require(self.backpressure, 0.0, 1.0, "Give a share of the queue, for example 50%.")
+        longest_s = number(self.backoff) * number(self.growth) ** (number(self.attempts) - 1)
+        if longest_s > _DAY_S:
+            raise InputError(
+                field=self.growth.name,
+                value=self.growth.value,
+                problem=f"makes the last of {self.attempts.value} attempts wait for {longest_s:.3g} s",
+                fix="Give fewer attempts, or a growth nearer to 1.",
+            )
         names = [each.name for each in self.tenants]
         for name in names:
             if names.count(name) > 1:

@@ -24,6 +24,8 @@ from ullage.workload.classes import RequestClass
 
 NO_LIMITS, LIMITS, LIMITS_AND_BUDGET = "no limits", "limits", "limits and retry budget"
 BURST_RATIO = 2.0
+# Clients who wait for longer than this fill no pool with work that is thrown away; the burst need not outlast them.
+LONGEST_BURST_S = 1800.0
 # Loads are tried at sixteenths of capacity.
 STEPS = 16
 # Four replicas are a pool with a router; a storm is long, and its runs are the dearest of the stage.
@@ -130,7 +132,7 @@ def recovers(cell: Cell, way: Protection, base_rps: float, capacity_rps: float) 
 def burst_length_s(policy: AdmissionPolicy, classes: Sequence[RequestClass]) -> float:
     """At twice the capacity the queue grows by a second every second: half as long again as clients wait."""
     waits = [number(policy.first_token_timeout), *(number(policy.deadline_of(each.name)) for each in classes)]
-    return 1.5 * min(waits) / (BURST_RATIO - 1.0)
+    return min(1.5 * min(waits) / (BURST_RATIO - 1.0), LONGEST_BURST_S)
 
 
 def promised_fraction(classes: Sequence[RequestClass], policy: AdmissionPolicy) -> float:

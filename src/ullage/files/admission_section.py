@@ -23,7 +23,7 @@ WEIGHT, MOST_FRACTION = 1.0, 1.0
 class RetrySection(Section):
     """How clients repeat what was refused, timed out or failed."""
 
-    attempts: Annotated[Count | None, Field(description="The first attempt included.", le=255)] = None
+    attempts: Annotated[Count | None, Field(description="The first attempt included.", le=20)] = None
     backoff: Annotated[Duration | None, Field(description="The wait before the first repetition.")] = None
     growth: Annotated[Ratio | None, Field(description="Each further wait is so many times as long.")] = None
     jitter: Annotated[Share | None, Field(description="Up to this share of the wait is added by chance.")] = None
