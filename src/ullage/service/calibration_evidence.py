@@ -22,7 +22,8 @@ from ullage.service.calibration_document import factors_of
 from ullage.service.coefficients import OTHER_LOAD, Band
 from ullage.service.scaled import Factors
 from ullage.service.stage import calibrated_step
-from ullage.service.step_model import StepModel
+from ullage.service.step_model import MeasuredRange, StepModel
+from ullage.service.tested_range import range_of
 from ullage.simulate.statistics import t_quantile
 
 LEAST_POINTS = 3
@@ -33,13 +34,17 @@ LEAST_RATIO = 1.03
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationEvidence:
-    """What one calibration.json says. `band` is None where its points are too few to tell."""
+    """What one calibration.json says. `band` is None where its points are too few to tell.
+
+    `tested` is the range that its load tests covered, where the file says so.
+    """
 
     file: str
     configuration: Mapping[str, Any]
     factors: Factors
     source: Source
     band: Band | None
+    tested: MeasuredRange | None = None
 
 
 def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidence:
@@ -60,6 +65,7 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
         factors=factors,
         source=Source(what=f"calibration on {said.get('points')} load-test points", where=file, date=day),
         band=_document_band(document.get("held_out")),
+        tested=range_of(document.get("tested")),
     )
 
 
@@ -79,7 +85,7 @@ def with_calibration(step: StepModel, memory: MemoryBudget, evidence: Calibratio
                 problem=f"is not the replica's {value}, and a calibration says nothing about another configuration",
                 fix="Calibrate on load tests of this configuration.",
             )
-    return calibrated_step(step, evidence.factors, evidence.source, band=evidence.band)
+    return calibrated_step(step, evidence.factors, evidence.source, band=evidence.band, tested=evidence.tested)
 
 
 def _configuration(memory: MemoryBudget) -> dict[str, str | int]:

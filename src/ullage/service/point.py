@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from ullage.errors import InputError, InternalError, Rejection, Remedy
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.service.curve import Effort, ServiceCurve, StablePoint, load_point
@@ -105,8 +107,9 @@ def replica_point(
         raise InternalError(
             law="a load below one that is sustained is sustained", left=operating_rps, right=highest.rps
         )
+    prompt_tokens = 0.0 if measured is None else _computed_tokens(curve, operating_rps)
     extrapolated = measured is not None and not measured.covers(
-        sequences=at_point.running.high, kv_tokens=at_point.active_tokens.high
+        sequences=at_point.running.high, kv_tokens=at_point.active_tokens.high, prefill_tokens=prompt_tokens
     )
     return OperatingPoint(
         highest=highest,
@@ -118,7 +121,7 @@ def replica_point(
         knee_rps=curve.knee_rps,
         devices=curve.bench.replica.devices,
         is_extrapolated=extrapolated,
-        findings=_findings(curve, highest, at_point, operating_rps, extrapolated),
+        findings=_findings(curve, highest, at_point, operating_rps, prompt_tokens if extrapolated else None),
         next_test=_next_test(known, highest.rps, low_rps, operating_rps),
         figures=_figures(curve, highest, margins, known, policy, operating_rps, (low_rps, high_rps), at_point),
     )
@@ -185,13 +188,19 @@ def _policy_share(policy: Assumption) -> float:
 
 
 def _findings(
-    curve: ServiceCurve, highest: HighestLoad, at_point: StablePoint, operating_rps: float, extrapolated: bool
+    curve: ServiceCurve,
+    highest: HighestLoad,
+    at_point: StablePoint,
+    operating_rps: float,
+    extrapolated_tokens: float | None,
 ) -> tuple[str, ...]:
+    """`extrapolated_tokens` is the long prompt of a point outside the measured range; None for one inside."""
     found = []
-    if extrapolated:
+    if extrapolated_tokens is not None:
         found.append(
             f"extrapolated: the point runs {at_point.running.value:.0f} sequences over "
-            f"{at_point.active_tokens.value:.0f} KV tokens, beyond what the step model was measured in"
+            f"{at_point.active_tokens.value:.0f} KV tokens and computes up to {extrapolated_tokens:.0f} tokens of a "
+            "prompt in a step, beyond what the step model was measured in"
         )
     wanted = curve.effort.relative_half_width_fraction
     if highest.interval.relative_half_width_fraction > wanted:
@@ -204,6 +213,14 @@ def _findings(
     if at_point.broken:
         found.append(f"at the point itself {', '.join(at_point.broken)} is missed by chance of the seeds")
     return tuple(found)
+
+
+def _computed_tokens(curve: ServiceCurve, rate_rps: float) -> float:
+    """The 95th percentile of what is computed of a prompt, as far as one step takes it."""
+    bench = curve.bench
+    drawn = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=curve.seed).requests
+    hits = 0 if drawn.cached_tokens is None else drawn.cached_tokens
+    return float(min(np.percentile(drawn.prompt_tokens - hits, 95), bench.replica.engine.budget_tokens))
 
 
 def _next_test(band: StepBand, highest_rps: float, low_rps: float, operating_rps: float) -> str | None:

@@ -23,6 +23,7 @@ from ullage.service.loadtest import LoadTest
 from ullage.service.replay import EngineLimits
 from ullage.service.stage import calibrated_step
 from ullage.service.step_model import StepModel, replica_step
+from ullage.service.tested_range import range_tested
 from ullage.service.trials import NotRepeatable, measurement_of
 
 
@@ -126,6 +127,7 @@ def _fitted(estimate: StepModel, memory: MemoryBudget, tests: Sequence[tuple[Loa
             f"The load tests do not tell: {', '.join(found.not_identified)}. ullage calibrate says what would."
         )
     step = calibrated_step(estimate, found.factors, source, band=held_out_band(found.held_out))
+    step = replace(step, measured=range_tested(step, used))
     return replace(step, notes=tuple(notes))
 
 

@@ -24,7 +24,7 @@ from ullage.service.point import OperatingPoint, replica_point
 from ullage.service.replica import Replica
 from ullage.service.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.sizing import Alone, PoolSize, replica_alone, size_pool
-from ullage.service.step_model import StepModel
+from ullage.service.step_model import MeasuredRange, StepModel
 from ullage.simulate.engine import Engine
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand import Demand
@@ -53,10 +53,18 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     )
 
 
-def calibrated_step(step: StepModel, factors: Factors, source: Source, *, band: Band | None = None) -> StepModel:
+def calibrated_step(
+    step: StepModel,
+    factors: Factors,
+    source: Source,
+    *,
+    band: Band | None = None,
+    tested: MeasuredRange | None = None,
+) -> StepModel:
     """The step model scaled to load tests of this very configuration, not below the device's floor.
 
     `band` is the calibration's own, from points it had not seen; without it, what calibrations in general leave.
+    `tested` is the range that the tests covered.
     """
     scaled = ScaledStep(times=step, factors=factors)
     found = tuple(
@@ -76,6 +84,7 @@ def calibrated_step(step: StepModel, factors: Factors, source: Source, *, band: 
         evidence=Evidence.CALIBRATED,
         request_overhead_s=scaled.request_overhead_s,
         band=step.band if band is None else band,
+        measured=tested,
         # The estimate's coefficients have been replaced by what was measured; only the device's floor still holds.
         facts=found,
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ullage.service.next_test import NextTest
     from ullage.service.physics import Breach
     from ullage.service.replay import EngineLimits
+    from ullage.service.step_model import MeasuredRange
     from ullage.service.trials import NotRepeatable
 
 # Which command line the next test is written for, by the reader that understood the user's file.
@@ -30,7 +31,7 @@ _TOOL_OF_READER = {"vllm": "vllm", "sglang": "sglang", "guidellm": "guidellm", "
 class Fitted:
     """A calibration with its provenance, the points that could not be used, and the ones that break physics.
 
-    `agreement` is what each test says alone, and how much it counted.
+    `agreement` is what each test says alone, and how much it counted; `tested` is the range that they covered.
     """
 
     calibration: Calibration
@@ -39,12 +40,15 @@ class Fitted:
     left_out: tuple[NotRepeatable, ...]
     breaches: tuple[tuple[str, Breach], ...]
     agreement: Agreement
+    tested: MeasuredRange
 
     def document(self) -> dict[str, Any]:
         """The contents of calibration.json."""
         from ullage.service.calibration_document import to_document
+        from ullage.service.tested_range import range_document
 
-        return to_document(self.calibration, self.provenance, self.next_test)
+        document = to_document(self.calibration, self.provenance, self.next_test)
+        return {**document, "tested": range_document(self.tested)}
 
 
 def fit_calibration(
@@ -102,11 +106,12 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
 
     from ullage.readers.loadtests import read_loadtest
     from ullage.service.agreement import agreement
-    from ullage.service.calibration import calibrate
+    from ullage.service.calibration import calibrate, scaled
     from ullage.service.calibration_document import Provenance
     from ullage.service.next_test import next_test
     from ullage.service.pool_step import measurements_of
     from ullage.service.step_model import replica_step
+    from ullage.service.tested_range import range_tested
 
     read = [read_loadtest(path) for path in files]
     used, left_out = measurements_of([(path.stem, test) for path, test in zip(files, read, strict=True)], limits)
@@ -134,6 +139,7 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
         left_out=tuple(left_out),
         breaches=tuple(_breaches(step.floor, used)),
         agreement=agreement(step, read, limits),
+        tested=range_tested(scaled(step, step.floor, calibration.factors), used),
     )
 
 
