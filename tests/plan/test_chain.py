@@ -57,7 +57,8 @@ def test_every_stage_is_in_the_plan_in_order(plan: Plan) -> None:
 def test_a_stage_that_is_not_built_says_what_it_will_give(plan: Plan) -> None:
     missing = [stage for stage in plan.stages if isinstance(stage.answer, NotBuilt)]
     assert all(isinstance(stage.answer, NotBuilt) and stage.answer.gives for stage in missing)
-    assert (plan.verdict is Verdict.INCOMPLETE) == bool(missing)
+    broken = any(pool.loss_checks.broken for pool in plan.pools)
+    assert plan.verdict is (Verdict.BREAKS if broken else Verdict.INCOMPLETE if missing else Verdict.HOLDS)
 
 
 def test_a_built_stage_hands_over_figures(plan: Plan) -> None:

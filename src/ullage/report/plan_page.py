@@ -14,7 +14,7 @@ from ullage.cost.bill import Bill
 from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.losses import Verdict as Loss
-from ullage.plan.document import Plan, Stage, Verdict
+from ullage.plan.document import Plan, Stage
 from ullage.plan.pool_plan import PoolPlan
 from ullage.report import sheet_page
 from ullage.report.admission_page import admission_parts
@@ -126,7 +126,7 @@ def _headline(plan: Plan) -> RenderableType:
     """The verdict, then each pool in two sentences, then what it costs."""
     missing = [each.name.replace("_", " ") for each in plan.stages if not each.is_built]
     text = Text(f"Plan for the {plan.spec.name}: {plan.verdict.value}.", style="bold")
-    if plan.verdict is Verdict.INCOMPLETE:
+    if missing:
         text.append(f" Not built in this version: {', '.join(dict.fromkeys(missing))}.", style="not bold")
     for pool in plan.pools:
         named = f"{pool.spec.name}: " if len(plan.pools) > 1 else ""
@@ -151,7 +151,11 @@ def _stress_sentence(pool: PoolPlan) -> str:
     binding, checks = pool.binding.binding, pool.loss_checks.checks
     failing = [each.name for each in checks if each.verdict in (Loss.BREAKS, Loss.OUTAGE)]
     held = f"{len(checks) - len(failing)} of {len(checks)} simulated losses hold"
-    but = f"; not covered: {', '.join(failing)}" if failing else ""
+    broken = [each.name for each in pool.loss_checks.broken]
+    uncovered = [each for each in failing if each not in broken]
+    but = (f"; broken in spite of a reserve: {', '.join(broken)}" if broken else "") + (
+        f"; not covered: {', '.join(uncovered)}" if uncovered else ""
+    )
     return f"What binds first is {binding.name}. {held}{but}."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.evidence import Evidence
+from ullage.plan.document import Verdict
 from ullage.report.plan_json import SCHEMA
 
 _TEXT = {"type": "string"}
@@ -86,7 +87,7 @@ _PLAN = _object(
         "service": _TEXT,
         "as_of": _TEXT,
         "seed": {"type": "integer"},
-        "verdict": {"enum": ["holds", "incomplete"]},
+        "verdict": {"enum": [each.value for each in Verdict]},
         "classes": _list(_object({"name": _TEXT, "priority": {"type": "integer"}, "slos": _list(_SLO)})),
         "inputs": _NAMES,
         "stages": _list(_STAGE),
