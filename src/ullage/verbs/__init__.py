@@ -10,6 +10,7 @@ from ullage.verbs.calibrate import calibrate
 from ullage.verbs.compare import compare
 from ullage.verbs.cost import cost
 from ullage.verbs.curve import curve
+from ullage.verbs.drill import drill
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
 from ullage.verbs.init import init
@@ -25,6 +26,7 @@ __all__ = [
     "compare",
     "cost",
     "curve",
+    "drill",
     "facts",
     "forecast",
     "init",
