@@ -1,0 +1,57 @@
+"""What is said of a service elsewhere: on a slide, in a spreadsheet, in an autoscaler's settings.
+
+A plan is not made from claims, so they are not among its inputs. `ullage check` holds each against the plan.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+from ullage.evidence import Assumption
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostClaim:
+    """What a success is said to cost, and what was said beside it; a part that was not said is empty."""
+
+    per_success: Assumption
+    dated: datetime.date | None = None
+    region: str = ""
+    model: str = ""
+    success: str = ""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Without these a cost says nothing: nobody can tell whether it still holds, or for what."""
+        said = {
+            "date": self.dated is not None,
+            "region": bool(self.region),
+            "model": bool(self.model),
+            "success": bool(self.success),
+        }
+        return tuple(name for name, is_said in said.items() if not is_said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claims:
+    """Claims about the pool called `pool` (the first where it is empty); what nobody claims is None.
+
+    `replicas` is what somebody would buy; `capacity` the requests a second that a replica is said to take;
+    `concurrency` the longest requests that it is said to hold at once; `scale_up` how fast a replica is said to be
+    there; `least_replicas` an autoscaler's minimum; `attribution` the rule by which shared devices are divided.
+    """
+
+    pool: str = ""
+    replicas: Assumption | None = None
+    capacity: Assumption | None = None
+    concurrency: Assumption | None = None
+    scale_up: Assumption | None = None
+    least_replicas: Assumption | None = None
+    attribution: Assumption | None = None
+    cost: CostClaim | None = None
+
+
+def claimed(given: Assumption | None) -> float | None:
+    """The number that is claimed, where one is."""
+    return None if given is None or isinstance(given.value, str) else float(given.value)
