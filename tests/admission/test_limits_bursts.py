@@ -77,8 +77,9 @@ def test_a_budget_bounds_the_amplification() -> None:
 def test_above_the_found_load_only_a_pool_with_limits_comes_back() -> None:
     """The storm itself, not the search: the burst is over for a minute, and the pool is still down, or is not."""
     pool, capacity_rps = storm_cell(), storm_bounds().pace.throughput_rps
-    bare, _, limited = protections(storm_bounds().guard, HASTY)
-    found, _, with_limits = recoveries(pool, protections(storm_bounds().guard, HASTY), capacity_rps)
+    ways = protections(storm_bounds().guard, HASTY)
+    bare, *_, limited = ways
+    found, *_, with_limits = recoveries(pool, ways, capacity_rps)
     assert 0.0 < found.capacity_fraction < 1.0
     assert with_limits.capacity_fraction > found.capacity_fraction
     above_rps = found.recovers_rps + capacity_rps / STEPS

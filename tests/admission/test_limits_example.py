@@ -31,7 +31,7 @@ def test_in_overload_the_limits_keep_every_promise_and_their_absence_none() -> N
 
 
 def test_a_pool_without_limits_stays_down_at_a_load_that_it_carries() -> None:
-    bare, _, whole = limits().recoveries
+    bare, *_, whole = limits().recoveries
     assert bare.capacity_fraction < whole.capacity_fraction == 1.0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ullage.admission.phases import Level
 from ullage.admission.policy import AdmissionPolicy, number
 from ullage.admission.ready import TimeToReady
-from ullage.admission.retries import LIMITS, LIMITS_AND_BUDGET, NO_LIMITS, burst_length_s
+from ullage.admission.retries import BUDGET, LIMITS, LIMITS_AND_BUDGET, NO_LIMITS, burst_length_s
 from ullage.evidence import Assumption, Figure
 from ullage.memory.budget import MemoryBudget
 from ullage.service.curve import ServiceCurve
@@ -16,7 +16,7 @@ from ullage.workload.demand import Demand
 if TYPE_CHECKING:
     from ullage.admission.limits import AdmissionLimits
 
-_SHORT = {NO_LIMITS: "bare", LIMITS: "limited", LIMITS_AND_BUDGET: "budgeted"}
+_SHORT = {NO_LIMITS: "bare", BUDGET: "budget_alone", LIMITS: "limited", LIMITS_AND_BUDGET: "budgeted"}
 
 Inputs = tuple[Figure | Assumption, ...]
 
@@ -188,7 +188,7 @@ def _retries(
     for each in found.retries:
         name = f"retry.{each.load}_{_SHORT[each.protection]}_ratio"
         loads: Inputs = (policy.overload,) if each.load == "overload" else (demand.figures["demand.planning_rate"],)
-        budget: Inputs = (policy.retry_budget,) if each.protection == LIMITS_AND_BUDGET else ()
+        budget: Inputs = (policy.retry_budget,) if each.protection in (BUDGET, LIMITS_AND_BUDGET) else ()
         formula = f"attempts / requests at the {each.load} load, {each.protection}, simulated"
         make(name, each.amplification_ratio, "ratio", formula, (*clients, *loads, *budget))
     burst_s = burst_length_s(policy, found.classes)

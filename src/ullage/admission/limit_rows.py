@@ -67,7 +67,7 @@ def overload_checks(
     """Every promise in overload: with the limits, and without."""
     load = cell.steady(offered_rps)
     found = []
-    for way in reversed(ways):
+    for way in ways:
         outcome = cell.run(load, guard=way.guard, patient=True)
         for each in promises_kept(cell, outcome):
             counts = outcome.of_class(each.class_name).counts

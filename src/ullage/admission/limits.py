@@ -27,8 +27,9 @@ from ullage.admission.limit_rows import (
 from ullage.admission.policy import AdmissionPolicy, number
 from ullage.admission.rates import ClassRate, ShedStep, TenantRate, class_rates, shed_order, tenant_rates
 from ullage.admission.ready import TimeToReady
-from ullage.admission.retries import MOST_REPLICAS as STORM_REPLICAS
 from ullage.admission.retries import (
+    LIMITS_AND_BUDGET,
+    NO_LIMITS,
     Protection,
     Recovery,
     RetryLoad,
@@ -36,6 +37,7 @@ from ullage.admission.retries import (
     recoveries,
     retry_loads,
 )
+from ullage.admission.retries import MOST_REPLICAS as STORM_REPLICAS
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Figure
 from ullage.memory.budget import MemoryBudget
@@ -103,6 +105,9 @@ class AdmissionLimits:
     def burst_ratio(self, absorber: str, length_s: float) -> float:
         return next(p.height_ratio for p in self.bursts if (p.absorber, p.length_s) == (absorber, length_s))
 
+    def recovery(self, protection: str) -> Recovery:
+        return next(each for each in self.recoveries if each.protection == protection)
+
     def retry_ratio(self, load: str, protection: str) -> float:
         return next(r.amplification_ratio for r in self.retries if (r.load, r.protection) == (load, protection))
 
@@ -136,9 +141,10 @@ def admission_limits(
     # A pool that is far too small for its plan is not simulated at that plan: twice its capacity says enough.
     planning_rps = min(demand.planning_rps / replicas, 2.0 * capacity_rps)
     ways = protections(bounds.guard, policy)
+    bare, _, limited, _ = ways
     rates = class_rates(demand, classes, bounds.pace.busy_s, capacity_rps=capacity_rps * replicas)
     tenants = tenant_rates(demand, policy, capacity_rps=capacity_rps * replicas)
-    refused, late = _at_planning(curve, cell, ways[1], planning_rps)
+    refused, late = _at_planning(curve, cell, limited, planning_rps)
     small = replace(cell, replicas=min(replicas, MOST_REPLICAS))
     found = AdmissionLimits(
         classes=tuple(classes),
@@ -154,7 +160,7 @@ def admission_limits(
         shed=shed_order(rates, tenants, retry_budget=number(policy.retry_budget)),
         backpressure=backpressure_of(bounds, memory, policy, capacity_rps=capacity_rps, planning_rps=planning_rps),
         hops=_hops(deadlines, bounds, policy),
-        checks=overload_checks(cell, ways[:2], overload, overload * bounds.pace.throughput_rps),
+        checks=overload_checks(cell, (limited, bare), overload, overload * bounds.pace.throughput_rps),
         refused_fraction=refused,
         late_fraction=late,
         retries=retry_loads(
@@ -239,7 +245,7 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
         f"them {found.late_fraction:.1%} miss a promise."
     )
     notes = [overload, planned]
-    bare, _, whole = found.recoveries
+    bare, whole = found.recovery(NO_LIMITS), found.recovery(LIMITS_AND_BUDGET)
     if bare.capacity_fraction < 1.0:
         notes.append(
             f"Without limits the pool does not come back by itself above {bare.recovers_rps * found.replicas:.3g} "

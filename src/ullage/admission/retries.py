@@ -22,7 +22,7 @@ from ullage.simulate.load import Retry
 from ullage.simulate.outcome import Outcome
 from ullage.workload.classes import RequestClass
 
-NO_LIMITS, LIMITS, LIMITS_AND_BUDGET = "no limits", "limits", "limits and retry budget"
+NO_LIMITS, BUDGET, LIMITS, LIMITS_AND_BUDGET = "no limits", "retry budget", "limits", "limits and retry budget"
 BURST_RATIO = 2.0
 # Clients who wait for longer than this fill no pool with work that is thrown away; the burst need not outlast them.
 LONGEST_BURST_S = 1800.0
@@ -64,11 +64,12 @@ class Protection:
     retry: Retry
 
 
-def protections(guard: Guard, policy: AdmissionPolicy) -> tuple[Protection, Protection, Protection]:
-    """Nothing, the limits, and the limits with a budget of retries."""
+def protections(guard: Guard, policy: AdmissionPolicy) -> tuple[Protection, Protection, Protection, Protection]:
+    """Nothing, a budget of retries, the limits, and both."""
     free, bounded = policy.retry(), policy.retry(budget_fraction=number(policy.retry_budget))
     return (
         Protection(name=NO_LIMITS, guard=None, retry=free),
+        Protection(name=BUDGET, guard=None, retry=bounded),
         Protection(name=LIMITS, guard=guard, retry=free),
         Protection(name=LIMITS_AND_BUDGET, guard=guard, retry=bounded),
     )

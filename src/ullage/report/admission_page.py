@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ullage.admission.bursts import HEIGHTS, LENGTHS_S
 from ullage.admission.limits import AdmissionLimits
-from ullage.admission.retries import LIMITS, LIMITS_AND_BUDGET, NO_LIMITS
+from ullage.admission.retries import BUDGET, LIMITS, LIMITS_AND_BUDGET, NO_LIMITS
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
 
@@ -108,8 +108,8 @@ def _overload(answer: AdmissionLimits) -> RenderableType:
 
 
 def _retries(answer: AdmissionLimits) -> RenderableType:
-    ways = (NO_LIMITS, LIMITS, LIMITS_AND_BUDGET)
-    table = plain_table("Attempts by request, and successes among requests", "load", *ways)
+    ways = (NO_LIMITS, BUDGET, LIMITS, LIMITS_AND_BUDGET)
+    table = plain_table("Attempts by request, and successes among requests", "load", *ways[:-1], "both")
     for load, found in groupby(answer.retries, key=lambda each: each.load):
         cells = {each.protection: f"{each.amplification_ratio:.2f}, {_share(each.success_fraction)}" for each in found}
         table.add_row(load, *(cells[way] for way in ways))
