@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
 from ullage.files.admission_section import AdmissionSection
+from ullage.files.claims_section import ClaimsSection
 from ullage.files.cost_section import CostSection
 from ullage.files.prices_section import PricesSection
 from ullage.files.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, Tokens
@@ -231,6 +232,7 @@ class PlanFile(Section):
     reserves: ReservesSection = ReservesSection()
     cost: CostSection = CostSection()
     prices: Annotated[PricesSection, Field(default_factory=PricesSection)]
+    claims: Annotated[ClaimsSection, Field(description="What is said elsewhere, for `ullage check`.")] = ClaimsSection()
 
     @property
     def every_pool(self) -> tuple[PoolSection, ...]:

@@ -14,6 +14,7 @@ from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.facts.startup import STORAGES
 from ullage.files.admission_section import admission_of
+from ullage.files.claims_section import claims_of
 from ullage.files.class_shape import event_inputs, shape_of
 from ullage.files.cost_section import cost_policy, tasks_of
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
@@ -116,6 +117,7 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
         buying=buying,
         cost=cost_policy(file.cost, word),
         tasks=tasks_of(file.cost, tuple(names), word),
+        claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), word),
     )
 
 

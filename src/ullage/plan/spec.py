@@ -23,6 +23,7 @@ from ullage.fleet.sites import Sites
 from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
+from ullage.plan.claims import Claims
 from ullage.prices.book import PriceBook
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
@@ -122,6 +123,8 @@ class PlanSpec:
     buying: PriceChoice = field(default_factory=PriceChoice)
     cost: CostPolicy = field(default_factory=CostPolicy)
     tasks: tuple[TaskUse, ...] = ()
+    # What is said of the service elsewhere; it is held against the plan, not planned with.
+    claims: Claims = field(default_factory=Claims)
 
     @property
     def pool(self) -> PoolSpec:
