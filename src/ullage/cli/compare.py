@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, waiting
+from ullage.cli.terminal import answer, answer_refusal, answer_text, waiting
 from ullage.errors import ExitCode, Rejection
 
 
@@ -27,17 +27,12 @@ def command(
     from ullage import verbs
     from ullage.report.difference_page import difference_json, difference_page
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan_json import rejection_json, to_text
-    from ullage.report.refusal import refusal_page
+    from ullage.report.plan_json import to_text
 
     with waiting("comparing", quiet=quiet):
         found = verbs.compare(old, new, as_of=as_of, seed=seed)
     if isinstance(found, Rejection):
-        if json:
-            answer_text(to_text(rejection_json(found)))
-        else:
-            answer(*refusal_page(found), no_color=no_color)
-        return ExitCode.REFUSED
+        return answer_refusal(found, json=json, no_color=no_color)
     if json:
         answer_text(to_text(difference_json(found)))
     elif markdown:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, progress, talk
+from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
 from ullage.errors import ExitCode, Rejection
 
 
@@ -62,8 +62,7 @@ def command(
     """
     from ullage.report.curve_page import curve_json, curve_page
     from ullage.report.explanation import explanation
-    from ullage.report.plan_json import explanation_json, rejection_json, to_text
-    from ullage.report.refusal import refusal_page
+    from ullage.report.plan_json import explanation_json, to_text
     from ullage.verbs.curve import curve
 
     if file is None:
@@ -83,11 +82,7 @@ def command(
             progress=report,
         )
     if isinstance(found, Rejection):
-        if json:
-            answer_text(to_text(rejection_json(found)))
-        else:
-            answer(*refusal_page(found), no_color=no_color)
-        return ExitCode.REFUSED
+        return answer_refusal(found, json=json, no_color=no_color)
     pool = found.pool
     if explain is not None:
         figure = found.find(explain)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, talk, waiting
+from ullage.cli.terminal import answer, answer_refusal, answer_text, talk, waiting
 from ullage.errors import ExitCode, Rejection
 
 
@@ -37,9 +37,8 @@ def command(
     from ullage.report.difference_page import difference_json, difference_page
     from ullage.report.explanation import explanation
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan_json import explanation_json, plan_json, rejection_json, to_text
+    from ullage.report.plan_json import explanation_json, plan_json, to_text
     from ullage.report.plan_page import plan_page
-    from ullage.report.refusal import refusal_page
     from ullage.verbs.compare import changed_since
 
     if file is None:
@@ -49,11 +48,7 @@ def command(
         changed = None if diff is None or isinstance(plan, Rejection) else changed_since(diff, plan)
     refused = plan if isinstance(plan, Rejection) else changed if isinstance(changed, Rejection) else None
     if refused is not None:
-        if json:
-            answer_text(to_text(rejection_json(refused)))
-        else:
-            answer(*refusal_page(refused), no_color=no_color)
-        return ExitCode.REFUSED
+        return answer_refusal(refused, json=json, no_color=no_color)
     assert not isinstance(plan, Rejection)
     assert not isinstance(changed, Rejection)
     if changed is not None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, progress, talk
+from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
 from ullage.errors import ExitCode, Rejection
 
 
@@ -52,8 +52,7 @@ def command(
     keeps is refused (exit 3).
     """
     from ullage.report.curve_page import size_json, size_page
-    from ullage.report.plan_json import rejection_json, to_text
-    from ullage.report.refusal import refusal_page
+    from ullage.report.plan_json import to_text
     from ullage.verbs.size import size
 
     if file is None:
@@ -71,11 +70,7 @@ def command(
             progress=report,
         )
     if isinstance(found, Rejection):
-        if json:
-            answer_text(to_text(rejection_json(found)))
-        else:
-            answer(*refusal_page(found), no_color=no_color)
-        return ExitCode.REFUSED
+        return answer_refusal(found, json=json, no_color=no_color)
     pool = found.pool
     if json:
         day = pool.as_of.isoformat()

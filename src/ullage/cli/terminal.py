@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from ullage.errors import Rejection
+
 # A file or a pipe has no width; output to one must not depend on the window it was made in.
 PLAIN_WIDTH = 110
 
@@ -49,6 +51,19 @@ def answer_text(text: str) -> None:
     except BrokenPipeError:
         # The reader (head, less) has gone: what it did not read, nobody misses.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def answer_refusal(refused: Rejection, *, json: bool, no_color: bool = False) -> int:
+    """Print why there is no plan and what would help; the exit code of a refusal."""
+    from ullage.errors import ExitCode
+    from ullage.report.plan_json import rejection_json, to_text
+    from ullage.report.refusal import refusal_page
+
+    if json:
+        answer_text(to_text(rejection_json(refused)))
+    else:
+        answer(*refusal_page(refused), no_color=no_color)
+    return ExitCode.REFUSED
 
 
 def talk(text: str, *, quiet: bool) -> None:
