@@ -39,6 +39,10 @@ _KvTokens = Annotated[
 _MaxSequences = Annotated[int | None, typer.Option("--max-sequences", help="Sequences run at once.")]
 _TokenBudget = Annotated[int | None, typer.Option("--token-budget", help="Tokens that one step may compute.")]
 _KvDtype = Annotated[str | None, typer.Option("--kv-dtype", metavar="NAME", help="The cache's dtype.")]
+_Profile = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="FILE", help="A CSV of measured steps, or aiconfigurator where it is installed."),
+]
 _Beside = Annotated[
     str | None,
     typer.Option("--beside", metavar="SHARE", help="Other engines on the same device, and how busy they are: 50%."),
@@ -96,6 +100,7 @@ def command(
     max_sequences: _MaxSequences = None,
     token_budget: _TokenBudget = None,
     kv_dtype: _KvDtype = None,
+    profile: _Profile = None,
     beside: _Beside = None,
     calibration: _Calibration = None,
     replicas: _Replicas = 1,
@@ -132,7 +137,7 @@ def command(
     chosen = ReplicaChoice(
         model=model, device=device, engine=engine, tp=tp, pp=pp, ep=ep, dp_attention=dp_attention,
         max_sequences=max_sequences, budget_tokens=token_budget, max_context_tokens=tokens_of(context, "--context"),
-        kv_dtype=kv_dtype, kv_tokens=kv_tokens, calibration=calibration,
+        kv_dtype=kv_dtype, kv_tokens=kv_tokens, calibration=calibration, profile=profile,
         neighbours_busy_fraction=share_of(beside, "--beside") or 0.0,
     )  # fmt: skip
     load = LoadChoice(

@@ -135,6 +135,10 @@ class EvidenceSection(Section):
         tuple[str, ...],
         Field(description="Load tests of this pool's replica, of any tool: its step times are fitted to them."),
     ] = ()
+    step_profile: Annotated[
+        str | None,
+        Field(description="A CSV of measured steps of this pool's replica, or `aiconfigurator` where it is installed."),
+    ] = None
     calibrations: Annotated[
         tuple[str, ...],
         Field(description="What `ullage calibrate --out` wrote for this pool's replica, in their place."),

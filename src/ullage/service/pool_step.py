@@ -1,8 +1,9 @@
-"""The step model of a pool on the best evidence there is: a calibration, load tests, or the estimate alone.
+"""The step model of a pool on the best evidence there is: a calibration, load tests, a profile, or the estimate alone.
 
 calibrations   fitted before by `ullage calibrate`; the one of this configuration is taken
-load tests     fitted here, with the limits of the pool's own engine
-neither        the roofline, `estimated`
+load tests     fitted here, with the limits of the pool's own engine, to the profile or the estimate
+profile        steps that were measured, in place of the estimate
+none of them   the roofline, `estimated`
 """
 
 from __future__ import annotations
@@ -19,12 +20,22 @@ from ullage.memory.settings import Runtime, whole
 from ullage.service.agreement import Weighing, agreement, weighings
 from ullage.service.calibration import Measurement, calibrate
 from ullage.service.calibration_evidence import CalibrationEvidence, held_out_band, is_of, with_calibration
+from ullage.service.grid import GridStep
 from ullage.service.loadtest import LoadTest
 from ullage.service.replay import EngineLimits
 from ullage.service.stage import calibrated_step
-from ullage.service.step_model import StepModel, replica_step
+from ullage.service.step_model import MeasuredRange, StepModel, profiled_model, replica_step
 from ullage.service.tested_range import range_tested
 from ullage.service.trials import NotRepeatable, measurement_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepProfile:
+    """Measured steps of a pool's replica, and the range they were measured in."""
+
+    grid: GridStep
+    measured: MeasuredRange
+    source: Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +44,16 @@ class StepEvidence:
 
     calibrations: tuple[CalibrationEvidence, ...] = ()
     load_tests: tuple[tuple[LoadTest, Source], ...] = ()
+    profile: StepProfile | None = None
 
     def __post_init__(self) -> None:
+        if self.calibrations and self.profile is not None:
+            raise InputError(
+                field="evidence.step_profile",
+                value=self.profile.source.where,
+                problem="is given beside calibrations, which are factors on the estimate and not on a profile",
+                fix="Give the load tests in place of the calibrations: they are then fitted to the profile.",
+            )
         if self.calibrations and self.load_tests:
             raise InputError(
                 field="evidence.load_tests",
@@ -52,9 +71,11 @@ def pool_step(memory: MemoryBudget, evidence: StepEvidence = NO_EVIDENCE) -> Ste
     estimate = replica_step(memory.model, memory.device, memory.runtime)
     if evidence.calibrations:
         return with_calibration(estimate, memory, _own(evidence.calibrations, memory))
-    if evidence.load_tests:
-        return _fitted(estimate, memory, evidence.load_tests)
-    return estimate
+    base = estimate
+    if evidence.profile is not None:
+        given = evidence.profile
+        base = profiled_model("grid", given.grid, like=estimate, measured=given.measured, source=given.source)
+    return _fitted(base, memory, evidence.load_tests) if evidence.load_tests else base
 
 
 def engine_limits(runtime: Runtime, kv_tokens: int) -> EngineLimits:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ullage.plan.document import Plan
     from ullage.plan.spec import PlanSpec
     from ullage.prices.price_list import PriceList
-    from ullage.service.pool_step import StepEvidence
+    from ullage.service.pool_step import StepEvidence, StepProfile
     from ullage.workload.synthetic import SyntheticModel
     from ullage.workload.traffic import Traffic
 
@@ -92,7 +92,7 @@ def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Pa
         model=model_of(beside if beside.exists() else pool.model, None if read.facts is None else folder / read.facts),
         device=find_device(pool.device, devices, field="pool.device"),
         word=read_engine_words(logs, date=as_of, engine=pool.engine or "") if logs else None,
-        tested=_tested(evidence, folder, as_of),
+        tested=_tested(evidence, pool, folder, as_of),
         starts=read_starts([folder / each for each in evidence.startup_logs], date=as_of),
     )
 
@@ -111,8 +111,8 @@ def _price_lists(read: PlanFile, folder: Path) -> tuple[PriceList, ...]:
     )
 
 
-def _tested(evidence: EvidenceSection, folder: Path, as_of: datetime.date) -> StepEvidence:
-    """The load tests and calibrations of one pool."""
+def _tested(evidence: EvidenceSection, pool: PoolSection, folder: Path, as_of: datetime.date) -> StepEvidence:
+    """The load tests, calibrations and step profile of one pool."""
     from ullage.evidence import Source
     from ullage.readers.loadtests import read_loadtest
     from ullage.service.pool_step import StepEvidence
@@ -124,6 +124,29 @@ def _tested(evidence: EvidenceSection, folder: Path, as_of: datetime.date) -> St
         load_tests=tuple(
             (test, Source(what=f"load test by {test.tool}", where=test.file, date=as_of)) for test in tests
         ),
+        profile=None if evidence.step_profile is None else _profile(evidence.step_profile, pool, folder, as_of),
+    )
+
+
+def _profile(name: str, pool: PoolSection, folder: Path, as_of: datetime.date) -> StepProfile:
+    """Measured steps of one pool's replica."""
+    from ullage.files.plan_spec import ENGINE, TENSOR_PARALLEL
+    from ullage.memory.sharding import Sharding
+    from ullage.verbs.facts import model_of
+    from ullage.verbs.step_profile import read_step_profile
+
+    beside = folder / pool.model
+    return read_step_profile(
+        name,
+        folder=folder,
+        model=model_of(beside if beside.exists() else pool.model),
+        device=pool.device,
+        engine=pool.engine or ENGINE,
+        sharding=Sharding(
+            tp=pool.tensor_parallel or TENSOR_PARALLEL, pp=pool.pipeline_parallel or 1, ep=pool.expert_parallel or 1
+        ),
+        as_of=as_of,
+        field="evidence.step_profile",
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from ullage.memory.budget import MemoryBudget
+    from ullage.service.pool_step import StepProfile
     from ullage.service.replica import Replica
     from ullage.service.served import Pool as ServingPool
     from ullage.service.served import Served
@@ -33,7 +34,8 @@ class ReplicaChoice:
     """The replica by name. Without a model and a device, that of the plan file (or of the built-in example).
 
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
-    `neighbours_busy_fraction` is how much of the time other engines on the same device run, all together.
+    `profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time other
+    engines on the same device run, all together.
     """
 
     model: str | Path | None = None
@@ -49,6 +51,7 @@ class ReplicaChoice:
     kv_dtype: str | None = None
     kv_tokens: int | None = None
     neighbours_busy_fraction: float = 0.0
+    profile: str | None = None
     calibration: Path | None = None
 
     @property
@@ -239,8 +242,7 @@ def _named(replica: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, St
     from ullage.memory.budget import memory_budget
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
-    from ullage.service.calibration_evidence import with_calibration
-    from ullage.service.step_model import replica_step
+    from ullage.service.pool_step import StepEvidence, pool_step
     from ullage.verbs.calibration_file import read_calibration
     from ullage.verbs.facts import catalogue_of, model_of
 
@@ -259,11 +261,28 @@ def _named(replica: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, St
     memory = memory_budget(model_of(replica.model), find_device(replica.device), settings, engines=engines)
     if isinstance(memory, Rejection):
         return memory
-    step = replica_step(memory.model, memory.device, memory.runtime)
-    if replica.calibration is not None:
-        step = with_calibration(step, memory, read_calibration(replica.calibration))
+    calibrations = () if replica.calibration is None else (read_calibration(replica.calibration),)
+    step = pool_step(memory, StepEvidence(calibrations=calibrations, profile=_profile(replica, memory, day)))
     name = f"{memory.model.name} on {memory.runtime.sharding.devices} x {memory.device.name}"
     return memory, step, name
+
+
+def _profile(replica: ReplicaChoice, memory: MemoryBudget, day: datetime.date) -> StepProfile | None:
+    """The measured steps that were named, where they were."""
+    from ullage.verbs.step_profile import read_step_profile
+
+    if replica.profile is None:
+        return None
+    return read_step_profile(
+        replica.profile,
+        folder=Path(),
+        model=memory.model,
+        device=memory.device.name,
+        engine=memory.runtime.engine,
+        sharding=memory.runtime.sharding,
+        as_of=day,
+        field="--profile",
+    )
 
 
 def _beside(step: StepModel, busy_fraction: float) -> StepModel:
