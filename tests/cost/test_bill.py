@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -203,3 +204,20 @@ def test_every_line_function_tags_its_lines_and_stands_alone(name: str) -> None:
         assert isinstance(each.driver, Driver)
         assert each.figure is not None
         assert each.figure.inputs
+
+
+@pytest.mark.parametrize("name", COST_LINES)
+def test_every_line_is_explained(name: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "cost.md"
+    assert f"| `{name}` |" in page.read_text()
+
+
+def test_units_by_model_add_up_to_the_bill() -> None:
+    pools = (pool("main", reserves={"warm": 1}), pool("small", replicas=4))
+    classes = (traffic("chat", "main"), traffic("mail", "small", requests=3e6, gpu_s=5e6))
+    bill = monthly_bill(_use(pools=pools, classes=classes), quotes(("main", "small")), policy())
+    unit = {each.name: each for each in bill.units}
+    large, small = (unit[f"bill.model-{name}.per_request_usd"] for name in ("main", "small"))
+    assert large.usd * 1e6 + small.usd * 3e6 == pytest.approx(bill.total_usd, rel=1e-6)
+    assert large.model == "model-main"
+    assert unit["bill.model-main.per_success_usd"].usd > large.usd

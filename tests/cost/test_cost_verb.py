@@ -209,6 +209,17 @@ def test_one_more_of_each_is_planned_again(plan_file: Path) -> None:
     assert found.replicas[0].value > 0  # type: ignore[operator]
 
 
+def test_another_plan_file_is_the_bill_before(plan_file: Path, tmp_path: Path) -> None:
+    cheaper = tmp_path / "cheaper.yaml"
+    cheaper.write_text(PLAN.replace("engineering: {on_call: 20h, changes: 30h}", "engineering: {on_call: 2h}"))
+    found = verbs.cost(cheaper, before=plan_file, as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    assert found.change is not None
+    assert found.change.after_cents == found.bill.total_cents
+    assert found.change.of("policy") < 0
+    assert found.change.of("coverage") < 0
+
+
 def test_two_bills_side_by_side_say_why(answer: CostAnswer) -> None:
     from ullage.cost.bill import monthly_bill
     from ullage.cost.change import explain_change

@@ -139,6 +139,8 @@ def quotes(
 MISSING = MissingPrice(what="a device-hour", why="nobody sells it", fix="Give its price.")
 
 _COUNTS = st.integers(0, 40).map(float)
+# Nothing, or an amount that can be somebody's: a ten-millionth of a request is no traffic.
+_AMOUNTS = st.one_of(st.just(0.0), st.floats(1.0, 1e8))
 
 
 @st.composite
@@ -161,14 +163,14 @@ def services(draw: st.DrawFn) -> ServiceUse:
         traffic(
             f"{kind}-{name}",
             name,
-            requests=draw(st.floats(0.0, 1e8)),
-            success=draw(st.floats(0.0, 1.0)),
-            gpu_s=draw(st.one_of(st.none(), st.floats(0.0, 1e8))),
+            requests=draw(_AMOUNTS),
+            success=draw(st.integers(0, 1000)) / 1000.0,
+            gpu_s=draw(st.one_of(st.none(), _AMOUNTS)),
         )
         for name in names
         for kind in ("chat", "code")
     )
-    providers = draw(st.sampled_from([None, (), (bought(draw(st.floats(0.0, 1e7))),)]))
+    providers = draw(st.sampled_from([None, (), (bought(draw(_AMOUNTS)),)]))
     return ServiceUse(
         service="test",
         pools=pools,

@@ -60,6 +60,9 @@ More = Annotated[bool, typer.Option("--marginal", help="Plan again with more dem
 Commit = Annotated[
     str | None, typer.Option("--commit", metavar="PURCHASE", help="How much to commit, as 1y-no-upfront, and why.")
 ]
+Before = Annotated[
+    Path | None, typer.Option("--before", metavar="FILE", help="Another plan file: why this bill differs from its.")
+]
 Focus = Annotated[
     Path | None, typer.Option("--focus", metavar="FILE.csv", help="Write the charges as a FOCUS 1.2 file too.")
 ]
@@ -79,6 +82,7 @@ def command(
     against: Against = None,
     marginal: More = False,
     commit: Commit = None,
+    before: Before = None,
     focus: Focus = None,
     json: AsJson = False,
     as_of: AsOf = None,
@@ -112,6 +116,7 @@ def command(
             against=against,
             marginal=marginal,
             commit=commit,
+            before=before,
             as_of=as_of,
             seed=seed,
             progress=report,
@@ -136,6 +141,7 @@ def _page(found: CostAnswer) -> list[RenderableType]:
         against_parts,
         attribution_parts,
         bill_parts,
+        change_table,
         commitment_parts,
         marginal_parts,
     )
@@ -145,6 +151,7 @@ def _page(found: CostAnswer) -> list[RenderableType]:
         parts += ["", *attribution_parts(found.attribution, found.spread)]
     parts += [*against_parts(found.against), *marginal_parts(found.marginals, found.replicas)]
     parts += commitment_parts(found.commitments)
+    parts += [] if found.change is None else ["", change_table(found.change)]
     return [*parts, *(f"Note: {note}" for note in found.notes)]
 
 
@@ -160,6 +167,7 @@ def _json(found: CostAnswer) -> dict[str, Any]:
         against=found.against,
         marginals=found.marginals,
         commitments=found.commitments,
+        change=found.change,
         notes=found.notes,
     )
 

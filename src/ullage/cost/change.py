@@ -151,9 +151,8 @@ def _with_mix(louder: ServiceUse, before: ServiceUse, after: ServiceUse) -> Serv
     """The second's requests by class, each as it was in the first; a pool's replicas follow the time they take."""
     wanted = {(each.pool, each.name): each.requests for each in after.classes}
     classes = [
-        _class_times(each, wanted.get((each.pool, each.name), 0.0) / each.requests)
+        _class_times(each, wanted.get((each.pool, each.name), 0.0) / each.requests) if each.requests else each
         for each in louder.classes
-        if each.requests
     ]
     mixed = replace(louder, classes=tuple(classes))
     pools = []

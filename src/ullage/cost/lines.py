@@ -1,7 +1,7 @@
 """Every line a bill can have: one pure function each, listed by hand.
 
 To add one: write the function in `device_lines.py` or `service_lines.py`, give its name a row in `TAGS`
-(`line_making.py`), list it here and in the glossary. tests/cost/test_lines.py meets you with the laws.
+(`line_making.py`), list it here and in docs/explanation/cost.md. tests/cost/test_bill.py meets you with the laws.
 """
 
 from __future__ import annotations

@@ -11,15 +11,16 @@ asked for; it may take several requests, tools, retries, and a second attempt by
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.cost.attribution import AttributionChoice, Idle, TokenWeights, attribute
 from ullage.cost.line import BillLine
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import ClassUse, Named, ServiceUse, TaskUse
-from ullage.cost.usage import GroupUse
+from ullage.cost.usage import GroupUse, summed_groups
 from ullage.errors import unknown_name
 from ullage.evidence import Evidence, Figure, Source
 from ullage.prices.book import MissingPrice
@@ -93,6 +94,23 @@ def class_cents(use: ServiceUse, lines: Sequence[BillLine]) -> dict[str, int]:
     return {row.name: row.total_cents for row in attribute(lines, uses, choice).rows}
 
 
+def model_cents(use: ServiceUse, lines: Sequence[BillLine]) -> dict[str, int]:
+    """Every model's whole part of the bill: its pools' own lines, and its part of those of the service."""
+    uses: dict[str, Sequence[GroupUse]] = {}
+    for pool in use.pools:
+        groups = class_groups(use, pool.name)
+        if groups:
+            whole = functools.reduce(summed_groups, groups)
+            uses[pool.name] = (replace(whole, name=pool.model),)
+    bought = [each for each in class_groups(use) if each.gpu_s is None]
+    is_timed = bool(use.classes) and not bought
+    for each in use.providers or ():
+        group = next(one for one in bought if one.name == each.class_name)
+        uses[f" {each.provider} {each.class_name}"] = (replace(group, name=each.model),)
+    choice = AttributionChoice(by="model", rule="gpu_time" if is_timed else "weighted_tokens", idle=Idle.SPREAD)
+    return {row.name: row.total_cents for row in attribute(lines, uses, choice).rows}
+
+
 def unit_costs(
     use: ServiceUse, lines: Sequence[BillLine], quotes: Quotes, total: Figure, *, weights: TokenWeights
 ) -> tuple[UnitCost, ...]:
@@ -106,6 +124,10 @@ def unit_costs(
     if len(use.classes) + len(use.providers or ()) > 1:
         for name, cents in class_cents(use, lines).items():
             found += _class_costs(use, name, cents, total, place)
+    models = sorted({each.model for each in use.pools} | {each.model for each in use.providers or ()})
+    if len(models) > 1:
+        by_model = model_cents(use, lines)
+        found += [one for name in models for one in _model_costs(use, name, by_model.get(name, 0), total, place)]
     without_tools = [each for each in lines if each.name != "tool_apis"]
     by_class = class_cents(use, without_tools) if use.tasks else {}
     found += [one for each in use.tasks for one in _task_costs(use, each, by_class, quotes, total, place)]
@@ -124,6 +146,26 @@ def _class_costs(use: ServiceUse, name: str, cents: int, total: Figure, place: _
     return [
         place.cost("request", name, share, sum(each.requests for each in members)),
         place.cost("success", name, share, sum(each.successes for each in members)),
+    ]
+
+
+def _model_costs(use: ServiceUse, model: str, cents: int, total: Figure, place: _Place) -> list[UnitCost | None]:
+    pools = {each.name for each in use.pools if each.model == model}
+    own = [each for each in use.classes if each.pool in pools]
+    bought = [each for each in use.providers or () if each.model == model]
+    share = Figure(
+        name=f"bill.{model}.total_usd",
+        value=cents / 100.0,
+        unit="USD",
+        formula="the model's part of the bill: lines of its pools, and its part of those of the service",
+        inputs=(total, *use.basis),
+    )
+    requests = sum(each.requests for each in own) + sum(each.requests for each in bought)
+    successes = sum(each.successes for each in own)
+    successes += sum(each.requests * (1.0 - each.failed_fraction) for each in bought)
+    return [
+        place.cost("request", model, share, requests, model=model),
+        place.cost("success", model, share, successes, model=model),
     ]
 
 
@@ -151,10 +193,13 @@ def _task_costs(
     prices = {name: quotes.item("tool-call", name) for name in task.calls}
     silent = [name for name, price in prices.items() if isinstance(price, MissingPrice)]
     tools = sum(task.calls[name] * float(each.value) for name, each in prices.items() if isinstance(each, Figure))
+    usd = task.attempts_ratio * (own + tools + task.escalated_fraction * again)
+    if not math.isfinite(usd):
+        return []
     formula = "attempts x (requests + tool calls + escalated share x requests of the second attempt)"
     whole = Figure(
         name=f"bill.task.{task.name}_usd",
-        value=task.attempts_ratio * (own + tools + task.escalated_fraction * again),
+        value=usd,
         unit="USD",
         formula=formula + (f", without the calls of {', '.join(silent)}, which are not priced" if silent else ""),
         inputs=(total, *task.basis, *(each for each in prices.values() if isinstance(each, Figure))),
@@ -188,7 +233,9 @@ class _Place:
     def __init__(self, use: ServiceUse, quotes: Quotes) -> None:
         self._use, self._quotes = use, quotes
 
-    def cost(self, per: str, of: str, whole: Figure, count: float, *, formula: str = "") -> UnitCost | None:
+    def cost(
+        self, per: str, of: str, whole: Figure, count: float, *, formula: str = "", model: str = ""
+    ) -> UnitCost | None:
         if not count > 0.0 or not math.isfinite(float(whole.value) / count):
             return None
         is_token = per.endswith("token")
@@ -211,7 +258,8 @@ class _Place:
                 sources=(_WEIGHTS,) if is_token else (),
                 own_evidence=Evidence.ASSUMED if is_token else None,
             ),
-            model=", ".join(sorted({models.get(each.pool, "") for each in classes if each.pool in models} | {*bought})),
+            model=model
+            or ", ".join(sorted({models.get(each.pool, "") for each in classes if each.pool in models} | {*bought})),
             criterion="; ".join(sorted({each.criterion for each in classes})),
             region=", ".join(self._quotes.regions),
             dates=self._quotes.dates,

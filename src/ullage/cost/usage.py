@@ -270,12 +270,13 @@ def merged_groups(pools: Iterable[Sequence[GroupUse]]) -> tuple[GroupUse, ...]:
     """
     found: dict[str, GroupUse] = {}
     for each in (group for groups in pools for group in groups):
-        found[each.name] = _sum(found[each.name], each) if each.name in found else each
+        found[each.name] = summed_groups(found[each.name], each) if each.name in found else each
     rest = found.pop(UNALLOCATED, None)
     return tuple(found[name] for name in sorted(found)) + (() if rest is None else (rest,))
 
 
-def _sum(left: GroupUse, right: GroupUse) -> GroupUse:
+def summed_groups(left: GroupUse, right: GroupUse) -> GroupUse:
+    """Two groups as one, under the name of the first."""
     numbers: dict[str, Any] = {}
     for each in fields(GroupUse):
         if each.name != "name":

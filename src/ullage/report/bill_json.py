@@ -8,6 +8,7 @@ from typing import Any
 
 from ullage.cost.attribution import Attribution, RuleSpread
 from ullage.cost.bill import Bill
+from ullage.cost.change import BillChange
 from ullage.cost.commitment import CommitmentAdvice
 from ullage.cost.host_or_buy import HostOrBuy
 from ullage.cost.line import BillLine
@@ -29,6 +30,7 @@ def bill_json(
     against: Sequence[HostOrBuy] = (),
     marginals: Sequence[Marginal] = (),
     commitments: Sequence[CommitmentAdvice] = (),
+    change: BillChange | None = None,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Everything on the page, with every group and every figure."""
@@ -79,6 +81,13 @@ def bill_json(
             }
             for each in commitments
         ],
+        "change": None
+        if change is None
+        else {
+            "before_usd": usd_of(change.before_cents),
+            "after_usd": usd_of(change.after_cents),
+            "causes_usd": {each.name: each.usd for each in change.causes},
+        },
         "figures": {
             name: {
                 "value": _number(each.value),

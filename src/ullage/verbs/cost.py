@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ullage.cost.attribution import Attribution, AttributionChoice, RuleSpread
     from ullage.cost.bill import Bill
+    from ullage.cost.change import BillChange
     from ullage.cost.commitment import CommitmentAdvice
     from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
@@ -36,6 +37,7 @@ class CostAnswer:
     marginals: tuple[Marginal, ...] = ()
     replicas: tuple[Figure, ...] = ()
     commitments: tuple[CommitmentAdvice, ...] = ()
+    change: BillChange | None = None
     notes: tuple[str, ...] = ()
 
     def focus(self, *, account: str = "plan") -> str:
@@ -62,6 +64,7 @@ def cost(
     against: str | None = None,
     marginal: bool = False,
     commit: str | None = None,
+    before: Path | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     progress: Callable[[float], None] = lambda _fraction: None,
@@ -72,7 +75,9 @@ def cost(
     or from the request logs in `usage`; without them tenants and products come from the plan's own trace. `against`
     is a provider's model, as `provider/model`, to compare with. With `marginal` the service is planned again with more
     demand, tighter promises and one more nine. `commit` is a purchase, such as `1y-no-upfront`, to find the level of.
+    `before` is another plan file: the difference of the two bills is explained by cause.
     """
+    from ullage.cost.change import explain_change
     from ullage.errors import Rejection
     from ullage.plan.pipeline import plan as run_pipeline
     from ullage.prices.purchase import purchase_of
@@ -91,7 +96,13 @@ def cost(
     if isinstance(found, Rejection):
         return found
     bill = bill_of(found)
-    progress(0.3 if marginal else 0.9)
+    progress(0.3 if marginal or before else 0.9)
+    change = None
+    if before is not None:
+        earlier = run_pipeline(load_spec(before, as_of=day, seed=seed), as_of=day, seed=seed)
+        if isinstance(earlier, Rejection):
+            return earlier
+        change = explain_change(bill_of(earlier), bill)
     notes: list[str] = []
     uses = _logged(bill, logs, mapping, choice, known, seed, notes) if logs else _simulated(bill, choice)
     attribution, spread = _attributed(bill, uses, choice)
@@ -107,6 +118,7 @@ def cost(
         against=compared,
         marginals=marginals,
         replicas=_replica_costs(bill) if marginal else (),
+        change=change,
         commitments=() if purchase is None else _commitments(spec, found, bill, purchase, notes),
         notes=tuple(notes),
     )
