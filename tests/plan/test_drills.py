@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from support.drilled import altered, planned, starved
+from support.drilled import SOUND, altered, planned, starved
 from ullage.admission.policy import RETRY_BUDGET
 from ullage.admission.retries import BACK_FRACTION
+from ullage.cli.app import run
 from ullage.cost.bill import Bill, monthly_bill
-from ullage.errors import InputError
+from ullage.errors import ExitCode, InputError
 from ullage.evidence import Source, walk
 from ullage.execute.pool import thread_map
 from ullage.memory.case import Approved
@@ -232,3 +235,16 @@ def test_the_least_change_passes_and_one_step_less_does_not(border: int, most: i
     assert found is not None
     assert found >= border > found - grain
     assert least_of(lambda number: False, most=most) is None
+
+
+@pytest.mark.slow
+def test_the_exit_code_tells_whether_a_drill_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(SOUND)
+    options = ["--quiet", "--json", "--as-of", "2026-11-15", "--seed", "1"]
+    assert run(["drill", str(file), "zone", "quota", *options]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["failed"] == []
+    file.write_text(SOUND.replace("zones: 2", "zones: 1").replace("survives: zone", "survives: node"))
+    assert run(["drill", str(file), "zone", *options]) == ExitCode.REFUSED
+    assert json.loads(capsys.readouterr().out)["failed"] == ["pool.zone"]
+    assert run(["drill", str(file), "zoned", *options]) == ExitCode.WRONG_INPUT

@@ -9,6 +9,7 @@ VERBS: dict[str, str] = {
     "plan": "Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.",
     "init": "Write a first plan file from what there is: a trace, a load test, an engine's log, a model's name.",
     "brownfield": "Lay a plan over what a cluster runs: have, need, change, risk, and the order of steps.",
+    "check": "Look for mistakes in a plan and in what is claimed of the service; an exit code for CI.",
     "drill": "Play on a plan what goes wrong in practice: verdict, figure, and the change that would pass.",
     "compare": "Compare two plans: which inputs changed, which figures moved, and why.",
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",

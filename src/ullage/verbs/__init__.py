@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ullage.verbs.brownfield import brownfield
 from ullage.verbs.calibrate import calibrate
+from ullage.verbs.check import check
 from ullage.verbs.compare import compare
 from ullage.verbs.cost import cost
 from ullage.verbs.curve import curve
@@ -23,6 +24,7 @@ from ullage.verbs.size import size
 __all__ = [
     "brownfield",
     "calibrate",
+    "check",
     "compare",
     "cost",
     "curve",
