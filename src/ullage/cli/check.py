@@ -13,12 +13,8 @@ from ullage.errors import ExitCode, Rejection
 
 
 def command(
-    file: Annotated[
-        str | None, typer.Argument(help="The plan file. Default: the built-in example.", metavar="[PLAN.YAML]")
-    ] = None,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Which checks to make. Default: all.", metavar="[NAME]...")
-    ] = None,
+    file: Annotated[str | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Which checks to make. Default: all.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="Print the checks and what each looks for.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a merge request.")] = False,
     json: AsJson = False,

@@ -13,12 +13,8 @@ from ullage.errors import ExitCode, Rejection
 
 
 def command(
-    file: Annotated[
-        str | None, typer.Argument(help="The plan file. Default: the built-in example.", metavar="[PLAN.YAML]")
-    ] = None,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Which drills to play. Default: all.", metavar="[NAME]...")
-    ] = None,
+    file: Annotated[str | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Which drills to play. Default: all.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="Print the drills and what each asks.")] = False,
     json: AsJson = False,
     as_of: AsOf = None,

@@ -159,8 +159,8 @@ def economics_drill(ground: Ground) -> DrillResult:
         if during <= most
         else first_of(
             (
-                f"quote {before:.3g} to {during:.3g} USD by volume",
                 f"at most {MOST_RISE_FRACTION:.0%} of the bill fixed: devices by the hour that follow demand",
+                f"{before:.3g} to {during:.3g} USD quoted, by volume",
             )
         ),
     )
