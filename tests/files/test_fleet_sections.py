@@ -75,6 +75,19 @@ def test_what_is_not_said_of_a_tool_has_a_sourced_default() -> None:
     assert tool.limited_by == "rate limit"
 
 
+def test_shares_of_regions_are_parts_of_one_whole() -> None:
+    regions = (
+        "sites: {regions: [{name: w, share: 60%, zones: [{name: wa}]}, {name: e, share: PART, zones: [{name: ea}]}]}"
+    )
+    right = read(regions.replace("PART", "40%")).sites
+    assert right is not None
+    assert [each.name for each in sites_of(right, "h100-sxm", word()).regions] == ["w", "e"]
+    wrong = read(regions.replace("PART", "60%")).sites
+    assert wrong is not None
+    with pytest.raises(InputError, match=r"sum to 1\.2, not to 1"):
+        sites_of(wrong, "h100-sxm", word())
+
+
 def test_a_quota_has_its_own_date_and_an_age() -> None:
     file = read(
         "sites: {source: console, dated: 2026-11-01, regions: [{name: west, share: 100%, quotas: {h100-sxm: 16}, "

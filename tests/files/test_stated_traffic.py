@@ -133,3 +133,26 @@ def test_what_contradicts_itself_is_said(tmp_path: Path, workload: str, said: st
     with pytest.raises(InputError) as caught:
         demand(spec(tmp_path, workload=written, said=said))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("peak_hour: 0.5", "is below 1"),
+        ("weekly_growth: -100%", "leaves no traffic"),
+        ("weekly_growth: -150%", "is a change of more than 100 %"),
+    ],
+)
+def test_a_shape_that_no_week_has_is_refused(tmp_path: Path, said: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        spec(tmp_path, said=f", rate: 4 req/s, {said}")
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0])
+def test_no_demand_is_certain(tmp_path: Path, fraction: float) -> None:
+    found = spec(tmp_path)
+    sure = Assumption(
+        name="policy.planning_percentile", value=fraction, unit="fraction", evidence=Evidence.STATED, source=SOURCE
+    )
+    with pytest.raises(InputError, match=r"policy\.planning_percentile"):
+        forecast_demand(found.demands, horizon=found.policy.horizon, percentile=sure)

@@ -36,7 +36,9 @@ def _growth(written: Any) -> float:
     try:
         return sign * parse(text.lstrip("+-").strip(), FRACTION, field="")
     except InputError as error:
-        raise PydanticCustomError("quantity", "{problem}", {"problem": error.problem, "fix": error.fix}) from None
+        problem = error.problem.replace("is more than", "is a change of more than")
+        fix = "Give a share, for example 2% or -2%."
+        raise PydanticCustomError("quantity", "{problem}", {"problem": problem, "fix": fix}) from None
 
 
 def _ratio(written: Any) -> float:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ullage.errors import InputError
 from ullage.evidence import Assumption, Source
 from ullage.files.quantities import Share
 from ullage.files.section import Name, Section
@@ -52,6 +53,7 @@ class SitesSection(Section):
 
 def sites_of(section: SitesSection, device: str, word: Word) -> Sites:
     """The sites as they are for one device."""
+    _check_shares(section)
     said = _QuotaWord(section, device, word)
     return Sites(
         regions=tuple(
@@ -69,6 +71,19 @@ def sites_of(section: SitesSection, device: str, word: Word) -> Sites:
             for region in section.regions
         )
     )
+
+
+def _check_shares(section: SitesSection) -> None:
+    """Parts of one whole are written as such: 60% and 60% is a slip, not a proportion."""
+    shares = {region.name: region.share for region in section.regions if region.share is not None}
+    total = sum(shares.values())
+    if len(shares) == len(section.regions) and abs(total - 1.0) > 1e-3:
+        raise InputError(
+            field="sites.regions.share",
+            value=shares,
+            problem=f"the shares sum to {total:.4g}, not to 1",
+            fix="Give parts of the traffic that sum to 100%, or leave them all out.",
+        )
 
 
 class _QuotaWord:

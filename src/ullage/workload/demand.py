@@ -131,6 +131,13 @@ def forecast_demand(
     `measured` maps class names to what a trace says of them; a class that is not in it takes its shape from the
     built-in profile at the rate that was stated.
     """
+    if not 0.0 < _number(percentile) < 1.0:
+        raise InputError(
+            field=percentile.name,
+            value=percentile.value,
+            problem="must lie strictly between 0 and 1: no rate is sure never to be exceeded",
+            fix="Give for example 95%.",
+        )
     found = measured or {}
     classes = tuple(
         _from_trace(each, found[each.request_class.name], horizon, percentile)

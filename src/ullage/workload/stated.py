@@ -33,6 +33,22 @@ class StatedShape:
     output: Mapping[float, Assumption] | None = None
     events: tuple[Assumption, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.peak_hour is not None and float(self.peak_hour.value) < 1.0:
+            raise InputError(
+                field=self.peak_hour.name,
+                value=self.peak_hour.value,
+                problem="is below 1, and the busiest hour of a week is not below the week's mean",
+                fix="Give the busiest hour over the mean, for example 1.5.",
+            )
+        if self.weekly_growth is not None and float(self.weekly_growth.value) <= -1.0:
+            raise InputError(
+                field=self.weekly_growth.name,
+                value=self.weekly_growth.value,
+                problem="leaves no traffic after a week",
+                fix="Give a share above -100%, for example -2%.",
+            )
+
     @property
     def lengths(self) -> dict[str, tuple[Assumption, ...]]:
         """What was stated of each side; empty where nothing was."""
