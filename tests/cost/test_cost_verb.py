@@ -90,6 +90,7 @@ def test_the_page_says_the_sum_the_success_and_what_is_not_priced(answer: CostAn
     assert "gpu_time" in _text([*attribution_parts(answer.attribution, answer.spread)])
 
 
+@pytest.mark.slow
 def test_a_plan_file_says_drivers_and_tasks(plan_file: Path) -> None:
     found = verbs.cost(plan_file, as_of=AS_OF)
     assert not isinstance(found, Rejection)
@@ -104,6 +105,7 @@ def test_a_plan_file_says_drivers_and_tasks(plan_file: Path) -> None:
     assert task.usd == pytest.approx(1.2 * 3 * request.usd / 0.8, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_log_divides_the_bill_by_tenant(plan_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     rows = ["arrival_s,duration_s,ttft_s,prompt_tokens,output_tokens,tenant,status"]
@@ -135,7 +137,6 @@ def test_a_focus_file_keeps_the_rules_and_sums_to_the_bill(answer: CostAnswer) -
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"attribute": "tenant"}, "the plan does not say the tenant of a request"),
         ({"attribute": "team"}, "is not known"),
         ({"rule": "gpu"}, "is not known"),
         ({"basis": "allocation"}, "nobody was allotted anything"),
@@ -147,6 +148,13 @@ def test_a_wrong_question_is_answered_with_what_to_ask(asked: dict[str, str], sa
         verbs.cost(plan_file, as_of=AS_OF, **asked)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
+def test_a_plan_without_a_log_knows_no_tenants(plan_file: Path) -> None:
+    with pytest.raises(InputError, match="the plan does not say the tenant of a request"):
+        verbs.cost(plan_file, attribute="tenant", as_of=AS_OF)
+
+
+@pytest.mark.slow
 def test_the_command_prints_json_of_the_same_bytes(
     plan_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +171,7 @@ def test_the_command_prints_json_of_the_same_bytes(
     assert focus.read_text().startswith("BilledCost,")
 
 
+@pytest.mark.slow
 def test_a_commitment_is_advised_by_the_hours_that_need_it(tmp_path: Path) -> None:
     (tmp_path / "contract.csv").write_text(
         "what,name,provider,region,instance,devices,purchase,price,date,source\n"
@@ -181,6 +190,7 @@ def test_a_commitment_is_advised_by_the_hours_that_need_it(tmp_path: Path) -> No
     assert "How much to commit" in _text([*commitment_parts(found.commitments)])
 
 
+@pytest.mark.slow
 def test_tenants_come_from_the_plans_own_trace(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     times = np.cumsum(rng.exponential(0.4, 9000))
@@ -209,6 +219,7 @@ def test_one_more_of_each_is_planned_again(plan_file: Path) -> None:
     assert found.replicas[0].value > 0  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_another_plan_file_is_the_bill_before(plan_file: Path, tmp_path: Path) -> None:
     cheaper = tmp_path / "cheaper.yaml"
     cheaper.write_text(PLAN.replace("engineering: {on_call: 20h, changes: 30h}", "engineering: {on_call: 2h}"))
