@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from ullage.cli.help import VERBS, top_level_help
+from ullage.cli.help import MODULES, VERBS, top_level_help
 from ullage.errors import ExitCode, UllageError, unknown_name
 
 
@@ -39,7 +39,7 @@ class _Verbs(TyperGroup):
 
 def _command(verb: str) -> TyperCommand:
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    module = importlib.import_module(f"ullage.cli.{verb}")
+    module = importlib.import_module(f"ullage.cli.{MODULES.get(verb, verb)}")
     single.command(name=verb)(module.command)
     found = get_command(single)
     assert isinstance(found, TyperCommand)

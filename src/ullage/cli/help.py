@@ -8,6 +8,7 @@ from __future__ import annotations
 VERBS: dict[str, str] = {
     "plan": "Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.",
     "init": "Write a first plan file from what there is: a trace, a load test, an engine's log, a model's name.",
+    "options": "Compare devices, cuts and settings by cost per success; who is refused and why; when to order.",
     "brownfield": "Lay a plan over what a cluster runs: have, need, change, risk, and the order of steps.",
     "check": "Look for mistakes in a plan and in what is claimed of the service; an exit code for CI.",
     "drill": "Play on a plan what goes wrong in practice: verdict, figure, and the change that would pass.",
@@ -22,6 +23,9 @@ VERBS: dict[str, str] = {
     "size": "Size a pool: the least replicas that keep every promise at a rate, by simulation.",
     "cost": "Bill a plan: every line of a month, what a success costs, and who caused it.",
 }
+
+# Verbs whose module has another name, because its own is taken.
+MODULES: dict[str, str] = {"options": "options_verb"}
 
 
 def top_level_help() -> str:

@@ -18,6 +18,7 @@ from ullage.facts.startup import STORAGES
 from ullage.files.admission_section import AdmissionSection
 from ullage.files.claims_section import ClaimsSection
 from ullage.files.cost_section import CostSection
+from ullage.files.options_section import OptionsSection
 from ullage.files.prices_section import PricesSection
 from ullage.files.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, Tokens
 from ullage.files.reliability_section import (
@@ -176,6 +177,10 @@ class PoolSection(Section):
     approved_concurrency: Annotated[
         Count | None, Field(description="Requests of the longest context that must fit into one replica at once.")
     ] = None
+    least_replicas: Annotated[Count | None, Field(description="Replicas that always run, whatever is needed.")] = None
+    most_replicas: Annotated[
+        Count | None, Field(description="Replicas that may ever run, reserves included; a plan of more is refused.")
+    ] = None
     storage: Annotated[
         str | None,
         Field(description="Where a new node reads the weights from.", json_schema_extra={"enum": [*STORAGES, None]}),
@@ -197,6 +202,9 @@ class PolicySection(Section):
     ] = None
     planning_percentile: Annotated[
         Share | None, Field(description="How sure to be of the busiest hour; default 95%: reserves come on top.")
+    ] = None
+    margin: Annotated[
+        Share | None, Field(description="Of its rate, kept free in every pool; default none: reserves are lines.")
     ] = None
     zones: Annotated[
         Count | None, Field(description="Zones to spread over; default 1: a second zone is a decision with a price.")
@@ -236,6 +244,9 @@ class PlanFile(Section):
     reserves: ReservesSection = ReservesSection()
     cost: CostSection = CostSection()
     prices: Annotated[PricesSection, Field(default_factory=PricesSection)]
+    options: Annotated[
+        OptionsSection, Field(default_factory=OptionsSection, description="What ullage options may choose from.")
+    ]
     claims: Annotated[ClaimsSection, Field(description="What is said elsewhere, for `ullage check`.")] = ClaimsSection()
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ullage.admission.start import MeasuredStart, StartSettings
 from ullage.errors import InputError, unknown_name
@@ -17,6 +18,7 @@ from ullage.files.admission_section import admission_of
 from ullage.files.claims_section import claims_of
 from ullage.files.class_shape import event_inputs, shape_of
 from ullage.files.cost_section import cost_policy, tasks_of
+from ullage.files.options_section import options_of
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
 from ullage.files.prices_section import prices_of
 from ullage.files.reliability_section import reserve_settings
@@ -79,6 +81,9 @@ class Loaded:
     price_lists: tuple[PriceList, ...] = ()
     as_of: datetime.date | None = None
 
+    # What `options` names: devices by their names in the catalogue, variants by the model they stand in for.
+    option_devices: tuple[str, ...] = ()
+    option_models: Mapping[str, tuple[Model, ...]] = field(default_factory=dict)
 
 def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
     """The specification; a class named twice or a promise that is none is an InputError."""
@@ -118,6 +123,13 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
         cost=cost_policy(file.cost, word),
         tasks=tasks_of(file.cost, tuple(names), word),
         claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), word),
+        options=options_of(
+            file.options,
+            word,
+            devices=loaded.option_devices,
+            models=loaded.option_models,
+            sites=_option_sites(file, loaded, word),
+        ),
     )
 
 
@@ -187,6 +199,13 @@ def _sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
 
 
 def _serving(section: ClassSection, file: PlanFile) -> str:
+def _option_sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
+    """Where any device may stand that could be chosen."""
+    if file.sites is None:
+        return {}
+    return {each.name: sites_of(file.sites, each.name, word) for each in loaded.alternatives}
+
+
     """The pool that serves this class: the only one, the one it names, or the first of its route."""
     names = [each.name or POOL for each in file.every_pool]
     field = f"workload.classes.{section.name}.pool"

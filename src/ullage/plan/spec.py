@@ -24,6 +24,7 @@ from ullage.memory.case import Approved
 from ullage.memory.engine_word import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.plan.claims import Claims
+from ullage.plan.options_settings import OptionSettings
 from ullage.prices.book import PriceBook
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
@@ -80,6 +81,8 @@ class PoolSpec:
     approved: Approved
     start: StartSettings
     word: EngineMemory | None = None
+    least: Assumption | None = None
+    most: Assumption | None = None
     tested: StepEvidence = NO_EVIDENCE
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
@@ -95,6 +98,7 @@ class Policy:
     zones: Assumption
     reconcile_every: Assumption
 
+    margin: Assumption = NO_POLICY
     @property
     def inputs(self) -> tuple[Assumption, ...]:
         return (self.horizon, self.planning_percentile, self.zones, self.reconcile_every)
@@ -127,6 +131,7 @@ class PlanSpec:
     claims: Claims = field(default_factory=Claims)
 
     @property
+    options: OptionSettings = field(default_factory=OptionSettings)
     def pool(self) -> PoolSpec:
         """The first pool: the only one of most services."""
         return self.pools[0]

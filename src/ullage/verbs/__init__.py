@@ -16,6 +16,7 @@ from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
 from ullage.verbs.init import init
 from ullage.verbs.memory import memory
+from ullage.verbs.options import options
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
 from ullage.verbs.simulate import simulate
@@ -33,6 +34,7 @@ __all__ = [
     "forecast",
     "init",
     "memory",
+    "options",
     "plan",
     "profile",
     "simulate",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ullage.errors import Rejection
     from ullage.facts.catalogue import Catalogue
+    from ullage.facts.model import Model
     from ullage.files.plan_file import EvidenceSection, PlanFile, PoolSection
     from ullage.files.plan_spec import Loaded, LoadedPool
     from ullage.plan.document import Plan
@@ -73,7 +74,31 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Load
         prices=None if facts is None else catalogue_of("prices", facts),
         price_lists=_price_lists(read, folder),
         as_of=as_of,
+        option_devices=_option_devices(read, devices),
+        option_models=_option_models(read, folder, facts),
     )
+
+
+def _option_devices(read: PlanFile, devices: Catalogue) -> tuple[str, ...]:
+    """The devices that `options` names, as the catalogue calls them."""
+    return tuple(devices.find(each, field="options.devices").name for each in read.options.devices)
+
+
+def _option_models(read: PlanFile, folder: Path, facts: Path | None) -> dict[str, tuple[Model, ...]]:
+    """The variants that `options` names, by the model they may stand in for."""
+    from ullage.errors import unknown_name
+    from ullage.verbs.facts import model_of
+
+    def found(name: str) -> Model:
+        return model_of(folder / name if (folder / name).exists() else name, facts)
+
+    own = {each.model: found(each.model).name for each in read.every_pool} if read.options.models else {}
+    for name in read.options.models:
+        if name not in own and name not in own.values():
+            raise unknown_name(field="options.models", name=name, known=own)
+    return {
+        own.get(name, name): tuple(found(each) for each in variants) for name, variants in read.options.models.items()
+    }
 
 
 def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Path, as_of: datetime.date) -> LoadedPool:
