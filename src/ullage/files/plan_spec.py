@@ -35,6 +35,7 @@ from ullage.memory.sharding import Sharding
 from ullage.plan.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
+from ullage.service.margin import NO_POLICY
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
@@ -80,10 +81,10 @@ class Loaded:
     prices: Catalogue | None = None
     price_lists: tuple[PriceList, ...] = ()
     as_of: datetime.date | None = None
-
     # What `options` names: devices by their names in the catalogue, variants by the model they stand in for.
     option_devices: tuple[str, ...] = ()
     option_models: Mapping[str, tuple[Model, ...]] = field(default_factory=dict)
+
 
 def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
     """The specification; a class named twice or a promise that is none is an InputError."""
@@ -122,7 +123,6 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
         buying=buying,
         cost=cost_policy(file.cost, word),
         tasks=tasks_of(file.cost, tuple(names), word),
-        claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), word),
         options=options_of(
             file.options,
             word,
@@ -130,6 +130,7 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
             models=loaded.option_models,
             sites=_option_sites(file, loaded, word),
         ),
+        claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), word),
     )
 
 
@@ -198,7 +199,6 @@ def _sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
     return {each.device.name: sites_of(file.sites, each.device.name, word) for each in loaded.pools}
 
 
-def _serving(section: ClassSection, file: PlanFile) -> str:
 def _option_sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
     """Where any device may stand that could be chosen."""
     if file.sites is None:
@@ -206,6 +206,7 @@ def _option_sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites
     return {each.name: sites_of(file.sites, each.name, word) for each in loaded.alternatives}
 
 
+def _serving(section: ClassSection, file: PlanFile) -> str:
     """The pool that serves this class: the only one, the one it names, or the first of its route."""
     names = [each.name or POOL for each in file.every_pool]
     field = f"workload.classes.{section.name}.pool"
@@ -288,8 +289,15 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         start.storage,
         *([] if start.bandwidth is None else [start.bandwidth]),
     ]
+    least, most = (
+        None if value is None else word.decides(f"{prefix}.{what}_replicas", value, "replicas", 1)
+        for what, value in (("least", pool.least_replicas), ("most", pool.most_replicas))
+    )
+    choices += [each for each in (least, most) if each is not None]
     return PoolSpec(
         name=name,
+        least=least,
+        most=most,
         choices=tuple(choices),
         model=loaded.model,
         device=loaded.device,
@@ -339,6 +347,7 @@ def _policy(file: PlanFile, word: Word) -> Policy:
         planning_percentile=word.decides(
             "policy.planning_percentile", policy.planning_percentile, "fraction", PLANNING_FRACTION
         ),
+        margin=NO_POLICY if policy.margin is None else word.decides(NO_POLICY.name, policy.margin, "fraction", 0.0),
         zones=word.decides("policy.zones", policy.zones, "zones", ZONES),
         reconcile_every=word.decides("policy.reconcile_every", policy.reconcile_every, "s", RECONCILE_S),
     )

@@ -26,6 +26,7 @@ from ullage.memory.settings import RuntimeSettings
 from ullage.plan.claims import Claims
 from ullage.plan.options_settings import OptionSettings
 from ullage.prices.book import PriceBook
+from ullage.service.margin import NO_POLICY
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
 from ullage.workload.routing import Routing
@@ -80,9 +81,9 @@ class PoolSpec:
     settings: RuntimeSettings
     approved: Approved
     start: StartSettings
-    word: EngineMemory | None = None
     least: Assumption | None = None
     most: Assumption | None = None
+    word: EngineMemory | None = None
     tested: StepEvidence = NO_EVIDENCE
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
@@ -97,11 +98,12 @@ class Policy:
     planning_percentile: Assumption
     zones: Assumption
     reconcile_every: Assumption
-
     margin: Assumption = NO_POLICY
+
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        return (self.horizon, self.planning_percentile, self.zones, self.reconcile_every)
+        kept = () if self.margin is NO_POLICY else (self.margin,)
+        return (self.horizon, self.planning_percentile, *kept, self.zones, self.reconcile_every)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +131,9 @@ class PlanSpec:
     tasks: tuple[TaskUse, ...] = ()
     # What is said of the service elsewhere; it is held against the plan, not planned with.
     claims: Claims = field(default_factory=Claims)
+    options: OptionSettings = field(default_factory=OptionSettings)
 
     @property
-    options: OptionSettings = field(default_factory=OptionSettings)
     def pool(self) -> PoolSpec:
         """The first pool: the only one of most services."""
         return self.pools[0]
