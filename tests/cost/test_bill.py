@@ -18,8 +18,9 @@ from ullage.cost.lines import COST_LINES
 from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import ServiceUse, TaskUse, ToolUse
-from ullage.cost.units import class_groups
+from ullage.cost.units import class_cents, class_groups, model_cents
 from ullage.evidence import Figure, Source, walk
+from ullage.report.bill_page import bill_parts
 
 
 def _use(**changed: object) -> ServiceUse:
@@ -110,6 +111,11 @@ def test_a_device_without_price_leaves_its_pool_unpriced() -> None:
     assert [each.missing for each in bill.lines if each.name == "compute_usage"] == [
         "a device-hour: nobody sells it. Give its price."
     ]
+    assert not bill.is_of_devices
+    headline = str(bill_parts(bill)[0])
+    assert "everything else" in headline
+    assert "a success" not in headline
+    assert "a success" in str(bill_parts(monthly_bill(_use(), quotes(), policy()))[0])
 
 
 def test_by_hand() -> None:
@@ -221,3 +227,17 @@ def test_units_by_model_add_up_to_the_bill() -> None:
     assert large.usd * 1e6 + small.usd * 3e6 == pytest.approx(bill.total_usd, rel=1e-6)
     assert large.model == "model-main"
     assert unit["bill.model-main.per_success_usd"].usd > large.usd
+
+
+def test_a_class_that_is_bought_pays_its_tokens_and_its_part_of_what_all_share() -> None:
+    use = _use(providers=(bills.bought(1e6, failed=0.1),))
+    bill = monthly_bill(use, quotes(items=1.0e-9, tokens=1e-5), policy())
+    paid = class_cents(use, bill.lines)
+    assert sum(paid.values()) == bill.total_cents
+    bought = sum(each.cents or 0 for each in bill.lines if each.owners.get("class") == "hard")
+    assert bought == round(1e6 * 1300 * 1e-5 * 100)
+    assert paid["hard"] > bought
+    devices = sum(each.cents or 0 for each in bill.lines if each.pool)
+    assert paid["chat"] > devices
+    by_model = model_cents(use, bill.lines)
+    assert by_model == {"model-main": paid["chat"], "model-x": paid["hard"]}

@@ -54,6 +54,14 @@ def test_all_nodes_pass_through_the_windows(replicas: int, per_node: int) -> Non
     assert left >= replicas or found.line.replicas == replicas
 
 
+def test_a_rule_that_names_fewer_replicas_than_the_line_says_why() -> None:
+    """Nine stand on two nodes of eight; only from seventeen on, on three, does one node hold less than the reserve."""
+    found = patched(9, Maintenance(), per_node=8)
+    assert (found.line.replicas, found.drained_replicas) == (8, 6)
+    assert found.line.rule == "1 of 3 nodes at once, 6 replicas; with fewer, fewer nodes would hold more each"
+    assert patched(1, Maintenance(), per_node=1).line.rule == "1 of 2 nodes at once, 1 replica"
+
+
 def test_a_quiet_window_needs_no_reserve() -> None:
     quiet = Maintenance(demand=choice("maintenance.demand", 0.5, "fraction", "test"))
     assert patched(40, quiet).line.replicas == 0

@@ -79,6 +79,12 @@ def test_what_binds_stands_first_and_every_distance_is_shown(fleet: SteadyFleet)
     ]
     assert f"{found.binding.name} (binds)" in shown
     assert all(f"{line.distance_fraction:.0%}" in shown for line in found.lines)
+    # Where nothing broke in all that was tried, nothing is said to bind.
+    calm = replace(found, lines=tuple(replace(each, growth_fraction=None) for each in found.lines))
+    assert not calm.is_met
+    shown = text_of(binding_parts(calm))
+    assert f"{found.binding.name} (nearest)" in shown
+    assert "breaks" not in shown.splitlines()[-1]
     lines = text_of(headroom_parts(room))
     assert all(f"{line.holds_fraction:.0%}" in lines for line in room.lines)
 

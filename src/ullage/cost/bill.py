@@ -52,6 +52,11 @@ class Bill:
     def is_complete(self) -> bool:
         return not self.unpriced
 
+    @property
+    def is_of_devices(self) -> bool:
+        """Whether the devices are in it: without them a cost of a success would be that of everything else."""
+        return all(each.name != "compute_usage" for each in self.unpriced)
+
     def cents_of(self, name: str) -> int:
         """The sum of the lines of one name."""
         return sum(each.cents or 0 for each in self.lines if each.name == name)

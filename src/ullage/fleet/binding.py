@@ -100,6 +100,11 @@ class Binding:
         return self.lines[0]
 
     @property
+    def is_met(self) -> bool:
+        """Whether it stops the pool at a load that was tried; otherwise it is only the nearest."""
+        return self.binding.growth_fraction is not None
+
+    @property
     def following(self) -> Constraint:
         return self.lines[1]
 
@@ -407,7 +412,8 @@ def _figures(found: Binding, inputs: tuple[Figure | Assumption, ...]) -> dict[st
 
 
 def _notes(lines: Sequence[Constraint], traffic: Margin, need: Need) -> tuple[str, ...]:
-    notes = [f"Binding is {_sentence(lines[0])} Next is {_sentence(lines[1])}"]
+    first = "Binding" if lines[0].growth_fraction is not None else "Nearest"
+    notes = [f"{first} is {_sentence(lines[0])} Next is {_sentence(lines[1])}"]
     if traffic.breaks:
         notes.append(f"The first promise to break as traffic grows is {traffic.breaks}.")
     else:

@@ -90,8 +90,10 @@ def maintenance_reserve(
         if extra >= drained - idle or extra >= int(serving.value):
             break
         extra += 1
-    rule = f"{at_once} of {len(held)} nodes at once, {drained} replicas"
+    rule = f"{at_once} of {len(held)} nodes at once, {drained} replica{'' if drained == 1 else 's'}"
     rule += f", less {idle} idle in a window" if idle else ""
+    if extra > max(0, drained - idle) and extra < int(serving.value):
+        rule += "; with fewer, fewer nodes would hold more each"
     figure = Figure(
         name="reserve.maintenance_replicas",
         value=extra,

@@ -133,7 +133,7 @@ SCORECARD = (
     Asked(what="queue age", answers=(("scorecard", "score.queue_age_s"),)),
     Asked(what="utilisation", answers=(("scorecard", "score.utilisation_fraction"),)),
     Asked(what="scale-up time", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.warm_p50_s"))),
-    Asked(what="idle reserve", answers=(("reserves", "reserve.sum_replicas"),)),
+    Asked(what="idle reserve", answers=(("reserves", "reserve.replicas"),)),
     Asked(what="cost per success", answers=(("bill", "bill.per_success_usd"),)),
     Asked(what="forecast error", answers=(("scorecard", "score.*.forecast_wape_fraction"),)),
 )

@@ -58,13 +58,14 @@ def money(usd: float) -> str:
 def _headline(bill: Bill) -> Text:
     text = Text(f"{money(bill.total_usd)} USD for {bill.policy.period_hours:g} hours of the {bill.use.service}", "bold")
     success = [each for each in bill.units if each.name == "bill.per_success_usd"]
-    if success:
+    if success and bill.is_of_devices:
         text.append(f": {money(success[0].usd)} USD a success", style="bold")
     text.append(". ", style="bold")
     if not bill.is_complete:
         count = len(bill.unpriced)
         are = "1 line is" if count == 1 else f"{count} lines are"
-        text.append(f"{are} not priced and not in it.", style="not bold")
+        devices = "" if bill.is_of_devices else " Devices are among them: this is the cost of everything else."
+        text.append(f"{are} not priced and not in it.{devices}", style="not bold")
     return text
 
 

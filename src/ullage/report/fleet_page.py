@@ -43,7 +43,7 @@ def steady_parts(fleet: SteadyFleet) -> list[RenderableType]:
     rows = [
         ("as believed", fleet.bare_replicas, 0, _least(fleet)),
         ("evidence", fleet.replicas - fleet.bare_replicas, fleet.bare_replicas, "what a load test buys back"),
-        ("in all", fleet.replicas, 0, _counted(fleet.devices, "device")),
+        ("in all", fleet.replicas, 0, counted(fleet.devices, "device")),
     ]
     return [title, *(_bar(name, count, start, fleet.replicas, said) for name, count, start, said in rows)]
 
@@ -52,7 +52,11 @@ def _least(fleet: SteadyFleet) -> str:
     return f"one fewer breaks {fleet.size.binding}" if fleet.bare_replicas > 1 else "one is enough"
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "device"), counted(0, "replica")
+    ('1 device', '0 replicas')
+    """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -75,7 +79,8 @@ def binding_parts(found: Binding) -> list[RenderableType]:
     for place, line in enumerate(found.lines):
         name = Text(line.name, style="bold" if place == 0 else "")
         if place < 2:
-            name.append(" (binds)" if place == 0 else " (next)", style="dim")
+            first = " (binds)" if found.is_met else " (nearest)"
+            name.append(first if place == 0 else " (next)", style="dim")
         table.add_row(
             name,
             show(line.value, line.unit),
@@ -84,8 +89,13 @@ def binding_parts(found: Binding) -> list[RenderableType]:
             _growth(line.growth_fraction),
             _relief(line),
         )
-    before = f"Without, {found.broken_fraction:.0%} of the limit." if found.broken_fraction else ""
-    said = f"Last column: the promise that breaks first, as a share of its limit, at the load that breaks it. {before}"
+    before = f" Without, {found.broken_fraction:.0%} of the limit." if found.broken_fraction else ""
+    worst = (
+        "the promise that breaks first, as a share of its limit, at the load that breaks it"
+        if found.is_met
+        else "the promise that comes closest, as a share of its limit, at the highest load that was tried"
+    )
+    said = f"Last column: {worst}.{before}"
     return [table, *(Text(f"Note: {note}") for note in found.notes), Text(said, style="dim")]
 
 
@@ -102,7 +112,7 @@ def _relief(line: Constraint) -> str:
 def headroom_parts(found: Headroom) -> list[RenderableType]:
     """How much more of each the planned replicas take."""
     table = plain_table(
-        f"Headroom of {_counted(found.replicas, 'replica')} at {show(found.rate_rps, 'req/s')}",
+        f"Headroom of {counted(found.replicas, 'replica')} at {show(found.rate_rps, 'req/s')}",
         "change",
         "holds",
         "",

@@ -22,6 +22,7 @@ from ullage.report.bill_page import bill_parts, money
 from ullage.report.evidence_style import evidence_text
 from ullage.report.fleet_page import (
     binding_parts,
+    counted,
     headroom_parts,
     packing_parts,
     routing_parts,
@@ -140,15 +141,19 @@ def _headline(plan: Plan) -> RenderableType:
 def _fleet_sentence(pool: PoolPlan) -> str:
     steady, each = pool.steady_fleet, pool.memory.runtime.sharding.devices
     whole = steady.replicas + pool.reserves.replicas
+    bare = (
+        f" {steady.bare_replicas} would do for that rate if step times were exactly as believed."
+        if steady.bare_replicas < steady.replicas
+        else ""
+    )
     return (
-        f"{whole} replicas on {whole * each} devices: {steady.replicas} for {pool.demand.planning_rps:.3g} req/s and "
-        f"{pool.reserves.replicas} in reserve. {steady.bare_replicas} would do for that rate if step times were "
-        "exactly as believed."
+        f"{counted(whole, 'replica')} on {counted(whole * each, 'device')}: {steady.replicas} for "
+        f"{show(pool.demand.planning_rps, 'req/s')} and {pool.reserves.replicas} in reserve.{bare}"
     )
 
 
 def _stress_sentence(pool: PoolPlan) -> str:
-    binding, checks = pool.binding.binding, pool.loss_checks.checks
+    checks = pool.loss_checks.checks
     failing = [each.name for each in checks if each.verdict in (Loss.BREAKS, Loss.OUTAGE)]
     held = f"{len(checks) - len(failing)} of {len(checks)} simulated losses hold"
     broken = [each.name for each in pool.loss_checks.broken]
@@ -156,13 +161,23 @@ def _stress_sentence(pool: PoolPlan) -> str:
     but = (f"; broken in spite of a reserve: {', '.join(broken)}" if broken else "") + (
         f"; not covered: {', '.join(uncovered)}" if uncovered else ""
     )
-    return f"What binds first is {binding.name}. {held}{but}."
+    return f"{_binding_sentence(pool)} {held}{but}."
+
+
+def _binding_sentence(pool: PoolPlan) -> str:
+    binding = pool.binding.binding
+    if pool.binding.is_met:
+        return f"What binds first is {binding.name}."
+    tried = pool.headroom.line("traffic").holds_fraction
+    return f"No promise breaks up to {tried:.0%} more traffic; nearest is {binding.name}."
 
 
 def _bill_sentence(bill: Bill) -> str:
     each = bill.figures.get("bill.per_success_usd")
     unpriced = f", {len(bill.unpriced)} lines not priced" if bill.unpriced else ""
-    per = "" if each is None else f"; {show(each.value, each.unit)} a success"
+    if not bill.is_of_devices:
+        return f"No price of its devices is known: {money(bill.total_usd)} USD a month is for all else{unpriced}."
+    per = "" if each is None else f"; {money(float(each.value))} USD a success"
     return f"{money(bill.total_usd)} USD a month{per}{unpriced}."
 
 
