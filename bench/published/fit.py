@@ -45,7 +45,7 @@ PRIORS: dict[str, tuple[float, float]] = {
     "kernel_overhead": (3.5e-6, 0.1),
     "sequence_overhead": (6e-6, 0.25),
     "prefill_kernel_overhead": (15e-6, 0.2),
-    "request_overhead": (18e-3, 0.2),
+    "request_overhead": (15e-3, 0.2),
 }
 # Which groups get a factor of their own, and how far it may go.
 FACTOR_SPREADS: dict[tuple[str, str], float] = {

@@ -151,7 +151,9 @@ def test_the_next_test_asks_for_what_is_not_known(tool: str) -> None:
             measured(wanted.clients, prompt=wanted.prompt_tokens, output=wanted.output_tokens),
         ],
     )
-    assert "prefill" not in after.not_identified
+    assert set(after.not_identified) < set(found.not_identified)
+    spread = np.linalg.slogdet(np.array(found.covariance))[1] - np.linalg.slogdet(np.array(after.covariance))[1]
+    assert spread / 2 == pytest.approx(wanted.gain_nats, rel=0.5)
 
 
 def test_an_unknown_tool_is_named() -> None:

@@ -24,9 +24,9 @@ PROMPTS_PER_CLIENT = 10
 """How many requests each client of a closed loop sends where the file does not say; InferenceX sends ten."""
 
 
-CROWD_FRACTION = 0.01
+CROWD_FRACTION = 0.02
 """What every other request that is being answered adds to a request's time outside the engine: the server sends their
-tokens from the same loop. At a hundred of them a first token takes twice as long to get out as at none."""
+tokens from the same loop. At fifty of them a first token takes twice as long to get out as at none."""
 
 
 class RequestTimes(StepTimes, Protocol):

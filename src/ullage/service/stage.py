@@ -21,6 +21,7 @@ from ullage.service.curve import Effort, ServiceCurve, replica_curve
 from ullage.service.margin import DEFAULT_BANDS, NO_POLICY, StepBand, step_band
 from ullage.service.mix import MixLoad
 from ullage.service.point import OperatingPoint, replica_point
+from ullage.service.replay import CROWD_FRACTION
 from ullage.service.replica import Replica
 from ullage.service.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.sizing import Alone, PoolSize, replica_alone, size_pool
@@ -37,7 +38,9 @@ _SHOWN_SEQUENCES, _SHOWN_KV_TOKENS = 64, 64_000
 def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     """One replica: what memory leaves for KV, what the engine's settings allow, and how long steps take."""
     runtime = memory.runtime
-    sequences, budget = whole(runtime.max_sequences), whole(runtime.step_tokens)
+    # Groups of data-parallel attention have the scheduler's limits each.
+    groups = runtime.sharding.dp_attention
+    sequences, budget = groups * whole(runtime.max_sequences), groups * whole(runtime.step_tokens)
     # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
     block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
     return Replica(
@@ -49,7 +52,8 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             budget_tokens=max(budget, sequences),
         ),
         devices=runtime.sharding.devices,
-        request_overhead_s=step.request_overhead_s,
+        # One number for all loads: what it is beside a middling batch.
+        request_overhead_s=step.request_overhead_s * (1.0 + CROWD_FRACTION * _SHOWN_SEQUENCES),
     )
 
 
