@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from ullage.cost.bill import monthly_bill
 from ullage.cost.line import Behaviour, Driver, Origin
 from ullage.cost.lines import COST_LINES
 from ullage.cost.policy import CostPolicy
-from ullage.cost.quotes import Quotes
+from ullage.cost.quotes import Quotes, quotes_of
 from ullage.cost.service_use import ServiceUse, TaskUse, ToolUse
 from ullage.cost.units import class_cents, class_groups, model_cents
 from ullage.evidence import Figure, Source, walk
+from ullage.prices.packaged import packaged_book
 from ullage.report.bill_page import bill_parts
 
 
@@ -116,6 +118,16 @@ def test_a_device_without_price_leaves_its_pool_unpriced() -> None:
     assert "everything else" in headline
     assert "a success" not in headline
     assert "a success" in str(bill_parts(monthly_bill(_use(), quotes(), policy()))[0])
+
+
+def test_only_what_is_bought_is_said_to_be_old() -> None:
+    """The packaged wage is the oldest price of all; a bill that nobody's hours are on does not rest on it."""
+    book = replace(packaged_book(), as_of=datetime.date(2026, 11, 15))
+    hours = policy().on_call
+    assert hours is not None
+    silent, asked = CostPolicy(), CostPolicy(on_call=hours)
+    assert not any("engineering" in note for note in quotes_of(book, _use(), silent).notes)
+    assert any("price.any.engineering is 977 days old" in note for note in quotes_of(book, _use(), asked).notes)
 
 
 def test_by_hand() -> None:

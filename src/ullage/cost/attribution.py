@@ -176,11 +176,11 @@ def attribute(
     """Divide every priced line over the groups. `uses` has the groups of each pool by its name.
 
     A line of a pool is divided over those who used that pool, a line of the whole service, and of a pool that is not
-    in `uses`, over all.
+    in `uses`, over all. A line that is one group's alone goes to it whole.
     """
     everybody = merged_groups(uses.values())
     priced = tuple(each for each in lines if each.cents is not None)
-    columns = [_divided(each, uses.get(each.pool, everybody), choice) for each in priced]
+    columns = [_divided(each, uses.get(each.pool, everybody) if each.pool else everybody, choice) for each in priced]
     names = [each.name for each in everybody]
     names += sorted({name for column in columns for name in column} - {*names, IDLE, RESERVE, UNALLOCATED})
     names += [
@@ -204,6 +204,9 @@ def attribute(
 def _divided(line: BillLine, groups: Sequence[GroupUse], choice: AttributionChoice) -> dict[str, int]:
     """The cents of one line by name."""
     assert line.cents is not None
+    owner = line.owners.get(choice.by)
+    if owner is not None and any(each.name == owner for each in groups):
+        return {owner: line.cents}
     names, own = [each.name for each in groups], _own_weights(line, groups, choice)
     apart = RESERVE if line.driver is Driver.RESERVE else IDLE
     used = 0.0 if line.driver is Driver.RESERVE else line.used_fraction if line.driver is Driver.DEVICE_TIME else 1.0

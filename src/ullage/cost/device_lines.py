@@ -231,6 +231,7 @@ def failed_work(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
                         formula="provider tokens x share that brought no success",
                         inputs=(*usd[1], *each.basis),
                         origin=Origin.EXTERNAL,
+                        owners={"class": each.class_name, "model": each.model},
                     )
                 )
     return tuple(lines)

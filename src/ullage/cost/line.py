@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ullage.cost.money import usd_of
 from ullage.evidence import Figure
@@ -54,7 +55,8 @@ class BillLine:
     """`cents` is None where the line is not priced; `missing` then says what to give. `amount` is what was bought.
 
     `pool` names the pool it is paid for, empty for the whole service. `used_fraction` is the part of paid device time
-    in which requests were served; the rest of it is idle, and attribution keeps it apart.
+    in which requests were served; the rest of it is idle, and attribution keeps it apart. `owners` names, by dimension,
+    whose line it is alone, such as the class that a provider serves.
     """
 
     name: str
@@ -68,6 +70,7 @@ class BillLine:
     figure: Figure | None = None
     missing: str = ""
     used_fraction: float = 1.0
+    owners: Mapping[str, str] = field(default_factory=dict)
     amount: Amount = Amount(value=1.0, unit="month")
 
     @property

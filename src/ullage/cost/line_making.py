@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ullage.cost.line import Amount, Behaviour, BillLine, Driver, Origin, Sharing
 from ullage.cost.money import cents_of
@@ -48,6 +48,7 @@ def priced_line(
     behaviour: Behaviour | None = None,
     origin: Origin | None = None,
     driver: Driver | None = None,
+    owners: Mapping[str, str] | None = None,
 ) -> BillLine:
     """A line with its amount, explained; tags are those of its name unless this one line is otherwise."""
     of_name = TAGS[name]
@@ -68,6 +69,7 @@ def priced_line(
             inputs=tuple({each.name: each for each in inputs}.values()),
         ),
         used_fraction=used_fraction,
+        owners=owners or {},
         amount=amount,
     )
 

@@ -149,7 +149,11 @@ def quotes_of(
         if isinstance(each, Source)
     }
     items = {f"{item} {name}".rstrip(): _item(book, item, name, choice) for item, name in wanted_items}
-    used = [*(each.hour for each in quoted), *bought, *(each for each in items.values() if isinstance(each, Figure))]
+    # A price whose amount nobody has said is on no line: its age is nobody's matter.
+    unasked = {"evaluation"} if policy.judging is None else set()
+    unasked |= {"engineering"} if policy.on_call is None and policy.changes is None else set()
+    rates = [each for name, each in items.items() if isinstance(each, Figure) and name not in unasked]
+    used = [*(each.hour for each in quoted), *bought, *rates]
     return Quotes(
         devices=devices,
         items=items,

@@ -149,6 +149,7 @@ def provider_tokens(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tupl
                 item=item,
                 formula="prompt, cached and output tokens, each x its price, less failed work",
                 inputs=(*usd[1], *each.basis),
+                owners={"class": each.class_name, "model": each.model},
             )
         )
     return tuple(lines)

@@ -26,6 +26,8 @@ from ullage.evidence import Evidence, Figure, Source
 from ullage.prices.book import MissingPrice
 
 MILLION = 1e6
+# Where the groups of providers stand beside those of pools; no pool can be called so.
+_BOUGHT = " bought"
 _WEIGHTS = Source(
     what="answer tokens count as three prompt tokens, cached ones as a tenth",
     where="docs/explanation/cost.md",
@@ -53,21 +55,24 @@ class UnitCost:
 
 def class_groups(use: ServiceUse, pool: str | None = None) -> tuple[GroupUse, ...]:
     """Classes as groups that a bill can be attributed to; without a pool, those of providers as well."""
-    chosen = use.classes if pool is None else use.classes_of(pool)
-    groups = [_group(each) for each in chosen]
-    if pool is None:
-        groups += [
-            GroupUse(
-                name=each.class_name,
-                requests=each.requests,
-                successes=each.requests * (1.0 - each.failed_fraction),
-                prompt_tokens=each.prompt_tokens,
-                output_tokens=each.output_tokens,
-                cached_tokens=each.cached_tokens,
-            )
-            for each in use.providers or ()
-        ]
-    return tuple(groups)
+    if pool is not None:
+        return tuple(_group(each) for each in use.classes_of(pool))
+    return (*(_group(each) for each in use.classes), *_bought(use))
+
+
+def _bought(use: ServiceUse) -> tuple[GroupUse, ...]:
+    """What providers serve, one group for each."""
+    return tuple(
+        GroupUse(
+            name=each.class_name,
+            requests=each.requests,
+            successes=each.requests * (1.0 - each.failed_fraction),
+            prompt_tokens=each.prompt_tokens,
+            output_tokens=each.output_tokens,
+            cached_tokens=each.cached_tokens,
+        )
+        for each in use.providers or ()
+    )
 
 
 def _group(each: ClassUse) -> GroupUse:
@@ -85,29 +90,29 @@ def _group(each: ClassUse) -> GroupUse:
 
 def class_cents(use: ServiceUse, lines: Sequence[BillLine]) -> dict[str, int]:
     """Every class's whole part of the bill, idle and reserve spread: by GPU time where known, else by tokens."""
-    uses: dict[str, Sequence[GroupUse]] = {each.name: class_groups(use, each.name) for each in use.pools}
-    bought = [each for each in class_groups(use) if each.gpu_s is None]
-    is_timed = bool(use.classes) and not bought
-    if bought:
-        uses[""] = bought
-    choice = AttributionChoice(by="class", rule="gpu_time" if is_timed else "weighted_tokens", idle=Idle.SPREAD)
-    return {row.name: row.total_cents for row in attribute(lines, uses, choice).rows}
+    uses = {each.name: class_groups(use, each.name) for each in use.pools}
+    return _whole_cents(use, lines, {**uses, _BOUGHT: _bought(use)}, by="class")
 
 
 def model_cents(use: ServiceUse, lines: Sequence[BillLine]) -> dict[str, int]:
     """Every model's whole part of the bill: its pools' own lines, and its part of those of the service."""
-    uses: dict[str, Sequence[GroupUse]] = {}
-    for pool in use.pools:
-        groups = class_groups(use, pool.name)
-        if groups:
-            whole = functools.reduce(summed_groups, groups)
-            uses[pool.name] = (replace(whole, name=pool.model),)
-    bought = [each for each in class_groups(use) if each.gpu_s is None]
-    is_timed = bool(use.classes) and not bought
-    for each in use.providers or ():
-        group = next(one for one in bought if one.name == each.class_name)
-        uses[f" {each.provider} {each.class_name}"] = (replace(group, name=each.model),)
-    choice = AttributionChoice(by="model", rule="gpu_time" if is_timed else "weighted_tokens", idle=Idle.SPREAD)
+    uses = {
+        pool.name: (replace(functools.reduce(summed_groups, groups), name=pool.model),)
+        for pool in use.pools
+        if (groups := class_groups(use, pool.name))
+    }
+    models = tuple(
+        replace(group, name=each.model) for group, each in zip(_bought(use), use.providers or (), strict=True)
+    )
+    return _whole_cents(use, lines, {**uses, _BOUGHT: models}, by="model")
+
+
+def _whole_cents(
+    use: ServiceUse, lines: Sequence[BillLine], uses: Mapping[str, Sequence[GroupUse]], *, by: str
+) -> dict[str, int]:
+    """What every group pays with idle and reserve spread; bought tokens have no GPU time to be divided by."""
+    is_timed = bool(use.classes) and not use.providers and all(each.gpu_s is not None for each in use.classes)
+    choice = AttributionChoice(by=by, rule="gpu_time" if is_timed else "weighted_tokens", idle=Idle.SPREAD)
     return {row.name: row.total_cents for row in attribute(lines, uses, choice).rows}
 
 
