@@ -106,6 +106,26 @@ def test_a_plan_file_says_drivers_and_tasks(plan_file: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_class_that_a_provider_serves_is_on_the_bill(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    bought = "{name: hard, provider: openai, model: gpt-5-mini, rate: 1 req/s, prompt_tokens: 2k, output_tokens: 500"
+    task = "    - {name: case, requests: {chat: 1}, escalated: 20%, escalated_requests: {hard: 1}, success: 90%}\n"
+    file.write_text(PLAN + task + f"  bought: [{bought}, cached: 50%, success: 90%}}]\n")
+    found = verbs.cost(file, as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    line = next(each for each in found.bill.lines if each.name == "provider_tokens")
+    prices = {kind.value: float(getattr(each, "value", 0.0))
+              for kind, each in found.bill.quotes.tokens["openai gpt-5-mini"].items()}  # fmt: skip
+    one = 1000 * prices["input"] + 1000 * prices["cached read"] + 500 * prices["output"]
+    assert line.usd == pytest.approx(730 * 3600 * one * 0.9, abs=0.01)
+    assert found.bill.figures["bill.external_usd"].value == pytest.approx(730 * 3600 * one, abs=0.02)
+    unit = {each.name: each.usd for each in found.bill.units}
+    assert unit["bill.case.per_task_usd"] == pytest.approx(
+        unit["bill.chat.per_request_usd"] + 0.2 * unit["bill.hard.per_request_usd"], rel=1e-3
+    )
+
+
+@pytest.mark.slow
 def test_a_log_divides_the_bill_by_tenant(plan_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     rows = ["arrival_s,duration_s,ttft_s,prompt_tokens,output_tokens,tenant,status"]

@@ -11,10 +11,10 @@ from typing import Annotated
 from pydantic import Field
 
 from ullage.cost.policy import CostPolicy, Judging
-from ullage.cost.service_use import TaskUse
+from ullage.cost.service_use import ProviderUse, TaskUse
 from ullage.errors import unknown_name
 from ullage.evidence import Assumption
-from ullage.files.quantities import Duration, Share, Tokens
+from ullage.files.quantities import Duration, RequestRate, Share, Tokens
 from ullage.files.section import Name, Section
 from ullage.files.word import Word
 from ullage.prices.purchase import HOURS_PER_MONTH
@@ -41,6 +41,19 @@ class EngineeringSection(Section):
 
     on_call: Annotated[Duration | None, Field(description="Hours on call for a pool in a month.")] = None
     changes: Annotated[Duration | None, Field(description="Hours of changes to a pool in a month.")] = None
+
+
+class BoughtSection(Section):
+    """Requests that a provider serves, by the token: a class of its own, which no pool is planned for."""
+
+    name: Name
+    provider: Annotated[str, Field(min_length=1)]
+    model: Annotated[str, Field(min_length=1)]
+    rate: Annotated[RequestRate, Field(description="Mean rate of these requests.")]
+    prompt_tokens: Annotated[Tokens, Field(description="Mean length of a prompt.")]
+    output_tokens: Annotated[Tokens, Field(description="Mean length of an answer.")]
+    cached: Annotated[Share | None, Field(description="Share of the prompt that is read from the cache.")] = None
+    success: Annotated[Share | None, Field(description="Share of them that succeed; left out: all.")] = None
 
 
 class TaskSection(Section):
@@ -79,6 +92,7 @@ class CostSection(Section):
     tool_calls: Annotated[
         dict[str, _Number] | None, Field(description="Calls of each priced tool a request makes; {} for none.")
     ] = None
+    bought: Annotated[tuple[BoughtSection, ...], Field(description="Classes that a provider serves.")] = ()
     tasks: tuple[TaskSection, ...] = ()
 
 
@@ -109,8 +123,32 @@ def cost_policy(section: CostSection, word: Word) -> CostPolicy:
     )
 
 
+def bought_of(section: CostSection, policy: CostPolicy, word: Word) -> tuple[ProviderUse, ...]:
+    """The classes that a provider serves, for one period of the bill."""
+    period_s = policy.period_hours * _HOUR_S
+    return tuple(
+        ProviderUse(
+            provider=each.provider,
+            model=each.model,
+            class_name=each.name,
+            requests=each.rate * period_s,
+            prompt_tokens=each.rate * period_s * each.prompt_tokens,
+            output_tokens=each.rate * period_s * each.output_tokens,
+            cached_tokens=each.rate * period_s * each.prompt_tokens * (each.cached or 0.0),
+            failed_fraction=0.0 if each.success is None else 1.0 - each.success,
+            basis=(
+                word.says(f"cost.bought.{each.name}.rate", each.rate, "req/s", 0),
+                word.says(f"cost.bought.{each.name}.prompt", each.prompt_tokens, "tokens", 0),
+                word.says(f"cost.bought.{each.name}.output", each.output_tokens, "tokens", 0),
+            ),
+        )
+        for each in section.bought
+    )
+
+
 def tasks_of(section: CostSection, classes: tuple[str, ...], word: Word) -> tuple[TaskUse, ...]:
-    """The tasks; a class that the workload does not have is an InputError with the nearest."""
+    """The tasks; a class that neither the workload nor a provider has is an InputError with the nearest."""
+    classes = (*classes, *(each.name for each in section.bought))
     found = []
     for each in section.tasks:
         for name in (*each.requests, *each.escalated_requests):

@@ -17,7 +17,7 @@ from ullage.facts.startup import STORAGES
 from ullage.files.admission_section import admission_of
 from ullage.files.claims_section import claims_of
 from ullage.files.class_shape import event_inputs, shape_of
-from ullage.files.cost_section import cost_policy, tasks_of
+from ullage.files.cost_section import bought_of, cost_policy, tasks_of
 from ullage.files.options_section import options_of
 from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
 from ullage.files.prices_section import prices_of
@@ -123,6 +123,7 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
         buying=buying,
         cost=cost_policy(file.cost, word),
         tasks=tasks_of(file.cost, tuple(names), word),
+        bought=bought_of(file.cost, cost_policy(file.cost, word), word),
         options=options_of(
             file.options,
             word,

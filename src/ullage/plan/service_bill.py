@@ -92,7 +92,7 @@ def service_use(
         service=spec.name,
         pools=tuple(_pool(each, replicas[each.spec.name], spec.cost.period_hours) for each in pools),
         classes=tuple(classes),
-        providers=(),
+        providers=spec.bought,
         tools=_tools(spec, demand),
         tasks=_tasks(spec),
         groups=groups,

@@ -13,7 +13,7 @@ from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.start import StartSettings
 from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import PriceChoice
-from ullage.cost.service_use import TaskUse
+from ullage.cost.service_use import ProviderUse, TaskUse
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
@@ -111,7 +111,8 @@ class PlanSpec:
     """One service to plan for: its classes, and the pools that serve them.
 
     `prices` is the book that the bill is made from, `buying` where and how devices are bought from it, and `cost` what
-    drives the lines around them; without a book there is no bill. `tasks` are what users ask for, made of requests.
+    drives the lines around them; without a book there is no bill. `tasks` are what users ask for, made of requests;
+    `bought` are classes that a provider serves.
     """
 
     name: str
@@ -129,6 +130,7 @@ class PlanSpec:
     buying: PriceChoice = field(default_factory=PriceChoice)
     cost: CostPolicy = field(default_factory=CostPolicy)
     tasks: tuple[TaskUse, ...] = ()
+    bought: tuple[ProviderUse, ...] = ()
     # What is said of the service elsewhere; it is held against the plan, not planned with.
     claims: Claims = field(default_factory=Claims)
     options: OptionSettings = field(default_factory=OptionSettings)
