@@ -130,7 +130,7 @@ def network(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLi
 def provider_tokens(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
     """Tokens bought from providers, by class; those that brought no success stand under failed work."""
     if use.providers is None:
-        missing = "Whether a provider serves a part is not said. Give cost.providers, [] for none."
+        missing = "Whether a provider serves a part is not said. Give cost.bought, [] for none."
         return (not_priced("provider_tokens", missing),)
     lines = []
     for each in use.providers:
