@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ullage.errors import Rejection
+from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.memory.budget import MemoryBudget
 from ullage.service.curve import ServiceCurve
 from ullage.service.load_run import Bench
+from ullage.service.margin import NO_POLICY
 from ullage.service.point import OperatingPoint
 from ullage.service.sizing import PoolSize
 from ullage.service.stage import pool_size
@@ -57,6 +58,23 @@ class SteadyFleet:
         return (_HOW,)
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeptFree:
+    """What is decided of a pool's size beside its load: the share of its rate kept free, replicas that always run."""
+
+    policy: Assumption = NO_POLICY
+    least: Assumption | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= _number(self.policy) < 1.0:
+            raise InputError(
+                field=self.policy.name,
+                value=self.policy.value,
+                problem="is not a share below 1",
+                fix="Give for example 10%, or nothing.",
+            )
+
+
 def steady_fleet(
     step: StepModel,
     memory: MemoryBudget,
@@ -67,18 +85,22 @@ def steady_fleet(
     promises: Sequence[Assumption] = (),
     curve: ServiceCurve | None = None,
     point: OperatingPoint | None = None,
+    kept: KeptFree | None = None,
     map: Any = map,  # noqa: A002
 ) -> SteadyFleet | Rejection:
     """The least pool that keeps every promise at the planning rate of demand, in replicas and devices.
 
     `curve` and `point` are those of one of its replicas, where they are known: they save looking for them again.
+    `kept` is what is kept free or running on principle.
     """
+    kept = kept or KeptFree()
+    policy, least = kept.policy, kept.least
     found = pool_size(
         step,
         memory,
         demand,
         classes,
-        rate_rps=demand.planning_rps,
+        rate_rps=demand.planning_rps / (1.0 - _number(policy)),
         seed=seed,
         promises=promises,
         curve=curve,
@@ -88,27 +110,33 @@ def steady_fleet(
     if isinstance(found, Rejection):
         return found
     each = memory.runtime.sharding.devices
+    replicas = max(found.careful_replicas, 0 if least is None else int(_number(least)))
     return SteadyFleet(
         size=found,
-        replicas=found.careful_replicas,
+        replicas=replicas,
         bare_replicas=found.replicas,
-        devices=found.careful_replicas * each,
-        figures=_figures(found, each),
+        devices=replicas * each,
+        figures=_figures(found, replicas, each, policy, least),
     )
 
 
-def _figures(found: PoolSize, devices_each: int) -> dict[str, Figure]:
+def _figures(
+    found: PoolSize, planned: int, devices_each: int, policy: Assumption, least: Assumption | None
+) -> dict[str, Figure]:
     bare, careful = found.figures["size.replicas"], found.figures["size.careful_replicas"]
+    kept = [*([] if _number(policy) == 0.0 else [policy]), *([] if least is None else [least])]
+    said = " with the policy's share kept free" if policy in kept else ""
     replicas = Figure(
         name="fleet.replicas",
-        value=found.careful_replicas,
+        value=planned,
         unit="replicas",
-        formula="replicas that keep every promise even where steps are as slow as in one case of ten of this evidence",
-        inputs=(careful,),
+        formula="replicas that keep every promise even where steps are as slow as in one case of ten of this evidence"
+        f"{said}{'' if least is None else f', at least {least.value}'}",
+        inputs=(careful, *kept),
     )
     devices = Figure(
         name="fleet.devices",
-        value=found.careful_replicas * devices_each,
+        value=planned * devices_each,
         unit="devices",
         formula=f"replicas x {devices_each} devices each, without any reserve",
         inputs=(replicas,),
@@ -121,3 +149,8 @@ def _figures(found: PoolSize, devices_each: int) -> dict[str, Figure]:
         inputs=(replicas, bare),
     )
     return {**{each.name: each for each in (replicas, devices, margin)}, **found.figures}
+
+
+def _number(given: Assumption) -> float:
+    assert not isinstance(given.value, str), given.name
+    return float(given.value)

@@ -64,6 +64,14 @@ def pool_margins(
         formula="how much longer steps are in one case of ten of this evidence",
         inputs=(steady.size.band.assumption,),
     )
+    kept = point.figures["point.margin_policy_fraction"]
+    free = Figure(
+        name="margin.policy_replicas",
+        value=steady.replicas * float(kept.value),
+        unit="replicas",
+        formula="replicas x the share that policy keeps free",
+        inputs=(replicas, kept),
+    )
     rows = [
         MarginRow(where="demand", reason="the busiest hour may exceed its forecast", size=size, cost=cost),
         MarginRow(
@@ -72,12 +80,7 @@ def pool_margins(
             size=slow,
             cost=steady.figures["fleet.evidence_replicas"],
         ),
-        MarginRow(
-            where="service",
-            reason="policy, beyond evidence",
-            size=point.figures["point.margin_policy_fraction"],
-            cost=None,
-        ),
+        MarginRow(where="service", reason="policy, beyond evidence", size=kept, cost=free),
         MarginRow(
             where="memory",
             reason="device memory that the engine is not given",
@@ -86,7 +89,7 @@ def pool_margins(
         ),
         *_reserve_rows(reserves),
     ]
-    own = (size, cost, slow)
+    own = (size, cost, slow, free)
     return Margins(rows=tuple(rows), figures={each.name: each for each in own})
 
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.admission.ready import TimeToReady, time_to_ready
-from ullage.errors import NotBuilt, NotGiven, Rejection
+from ullage.errors import NotBuilt, NotGiven, Rejection, Remedy
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.binding import Binding, binding_constraint
 from ullage.fleet.headroom import Headroom, steady_headroom
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
 from ullage.fleet.packing import Packing, Shape, chosen_shape, pack_placed, shapes_of
 from ullage.fleet.reserves import Reserves, named_reserves
-from ullage.fleet.steady import SteadyFleet, steady_fleet
+from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.plan.document import Answer, Stage
 from ullage.plan.margins import Margins, pool_margins
@@ -101,12 +101,13 @@ def plan_pool(
         return memory
     step = pool_step(memory, pool.tested)
     curve = pool_curve(step, memory, demand, classes, seed=seed, promises=promises, map=map)
-    point = pool_point(curve, step, map=map)
+    point = pool_point(curve, step, policy=spec.policy.margin, map=map)
     if isinstance(point, Rejection):
         return point
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    kept = KeptFree(policy=spec.policy.margin, least=pool.least)
     steady = steady_fleet(
-        step, memory, demand, classes, seed=seed, promises=promises, curve=curve, point=point, map=map
+        step, memory, demand, classes, seed=seed, promises=promises, curve=curve, point=point, kept=kept, map=map
     )
     if isinstance(steady, Rejection):
         return steady
@@ -216,7 +217,30 @@ def _reserved(
         assert refused is not None
         return refused
     # Of machines that need as many devices, the larger has fewer to look after.
-    return min(found, key=lambda pair: (pair[1].chosen.devices, -pair[1].chosen.shape.devices))
+    reserves, packing = min(found, key=lambda pair: (pair[1].chosen.devices, -pair[1].chosen.shape.devices))
+    if pool.most is not None and steady.replicas + reserves.replicas > int(pool.most.value):
+        return _too_many(pool.most, steady, reserves)
+    return reserves, packing
+
+
+def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Rejection:
+    """The plan needs more replicas than the pool may ever run."""
+    needed = steady.replicas + reserves.replicas
+    return Rejection(
+        stage="scaling limits",
+        reason=f"{needed} replicas are needed, {reserves.replicas} of them in reserve, and {most.value} may run",
+        figure=Figure(
+            name="fleet.needed_replicas",
+            value=needed,
+            unit="replicas",
+            formula="steady replicas + reserves",
+            inputs=(steady.figures["fleet.replicas"], *(line.figure for line in reserves.lines), most),
+        ),
+        remedies=(
+            Remedy(change=f"a {most.name} of {needed}", effect="the plan fits"),
+            Remedy(change="a load test of a replica", effect=f"up to {steady.replicas - steady.bare_replicas} fewer"),
+        ),
+    )
 
 
 def _machines(pool: PoolSpec, spec: PlanSpec, shapes: Sequence[Shape], *, least_devices: int) -> list[Shape]:
