@@ -47,8 +47,8 @@ class BoughtSection(Section):
     """Requests that a provider serves, by the token: a class of its own, which no pool is planned for."""
 
     name: Name
-    provider: Annotated[str, Field(min_length=1)]
-    model: Annotated[str, Field(min_length=1)]
+    provider: Annotated[str, Field(min_length=1, description="Who sells the tokens, as in the price book.")]
+    model: Annotated[str, Field(min_length=1, description="The model, as the provider calls it.")]
     rate: Annotated[RequestRate, Field(description="Mean rate of these requests.")]
     prompt_tokens: Annotated[Tokens, Field(description="Mean length of a prompt.")]
     output_tokens: Annotated[Tokens, Field(description="Mean length of an answer.")]
