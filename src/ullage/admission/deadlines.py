@@ -138,8 +138,8 @@ def _too_short(
     return Rejection(
         stage="admission limits",
         reason=(
-            f"{promised.name} has a deadline of {number(stated):.3g} s, and {what} of half of its requests take "
-            f"longer on a nearly idle replica"
+            f"{promised.name} has a deadline of {number(stated):.3g} s, and {what} of half of its requests "
+            f"{'takes' if prefill_alone else 'take'} longer on a nearly idle replica"
         ),
         figure=Figure(
             name=f"limit.{promised.name}.floor_s",
