@@ -7,48 +7,40 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Beside,
+    Calibration,
+    Definitions,
+    Explain,
+    NoColor,
+    PlanArgument,
+    Quiet,
+    Seed,
+    Slos,
+)
 from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
 from ullage.errors import ExitCode, Rejection
 
 
 def command(
-    file: Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
-    slo: Annotated[
-        list[str] | None,
-        typer.Option("--slo", metavar="PROMISE", help="A promise in place of the file's: chat:ttft_p95=500ms. Repeat."),
-    ] = None,
+    file: PlanArgument = None,
+    slo: Slos = None,
     margin: Annotated[
         str | None, typer.Option("--margin", metavar="SHARE", help="What policy keeps free beyond the evidence: 10%.")
     ] = None,
     what_if: Annotated[
         bool, typer.Option("--what-if", help="Try other engine settings and other traffic, one at a time.")
     ] = False,
-    explain: Annotated[
-        str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
-    ] = None,
-    definitions: Annotated[
-        str | None,
-        typer.Option(
-            "--definitions",
-            metavar="TOOL",
-            help="Count latencies as a load tool does: guidellm, vllm, or tpot=with_first_token,itl=per_request.",
-        ),
-    ] = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
-    ] = None,
+    explain: Explain = None,
+    definitions: Definitions = None,
+    calibration: Calibration = None,
     measured: Annotated[
         list[Path] | None,
         typer.Option("--measured", metavar="FILE", help="A load test to draw over the curve, by any tool. Repeat."),
     ] = None,
-    beside: Annotated[
-        str | None,
-        typer.Option(
-            "--beside", metavar="SHARE", help="Other engines on the same devices, and how busy they are: 50%."
-        ),
-    ] = None,
+    beside: Beside = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,

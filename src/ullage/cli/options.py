@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,3 +31,25 @@ AsOf = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of everything random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print the answer alone: no notes, no progress.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colour, whatever the terminal can do.")]
+PlanArgument = Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")]
+Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")]
+Slos = Annotated[
+    list[str] | None,
+    typer.Option("--slo", metavar="PROMISE", help="A promise in place of the file's: chat:ttft_p95=500ms. Repeat."),
+]
+Definitions = Annotated[
+    str | None,
+    typer.Option(
+        "--definitions",
+        metavar="TOOL",
+        help="Count latencies as a load tool does: guidellm, vllm, or tpot=with_first_token,itl=per_request.",
+    ),
+]
+Calibration = Annotated[
+    Path | None,
+    typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
+]
+Beside = Annotated[
+    str | None,
+    typer.Option("--beside", metavar="SHARE", help="Other engines on the same devices, and how busy they are: 50%."),
+]

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
+from ullage.cli.options import AsJson, AsOf, Beside, Calibration, Definitions, NoColor, PlanArgument, Quiet, Seed, Slos
 from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
 from ullage.errors import ExitCode, Rejection
 
 
 def command(
-    file: Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
+    file: PlanArgument = None,
     rate: Annotated[
         str | None,
         typer.Option("--rate", metavar="RATE", help="The total rate, such as 50 req/s. Default: the planning rate."),
     ] = None,
-    slo: Annotated[
-        list[str] | None,
-        typer.Option("--slo", metavar="PROMISE", help="A promise in place of the file's: chat:ttft_p95=500ms. Repeat."),
-    ] = None,
-    definitions: Annotated[
-        str | None,
-        typer.Option(
-            "--definitions",
-            metavar="TOOL",
-            help="Count latencies as a load tool does: guidellm, vllm, or tpot=with_first_token,itl=per_request.",
-        ),
-    ] = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option("--calibration", metavar="FILE", help="What ullage calibrate found for this configuration."),
-    ] = None,
-    beside: Annotated[
-        str | None,
-        typer.Option(
-            "--beside", metavar="SHARE", help="Other engines on the same devices, and how busy they are: 50%."
-        ),
-    ] = None,
+    slo: Slos = None,
+    definitions: Definitions = None,
+    calibration: Calibration = None,
+    beside: Beside = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,

@@ -40,7 +40,7 @@ class _PoolMoney:
     committed_usd: float
     usage_hours: float
     usage_usd: float
-    usd_per_device_hour: float
+    device_usd_per_hour: float
     failed_fraction: float | None
     used_fraction: float
 
@@ -74,7 +74,7 @@ def _money(use: ServiceUse, pool: PoolUse, quotes: Quotes, policy: CostPolicy) -
         * pool.replica_devices,
         usage_hours=beyond_hours * pool.replica_devices,
         usage_usd=beyond_hours * usage_price * pool.replica_devices,
-        usd_per_device_hour=sum(each.share_fraction * each.usd_per_hour for each in found),
+        device_usd_per_hour=sum(each.share_fraction * each.usd_per_hour for each in found),
         failed_fraction=failed,
         used_fraction=used,
     )
@@ -159,7 +159,7 @@ def idle_reserve(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[B
             lines.append(
                 priced_line(
                     "idle_reserve",
-                    replicas * pool.replica_devices * policy.period_hours * money.usd_per_device_hour,
+                    replicas * pool.replica_devices * policy.period_hours * money.device_usd_per_hour,
                     amount=_device_hours(replicas * pool.replica_devices * policy.period_hours),
                     pool=pool.name,
                     item=name,
@@ -184,7 +184,7 @@ def stranded_devices(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tup
             lines.append(
                 priced_line(
                     "stranded_devices",
-                    pool.stranded_devices * policy.period_hours * money.usd_per_device_hour,
+                    pool.stranded_devices * policy.period_hours * money.device_usd_per_hour,
                     amount=_device_hours(pool.stranded_devices * policy.period_hours),
                     pool=pool.name,
                     formula=f"{pool.stranded_devices:g} devices without a replica x hours x price of the mix",

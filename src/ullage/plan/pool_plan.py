@@ -136,8 +136,7 @@ def plan_pool(
     losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
-    measured = {} if spec.traffic is None else spec.traffic.classes
-    score = scorecard(curve, steady, demand, measured=measured, seed=seed, map=map)
+    score = scorecard(curve, steady, demand, measured=spec.measured, seed=seed, map=map)
     return PoolPlan(
         spec=pool,
         demands=tuple(demands),

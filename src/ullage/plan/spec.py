@@ -29,6 +29,7 @@ from ullage.prices.book import PriceBook
 from ullage.service.margin import NO_POLICY
 from ullage.service.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.workload.classes import RequestClass
+from ullage.workload.demand import MeasuredClass
 from ullage.workload.routing import Routing
 from ullage.workload.stated import StatedShape
 from ullage.workload.tools import Tool
@@ -143,6 +144,11 @@ class PlanSpec:
     @property
     def classes(self) -> tuple[RequestClass, ...]:
         return tuple(each.request_class for each in self.demands)
+
+    @property
+    def measured(self) -> Mapping[str, MeasuredClass]:
+        """What a trace says of each class; nothing where there is none."""
+        return {} if self.traffic is None else self.traffic.classes
 
     def served_by(self, pool: str) -> tuple[ClassDemand, ...]:
         """The classes that this pool serves, alone or on a route."""
