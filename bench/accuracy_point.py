@@ -172,8 +172,10 @@ def _outcomes(submission: Submission, covered: list[Coverage]) -> Iterator[Outco
     for wanted in submission.wanted:
         subject = f"{submission.name} {submission.benchmark} {wanted.scenario}"
         found = predicted(submission, wanted, times)
-        low, high = _estimated_rates(submission, wanted)
-        covered.append(Coverage(kind="estimated", subject=subject, is_inside=low <= wanted.rate_rps <= high))
+        # A data sheet says nothing about a device whose power is capped.
+        if not submission.is_power_capped:
+            low, high = _estimated_rates(submission, wanted)
+            covered.append(Coverage(kind="estimated", subject=subject, is_inside=low <= wanted.rate_rps <= high))
         yield Outcome(
             submission=submission,
             wanted=wanted,

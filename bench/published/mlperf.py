@@ -45,6 +45,26 @@ MODELS = {
 }
 """The benchmark's name, ours, and its lengths."""
 
+DEVICES = (
+    (r"\bh100[ -]nvl", "h100-nvl"),
+    (r"\bh100-pcie", "h100-pcie"),
+    (r"\bh100-sxm", "h100-sxm"),
+    (r"\bh200-sxm", "h200-sxm"),
+    (r"\bb200-sxm", "b200-sxm"),
+    (r"\bgb200", "gb200"),
+    (r"\bgb300", "gb300"),
+    (r"\bgh200.* 96gb", "gh200-96gb"),
+    (r"\bmi300x", "mi300x"),
+    (r"\bmi325x", "mi325x"),
+    (r"\bmi355x", "mi355x"),
+    (r"\bl40s", "l40s"),
+    (r"\ba100-sxm-80gb", "a100-80gb-sxm"),
+)
+"""What a submission calls its accelerator, and our sheet of it."""
+
+POWER_CAPPED = "MaxQ"
+"""So NVIDIA marks systems that run below the power, and so below the rates, of the data sheet."""
+
 WEIGHTS_FRACTION = 0.6
 MOST_SEQUENCES = 2048
 BUDGETS = (512, 2048, 8192)
@@ -85,6 +105,10 @@ class Submission:
     wanted: tuple[Wanted, ...]
 
     @property
+    def is_power_capped(self) -> bool:
+        return POWER_CAPPED in self.name
+
+    @property
     def offline(self) -> Measurement:
         """One replica's share of the Offline run: everything is there at the start."""
         share_rps = self.offline_rps / self.replicas
@@ -117,7 +141,7 @@ def submissions() -> Iterator[Submission | NoSubmission]:
         try:
             yield _submission(name, benchmark, rows)
         except InputError as error:
-            yield NoSubmission(name=f"{name} {benchmark}", reason=f"{error.field} {error.value}: {error.problem}")
+            yield NoSubmission(name=f"{name} {benchmark}", reason=f"{error.field} {error.problem}")
 
 
 def _by_system() -> dict[tuple[str, str], dict[str, dict[str, str]]]:
@@ -176,13 +200,11 @@ def _submission(name: str, benchmark: str, rows: dict[str, dict[str, str]]) -> S
 
 
 def _device(name: str) -> Device:
-    plain = re.sub(r"^(Virtualized )?(NVIDIA |AMD )?(Instinct )?", "", name).split(" ")[0].lower()
-    plain = re.sub(r"-(cts|nps1.*|spx.*)$", "", plain)
-    plain = re.sub(r"-\d+gb$", "", plain)
-    plain = {"gh200": "gh200-96gb", "gh200-gracehopper-superchip": "gh200-96gb", "a100-sxm": "a100-80gb-sxm"}.get(
-        plain, plain
-    )
-    return find_device(plain)
+    kinds = {sheet for pattern, sheet in DEVICES if re.search(pattern, name.lower())}
+    if len(kinds) != 1:
+        problem = "are of several kinds" if kinds else "are not in the catalogue"
+        raise InputError(field="devices", value=name, problem=problem, fix="")
+    return find_device(kinds.pop())
 
 
 def _narrow(model: Model, device: Device) -> Model:
