@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from ullage.cli.options import (
 )
 from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
 from ullage.errors import ExitCode, Rejection
+
+if TYPE_CHECKING:
+    from ullage.verbs.curve import CurveAnswer
 
 
 def command(
@@ -52,9 +55,6 @@ def command(
     Every load is simulated on the plan file's mix. A load that is not sustained has no percentiles. Where no load
     keeps the promises, the point is refused (exit 3).
     """
-    from ullage.report.curve_page import curve_json, curve_page
-    from ullage.report.explanation import explanation
-    from ullage.report.plan_json import explanation_json, to_text
     from ullage.verbs.curve import curve
 
     if file is None:
@@ -75,7 +75,16 @@ def command(
         )
     if isinstance(found, Rejection):
         return answer_refusal(found, json=json, no_color=no_color)
-    pool = found.pool
+    _print(found, explain=explain, json=json, no_color=no_color)
+    return ExitCode.REFUSED if isinstance(found.point, Rejection) else ExitCode.OK
+
+
+def _print(found: CurveAnswer, *, explain: str | None, json: bool, no_color: bool) -> None:
+    from ullage.report.curve_page import curve_json, curve_page
+    from ullage.report.explanation import explanation
+    from ullage.report.plan_json import explanation_json, to_text
+
+    pool, measured, agreement = found.pool, found.measured, found.agreement
     if explain is not None:
         figure = found.find(explain)
         if json:
@@ -83,26 +92,19 @@ def command(
         else:
             answer(explanation(figure, pool.as_of), no_color=no_color)
     elif json:
-        day = pool.as_of.isoformat()
         document = curve_json(
             found.curve,
             found.point,
             found.tried,
             service=pool.service,
             replica=pool.replica,
-            as_of=day,
-            measured=found.measured,
-            agreement=found.agreement,
+            as_of=pool.as_of.isoformat(),
+            measured=measured,
+            agreement=agreement,
         )
         answer_text(to_text(document))
     else:
         page = curve_page(
-            found.curve,
-            found.point,
-            found.tried,
-            title=pool.replica,
-            measured=found.measured,
-            agreement=found.agreement,
+            found.curve, found.point, found.tried, title=pool.replica, measured=measured, agreement=agreement
         )
         answer(*page, no_color=no_color)
-    return ExitCode.REFUSED if isinstance(found.point, Rejection) else ExitCode.OK
