@@ -248,3 +248,15 @@ def test_the_exit_code_tells_whether_a_drill_failed(tmp_path: Path, capsys: pyte
     assert run(["drill", str(file), "zone", *options]) == ExitCode.REFUSED
     assert json.loads(capsys.readouterr().out)["failed"] == ["pool.zone"]
     assert run(["drill", str(file), "zoned", *options]) == ExitCode.WRONG_INPUT
+
+
+@pytest.mark.slow
+def test_every_pool_is_drilled() -> None:
+    plan = planned()
+    (pool,) = plan.pools
+    two = replace(plan, pools=(pool, replace(pool, spec=replace(pool.spec, name="other"))))
+    found = run_drills(two, ("quota",))
+    assert [(each.name, each.pool) for each in found.results] == [("quota", "pool"), ("quota", "other")]
+    assert {"pool.drill.quota.during_fraction", "other.drill.quota.during_fraction"} <= set(found.figures)
+    assert drill_json(two, found)["drills"][1]["pool"] == "other"
+    assert drill_page(two, found)

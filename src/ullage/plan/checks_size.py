@@ -58,8 +58,8 @@ def average_length(subject: Subject) -> Looked:
             subject.finding(
                 name,
                 Weight.MISTAKE,
-                f"{said:g} replicas are claimed; the distribution of lengths needs {planned}, the mean length alone "
-                f"would need {mean}",
+                f"{said:g} replicas are claimed; the distribution of lengths needs {planned}; if every request were of "
+                f"the mean length, {mean} would " + ("do" if by_mean is not None and said >= by_mean else "be needed"),
                 f"Buy {planned}, or give evidence that lowers it: a load test, a trace.",
             )
         )
@@ -245,7 +245,7 @@ def instant_scaling(subject: Subject) -> Looked:
                 Weight.MISTAKE,
                 f"a replica is said to serve after {said:g} s; a {level} start takes {p50:.0f} s, one in ten "
                 f"{p90:.0f} s, and demand rises by {warm.rise_rps:.3g} req/s in it, {rising} of {steady} replicas",
-                f"Hold {warm.line.replicas} warm replicas, as planned, or start hot: warm: {{start: hot}}.",
+                f"Hold the warm reserve that is planned ({warm.line.replicas}), or start hot: warm: {{start: hot}}.",
             )
         )
     least = claimed(subject.spec.claims.least_replicas) if subject.is_claimed else None
