@@ -57,3 +57,15 @@ def test_a_token_faster_than_physics_is_said_so(tmp_path: Path, capsys: pytest.C
 def test_an_unknown_name_is_wrong_input(wrong: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["calibrate", *files(tmp_path), *WHAT, *wrong]) == ExitCode.WRONG_INPUT
     assert wrong[1] in capsys.readouterr().err
+
+
+def test_from_three_points_on_the_page_says_how_far_to_trust_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = files(tmp_path)
+    third = tmp_path / "middle.json"
+    third.write_bytes(to_json(vllm_run(1.2)))
+    assert run(["calibrate", *two, *WHAT]) == ExitCode.OK
+    assert "8 of 10 step times" not in capsys.readouterr().out
+    assert run(["calibrate", *two, str(third), *WHAT]) == ExitCode.OK
+    assert "8 of 10 step times lie within" in capsys.readouterr().out

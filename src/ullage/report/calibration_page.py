@@ -13,6 +13,7 @@ from ullage.report.quantity import show
 from ullage.service.agreement import Agreement
 from ullage.service.calibration import Calibration, Residual
 from ullage.service.calibration_document import Provenance
+from ullage.service.calibration_evidence import held_out_band
 from ullage.service.next_test import NextTest
 
 _MEANING = {
@@ -45,6 +46,10 @@ def calibration_page(
     parts += [Text(f"{point} breaks physics: {sentence}.", style="bold red") for point, sentence in breaches]
     if agreement is not None and len(agreement.words) > 1:
         parts += ["", tests_table(agreement), *(Text(each, style="yellow") for each in agreement.disagreements)]
+    band = held_out_band(calibration.held_out)
+    if band is not None:
+        within = f"{band.tpot_low_ratio:.2f} to {band.tpot_high_ratio:.2f}"
+        parts += ["", Text(f"At a load that was not tested, 8 of 10 step times lie within {within} of this model's.")]
     if calibration.not_identified:
         parts += ["", Text(f"These tests do not tell: {', '.join(calibration.not_identified)}.")]
     parts += ["", Text("The test that would tell most next:"), Text(f"  {wanted.command}")]
