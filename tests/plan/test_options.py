@@ -49,12 +49,12 @@ service: quoted
 dated: 2026-11-15
 workload:
   classes:
-    - {name: chat, rate: 20 req/s, longest_context: 8192, slo: {ttft_p95: 2s, tpot_p95: 80ms}}
+    - {name: chat, rate: 60 req/s, longest_context: 8192, slo: {ttft_p95: 2s, tpot_p95: 80ms}}
 pool: {model: llama-3.1-8b, device: l40s}
 prices: {provider: aws, region: us-east-1, purchase: on-demand}
 sites:
   regions:
-    - {name: us, quotas: {l40s: 5, h100-sxm: 4}, zones: [{name: us-a}]}
+    - {name: us, quotas: {l40s: 36, h100-sxm: 20}, zones: [{name: us-a}]}
 options:
   devices: [l40s, h100-sxm]
   tensor_parallel: [1]
@@ -100,7 +100,17 @@ def test_refusals_say_stage_reason_figure_and_remedy(small: Options) -> None:
     assert pool.refused
     for each in pool.refused:
         why = each.rejection
-        assert why.stage in ("memory", "sharding", "step model", "roofline", "bound", "simulation", "sites", "rollout")
+        assert why.stage in (
+            "memory",
+            "sharding",
+            "step model",
+            "roofline",
+            "bound",
+            "simulation",
+            "sites",
+            "rollout",
+            "replicas",
+        )
         assert why.reason
         assert why.remedies
         assert any(isinstance(one, Source) for one in each_once([why.figure]))
@@ -174,17 +184,17 @@ def test_a_mix_keeps_every_promise_on_the_requests_it_is_given(quoted: Options) 
     for each in mix.pools:
         assert each.broken == ()
     used = {each.fit.candidate.pool.device.name: each.devices for each in mix.pools}
-    assert used["l40s"] <= 5
-    assert used["h100-sxm"] <= 4
+    assert used["l40s"] <= 36
+    assert used["h100-sxm"] <= 20
     fit = mix.pools[0].fit
     rules = {rule.name: rule for rule in slices_of(fit, "pool", ())}
     starts = dict.fromkeys(rules, 0.0)
-    whole = fit.mix(rate_rps=fit.asked.demand.planning_rps, span_s=100.0, seed=7)
+    whole = fit.mix(rate_rps=fit.asked.rate_rps, span_s=100.0, seed=7)
     covered = np.zeros(whole.requests.count, int)
     for each in mix.pools:
         shares = tuple((rules[name], starts[name], starts[name] + share) for name, share in each.shares.items())
         starts.update({name: starts[name] + share for name, share in each.shares.items()})
-        part = each.rate_rps / fit.asked.demand.planning_rps
+        part = each.rate_rps / fit.asked.rate_rps
         load = SlicedLoad(mix=each.fit.mix, shares=shares, part_fraction=part)
         covered += load.kept(whole, 7)
         bench = Bench(
@@ -207,7 +217,7 @@ def test_a_whole_pool_that_no_quota_holds_is_refused_by_name(quoted: Options) ->
 
 def test_quotas_of_regions_and_zones_add_up(load: Load) -> None:
     spec = load(QUOTED)
-    assert quota_devices(spec.options.sites["l40s"]) == 5
+    assert quota_devices(spec.options.sites["l40s"]) == 36
     assert quota_devices(spec.options.sites["b200-sxm"]) == UNLIMITED
     assert quota_devices(None) == UNLIMITED
 

@@ -33,12 +33,12 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One way to make a replica of a pool."""
+    """One way to make a replica of a pool. Devices and cost of a replica have its part of the reserves in them."""
 
     name: str
     pool: str
     device: str
-    devices: int
+    devices: float
     usd_per_hour: float
 
 
@@ -104,7 +104,7 @@ def best_mix(problem: MixProblem) -> Mix | None:
         load = {place: problem.work(kind, part) for place, (one, part) in enumerate(pairs) if one is kind}
         add({**load, len(pairs) + number: -1.0}, -np.inf, 0.0)
     for device, quota in problem.quotas.items():
-        used = {len(pairs) + i: float(kind.devices) for i, kind in enumerate(kinds) if kind.device == device}
+        used = {len(pairs) + i: kind.devices for i, kind in enumerate(kinds) if kind.device == device}
         add(used, 0.0, float(quota))
     cost = np.array([0.0] * len(pairs) + [kind.usd_per_hour for kind in kinds])
     found = milp(

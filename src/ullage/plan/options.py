@@ -169,7 +169,7 @@ def _orders(best: Ranked, asked: Asked, as_of: datetime.date) -> Orders:
 
 
 def _need(trial: Trial, rate_rps: float) -> Need:
-    replicas, devices = trial.devices_at(rate_rps, _MONTH_BATCHES)
+    replicas, devices = trial.devices_at(trial.fit.asked.with_margin_rps(rate_rps), _MONTH_BATCHES)
     return Need(replicas=replicas, devices=devices)
 
 

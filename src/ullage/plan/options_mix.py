@@ -2,10 +2,12 @@
 
 How much of a slice a replica carries is found by simulating the slice alone; together on one replica slices do better
 or worse than the sum, so what a kind carries is scaled to what it needs for all slices together, where it can serve
-them. The program then never proposes more than the cheapest single kind. Every mix is simulated as it would run: the
-same requests, each sent where the router would send it. Where a pool of the mix breaks a promise it gets more replicas,
-what it carries is corrected by what was seen, and the program is asked again. A mix is handed over only if every pool
-of it keeps every promise.
+them. The program then never proposes more than the cheapest single kind. Reserves are counted as each pool of a mix
+needs its own; the program knows them as a share of a replica, and is corrected by what they come to.
+
+Every mix is simulated as it would run: the same requests, each sent where the router would send it. Where a pool of the
+mix breaks a promise it gets more replicas, what it carries is corrected by what was seen, and the program is asked
+again. A mix is handed over only if every pool of it keeps every promise.
 """
 
 from __future__ import annotations
@@ -120,20 +122,27 @@ class MixedPool:
     fit: Fit
     pool: str
     replicas: int
+    reserve_replicas: int
+    paid_devices: int
     shares: Mapping[str, float]
     rate_rps: float
     broken: tuple[str, ...]
 
     @property
     def devices(self) -> int:
-        return self.replicas * self.fit.devices
+        """Of all replicas, reserves among them: what a quota has to allow."""
+        return (self.replicas + self.reserve_replicas) * self.fit.devices
+
+    @property
+    def usd_per_hour(self) -> float:
+        return (self.fit.usd_per_hour or 0.0) * self.paid_devices
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedMix:
     """A mix that keeps every promise in simulation, beside the cheapest way to serve each pool with one kind.
 
-    Both without reserves: every pool of a mix needs its own.
+    Both with the reserves of every pool, on whole machines.
     """
 
     pools: tuple[MixedPool, ...]
@@ -171,23 +180,23 @@ def device_mix(
 
     Candidates that were refused for their quota alone may be among them: a part of the traffic may fit.
     """
-    fits = {pool: _of_each_device(trials) for pool, trials in ranked.items()}
-    kinds = {(pool, each.candidate.name): each for pool, found in fits.items() for each in found}
-    if len(kinds) < 2 or not all(fits.values()):
+    best = {pool: _of_each_device(trials) for pool, trials in ranked.items()}
+    kinds = {(pool, each.fit.candidate.name): each for pool, found in best.items() for each in found}
+    if len(kinds) < 2 or not all(best.values()):
         return NO_MIX
-    rules = {rule.name: rule for pool, found in fits.items() for rule in slices_of(found[0], pool, split)}
+    rules = {rule.name: rule for pool, found in best.items() for rule in slices_of(found[0].fit, pool, split)}
     maker = _Maker(kinds, rules, seed=seed, map=map)
-    quotas = {each.candidate.pool.device.name: UNLIMITED for each in kinds.values()}
+    quotas = {each.fit.candidate.pool.device.name: UNLIMITED for each in kinds.values()}
     quotas = {name: quota for name in quotas if (quota := quota_devices(sites.get(name))) < UNLIMITED}
     return maker.mix(quotas)
 
 
-def _of_each_device(trials: Sequence[Trial]) -> list[Fit]:
+def _of_each_device(trials: Sequence[Trial]) -> list[Trial]:
     """The best priced candidate of each device, in order of rank."""
-    found: dict[str, Fit] = {}
+    found: dict[str, Trial] = {}
     for each in trials:
         if each.fit.usd_per_hour is not None:
-            found.setdefault(each.fit.candidate.pool.device.name, each.fit)
+            found.setdefault(each.fit.candidate.pool.device.name, each)
     return list(found.values())[:MOST_KINDS]
 
 
@@ -222,7 +231,7 @@ def _half_of_tokens(prompts: NDArray[Any]) -> int:
 
 
 def _drawn(fit: Fit, requests: int = 20_000) -> OpenLoop:
-    rate_rps = fit.asked.demand.planning_rps
+    rate_rps = fit.asked.rate_rps
     return fit.mix(rate_rps=rate_rps, span_s=requests / rate_rps, seed=fit.asked.seed)
 
 
@@ -242,7 +251,7 @@ class _Maker:
 
     def __init__(
         self,
-        kinds: Mapping[tuple[str, str], Fit],
+        kinds: Mapping[tuple[str, str], Trial],
         rules: Mapping[str, SliceRule],
         *,
         seed: int,
@@ -250,49 +259,41 @@ class _Maker:
     ) -> None:
         self._kinds, self._rules, self._map = kinds, rules, map
         self._seeds = replication_seeds(seed, VERIFY_RUNS)
-        first = {pool: fit for (pool, _), fit in reversed(list(kinds.items()))}
+        first = {pool: each.fit for (pool, _), each in reversed(list(kinds.items()))}
         self._parts = {name: float(rule.holds(_drawn(first[rule.pool])).mean()) for name, rule in rules.items()}
         self._slices = tuple(
-            Slice(name=name, pool=rule.pool, rate_rps=self._parts[name] * first[rule.pool].asked.demand.planning_rps)
+            Slice(name=name, pool=rule.pool, rate_rps=self._parts[name] * first[rule.pool].asked.rate_rps)
             for name, rule in rules.items()
         )
 
     def mix(self, quotas: Mapping[str, int]) -> VerifiedMix | Rejection:
-        kinds = tuple(
-            Kind(
-                name=_kind_name(*key),
-                pool=key[0],
-                device=fit.candidate.pool.device.name,
-                devices=fit.devices,
-                usd_per_hour=(fit.usd_per_hour or 0.0) * fit.devices,
-            )
-            for key, fit in self._kinds.items()
-        )
+        kinds = tuple(_kind(_kind_name(*key), key[0], each.fit) for key, each in self._kinds.items())
         alone = {
-            (kind.name, each.name): self._carries(self._fit(kind), each)
+            (kind.name, each.name): self._carries(self._trial(kind).fit, each)
             for kind in kinds
             for each in self._slices
             if kind.pool == each.pool
         }
         problem = MixProblem(slices=self._slices, kinds=kinds, carries=alone, quotas=quotas)
         singles = {kind.name: one for kind in kinds if (one := self._single(problem, kind)) is not None}
-        carries = _scaled(problem, singles)
+        problem = _scaled(problem, singles)
         single_usd = _single_usd_per_hour(problem, singles)
         best: VerifiedMix | None = None
         for tries in range(1, _MOST_TRIES + 1):
-            problem = replace(problem, carries=carries)
             proposed = best_mix(problem)
             if proposed is None:
                 break
-            pools, carries = self._verified(problem, proposed)
+            pools = self._verified(problem, proposed)
             if _within(pools, quotas):
                 found = _handed_over(pools, single_usd, tries)
                 best = found if best is None or found.usd_per_hour < best.usd_per_hour else best
-            if all(each.replicas <= proposed.replicas.get(_name_of(each), 0) for each in pools):
+            corrected = _corrected(problem, proposed, pools)
+            if corrected == problem:
                 break
+            problem = corrected
         return self._refused(quotas) if best is None else best
 
-    def _fit(self, kind: Kind) -> Fit:
+    def _trial(self, kind: Kind) -> Trial:
         return self._kinds[kind.pool, kind.name.removeprefix(f"{kind.pool}: ")]
 
     def _single(self, problem: MixProblem, kind: Kind) -> MixedPool | None:
@@ -301,7 +302,7 @@ class _Maker:
         if not all(problem.can_serve(kind, each) for each in own):
             return None
         start = max(1, round(sum(problem.parts * problem.work(kind, each) for each in own)))
-        return self._pool(self._fit(kind), kind, {each.name: (0.0, 1.0) for each in own}, start)
+        return self._pool(kind, {each.name: (0.0, 1.0) for each in own}, start)
 
     def _carries(self, fit: Fit, part: Slice) -> float:
         """The rate of a slice alone that one replica of a small pool keeps every promise at, its steps slow."""
@@ -319,33 +320,25 @@ class _Maker:
         )
         return found.rps
 
-    def _verified(
-        self, problem: MixProblem, proposed: Mix
-    ) -> tuple[tuple[MixedPool, ...], dict[tuple[str, str], float]]:
-        """The pools of a proposal with as many replicas as they turn out to need, and what each then carries."""
-        pools: list[MixedPool] = []
-        carries = dict(problem.carries)
-        for kind in problem.kinds:
-            shares = _shares(problem, proposed, kind)
-            if not shares:
-                continue
-            pool = self._pool(self._fit(kind), kind, shares, proposed.replicas.get(kind.name, 1))
-            pools.append(pool)
-            ratio = proposed.replicas.get(kind.name, 1) / pool.replicas
-            if ratio != 1.0:
-                for name in shares:
-                    carries[kind.name, name] *= ratio
-        return tuple(pools), carries
+    def _verified(self, problem: MixProblem, proposed: Mix) -> tuple[MixedPool, ...]:
+        """The pools of a proposal with as many replicas as they turn out to need."""
+        return tuple(
+            self._pool(kind, shares, proposed.replicas.get(kind.name, 1))
+            for kind in problem.kinds
+            if (shares := _shares(problem, proposed, kind))
+        )
 
-    def _pool(self, fit: Fit, kind: Kind, shares: Mapping[str, tuple[float, float]], start: int) -> MixedPool:
+    def _pool(self, kind: Kind, shares: Mapping[str, tuple[float, float]], start: int) -> MixedPool:
         """Least replicas at which this pool's share of the traffic keeps every promise, by all runs."""
+        trial = self._trial(kind)
+        fit = trial.fit
         part = sum((high - low) * self._parts[name] for name, (low, high) in shares.items())
         load = SlicedLoad(
             mix=fit.mix,
             shares=tuple((self._rules[name], low, high) for name, (low, high) in shares.items()),
             part_fraction=part,
         )
-        rate_rps = part * fit.asked.demand.planning_rps
+        rate_rps = part * fit.asked.rate_rps
         slow = fit.replica.slowed(fit.band.slow_ratio)
         span_s = min(4096.0, max(1024.0, 6000.0 / rate_rps))
         bench = Bench(replica=slow, load_at=load, classes=fit.asked.classes, span_s=span_s)
@@ -360,17 +353,20 @@ class _Maker:
             return known[replicas]
 
         replicas = least_passing(lambda count: not breaks(count), start)
+        reserve, paid = trial.with_reserves(replicas)
         return MixedPool(
             fit=fit,
             pool=kind.pool,
             replicas=replicas,
+            reserve_replicas=reserve,
+            paid_devices=paid,
             shares={name: high - low for name, (low, high) in shares.items()},
             rate_rps=rate_rps,
             broken=breaks(replicas),
         )
 
     def _refused(self, quotas: Mapping[str, int]) -> Rejection:
-        fit = next(iter(self._kinds.values()))
+        fit = next(iter(self._kinds.values())).fit
         named = ", ".join(f"{quota} {name}" for name, quota in sorted(quotas.items())) or "none"
         return Rejection(
             stage="mix",
@@ -389,8 +385,26 @@ class _Maker:
         )
 
 
-def _scaled(problem: MixProblem, singles: Mapping[str, MixedPool]) -> dict[tuple[str, str], float]:
-    """What kinds carry, such that a kind that can serve its whole pool is exactly full with the replicas it needs."""
+def _kind(name: str, pool: str, fit: Fit) -> Kind:
+    """A kind before its reserves are known."""
+    return Kind(
+        name=name,
+        pool=pool,
+        device=fit.candidate.pool.device.name,
+        devices=float(fit.devices),
+        usd_per_hour=(fit.usd_per_hour or 0.0) * fit.devices,
+    )
+
+
+def _as_found(kind: Kind, found: MixedPool) -> Kind:
+    """The kind with devices and cost of a replica as this pool of it came to."""
+    return replace(
+        kind, devices=found.devices / found.replicas, usd_per_hour=found.usd_per_hour / found.replicas
+    )  # fmt: skip
+
+
+def _scaled(problem: MixProblem, singles: Mapping[str, MixedPool]) -> MixProblem:
+    """What kinds carry and cost, such that one that can serve its whole pool is exactly full with what it needs."""
     carries = dict(problem.carries)
     for kind in problem.kinds:
         if kind.name in singles:
@@ -400,7 +414,23 @@ def _scaled(problem: MixProblem, singles: Mapping[str, MixedPool]) -> dict[tuple
             ratio = busy / singles[kind.name].replicas * (1.0 + 1e-9)
             for each in own:
                 carries[kind.name, each.name] *= ratio
-    return carries
+    kinds = tuple(_as_found(kind, singles[kind.name]) if kind.name in singles else kind for kind in problem.kinds)
+    return replace(problem, carries=carries, kinds=kinds)
+
+
+def _corrected(problem: MixProblem, proposed: Mix, pools: Sequence[MixedPool]) -> MixProblem:
+    """The problem with what pools of the proposal turned out to need beyond it: more replicas, or dearer ones."""
+    carries, kinds = dict(problem.carries), {kind.name: kind for kind in problem.kinds}
+    for each in pools:
+        name = _name_of(each)
+        wanted = proposed.replicas.get(name, 1)
+        if each.replicas > wanted:
+            for part in each.shares:
+                carries[name, part] *= wanted / each.replicas
+        seen = _as_found(kinds[name], each)
+        if seen.usd_per_hour > kinds[name].usd_per_hour * (1.0 + 1e-9):
+            kinds[name] = seen
+    return replace(problem, carries=carries, kinds=tuple(kinds.values()))
 
 
 def _single_usd_per_hour(problem: MixProblem, singles: Mapping[str, MixedPool]) -> float | None:
@@ -409,7 +439,7 @@ def _single_usd_per_hour(problem: MixProblem, singles: Mapping[str, MixedPool]) 
     used: dict[str, int] = {}
     for pool in dict.fromkeys(kind.pool for kind in problem.kinds):
         fitting = [
-            (kind.usd_per_hour * singles[kind.name].replicas, kind)
+            (singles[kind.name].usd_per_hour, kind)
             for kind in problem.kinds
             if kind.pool == pool
             and kind.name in singles
@@ -426,12 +456,12 @@ def _single_usd_per_hour(problem: MixProblem, singles: Mapping[str, MixedPool]) 
 def _handed_over(pools: tuple[MixedPool, ...], single_usd: float | None, tries: int) -> VerifiedMix:
     if broken_names := [name for each in pools for name in each.broken]:
         raise InternalError(law="a mix that is handed over keeps every promise", left=broken_names, right=())
-    usd = sum((each.fit.usd_per_hour or 0.0) * each.devices for each in pools)
+    usd = sum(each.usd_per_hour for each in pools)
     figure = Figure(
         name="mix.usd_per_hour",
         value=usd,
         unit="USD/h",
-        formula="replicas of each kind x devices x price, without reserves; every pool simulated",
+        formula="devices of each kind with its reserves, on whole machines, x price; every pool simulated",
         inputs=tuple(one for each in pools for one in each.fit.inputs),
     )
     return VerifiedMix(

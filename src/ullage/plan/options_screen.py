@@ -41,6 +41,14 @@ class Asked:
     spec: PlanSpec
     seed: int
 
+    @property
+    def rate_rps(self) -> float:
+        """What a pool is sized for: the planning rate, with the policy's share of it kept free."""
+        return self.with_margin_rps(self.demand.planning_rps)
+
+    def with_margin_rps(self, rate_rps: float) -> float:
+        return rate_rps / (1.0 - float(self.spec.policy.margin.value))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
@@ -98,7 +106,7 @@ def fit_of(candidate: Candidate, asked: Asked) -> Fit | Rejection:
         return step
     replica = replica_of(step, memory)
     mix = mix_of(asked.demand, asked.classes, replica)
-    rate_rps = asked.demand.planning_rps
+    rate_rps = asked.rate_rps
     load = mix(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)
     band = band_of(step)
     inputs = rests_on(step, memory, asked.demand, asked.promises)

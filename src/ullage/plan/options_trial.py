@@ -23,9 +23,10 @@ from ullage.admission.ready import TimeToReady, time_to_ready
 from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.service_use import SECONDS_PER_HOUR
 from ullage.errors import InternalError, Rejection, Remedy
-from ullage.evidence import Evidence, Figure
+from ullage.evidence import Assumption, Evidence, Figure
 from ullage.fleet.packing import chosen_shape, pack_placed, shapes_of
 from ullage.fleet.reserves import Reserves, named_reserves
+from ullage.fleet.sites import Sites
 from ullage.fleet.steady import SteadyFleet
 from ullage.plan.options_screen import Fit
 from ullage.service.curve import Effort, StablePoint, point_of
@@ -105,7 +106,7 @@ class Trial:
 
     def __init__(self, fit: Fit, *, map: Any = map) -> None:  # noqa: A002
         self.fit, self._map = fit, map
-        self._seed, self._rate_rps = fit.asked.seed, fit.asked.demand.planning_rps
+        self._seed, self._rate_rps = fit.asked.seed, fit.asked.rate_rps
         self._seeds = replication_seeds(self._seed, BATCH_RUNS * MOST_BATCHES)
         self._runs: dict[tuple[float, int], list[LoadRun]] = {}
         self._loads: dict[tuple[float, int], OpenLoop] = {}
@@ -181,6 +182,9 @@ class Trial:
         reserves = self._reserves(replicas, at_size)
         if isinstance(reserves, Rejection):
             return reserves
+        most = fit.candidate.pool.most
+        if most is not None and replicas + reserves.replicas > int(most.value):
+            return _too_many(fit, replicas + reserves.replicas, most)
         paid = self._paid_devices(reserves)
         shares = [self._success_fraction(replicas, batch) for batch in range(min(batches, _SHARE_BATCHES))]
         sizes = [self.least(batches, only=batch) for batch in range(batches)]
@@ -225,21 +229,24 @@ class Trial:
 
         slow_rps = self._scale_rps / self.fit.band.slow_ratio
         near = round(self._last * rate / self._rate_rps)
+        always = self.fit.candidate.pool.least
         found = least_passing(passes, near or likely_size(rate, slow_rps / 1.5, slow_rps))
+        found = max(found, 0 if always is None else int(always.value))
         if rate_rps is None and only is None:
             self._last = found
         return found
 
     def devices_at(self, rate_rps: float, batches: int) -> tuple[int, int]:
-        """Replicas, and devices with reserves, at another rate of the same mix."""
+        """Replicas, and devices with reserves, at another rate of the same mix, whatever today's quotas hold."""
         replicas = self.least(batches, rate_rps=rate_rps)
-        reserves = self._reserves(replicas, self._at_size(self._last or replicas))
-        if isinstance(reserves, Rejection):
-            # More than today's quotas hold: what is asked for is counted all the same, it is the order to place.
-            reserves = self._reserves(replicas, self._at_size(self._last or replicas), within_quotas=False)
+        return replicas, self.with_reserves(replicas)[1]
+
+    def with_reserves(self, replicas: int) -> tuple[int, int]:
+        """Reserve replicas of a pool of this size, and the devices that are paid for with them, without quotas."""
+        reserves = self._reserves(replicas, self._at_size(self._last or replicas), within_quotas=False)
         if isinstance(reserves, Rejection):
             raise InternalError(law="without quotas every fleet can be placed", left=reserves.reason, right=replicas)
-        return replicas, self._paid_devices(reserves)
+        return reserves.replicas, self._paid_devices(reserves)
 
     def _runs_of(self, rate_rps: float, replicas: int, count: int) -> list[LoadRun]:
         runs = self._runs.setdefault((rate_rps, replicas), [])
@@ -262,14 +269,21 @@ class Trial:
         return self._points[replicas]
 
     def _pointed(self, replicas: int) -> StablePoint:
-        bench = replace(self._bench, replicas=replicas)
-        runs = self._simulated(bench, self._rate_rps, self._seeds[:_HEADROOM_RUNS])
-        point = point_of(bench, self._rate_rps, runs, wanted_fraction=Effort().relative_half_width_fraction)
-        if not isinstance(point, StablePoint):
-            raise InternalError(
-                law="a pool that holds with slow steps holds with the believed ones", left=replicas, right=self.fit
-            )
-        return point
+        """By few runs, and by more where those few cannot tell a burst at their end from a backlog that grows."""
+        bench, wanted = replace(self._bench, replicas=replicas), Effort().relative_half_width_fraction
+        runs: list[LoadRun] = []
+        count = _HEADROOM_RUNS
+        while count <= len(self._seeds):
+            runs += self._simulated(bench, self._rate_rps, self._seeds[len(runs) : count])
+            point = point_of(bench, self._rate_rps, runs, wanted_fraction=wanted)
+            if isinstance(point, StablePoint):
+                return point
+            count *= 2
+        raise InternalError(
+            law="a pool that holds with slow steps holds with the believed ones",
+            left=replicas,
+            right=self.fit.candidate.name,
+        )
 
     def _reserves(self, replicas: int, at_size: StablePoint, *, within_quotas: bool = True) -> Reserves | Rejection:
         fit, spec, pool = self.fit, self.fit.asked.spec, self.fit.candidate.pool
@@ -277,7 +291,7 @@ class Trial:
             _steady(fit, replicas, at_size, self._bench),
             self._ready,
             fit.asked.demand,
-            sites=spec.options.sites.get(pool.device.name) if within_quotas else None,
+            sites=_placed_in(spec.options.sites.get(pool.device.name), within_quotas=within_quotas),
             zones=spec.policy.zones,
             node=chosen_shape(shapes_of(pool.device), pool.instance).size,
             settings=spec.reserves,
@@ -314,6 +328,18 @@ class Trial:
         return hour * paid_devices / max(successes, 1e-12)
 
 
+def _placed_in(sites: Sites | None, *, within_quotas: bool) -> Sites | None:
+    """The sites, or the same without quotas."""
+    if sites is None or within_quotas:
+        return sites
+    return Sites(
+        regions=tuple(
+            replace(region, quota=None, zones=tuple(replace(zone, quota=None) for zone in region.zones))
+            for region in sites.regions
+        )
+    )
+
+
 def mean_rps(fit: Fit) -> float:
     """The mean rate of all classes."""
     return sum(each.mean_rps for each in fit.asked.demand.classes)
@@ -324,6 +350,21 @@ def least_score(fit: Fit) -> float:
     devices = float(fit.fewest_replicas * fit.devices)
     hour = fit.usd_per_hour
     return devices if hour is None else hour * devices / (mean_rps(fit) * SECONDS_PER_HOUR)
+
+
+def _too_many(fit: Fit, replicas: int, most: Assumption) -> Rejection:
+    return Rejection(
+        stage="replicas",
+        reason=f"{replicas} replicas are needed with reserves, and {most.value} may run",
+        figure=Figure(
+            name="option.replicas",
+            value=replicas,
+            unit="replicas",
+            formula="steady replicas + reserves",
+            inputs=(*fit.inputs, most),
+        ),
+        remedies=(Remedy(change=f"most_replicas of {replicas}", effect="it may run"),),
+    )
 
 
 def _headroom_fraction(bench: Bench, point: StablePoint) -> float:
@@ -345,7 +386,7 @@ def _steady(fit: Fit, replicas: int, at_size: StablePoint, bench: Bench) -> Stea
         formula=f"least pool of {fit.candidate.name} that keeps every promise with slow steps",
         inputs=fit.inputs,
     )
-    rate_rps = fit.asked.demand.planning_rps
+    rate_rps = fit.asked.rate_rps
     size = PoolSize(
         rate_rps=rate_rps,
         replicas=replicas,

@@ -121,13 +121,14 @@ def _mix(mix: VerifiedMix | Rejection | NotGiven, *, several: bool) -> list[Rend
         return [Text(f"{mix.instead} {mix.fix}")]
     if isinstance(mix, Rejection):
         return [Text(f"Mix refused: {mix.reason}."), *(Text(f"  {one.change}: {one.effect}") for one in mix.remedies)]
-    table = plain_table("Mix of devices, simulated; without reserves", "candidate", "replicas", "devices", "serves")
+    table = plain_table("Mix of devices, simulated", "candidate", "replicas", "devices", "serves")
     for each in mix.pools:
         shares = "; ".join(
             f"{share:.0%} of {name if several else name.removeprefix(f'{each.pool} ')}"
             for name, share in each.shares.items()
         )
-        table.add_row(each.fit.candidate.name, str(each.replicas), str(each.devices), shares)
+        replicas = f"{each.replicas} + {each.reserve_replicas}"
+        table.add_row(each.fit.candidate.name, replicas, str(each.paid_devices), shares)
     return [table, Text(_mix_verdict(mix))]
 
 
@@ -245,8 +246,9 @@ def _mix_json(mix: VerifiedMix | Rejection | NotGiven) -> dict[str, Any]:
             {
                 "pool": each.pool,
                 "candidate": each.fit.candidate.name,
-                "replicas": each.replicas,
-                "devices": each.devices,
+                "steady_replicas": each.replicas,
+                "reserve_replicas": each.reserve_replicas,
+                "devices": each.paid_devices,
                 "shares": dict(each.shares),
                 "broken": list(each.broken),
             }
