@@ -151,3 +151,15 @@ def test_a_published_fortnight_is_forecast_by_model(capsys: pytest.CaptureFixtur
     parts = {each["name"]: each for each in found["classes"]}
     assert 60.0 < parts["m-large"]["mean_rps"] < 350.0
     assert parts["m-large"]["scores"]["observations"] > 48
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--percentile", "100%"), ("--percentile", "0%"), ("--step", "1ms"), ("--horizon", "100000d")],
+)
+def test_what_no_forecast_can_say_is_refused_at_once(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, str]
+) -> None:
+    code, out, err = ending(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert arguments[0].lstrip("-") in err

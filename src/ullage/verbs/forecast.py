@@ -47,6 +47,7 @@ def forecast(
     from ullage.workload.shape import FORECASTERS
     from ullage.workload.trace import Clock
 
+    _check(step_s, percentile_fraction)
     rng = np.random.default_rng(seed)
     if source is None:
         histories = example_histories(builtin(), weeks=EXAMPLE_WEEKS, step_s=step_s or step_for(horizon_s), rng=rng)
@@ -74,6 +75,29 @@ def forecast(
         parts=parts,
         findings=(*(finding for part in parts for finding in part.forecast.findings), *doubts),
     )
+
+
+# Rates of less than a minute are bursts, which a profile describes and no forecast foretells.
+LEAST_STEP_S = 60.0
+
+
+def _check(step_s: float | None, percentile_fraction: float) -> None:
+    from ullage.errors import InputError
+
+    if step_s is not None and step_s < LEAST_STEP_S:
+        raise InputError(
+            field="--step",
+            value=f"{step_s:g} s",
+            problem=f"is finer than {LEAST_STEP_S:g} s, and shorter steps are bursts, not demand",
+            fix="Give for example 15min.",
+        )
+    if not 0.0 < percentile_fraction < 1.0:
+        raise InputError(
+            field="--percentile",
+            value=percentile_fraction,
+            problem="must lie strictly between 0 and 1: no rate is sure never to be exceeded",
+            fix="Give for example 95%.",
+        )
 
 
 def _profile(

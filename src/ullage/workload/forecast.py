@@ -27,6 +27,8 @@ from ullage.workload.shape import DAY_S, FORECASTERS, Floats, Forecaster, grid_o
 BAND_FRACTION = 0.8
 # With fewer steps than this there is nothing to test a forecaster on.
 LEAST_STEPS = 12
+# Eleven years of hours: no forecast is worth its minutes beyond.
+MOST_STEPS = 100_000
 # Futures that are drawn to find the busiest step of the horizon.
 _FUTURES = 400
 
@@ -136,7 +138,15 @@ def _steps(series: DemandSeries, horizon_s: float) -> int:
         )
     if not (series.values[~np.isnan(series.values)] > 0.0).any():
         raise InputError(field="history", value=series.name, problem="has no demand in it", fix="Give another class.")
-    return max(1, math.ceil(horizon_s / series.step_s - 1e-9))
+    steps = max(1, math.ceil(horizon_s / series.step_s - 1e-9))
+    if steps > MOST_STEPS:
+        raise InputError(
+            field="horizon",
+            value=f"{steps:,} steps of {series.step_s:g} s",
+            problem=f"is too far ahead: {MOST_STEPS:,} steps are the most",
+            fix="Give a shorter horizon, or a coarser --step.",
+        )
+    return steps
 
 
 def _findings(
