@@ -52,3 +52,13 @@ def test_the_headline_claims_no_more_than_its_tables(tmp_path: Path) -> None:
     bought = re.search(r"and (\d+) in reserve", headline)
     assert bought is not None
     assert re.search(rf"^idle reserve +{bought.group(1)} replicas", page, flags=re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_a_tool_that_takes_less_than_is_planned_stands_in_the_headline(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(f"{FILE}tools: [{{name: search, latency: 800ms, rate_limit: 0.001 req/s}}]\n")
+    plan = verbs.plan(file, as_of=datetime.date(2026, 11, 15), seed=0)
+    assert not isinstance(plan, Rejection)
+    headline = " ".join(text_of(plan_page(plan)).split("\n\n")[0].split())
+    assert "Short of the plan already is tool dependency, at most 0.00099 tasks/s of 0.0338 tasks/s" in headline

@@ -166,6 +166,9 @@ def _stress_sentence(pool: PoolPlan) -> str:
 
 def _binding_sentence(pool: PoolPlan) -> str:
     binding = pool.binding.binding
+    if binding.growth_fraction is not None and binding.growth_fraction < 0.0:
+        most, planned = show(binding.limit_value, binding.unit), show(binding.value, binding.unit)
+        return f"Short of the plan already is {binding.name}, at most {most} of {planned}."
     if pool.binding.is_met:
         return f"What binds first is {binding.name}."
     tried = pool.headroom.line("traffic").holds_fraction
