@@ -66,7 +66,7 @@ def average_length(subject: Subject) -> Looked:
     return Looked(
         name=name,
         pool=pool.spec.name,
-        compared=f"{mean} replicas by the mean length, {planned} by the distribution, as planned",
+        compared=f"replicas: {mean} by the mean length, {planned} by the distribution, as planned",
         findings=tuple(findings),
     )
 
@@ -203,7 +203,7 @@ def forgotten_memory(subject: Subject) -> Looked:
     return Looked(
         name=name,
         pool=subject.pool.spec.name,
-        compared=f"{fits} requests of {context:,} tokens fit into a replica, {memory.approved.sequences} are approved",
+        compared=f"{fits} requests of {context:,} tokens fit into a replica; approved: {memory.approved.sequences}",
         findings=tuple(findings),
     )
 
@@ -273,7 +273,7 @@ def instant_scaling(subject: Subject) -> Looked:
         name=name,
         pool=pool.spec.name,
         compared=f"a {level} start takes {p50:.0f} to {p90:.0f} s; demand for {rising} of {steady} replicas comes in "
-        f"it and {warm.line.replicas} {'is' if warm.line.replicas == 1 else 'are'} warm",
+        f"it; warm: {warm.line.replicas}",
         findings=tuple(findings),
     )
 

@@ -70,3 +70,11 @@ class Drills:
 def first_of(changes: Sequence[str]) -> str:
     """Ways out, the first one first; a reader chooses."""
     return "; or ".join(each for each in changes if each)
+
+
+def counted(count: float, thing: str) -> str:
+    """
+    >>> counted(1, "replica"), counted(0, "replica"), counted(1200, "request")
+    ('1 replica', '0 replicas', '1,200 requests')
+    """
+    return f"{count:,.0f} {thing}" if count == 1 else f"{count:,.0f} {thing}s"

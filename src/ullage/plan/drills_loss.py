@@ -11,7 +11,7 @@ import numpy as np
 from ullage.fleet.failure import domains_of
 from ullage.memory.estimate import LineName
 from ullage.plan.drill_ground import EVENT_S, RUNS, Ground, Kept, Scene, Span, arrival_s
-from ullage.plan.drill_result import DrillResult, DrillVerdict, first_of
+from ullage.plan.drill_result import DrillResult, DrillVerdict, counted, first_of
 from ullage.simulate.fleet import Event, Fleet
 from ullage.simulate.load import OpenLoop
 
@@ -147,7 +147,7 @@ def warm_up_drill(ground: Ground) -> DrillResult:
 
     def change() -> str:
         more = ground.least_more(lambda extra: play(held + extra, late_s=rise_s).holds)
-        ways = [] if more is None else [f"{more} more warm {_replicas(more)}"]
+        ways = [] if more is None else [counted(more, "more warm replica")]
         return first_of([*ways, "warm: {start: hot}", "warm: {follows: peak}"])
 
     return ground.judged(
@@ -156,7 +156,7 @@ def warm_up_drill(ground: Ground) -> DrillResult:
         kept,
         played=(
             f"Demand rises by {warm.rise_rps:.3g} req/s while a replica starts ({warm.ready_s / 60:.3g} min): "
-            f"{missing} of {steady} replicas are late, {held} are warm. Before: as if a start took no time."
+            f"{missing} of {counted(steady, 'replica')} late, {held} warm. Before: as if a start took no time."
             if follows == "demand"
             else f"The fleet stays at its planning size of {steady} replicas: nothing has to start."
         ),
@@ -192,8 +192,10 @@ def quota_drill(ground: Ground) -> DrillResult:
         if stated
         else "nobody has stated a quota"
     )
-    not_started = f"{starting} starting {_replicas(starting)} {'does' if starting == 1 else 'do'} not come"
-    said = f"No further device is given ({quota}): {not_started}, a node of {lost} is not replaced"
+    said = (
+        f"No further device is given ({quota}): without {counted(starting, 'starting replica')} and a node of "
+        f"{counted(lost, 'replica')} that is not replaced"
+    )
     kept = play(0, runs=RUNS)
 
     def change() -> str:
@@ -206,7 +208,7 @@ def quota_drill(ground: Ground) -> DrillResult:
         ways = (
             []
             if more is None
-            else [f"{more} more {_replicas(more)}, {more * devices} devices, held before they are needed"]
+            else [f"{counted(more, 'more replica')}, {counted(more * devices, 'device')}, held beforehand"]
         )
         return (
             first_of([*ways, "warm: {follows: peak}" if starting else ""])
@@ -261,7 +263,7 @@ def _more_replicas(ground: Ground, play: Callable[[int], Kept]) -> str:
     if more is None:
         return "another device, or less promised: four times the fleet do not pass"
     devices = more * ground.pool.reserves.devices_per_replica
-    return f"{more} more {_replicas(more)} behind the router, {devices} {'device' if devices == 1 else 'devices'}"
+    return f"{counted(more, 'more replica')} behind the router, {counted(devices, 'device')}"
 
 
 def _outage(ground: Ground, name: str, title: str, played: str, change: str) -> DrillResult:
@@ -295,10 +297,6 @@ def _thinned(load: OpenLoop, keep: np.ndarray[tuple[int, ...], np.dtype[np.float
             class_of=None if own.class_of is None else own.class_of[kept],
         ),
     )
-
-
-def _replicas(count: int) -> str:
-    return "replica" if count == 1 else "replicas"
 
 
 def _minutes(span: Span) -> str:

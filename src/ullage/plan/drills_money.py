@@ -11,7 +11,7 @@ from ullage.cost.pool_run import LEVELS, level_rates_rps
 from ullage.errors import Rejection
 from ullage.evidence import Figure
 from ullage.plan.drill_ground import Ground
-from ullage.plan.drill_result import DrillResult, DrillVerdict, first_of
+from ullage.plan.drill_result import DrillResult, DrillVerdict, counted, first_of
 from ullage.plan.pool_plan import PoolPlan
 from ullage.plan.service_bill import service_use
 from ullage.service.curve import Effort
@@ -105,7 +105,9 @@ def _less_idle(ground: Ground, needed: list[int], follows: bool) -> str:
         ways.append(f"warm: {{follows: demand}}, which leaves {idle:.0%} idle")
     allowed = math.floor(sum(needed) * (1.0 / (1.0 - MOST_IDLE_FRACTION) - 1.0) / len(needed))
     if follows or reserves.replicas > allowed:
-        ways.append(f"a reserve of at most {allowed} replicas in place of {reserves.replicas}")
+        ways.append(f"a reserve of at most {counted(allowed, 'replica')} in place of {reserves.replicas}")
+    if steady == 1:
+        ways.append("devices shared with another model, or tokens bought from a provider")
     if reserves.settings.policy.batch.value != "fills":
         ways.append("reserves: {batch: fills}")
     return first_of([*ways, "work without a deadline in the idle hours"])

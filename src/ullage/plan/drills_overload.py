@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +19,7 @@ from ullage.admission.retries import (
     protections,
 )
 from ullage.plan.drill_ground import RUNS, Ground, Kept, Scene, arrival_s, least_of
-from ullage.plan.drill_result import DrillResult, DrillVerdict, first_of
+from ullage.plan.drill_result import DrillResult, DrillVerdict, counted, first_of
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Event, Fleet
 from ullage.simulate.load import PS_PER_S, OpenLoop
@@ -168,7 +167,7 @@ def storm_drill(ground: Ground) -> DrillResult:
             found.append("admission: {retry_budget: 10%}")
         more = ground.least_more(lambda extra: back(planned, extra)[1] >= least)
         if more is not None:
-            found.append(f"{more} more {'replica' if more == 1 else 'replicas'} behind the router")
+            found.append(f"{counted(more, 'more replica')} behind the router")
         return first_of(found) or "shed until the queue is empty: no change that was tried lets the pool recover"
 
     passes = after >= least
@@ -201,7 +200,7 @@ def storm_drill(ground: Ground) -> DrillResult:
 
 # ---- tool outage ----------------------------------------------------------------------------------------------
 
-OUTAGE_S = 600.0
+OUTAGE_S, WATCHED_S = 600.0, 300.0
 # Clients that poll a tool do so every few seconds to once a minute; half a minute is what they need to be back.
 RETURN_S = 30.0
 _SPREADS = (2, 4, 8, 16, 32)
@@ -227,11 +226,11 @@ def _outage_of(ground: Ground, tool: Tool) -> DrillResult:
     users = {each.name for each in _users(ground, tool)}
     calls_rps = _share_of(tool) * sum(each.planning_rps for each in _users(ground, tool))
     backlog = calls_rps * OUTAGE_S
-    # A tool that is back takes what it can take, beside the calls that come anyway.
-    spare_rps = tool.capacity_calls_per_s - calls_rps
-    return_s = RETURN_S if math.isinf(spare_rps) else max(RETURN_S, backlog / max(spare_rps, 1e-3))
-    span = ground.span(OUTAGE_S + 300.0)
+    span = ground.span(OUTAGE_S + WATCHED_S)
     back_s = span.hit_s + OUTAGE_S
+    # A tool that is back takes what it can take beside the calls that come anyway; it may never catch up.
+    spare_rps = max(tool.capacity_calls_per_s - calls_rps, 1e-9)
+    return_s = min(max(RETURN_S, backlog / spare_rps), span.end_s - back_s)
     held = backlog * _context_tokens(ground, users) if tool.while_waiting.value == KEPT else 0.0
 
     def load(seed: int, over_s: float) -> OpenLoop:
@@ -261,13 +260,13 @@ def _outage_of(ground: Ground, tool: Tool) -> DrillResult:
             found.append(f"let at most {backlog / over_s:.3g} waiting tasks/s back, over {over_s / 60:.3g} min")
         return first_of(found) or "refuse new tasks while the tool is down: what waits is more than the fleet takes"
 
-    waiting = f"{backlog:,.0f} requests wait" + (f" and hold {held:,.0f} KV tokens" if held else "")
+    waiting = f"{counted(round(backlog), 'request')} in waiting" + (f", holding {held:,.0f} KV tokens" if held else "")
     return ground.judged(
         "tool-outage",
         "tool outage",
         play(return_s, kept_tokens=held, runs=RUNS),
         played=(
-            f"{tool.name} is down for {OUTAGE_S / 60:g} min: {waiting}, then come back within {return_s:.3g} s. "
+            f"{tool.name} is down for {OUTAGE_S / 60:g} min: {waiting}, all back within {return_s:.3g} s of its end. "
             "A request counts from when it reaches the fleet."
         ),
         change=change,
