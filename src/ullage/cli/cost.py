@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, progress, talk
+from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
 from ullage.errors import ExitCode, InputError, Rejection
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def command(
     A line whose price or driver is not known says what to give and is never counted as 0. Rows of the attribution sum
     to every line, to the cent.
     """
-    from ullage.report.plan_json import rejection_json, to_text
-    from ullage.report.refusal import refusal_page
+    from ullage.report.plan_json import to_text
     from ullage.verbs.cost import cost
 
     if file is None:
@@ -122,11 +121,7 @@ def command(
             progress=report,
         )
     if isinstance(found, Rejection):
-        if json:
-            answer_text(to_text(rejection_json(found)))
-        else:
-            answer(*refusal_page(found), no_color=no_color)
-        return ExitCode.REFUSED
+        return answer_refusal(found, json=json, no_color=no_color)
     if focus is not None:
         focus.write_text(found.focus(), encoding="utf-8")
     if json:

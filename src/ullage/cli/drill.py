@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, talk, waiting
+from ullage.cli.terminal import answer, answer_refusal, answer_text, talk, waiting
 from ullage.errors import ExitCode, Rejection
 
 
@@ -28,8 +28,7 @@ def command(
     """
     from ullage import verbs
     from ullage.report.drill_page import drill_json, drill_list, drill_page
-    from ullage.report.plan_json import rejection_json, to_text
-    from ullage.report.refusal import refusal_page
+    from ullage.report.plan_json import to_text
 
     if listed:
         answer(drill_list(), no_color=no_color)
@@ -44,11 +43,7 @@ def command(
     with waiting("drilling", quiet=quiet):
         found = verbs.drill(None if file is None else Path(file), asked, as_of=as_of, seed=seed)
     if isinstance(found, Rejection):
-        if json:
-            answer_text(to_text(rejection_json(found)))
-        else:
-            answer(*refusal_page(found), no_color=no_color)
-        return ExitCode.REFUSED
+        return answer_refusal(found, json=json, no_color=no_color)
     if json:
         answer_text(to_text(drill_json(found.plan, found.drills)))
     else:
