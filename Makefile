@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-options
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options
 export PYTHON
 
 .PHONY: help plan test check soak mutants lint types docs docs-record lock clean bench $(BENCHES)
@@ -67,6 +67,8 @@ bench-cost: .venv/.dev ## a bill after its simulation, in simulations; one must 
 	$(BIN)/python bench/cost.py
 bench-losses: .venv/.dev ## all loss checks in runs of the peak hour, and how often ten seeds agree
 	$(BIN)/python bench/losses.py
+bench-drills: .venv/.dev ## all drills and checks beside the plan, and how often ten seeds agree
+	$(BIN)/python bench/drills.py
 bench-options: .venv/.dev ## twelve candidates for a week of ten million requests, and how ten seeds rank them
 	$(BIN)/python bench/options.py
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
