@@ -46,6 +46,7 @@ def test_what_is_written_is_read() -> None:
     chat, batch = found.workload.classes
     assert (chat.rate, chat.longest_context, chat.slo) == (20.0, 16384, {"ttft_p95": 1.0, "tpot_p99.9": 0.05})
     assert (batch.rate, batch.slo, batch.priority) == (1.5, {"e2e_p95": 7200.0}, 3)
+    assert found.pool is not None
     assert found.pool.memory_fraction == 0.9
     assert found.policy.horizon == 28 * 86400
     assert found.policy.zones is None
@@ -53,7 +54,9 @@ def test_what_is_written_is_read() -> None:
 
 def test_a_version_is_a_text_and_not_a_number() -> None:
     """YAML would read 0.30 as 0.3, another version."""
-    assert read_plan_file(GOOD, file="plan.yaml").pool.engine_version == "0.30"
+    pool = read_plan_file(GOOD, file="plan.yaml").pool
+    assert pool is not None
+    assert pool.engine_version == "0.30"
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,15 @@ def _traffic(
         )
 
     # Dispersion belongs to the users, not to their number: it is that of the model at its own rate.
-    dispersion = read("minute_dispersion", model.bursts.dispersion(60.0, model.mean_rate_rps), "ratio")
+    dispersion = Figure(
+        name=f"demand.{name}.minute_dispersion",
+        value=model.bursts.dispersion(60.0, model.mean_rate_rps),
+        unit="ratio",
+        formula="variance over mean of the requests of a minute, at the mean rate",
+        inputs=(stated.mean_rate,),
+        sources=(source,),
+        own_evidence=evidence,
+    )
     minute = Figure(
         name=f"demand.{name}.peak_minute",
         value=peak_minute_rps(planning_rps, float(dispersion.value)),
