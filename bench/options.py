@@ -143,8 +143,7 @@ def main() -> None:
     best = pool.ranking[0].measured
     week_s, share, requests = whole_week(best)
     say(f"{pool.candidates} candidates, {len(pool.ranking)} simulated, with mix and months\n")
-    say(f"  {all_cpu_s:.1f} s CPU, {wall_s:.1f} s on {CORES} threads; on {CORES} free cores about ")
-    say(f"{all_cpu_s / CORES:.1f} s (limit {LIMIT_S:g} s)\n")
+    say(f"  {all_cpu_s:.1f} s CPU, {wall_s:.1f} s by the clock on {CORES} threads (limit {LIMIT_S:g} s)\n")
     say(f"  {all_cpu_s / week_s:.2f} times the CPU of one week of {requests:,} requests ({week_s:.1f} s)\n")
     say(f"  succeeded: {best.success_fraction:.4f} by levels, {share:.4f} in the whole week\n")
     orders = {seed: order(spec, seed) for seed in range(seeds)}
