@@ -186,9 +186,7 @@ class Ground:
             keep_requests=True,
             attribution=False,
         )
-        return tallies(
-            outcome, load, self.classes, overhead_s=self.replica.request_overhead_s, span_s=span.run_s
-        )  # fmt: skip
+        return tallies(outcome, load, self.classes, overhead_s=self.replica.request_overhead_s, span_s=span.run_s)
 
     def least_more(self, passes: Callable[[int], bool]) -> int | None:
         """The fewest further replicas that pass, to a thirty-second of the fleet; None where none does."""

@@ -180,9 +180,7 @@ def quota_drill(ground: Ground) -> DrillResult:
         running = placed.replicas - starting
         if running <= node:
             return None
-        fleet = Fleet(
-            replicas=running, events=(Event(at_s=span.hit_s, kind="fail", replicas=tuple(range(node))),)
-        )  # fmt: skip
+        fleet = Fleet(replicas=running, events=(Event(at_s=span.hit_s, kind="fail", replicas=tuple(range(node))),))
         return ground.play(Scene(fleet=fleet, load_of=lambda seed: ground.calm(seed, span.run_s)), span, runs=runs)
 
     lost = max(max(zone, default=0) for zone in domains_of(ground.placed(), reserves.settings.reliability).zones)

@@ -45,9 +45,13 @@ def collapse_drill(ground: Ground) -> DrillResult:
     base_rps = ground.planning_rps / ground.replicas
     burst_rps = max(ratio * pace_rps, base_rps)
     load = step_load(
-        cell, base_rps=base_rps, burst_rps=burst_rps, at_s=_SETTLED_S, length_s=OVERLOAD_S,
+        cell,
+        base_rps=base_rps,
+        burst_rps=burst_rps,
+        at_s=_SETTLED_S,
+        length_s=OVERLOAD_S,
         span_s=_SETTLED_S + OVERLOAD_S,
-    )  # fmt: skip
+    )
 
     def goodput(by: Guard | None) -> tuple[float, float]:
         """Successes a second and replica before and during the overload."""
@@ -114,9 +118,7 @@ def _pace_rps(ground: Ground) -> float:
 
 def _cell(ground: Ground, replicas: int = MOST_REPLICAS) -> Cell:
     """A few of the pool's replicas: in overload all are full, and a large pool does what a small one does."""
-    cell = cell_of(
-        ground.pool.service_curve, ground.spec.admission, replicas=min(replicas, ground.replicas)
-    )  # fmt: skip
+    cell = cell_of(ground.pool.service_curve, ground.spec.admission, replicas=min(replicas, ground.replicas))
     return replace(cell, replica=cell.replica.slowed(ground.slow_ratio))
 
 
@@ -144,9 +146,13 @@ def storm_drill(ground: Ground) -> DrillResult:
         """The share of successes before the burst, and of those who come when the pool should be back."""
         base_rps = ground.planning_rps / (ground.replicas + more)
         load = step_load(
-            cell, base_rps=base_rps, burst_rps=max(burst_rps, base_rps), at_s=_SETTLED_S, length_s=length_s,
+            cell,
+            base_rps=base_rps,
+            burst_rps=max(burst_rps, base_rps),
+            at_s=_SETTLED_S,
+            length_s=length_s,
             span_s=judged_s + _JUDGED_S,
-        )  # fmt: skip
+        )
         found = requests_of(cell.run(load, guard=way.guard, retry=way.retry, from_s=0.0, keep_requests=True))
         good = found.outcome == 0
         return (
@@ -254,7 +260,7 @@ def _outage_of(ground: Ground, tool: Tool) -> DrillResult:
             found.append(f"while_waiting: dropped for {tool.name}")
         spread = least_of(
             lambda place: play(return_s * _SPREADS[place - 1], kept_tokens=held).holds, most=len(_SPREADS)
-        )  # fmt: skip
+        )
         if spread is not None:
             over_s = return_s * _SPREADS[spread - 1]
             found.append(f"let at most {backlog / over_s:.3g} waiting tasks/s back, over {over_s / 60:.3g} min")

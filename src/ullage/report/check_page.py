@@ -21,8 +21,9 @@ def check_page(plan: Plan, checks: Checks) -> list[RenderableType]:
     several = len(plan.pools) > 1
     mistakes, doubts = len(checks.mistakes), len(checks.doubts)
     parts: list[RenderableType] = [
-        Text(f"Check of {plan.spec.name}: {_count(mistakes, 'mistake')}, {_count(doubts, 'doubt')}", style="bold"), ""
-    ]  # fmt: skip
+        Text(f"Check of {plan.spec.name}: {_count(mistakes, 'mistake')}, {_count(doubts, 'doubt')}", style="bold"),
+        "",
+    ]
     for each in checks.findings:
         parts += _finding(each, several=several)
     table = plain_table("What was compared", "check", *(["pool"] if several else []), "found")
