@@ -156,3 +156,13 @@ def test_no_demand_is_certain(tmp_path: Path, fraction: float) -> None:
     )
     with pytest.raises(InputError, match=r"policy\.planning_percentile"):
         forecast_demand(found.demands, horizon=found.policy.horizon, percentile=sure)
+
+
+@pytest.mark.parametrize(
+    "said", [", rate: 100000 req/s", ", rate: 4 req/s, weekly_growth: 10%", ", rate: 4 req/s, weekly_growth: 100%"]
+)
+def test_a_rate_beyond_all_simulation_is_refused_by_name(tmp_path: Path, said: str) -> None:
+    found = spec(tmp_path, said=said)
+    century = Assumption(name="policy.horizon", value=3.2e9, unit="s", evidence=Evidence.STATED, source=SOURCE)
+    with pytest.raises(InputError, match=r"demand\.chat\.planning_rate = .* req/s.*simulated"):
+        forecast_demand(found.demands, horizon=century, percentile=found.policy.planning_percentile)

@@ -28,6 +28,9 @@ from ullage.workload.stream import Stream
 from ullage.workload.synthetic import HOURS_PER_WEEK, WEEK_S, ClassModel, Lengths, SyntheticModel, synthesised
 
 _PERCENTILES = (0.5, 0.95, 0.99)
+# Every request is simulated. A service beyond this rate is many, and a slip in a rate or in growth is likelier.
+MOST_RPS = 20_000.0
+_LARGEST_POWER = 700.0  # of e, in a float
 
 
 class StatedClass(Protocol):
@@ -146,6 +149,7 @@ def forecast_demand(
         for each in stated
     )
     total = _total(classes, horizon, percentile)
+    _check_rate(total.name, float(total.value))
     tokens = Figure(
         name="demand.token_rate",
         value=sum(_value(each, "token_rate") for each in classes),
@@ -159,6 +163,16 @@ def forecast_demand(
         horizon_s=_number(horizon),
         figures=_by_name(total, tokens, *(figure for each in classes for figure in each.figures.values())),
     )
+
+
+def _check_rate(name: str, rate_rps: float) -> None:
+    if not rate_rps <= MOST_RPS:
+        raise InputError(
+            field=name,
+            value=f"{rate_rps:.3g} req/s",
+            problem=f"is more than the {MOST_RPS:,.0f} req/s that are simulated request by request",
+            fix="Check rates, weekly growth and policy.horizon, or plan one part of the traffic at a time.",
+        )
 
 
 def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
@@ -185,10 +199,14 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     event = shape.busiest_event
     weeks = _number(horizon) / WEEK_S
     score = NormalDist().inv_cdf(_number(percentile))
-    grown = (1.0 + _number(growth)) ** weeks * (1.0 if event is None else max(1.0, _number(event)))
+    powers = weeks * math.log1p(_number(growth))
+    grown = math.inf if powers > _LARGEST_POWER else (1.0 + _number(growth)) ** weeks
+    grown *= 1.0 if event is None else max(1.0, _number(event))
+    planning_rps = mean_rps * _number(peak) * grown * math.exp(score * RATE_DEVIATION)
+    _check_rate(f"demand.{name}.planning_rate", planning_rps)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
-        value=mean_rps * _number(peak) * grown * math.exp(score * RATE_DEVIATION),
+        value=planning_rps,
         unit="req/s",
         formula="mean rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)"
         + ("" if event is None else " x the largest event"),
