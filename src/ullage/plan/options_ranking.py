@@ -74,7 +74,7 @@ def _halved(trials: Sequence[Trial], rounds: Sequence[int]) -> tuple[list[Ranked
             measured=measured,
             trial=trial,
             rounds=number,
-            is_sure=place + 1 < len(left) and (left[place + 1][2] < number or _surely(measured, left[place + 1][1])),
+            is_sure=place + 1 < len(left) and _surely(measured, left[place + 1][1]),
         )
         for place, (trial, measured, number) in enumerate(left)
     ], refused
