@@ -115,6 +115,10 @@ def test_an_overload_says_so(capsys: pytest.CaptureFixture[str]) -> None:
         ([*REPLICA, *PLAIN, "--rate", "1e9 req/s"], "50,000,000"),
         ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--calibration", "absent.json"], "absent.json"),
         (["absent.csv", *REPLICA], "absent.csv"),
+        ([*REPLICA, *PLAIN, "--rate", "0 req/s"], "--rate = 0.0: must be greater than 0"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--span", "0s"], "--span = 0.0: must be greater than 0"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--scale", "-1"], "--scale = -1.0: must be greater than 0"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--scale", "nan"], "--scale = nan: must be greater than 0"),
     ],
 )
 def test_what_is_wrong_is_named(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ def test_json_says_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_wrong_rate_is_an_error_that_says_how_to_mend_it() -> None:
-    for wrong in ("fast", "-3", "4 tokens/s"):
+    for wrong in ("fast", "-3", "4 tokens/s", "1e9 req/s"):
         with pytest.raises(InputError, match="--rate"):
             size(rate=wrong)
     with pytest.raises(InputError, match="rate"):

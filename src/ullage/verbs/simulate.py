@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,6 +93,14 @@ class LoadChoice:
             raise InputError(
                 field="--prompt-tokens", value=self.prompt_tokens, problem="is given beside a trace", fix=fix
             )
+        for option, value, example in (
+            ("--rate", self.rate_rps, "5 req/s"),
+            ("--scale", self.scale_ratio, "1.5"),
+            ("--span", self.span_s, "10min"),
+        ):
+            if value is not None and not 0.0 < value < math.inf:
+                fix = f"Give for example {example}."
+                raise InputError(field=option, value=value, problem="must be greater than 0", fix=fix)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,8 +47,11 @@ def size(
     from ullage.service.stage import pool_size
     from ullage.units import REQUEST_RATE, parse
     from ullage.verbs.curve import load_pool
+    from ullage.workload.demand import check_rate
 
     stated_rps = None if rate is None else parse(_with_unit(rate), REQUEST_RATE, field="--rate")
+    if stated_rps is not None:
+        check_rate("--rate", stated_rps)
     pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, beside=beside, as_of=as_of)
     if isinstance(pool, Rejection):
         return pool

@@ -149,7 +149,7 @@ def forecast_demand(
         for each in stated
     )
     total = _total(classes, horizon, percentile)
-    _check_rate(total.name, float(total.value))
+    check_rate(total.name, float(total.value))
     tokens = Figure(
         name="demand.token_rate",
         value=sum(_value(each, "token_rate") for each in classes),
@@ -165,13 +165,14 @@ def forecast_demand(
     )
 
 
-def _check_rate(name: str, rate_rps: float) -> None:
+def check_rate(name: str, rate_rps: float) -> None:
+    """Refuses a rate at which a simulation of every request would not end."""
     if not rate_rps <= MOST_RPS:
         raise InputError(
             field=name,
             value=f"{rate_rps:.3g} req/s",
             problem=f"is more than the {MOST_RPS:,.0f} req/s that are simulated request by request",
-            fix="Check rates, weekly growth and policy.horizon, or plan one part of the traffic at a time.",
+            fix="Check the rate, its growth and the horizon, or plan one part of the traffic at a time.",
         )
 
 
@@ -203,7 +204,7 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     grown = math.inf if powers > _LARGEST_POWER else (1.0 + _number(growth)) ** weeks
     grown *= 1.0 if event is None else max(1.0, _number(event))
     planning_rps = mean_rps * _number(peak) * grown * math.exp(score * RATE_DEVIATION)
-    _check_rate(f"demand.{name}.planning_rate", planning_rps)
+    check_rate(f"demand.{name}.planning_rate", planning_rps)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
         value=planning_rps,
