@@ -23,7 +23,6 @@ from ullage.plan.options_screen import Asked, Fit, fit_of
 from ullage.plan.options_trial import Measured, Trial
 from ullage.plan.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
-from ullage.prices.purchase import Purchase
 from ullage.workload.demand import forecast_demand
 from ullage.workload.routing import pool_demand
 
@@ -162,7 +161,7 @@ def _orders(best: Ranked, asked: Asked, as_of: datetime.date) -> Orders:
         asked.demand,
         lambda rate_rps: _need(best.trial, rate_rps),
         asked.spec.options.lead,
-        purchases=fit.purchases or (Purchase.ON_DEMAND,),
+        purchases=[each for each, share in asked.spec.buying.mix.shares.items() if share.value],
         as_of=as_of,
         inputs=fit.inputs,
     )

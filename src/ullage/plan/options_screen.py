@@ -15,7 +15,6 @@ from ullage.plan.options_bounds import IdleMiss, busy_bound_s, idle_misses
 from ullage.plan.options_candidates import Candidate
 from ullage.plan.spec import PlanSpec
 from ullage.prices.book import MissingPrice
-from ullage.prices.purchase import Purchase
 from ullage.service.calibration_evidence import is_of
 from ullage.service.margin import StepBand
 from ullage.service.mix import MixLoad
@@ -83,10 +82,6 @@ class Fit:
         if isinstance(self.quotes, MissingPrice):
             return None
         return sum(each.share_fraction * each.usd_per_hour for each in self.quotes)
-
-    @property
-    def purchases(self) -> tuple[Purchase, ...]:
-        return () if isinstance(self.quotes, MissingPrice) else tuple(each.purchase for each in self.quotes)
 
     @property
     def inputs(self) -> tuple[Figure | Assumption, ...]:
