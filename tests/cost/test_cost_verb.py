@@ -21,6 +21,8 @@ from ullage.errors import InputError, Rejection
 from ullage.report.bill_page import attribution_parts, bill_parts, change_table, commitment_parts
 from ullage.verbs.cost import CostAnswer
 
+pytestmark = pytest.mark.slow
+
 AS_OF = datetime.date(2026, 11, 15)
 PLAN = """
 version: 1
@@ -189,6 +191,9 @@ def test_the_command_prints_json_of_the_same_bytes(
     assert found["schema"] == "ullage.bill/1"
     assert sum(line["usd"] or 0.0 for line in found["lines"]) == pytest.approx(found["total_usd"])
     assert focus.read_text().startswith("BilledCost,")
+    nowhere = str(tmp_path / "absent" / "focus.csv")
+    assert run([*arguments[:-1], nowhere]) == 2
+    assert "--focus = " in capsys.readouterr().err
 
 
 @pytest.mark.slow

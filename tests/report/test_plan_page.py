@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from ullage import verbs
 from ullage.errors import Rejection
 from ullage.report.plan_page import plan_page
+from ullage.report.tables import plain_table
 
 FILE = """
 version: 1
@@ -32,6 +33,12 @@ def text_of(parts: list[RenderableType]) -> str:
     for part in parts:
         console.print(part)
     return file.getvalue()
+
+
+def test_a_title_is_not_broken_at_the_width_of_its_table() -> None:
+    table = plain_table("Settings that the plan does not have", "pool", "have")
+    table.add_row("a", "1")
+    assert text_of([table]).splitlines()[0] == "Settings that the plan does not have"
 
 
 @pytest.mark.slow

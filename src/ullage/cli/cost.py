@@ -95,6 +95,7 @@ def command(
     A line whose price or driver is not known says what to give and is never counted as 0. Rows of the attribution sum
     to every line, to the cent.
     """
+    from ullage.files.whole import write_whole
     from ullage.report.plan_json import to_text
     from ullage.verbs.cost import cost
 
@@ -123,7 +124,7 @@ def command(
     if isinstance(found, Rejection):
         return answer_refusal(found, json=json, no_color=no_color)
     if focus is not None:
-        focus.write_text(found.focus(), encoding="utf-8")
+        write_whole(focus, found.focus(), field="--focus")
     if json:
         answer_text(to_text(_json(found)))
     else:
