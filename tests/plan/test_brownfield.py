@@ -12,6 +12,8 @@ from ullage.plan.brownfield import Brownfield, Weight, brownfield
 from ullage.plan.document import Plan
 from ullage.plan.running import Running, RunningNode, RunningPool
 
+pytestmark = pytest.mark.slow
+
 POOL = RunningPool(
     name="pool",
     kind="Deployment",

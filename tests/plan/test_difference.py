@@ -17,6 +17,8 @@ from ullage.report.difference_page import difference_json, difference_page
 from ullage.report.markdown import to_markdown
 from ullage.report.plan_json import plan_json, to_text
 
+pytestmark = pytest.mark.slow
+
 AS_OF = datetime.date(2026, 11, 15)
 FILE = """
 version: 1

@@ -16,6 +16,8 @@ from ullage.plan.document import Plan
 from ullage.report.plan_json import explanation_json, plan_json, rejection_json, to_text
 from ullage.report.plan_schema import plan_output_schema
 
+pytestmark = pytest.mark.slow
+
 AS_OF = datetime.date(2026, 11, 15)
 TIGHT = """
 version: 1

@@ -11,6 +11,8 @@ from ullage import verbs
 from ullage.errors import InputError, Rejection
 from ullage.plan.document import Plan
 
+pytestmark = pytest.mark.slow
+
 AS_OF = datetime.date(2026, 11, 15)
 FILE = """
 version: 1

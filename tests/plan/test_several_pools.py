@@ -12,6 +12,8 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.plan.document import Plan
 
+pytestmark = pytest.mark.slow
+
 AS_OF = datetime.date(2026, 11, 15)
 
 TWO = """
