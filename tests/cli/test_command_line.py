@@ -92,6 +92,7 @@ def test_a_pipe_gets_no_colour_and_one_width() -> None:
     [
         (["plna"], "verb = 'plna': is not known. Did you mean plan?"),
         (["plan", "--jsno"], "No such option: --jsno"),
+        (["plan", "--bogus"], "No such option: --bogus. See ullage plan --help."),
         (["plan", "--seed", "x"], "--seed"),
         (["plan", "--seed", "-1"], "--seed"),
         (["plan", "--as-of", "yesterday"], "--as-of = 'yesterday': is not a date. Give year, month and day"),

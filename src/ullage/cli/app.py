@@ -68,7 +68,9 @@ def run(arguments: Sequence[str]) -> int:
     except UllageError as error:
         return _fail(str(error), error.exit_code)
     except typer.TyperException as error:
-        return _fail(f"{error.format_message()} See ullage --help.", ExitCode.WRONG_INPUT)
+        context = getattr(error, "ctx", None)
+        command = "ullage" if context is None else context.command_path
+        return _fail(f"{error.format_message().rstrip('. ')}. See {command} --help.", ExitCode.WRONG_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user sees a traceback unasked
