@@ -141,6 +141,7 @@ def test_what_contradicts_itself_is_said(tmp_path: Path, workload: str, said: st
         ("peak_hour: 0.5", "is below 1"),
         ("weekly_growth: -100%", "leaves no traffic"),
         ("weekly_growth: -150%", "is a change of more than 100 %"),
+        ("prompt: {p50: 400, p95: 40000}", "longest context of 16384 tokens"),
     ],
 )
 def test_a_shape_that_no_week_has_is_refused(tmp_path: Path, said: str, problem: str) -> None:

@@ -62,6 +62,13 @@ def _lengths(section: ClassSection, side: str, word: Word) -> dict[float, Assump
                 problem="is not a percentile",
                 fix="Write for example {p50: 1200, p95: 6000}.",
             )
+        if tokens >= section.longest_context:
+            raise InputError(
+                field=f"workload.classes.{section.name}.{side}.{name}",
+                value=tokens,
+                problem=f"leaves no room in the class's longest context of {section.longest_context} tokens",
+                fix="Raise longest_context, or give shorter lengths.",
+            )
         fraction = float(percentile.group(1)) / 100
         found[fraction] = word.says(f"{section.name}.{side}_{name}", tokens, "tokens", 0)
     if not found:
