@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import groupby
 
 from rich.console import RenderableType
@@ -99,12 +100,20 @@ def _overload(answer: AdmissionLimits) -> RenderableType:
         table.add_row(
             f"{each.class_name} {each.promise}",
             show(each.limit_s, "s"),
-            Text(show(each.found_s, "s"), style="green" if each.is_kept else "red"),
-            Text(show(other.found_s, "s"), style="green" if other.is_kept else "red"),
+            Text(_latency(each.found_s), style="green" if each.is_kept else "red"),
+            Text(_latency(other.found_s), style="green" if other.is_kept else "red"),
             _share(each.success_fraction),
             _share(other.success_fraction),
         )
     return table
+
+
+def _latency(found_s: float) -> str:
+    """
+    >>> _latency(0.25), _latency(float("nan"))
+    ('250 ms', '-')
+    """
+    return show(found_s, "s") if math.isfinite(found_s) else "-"
 
 
 def _retries(answer: AdmissionLimits) -> RenderableType:
