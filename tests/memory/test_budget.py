@@ -403,3 +403,9 @@ def test_more_sequences_than_the_engine_runs_is_a_contradiction() -> None:
 def test_an_unknown_version_borrows_the_nearest_and_says_so() -> None:
     found = accepted(LLAMA_3_8B, version="0.99")
     assert any("0.99" in note for note in found.notes)
+
+
+def test_an_engine_of_one_vendor_is_refused_on_anothers_device() -> None:
+    settings = RuntimeSettings(source=SOURCE, engine="tensorrt-llm")
+    with pytest.raises(InputError, match="does not run on mi300x"):
+        memory_budget(LLAMA_3_8B, find_device("mi300x"), settings)

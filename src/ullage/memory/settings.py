@@ -116,6 +116,10 @@ class Runtime:
         return (*cuts, *(value for value in values if isinstance(value, Assumption)))
 
 
+# Engines that are built on one vendor's libraries.
+_NVIDIA_ONLY = ("tensorrt-llm",)
+
+
 def resolve(
     settings: RuntimeSettings, model: Model, device: Device, engines: Catalogue | None = None, *, nearest: bool = True
 ) -> Runtime:
@@ -130,6 +134,13 @@ def resolve(
         nearest=nearest,
         catalogue=engines,
     )
+    if defaults.engine in _NVIDIA_ONLY and device.vendor.lower() != "nvidia":
+        raise InputError(
+            field="engine",
+            value=defaults.engine,
+            problem=f"does not run on {device.name}, a device of {device.vendor}",
+            fix="Give vllm or sglang, or a device of NVIDIA.",
+        )
     covers = defaults.text("memory_fraction_covers")
     assert covers is not None, f"{defaults.engine}: every engine sheet says what its fraction covers"
     step_tokens = _value(settings, defaults, "token_budget", settings.step_tokens, "tokens")

@@ -24,10 +24,11 @@ from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.service_use import SECONDS_PER_HOUR
 from ullage.errors import InternalError, Rejection, Remedy
 from ullage.evidence import Assumption, Evidence, Figure
-from ullage.fleet.packing import chosen_shape, pack_placed, shapes_of
-from ullage.fleet.reserves import Reserves, named_reserves
+from ullage.fleet.packing import Packing
+from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import Sites
 from ullage.fleet.steady import SteadyFleet
+from ullage.plan.machines import on_machines
 from ullage.plan.options_screen import Fit
 from ullage.service.curve import Effort, StablePoint, point_of
 from ullage.service.highest import broken
@@ -179,13 +180,14 @@ class Trial:
         fit = self.fit
         replicas = self.least(batches)
         at_size = self._at_size(replicas)
-        reserves = self._reserves(replicas, at_size)
-        if isinstance(reserves, Rejection):
-            return reserves
+        reserved = self._reserved(replicas, at_size)
+        if isinstance(reserved, Rejection):
+            return reserved
+        reserves, packing = reserved
         most = fit.candidate.pool.most
         if most is not None and replicas + reserves.replicas > int(most.value):
             return _too_many(fit, replicas + reserves.replicas, most)
-        paid = self._paid_devices(reserves)
+        paid = packing.chosen.devices
         shares = [self._success_fraction(replicas, batch) for batch in range(min(batches, _SHARE_BATCHES))]
         sizes = [self.least(batches, only=batch) for batch in range(batches)]
         reserve = reserves.replicas
@@ -243,10 +245,11 @@ class Trial:
 
     def with_reserves(self, replicas: int) -> tuple[int, int]:
         """Reserve replicas of a pool of this size, and the devices that are paid for with them, without quotas."""
-        reserves = self._reserves(replicas, self._at_size(self._last or replicas), within_quotas=False)
-        if isinstance(reserves, Rejection):
-            raise InternalError(law="without quotas every fleet can be placed", left=reserves.reason, right=replicas)
-        return reserves.replicas, self._paid_devices(reserves)
+        found = self._reserved(replicas, self._at_size(self._last or replicas), within_quotas=False)
+        if isinstance(found, Rejection):
+            raise InternalError(law="without quotas every fleet can be placed", left=found.reason, right=replicas)
+        reserves, packing = found
+        return reserves.replicas, packing.chosen.devices
 
     def _runs_of(self, rate_rps: float, replicas: int, count: int) -> list[LoadRun]:
         runs = self._runs.setdefault((rate_rps, replicas), [])
@@ -285,25 +288,20 @@ class Trial:
             right=self.fit.candidate.name,
         )
 
-    def _reserves(self, replicas: int, at_size: StablePoint, *, within_quotas: bool = True) -> Reserves | Rejection:
+    def _reserved(
+        self, replicas: int, at_size: StablePoint, *, within_quotas: bool = True
+    ) -> tuple[Reserves, Packing] | Rejection:
         fit, spec, pool = self.fit, self.fit.asked.spec, self.fit.candidate.pool
-        return named_reserves(
+        return on_machines(
+            pool,
+            spec,
+            pool.settings.sharding,
             _steady(fit, replicas, at_size, self._bench),
             self._ready,
             fit.asked.demand,
             sites=_placed_in(spec.options.sites.get(pool.device.name), within_quotas=within_quotas),
-            zones=spec.policy.zones,
-            node=chosen_shape(shapes_of(pool.device), pool.instance).size,
-            settings=spec.reserves,
             seed=fit.asked.seed,
         )
-
-    def _paid_devices(self, reserves: Reserves) -> int:
-        pool = self.fit.candidate.pool
-        packed = pack_placed(
-            reserves.placement, pool.settings.sharding, shapes_of(pool.device), pool=pool.name, stated=pool.instance
-        )
-        return packed.chosen.devices
 
     def _success_fraction(self, replicas: int, batch: int) -> float:
         """The part of a month's requests that end well and within their limits, over the levels of its hours."""

@@ -15,11 +15,12 @@ from ullage.evidence import Assumption, Figure
 from ullage.fleet.binding import Binding, binding_constraint
 from ullage.fleet.headroom import Headroom, steady_headroom
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
-from ullage.fleet.packing import Packing, Shape, chosen_shape, pack_placed, shapes_of
-from ullage.fleet.reserves import Reserves, named_reserves
+from ullage.fleet.packing import Packing
+from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.plan.document import Answer, Stage
+from ullage.plan.machines import on_machines
 from ullage.plan.margins import Margins, pool_margins
 from ullage.plan.names import PoolNames
 from ullage.plan.scorecard import Scorecard, scorecard
@@ -187,39 +188,15 @@ def _reserved(
     *,
     seed: int,
 ) -> tuple[Reserves, Packing] | Rejection:
-    """Reserves where the plan's sites allow this pool's device, and the machines that all of it stands on.
-
-    A large machine takes many replicas with it when it fails. Where nobody says which machine it is, the one is taken
-    on which fleet and reserves together need the fewest devices.
-    """
-    shapes, sharding = shapes_of(pool.device), memory.runtime.sharding
-    refused: Rejection | None = None
-    found: list[tuple[Reserves, Packing]] = []
-    for shape in _machines(pool, spec, shapes, least_devices=min(sharding.tp, max(each.devices for each in shapes))):
-        reserves = named_reserves(
-            steady,
-            ready,
-            demand,
-            sites=spec.sites.get(pool.device.name),
-            taken=taken,
-            zones=spec.policy.zones,
-            node=shape.size,
-            settings=spec.reserves,
-            seed=seed,
-        )
-        if isinstance(reserves, Rejection):
-            refused = refused or reserves
-            continue
-        packed = pack_placed(reserves.placement, sharding, shapes, pool=pool.name, stated=shape.name)
-        found.append((reserves, packed))
-    if not found:
-        assert refused is not None
-        return refused
-    # Of machines that need as many devices, the larger has fewer to look after.
-    reserves, packing = min(found, key=lambda pair: (pair[1].chosen.devices, -pair[1].chosen.shape.devices))
+    """Reserves where the plan's sites allow this pool's device, within the replicas that may ever run."""
+    sites, sharding = spec.sites.get(pool.device.name), memory.runtime.sharding
+    found = on_machines(pool, spec, sharding, steady, ready, demand, sites=sites, taken=taken, seed=seed)
+    if isinstance(found, Rejection):
+        return found
+    reserves, _ = found
     if pool.most is not None and steady.replicas + reserves.replicas > int(pool.most.value):
         return _too_many(pool.most, steady, reserves)
-    return reserves, packing
+    return found
 
 
 def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Rejection:
@@ -240,15 +217,6 @@ def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Reje
             Remedy(change="a load test of a replica", effect=f"up to {steady.replicas - steady.bare_replicas} fewer"),
         ),
     )
-
-
-def _machines(pool: PoolSpec, spec: PlanSpec, shapes: Sequence[Shape], *, least_devices: int) -> list[Shape]:
-    """The stated machine, or one of each size that holds a stage, from the provider whose prices the plan has."""
-    if pool.instance is not None:
-        return [chosen_shape(shapes, pool.instance)]
-    sold = [each for each in shapes if each.provider in spec.buying.providers] or list(shapes)
-    fitting = [each for each in sold if each.devices >= least_devices] or sold
-    return list({each.devices: each for each in reversed(fitting)}.values())
 
 
 def _figures(answer: Answer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:

@@ -126,7 +126,7 @@ def _answers(plan: Plan) -> list[RenderableType]:
 def _headline(plan: Plan) -> RenderableType:
     """The verdict, then each pool in two sentences, then what it costs."""
     missing = [each.name.replace("_", " ") for each in plan.stages if not each.is_built]
-    text = Text(f"Plan for the {plan.spec.name}: {plan.verdict.value}.", style="bold")
+    text = Text(f"Plan for {plan.spec.name}: {plan.verdict.value}.", style="bold")
     if missing:
         text.append(f" Not built in this version: {', '.join(dict.fromkeys(missing))}.", style="not bold")
     for pool in plan.pools:
