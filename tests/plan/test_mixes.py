@@ -41,7 +41,7 @@ def brute_force_usd(problem: MixProblem) -> float | None:
             )
             for number, kind in enumerate(problem.kinds)
         ]
-        used: dict[str, int] = {}
+        used: dict[str, float] = {}
         for kind, count in zip(problem.kinds, replicas, strict=True):
             used[kind.device] = used.get(kind.device, 0) + count * kind.devices
         if any(used.get(device, 0) > quota for device, quota in problem.quotas.items()):
