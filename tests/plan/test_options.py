@@ -54,7 +54,7 @@ pool: {model: llama-3.1-8b, device: l40s}
 prices: {provider: aws, region: us-east-1, purchase: on-demand}
 sites:
   regions:
-    - {name: us, quotas: {l40s: 36, h100-sxm: 20}, zones: [{name: us-a}]}
+    - {name: us, quotas: {l40s: 20, h100-sxm: 12}, zones: [{name: us-a}]}
 options:
   devices: [l40s, h100-sxm]
   tensor_parallel: [1]
@@ -184,8 +184,8 @@ def test_a_mix_keeps_every_promise_on_the_requests_it_is_given(quoted: Options) 
     for each in mix.pools:
         assert each.broken == ()
     used = {each.fit.candidate.pool.device.name: each.devices for each in mix.pools}
-    assert used["l40s"] <= 36
-    assert used["h100-sxm"] <= 20
+    assert used["l40s"] <= 20
+    assert used["h100-sxm"] <= 12
     fit = mix.pools[0].fit
     rules = {rule.name: rule for rule in slices_of(fit, "pool", ())}
     starts = dict.fromkeys(rules, 0.0)
@@ -217,7 +217,7 @@ def test_a_whole_pool_that_no_quota_holds_is_refused_by_name(quoted: Options) ->
 
 def test_quotas_of_regions_and_zones_add_up(load: Load) -> None:
     spec = load(QUOTED)
-    assert quota_devices(spec.options.sites["l40s"]) == 36
+    assert quota_devices(spec.options.sites["l40s"]) == 20
     assert quota_devices(spec.options.sites["b200-sxm"]) == UNLIMITED
     assert quota_devices(None) == UNLIMITED
 
