@@ -54,7 +54,7 @@ def _meaning(field: dict[str, Any], inner: dict[str, Any] | None) -> str:
         examples = ", ".join(f"`{one}`" for one in each.get("examples", ()))
         if examples:
             said.append(f"For example {examples}.")
-        choices = [str(one) for one in each.get("enum", ()) if one is not None]
+        choices = list(dict.fromkeys(str(one) for one in each.get("enum", ()) if one is not None))
         if choices:
             said.append(f"One of {', '.join(f'`{one}`' for one in choices)}.")
     return " ".join(dict.fromkeys(one.replace("\n", " ").replace("|", "\\|") for one in said if one))
