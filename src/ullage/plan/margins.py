@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ullage.errors import NotBuilt
 from ullage.evidence import Figure
+from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import SteadyFleet
 from ullage.memory.budget import MemoryBudget
 from ullage.service.point import OperatingPoint
@@ -38,7 +38,7 @@ def pool_margins(
     memory: MemoryBudget,
     point: OperatingPoint,
     steady: SteadyFleet,
-    reserves: object,
+    reserves: Reserves,
 ) -> Margins:
     """The table; `middling` is the same demand planned at its median instead of its percentile."""
     above = demand.planning_rps / middling.planning_rps - 1.0
@@ -89,17 +89,25 @@ def pool_margins(
         ),
         *_reserve_rows(reserves),
     ]
-    own = (size, cost, slow, free)
+    reserved = [each.cost for each in rows if each.where.endswith("reserve") and each.cost is not None]
+    own = (size, cost, slow, free, *reserved)
     return Margins(rows=tuple(rows), figures={each.name: each for each in own})
 
 
-def _reserve_rows(reserves: object) -> list[MarginRow]:
-    """Reserves are margins too, by name; each line says what it protects."""
-    if isinstance(reserves, NotBuilt):
-        return []
-    figures: Mapping[str, Figure] = getattr(reserves, "figures", {})
+def _reserve_rows(reserves: Reserves) -> list[MarginRow]:
+    """Reserves are margins too, by name. A line that another stands in for costs nothing of its own."""
     return [
-        MarginRow(where="reserve", reason=line.protects, size=figure, cost=figure)
-        for line in getattr(reserves, "lines", ())
-        if (figure := figures.get(f"reserve.{line.name}_replicas")) is not None
+        MarginRow(
+            where=f"{line.name} reserve",
+            reason=line.protects,
+            size=line.figure,
+            cost=Figure(
+                name=f"margin.{line.name}_reserve_replicas",
+                value=reserves.bought[line.name],
+                unit="replicas",
+                formula="what is bought of this reserve: of those that overlap, the largest stands for all",
+                inputs=(line.figure, *reserves.settings.policy.inputs),
+            ),
+        )
+        for line in reserves.lines
     ]

@@ -39,9 +39,8 @@ def plan(
 ) -> Plan | Rejection:
     """From traffic to cost, stage by stage; each works from what the ones before it found."""
     horizon, percentile = spec.policy.horizon, spec.policy.planning_percentile
-    measured = None if spec.traffic is None else spec.traffic.classes
     demand, even = (
-        forecast_demand(spec.demands, horizon=horizon, percentile=each, measured=measured)
+        forecast_demand(spec.demands, horizon=horizon, percentile=each, measured=spec.measured)
         for each in (percentile, replace(percentile, value=0.5))
     )
     pools: list[PoolPlan] = []

@@ -16,7 +16,6 @@ from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, PoolUse, Service
 from ullage.cost.usage import GroupUse
 from ullage.errors import NotGiven
 from ullage.evidence import Assumption, Evidence, Figure, Source
-from ullage.fleet.reserves import Reserves
 from ullage.plan.pool_plan import PoolPlan
 from ullage.plan.spec import PlanSpec
 from ullage.workload.demand import Demand
@@ -109,7 +108,7 @@ def _pool(found: PoolPlan, replicas: Figure, period_hours: float) -> PoolUse:
         device=found.spec.device.name,
         replica_devices=devices,
         steady_replicas=found.steady_fleet.replicas,
-        reserves=reserve_replicas(found.reserves),
+        reserves=found.reserves.bought,
         # Both are paid for with their machines: what no replica fits into, and the last machine's empty part.
         stranded_devices=found.packing.chosen.stranded_devices + found.packing.chosen.spare_devices,
         capacity_requests=capacity,
@@ -117,17 +116,6 @@ def _pool(found: PoolPlan, replicas: Figure, period_hours: float) -> PoolUse:
         power=found.spec.device.power,
         basis=(replicas,),
     )
-
-
-def reserve_replicas(reserves: Reserves) -> dict[str, int]:
-    """Reserve replicas that are bought, by name; of a group that overlaps, its largest stands for all of it."""
-    sizes = {line.name: line.replicas for line in reserves.lines}
-    if sum(sizes.values()) == reserves.replicas:
-        return sizes
-    for group in reserves.settings.policy.groups:
-        largest = max(group, key=lambda name: sizes.get(name, 0))
-        sizes |= {name: 0 for name in group if name != largest and name in sizes}
-    return sizes
 
 
 def _tools(spec: PlanSpec, demand: Demand) -> tuple[ToolUse, ...] | None:
