@@ -11,7 +11,6 @@ from ullage.cost.bill import Bill
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.plan.document import Plan
-from ullage.plan.service_bill import reserve_replicas
 from ullage.verbs.cost import bill_of
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -52,7 +51,7 @@ def bill(plan: Plan) -> Bill:
 def test_devices_that_are_paid_are_those_that_were_planned(plan: Plan, bill: Bill) -> None:
     for each in plan.pools:
         lines = [line for line in bill.lines if line.pool == each.spec.name and line.amount.unit == "device-hours"]
-        replicas = each.steady_fleet.replicas + sum(reserve_replicas(each.reserves).values())
+        replicas = each.steady_fleet.replicas + sum(each.reserves.bought.values())
         assert replicas == each.reserves.total_replicas
         held = replicas * each.memory.runtime.sharding.devices
         empty = each.packing.chosen.stranded_devices + each.packing.chosen.spare_devices
