@@ -149,6 +149,12 @@ class Figure:
         return weakest(classes or [each.evidence for each in self.inputs])
 
 
+def number(given: Figure | Assumption) -> float:
+    """The value of what is a number; a text here is a fault of the program, not of its input."""
+    _require(not isinstance(given.value, str), f"{given.name} is a number", given.value)
+    return float(given.value)
+
+
 def walk(root: Figure | Assumption) -> Iterator[tuple[int, Figure | Assumption | Source]]:
     """All that a number rests on, depth first, each with its depth; every branch ends in sources."""
     pending: list[tuple[int, Figure | Assumption | Source]] = [(0, root)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ullage.admission import policy as defaults
-from ullage.admission.policy import AdmissionPolicy, Success, number
+from ullage.admission.policy import AdmissionPolicy, Success
 from ullage.errors import InputError
-from ullage.evidence import Evidence
+from ullage.evidence import Evidence, number
 from ullage.files.admission_section import admission_of
 from ullage.files.plan_file import read_plan_file
 from ullage.files.word import word_of

@@ -24,8 +24,8 @@ from typing import Any
 from ullage.admission.bounds import last_passing
 from ullage.admission.cell import Cell, Latencies, arrivals_at, step_load, window_latencies
 from ullage.admission.phases import Level
-from ullage.admission.policy import number
 from ullage.admission.ready import TimeToReady
+from ullage.evidence import number
 from ullage.workload.classes import Metric
 
 LENGTHS_S = (10.0, 30.0, 120.0, 300.0, 900.0)

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.admission.policy import AdmissionPolicy, Success, number
+from ullage.admission.policy import AdmissionPolicy, Success
 from ullage.errors import InternalError
+from ullage.evidence import number
 from ullage.service.curve import ServiceCurve
 from ullage.service.mix import LoadAt, MixLoad
 from ullage.service.replica import Replica

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ullage.admission.policy import AdmissionPolicy, number
+from ullage.admission.policy import AdmissionPolicy
 from ullage.errors import Rejection, Remedy
-from ullage.evidence import Assumption, Figure
+from ullage.evidence import Assumption, Figure, number
 from ullage.service.curve import ServiceCurve, StablePoint
 from ullage.workload.classes import Metric, RequestClass
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ullage.admission.phases import Level
-from ullage.admission.policy import AdmissionPolicy, number
+from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.ready import TimeToReady
 from ullage.admission.retries import BUDGET, LIMITS, LIMITS_AND_BUDGET, NO_LIMITS, burst_length_s
-from ullage.evidence import Assumption, Figure
+from ullage.evidence import Assumption, Figure, number
 from ullage.memory.budget import MemoryBudget
 from ullage.service.curve import ServiceCurve
 from ullage.workload.demand import Demand

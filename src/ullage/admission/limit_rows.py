@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from ullage.admission.bounds import OWN_LIMIT, Bounds
 from ullage.admission.cell import Cell, promises_kept
 from ullage.admission.deadlines import Deadline
-from ullage.admission.policy import AdmissionPolicy, number
+from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.retries import NO_LIMITS, Protection
+from ullage.evidence import number
 from ullage.memory.budget import MemoryBudget
 
 # The gauge that counts what waits, by engine; a gateway that reads another counts the same requests.

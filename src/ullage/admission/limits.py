@@ -24,7 +24,7 @@ from ullage.admission.limit_rows import (
     limit_lines,
     overload_checks,
 )
-from ullage.admission.policy import AdmissionPolicy, number
+from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.rates import ClassRate, ShedStep, TenantRate, class_rates, shed_order, tenant_rates
 from ullage.admission.ready import TimeToReady
 from ullage.admission.retries import (
@@ -39,7 +39,7 @@ from ullage.admission.retries import (
 )
 from ullage.admission.retries import MOST_REPLICAS as STORM_REPLICAS
 from ullage.errors import InputError, Rejection
-from ullage.evidence import Figure
+from ullage.evidence import Figure, number
 from ullage.memory.budget import MemoryBudget
 from ullage.service.curve import ServiceCurve
 from ullage.service.highest import highest_load

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Evidence, Source
+from ullage.evidence import Assumption, Evidence, Source, number
 from ullage.simulate.load import Retry
 
 _DAY = datetime.date(2026, 11, 15)
@@ -224,12 +224,6 @@ class AdmissionPolicy:
         yield from (self.slo_window, self.warm, self.scale_delay, self.backpressure)
         for tenant in self.tenants:
             yield from tenant.inputs
-
-
-def number(given: Assumption) -> float:
-    """The value of an assumption that is a number."""
-    assert not isinstance(given.value, str)
-    return float(given.value)
 
 
 def _require(given: Assumption, least: float, most: float, fix: str) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.admission.fair_share import by_priority, max_min
-from ullage.admission.policy import AdmissionPolicy, number
+from ullage.admission.policy import AdmissionPolicy
+from ullage.evidence import number
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand import Demand
 

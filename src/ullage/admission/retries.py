@@ -17,7 +17,8 @@ from typing import Any
 
 from ullage.admission.bounds import last_passing
 from ullage.admission.cell import Cell, Guard, step_load
-from ullage.admission.policy import AdmissionPolicy, Success, number
+from ullage.admission.policy import AdmissionPolicy, Success
+from ullage.evidence import number
 from ullage.simulate.load import Retry
 from ullage.simulate.outcome import Outcome
 from ullage.workload.classes import RequestClass

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from ullage.cost.bill import Bill
 from ullage.cost.line import Behaviour
 from ullage.cost.money import usd_of
-from ullage.cost.policy import number
 from ullage.cost.service_use import ClassUse
 from ullage.cost.units import class_cents
-from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.prices.book import MissingPrice, PriceBook, Tier, TokenKind
 from ullage.prices.lookup import priced
 from ullage.prices.wanted import TokenWanted

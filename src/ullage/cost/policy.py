@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from ullage.evidence import Assumption, Evidence, Source
+from ullage.evidence import Assumption, Evidence, Source, number
 from ullage.prices.purchase import HOURS_PER_MONTH
 
 _OURS = Source(what="default of Ullage", where="docs/explanation/cost.md", date=datetime.date(2026, 11, 15))
@@ -131,8 +131,3 @@ _DEFAULTS = (
     SPANS,
     SERIES,
 )
-
-
-def number(given: Assumption) -> float:
-    assert not isinstance(given.value, str)
-    return float(given.value)

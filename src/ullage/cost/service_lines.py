@@ -5,10 +5,10 @@ from __future__ import annotations
 from ullage.cost.device_lines import provider_usd
 from ullage.cost.line import Amount, Behaviour, BillLine, Driver
 from ullage.cost.line_making import not_priced, priced_line
-from ullage.cost.policy import CostPolicy, Judging, number
+from ullage.cost.policy import CostPolicy, Judging
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import Named, ServiceUse
-from ullage.evidence import Assumption
+from ullage.evidence import Assumption, number
 from ullage.prices.book import MissingPrice, TokenKind
 from ullage.prices.items import ITEMS
 from ullage.prices.purchase import HOURS_PER_MONTH

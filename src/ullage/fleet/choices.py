@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 
-from ullage.errors import InternalError
 from ullage.evidence import Assumption, Evidence, Source
 
 _WRITTEN = datetime.date(2026, 11, 15)
@@ -20,10 +19,3 @@ def choice(name: str, value: int | float | str, unit: str, reason: str) -> Assum
         source=Source(what=f"default of Ullage: {reason}", where="docs/explanation/reserves.md", date=_WRITTEN),
         decision=True,
     )
-
-
-def number(given: Assumption) -> float:
-    """The value of an assumption that is a number."""
-    if isinstance(given.value, str):
-        raise InternalError(law=f"{given.name} is a number", left=given.value, right=given.unit)
-    return float(given.value)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.errors import InputError, Rejection, Remedy, unknown_name
-from ullage.evidence import Assumption, Figure
+from ullage.evidence import Assumption, Figure, number
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.operations import operation_facts
 from ullage.fleet.availability import Availability, Breakage, Domains, availability
-from ullage.fleet.choices import choice, number
+from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
 from ullage.fleet.packing import ASSUMED_NODE
 from ullage.fleet.sites import Placement, Sites, place

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.fleet.choices import number
+from ullage.evidence import number
 from ullage.fleet.failure import domains_of
 from ullage.fleet.region import carried_fraction
 from ullage.fleet.reserves import Reserves

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Figure
-from ullage.fleet.choices import choice, number
+from ullage.evidence import Assumption, Figure, number
+from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
 
 EVERY = choice("maintenance.every", 30 * 86_400.0, "s", "drivers, kernels and firmware are patched every month")

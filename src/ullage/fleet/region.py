@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ullage.errors import InputError, unknown_name
-from ullage.evidence import Assumption, Figure
-from ullage.fleet.choices import choice, number
+from ullage.evidence import Assumption, Figure, number
+from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
 from ullage.fleet.sites import Sites
 

@@ -13,8 +13,8 @@ from functools import partial
 
 from ullage.admission.ready import TimeToReady
 from ullage.errors import InputError, Rejection, unknown_name
-from ullage.evidence import Assumption, Evidence, Figure
-from ullage.fleet.choices import choice, number
+from ullage.evidence import Assumption, Evidence, Figure, number
+from ullage.fleet.choices import choice
 from ullage.fleet.failure import (
     FailureReserve,
     Reliability,

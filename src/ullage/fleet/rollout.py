@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ullage.errors import InputError, InternalError, Rejection, Remedy, unknown_name
-from ullage.evidence import Assumption, Figure
-from ullage.fleet.choices import choice, number
+from ullage.evidence import Assumption, Figure, number
+from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
 
 STRATEGIES = ("rolling", "canary", "blue-green")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.errors import InputError, Rejection
-from ullage.evidence import Assumption, Figure
+from ullage.evidence import Assumption, Figure, number
 from ullage.memory.budget import MemoryBudget
 from ullage.service.curve import ServiceCurve
 from ullage.service.load_run import Bench
@@ -66,7 +66,7 @@ class KeptFree:
     least: Assumption | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 <= _number(self.policy) < 1.0:
+        if not 0.0 <= number(self.policy) < 1.0:
             raise InputError(
                 field=self.policy.name,
                 value=self.policy.value,
@@ -100,7 +100,7 @@ def steady_fleet(
         memory,
         demand,
         classes,
-        rate_rps=demand.planning_rps / (1.0 - _number(policy)),
+        rate_rps=demand.planning_rps / (1.0 - number(policy)),
         seed=seed,
         promises=promises,
         curve=curve,
@@ -110,7 +110,7 @@ def steady_fleet(
     if isinstance(found, Rejection):
         return found
     each = memory.runtime.sharding.devices
-    replicas = max(found.careful_replicas, 0 if least is None else int(_number(least)))
+    replicas = max(found.careful_replicas, 0 if least is None else int(number(least)))
     return SteadyFleet(
         size=found,
         replicas=replicas,
@@ -124,7 +124,7 @@ def _figures(
     found: PoolSize, planned: int, devices_each: int, policy: Assumption, least: Assumption | None
 ) -> dict[str, Figure]:
     bare, careful = found.figures["size.replicas"], found.figures["size.careful_replicas"]
-    kept = [*([] if _number(policy) == 0.0 else [policy]), *([] if least is None else [least])]
+    kept = [*([] if number(policy) == 0.0 else [policy]), *([] if least is None else [least])]
     said = " with the policy's share kept free" if policy in kept else ""
     replicas = Figure(
         name="fleet.replicas",
@@ -149,8 +149,3 @@ def _figures(
         inputs=(replicas, bare),
     )
     return {**{each.name: each for each in (replicas, devices, margin)}, **found.figures}
-
-
-def _number(given: Assumption) -> float:
-    assert not isinstance(given.value, str), given.name
-    return float(given.value)

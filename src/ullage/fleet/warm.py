@@ -20,8 +20,8 @@ import numpy as np
 from ullage.admission.phases import Level
 from ullage.admission.ready import TimeToReady
 from ullage.errors import unknown_name
-from ullage.evidence import Assumption, Figure
-from ullage.fleet.choices import choice, number
+from ullage.evidence import Assumption, Figure, number
+from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
 from ullage.workload.demand import Demand
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.admission.cell import MOST_REPLICAS, Cell, Guard, cell_of, requests_of, step_load
-from ullage.admission.policy import number
 from ullage.admission.retries import (
     BACK_FRACTION,
     BURST_RATIO,
@@ -18,6 +17,7 @@ from ullage.admission.retries import (
     promised_fraction,
     protections,
 )
+from ullage.evidence import number
 from ullage.plan.drill_ground import RUNS, Ground, Kept, Scene, arrival_s, least_of
 from ullage.plan.drill_result import DrillResult, DrillVerdict, counted, first_of
 from ullage.simulate.engine import Engine

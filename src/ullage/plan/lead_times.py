@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.prices.purchase import Purchase
 from ullage.workload.demand import Demand
 from ullage.workload.synthetic import WEEK_S
@@ -86,7 +86,7 @@ class LeadTimes:
     months: Assumption = MONTHS
 
     def __post_init__(self) -> None:
-        if not 1 <= _number(self.months) <= MOST_MONTHS:
+        if not 1 <= number(self.months) <= MOST_MONTHS:
             raise InputError(
                 field=self.months.name,
                 value=self.months.value,
@@ -167,17 +167,17 @@ def order_dates(
     nothing is.
     """
     slowest = max(
-        (lead.steps(each) for each in purchases), key=lambda steps: sum(_number(one) for one in steps), default=()
+        (lead.steps(each) for each in purchases), key=lambda steps: sum(number(one) for one in steps), default=()
     )
-    lead_days = round(sum(_number(each) for each in slowest) / _DAY_S)
+    lead_days = round(sum(number(each) for each in slowest) / _DAY_S)
     waits_for = " + ".join(each.name.removeprefix("lead.").replace("_", " ") for each in slowest)
     rows: list[Order] = []
     have = 0
-    for number in range(int(_number(lead.months)) + 1):
-        first = as_of if number == 0 else _month_after(as_of, number)
-        rate_rps = rate_at(demand, (_month_after(as_of, number + 1) - as_of).days * _DAY_S)
+    for month in range(int(number(lead.months)) + 1):
+        first = as_of if month == 0 else _month_after(as_of, month)
+        rate_rps = rate_at(demand, (_month_after(as_of, month + 1) - as_of).days * _DAY_S)
         need = need_at(rate_rps)
-        more = 0 if number == 0 else max(0, need.devices - have)
+        more = 0 if month == 0 else max(0, need.devices - have)
         have = max(have, need.devices)
         by = first - datetime.timedelta(days=lead_days) if more else None
         late_days = 0 if by is None else max(0, (as_of - by).days)
@@ -238,8 +238,3 @@ def _figures(
             ),
         )
     return found
-
-
-def _number(given: Assumption) -> float:
-    assert not isinstance(given.value, str), given.name
-    return float(given.value)

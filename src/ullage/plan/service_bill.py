@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from ullage.cost.bill import Bill, monthly_bill
-from ullage.cost.policy import CostPolicy, number
+from ullage.cost.policy import CostPolicy
 from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.quotes import quotes_of
 from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, PoolUse, ServiceUse, TaskUse, ToolUse
 from ullage.cost.usage import GroupUse
 from ullage.errors import NotGiven
-from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.plan.pool_plan import PoolPlan
 from ullage.plan.spec import PlanSpec
 from ullage.workload.demand import Demand

@@ -14,7 +14,7 @@ evenly over its term, without interest.
 
 from __future__ import annotations
 
-from ullage.evidence import Assumption, Figure
+from ullage.evidence import Assumption, Figure, number
 from ullage.prices.book import (
     DevicePrice,
     Discount,
@@ -37,7 +37,7 @@ def usd(book: PriceBook, amount: Assumption, *, provider: str, kind: str) -> Fig
     per = per_of(amount)
     return Figure(
         name=f"{amount.name}_usd",
-        value=_number(amount) * factor,
+        value=number(amount) * factor,
         unit=f"USD/{per}" if per else "USD",
         formula=" x ".join(("as quoted", *words)),
         inputs=(amount, *inputs),
@@ -62,18 +62,18 @@ def _rented_hour(book: PriceBook, price: DevicePrice, lost: Assumption | Figure 
     hourly = usd(book, price.hourly, provider=price.provider, kind=kind)
     if isinstance(hourly, MissingPrice):
         return hourly
-    value, formula = _number(hourly), "hourly"
+    value, formula = number(hourly), "hourly"
     inputs: list[Figure | Assumption] = [hourly]
     if price.upfront is not None:
         upfront = usd(book, price.upfront, provider=price.provider, kind=kind)
         if isinstance(upfront, MissingPrice):
             return upfront
         hours = price.purchase.term_years * HOURS_PER_YEAR
-        value += _number(upfront) / hours
+        value += number(upfront) / hours
         inputs.append(upfront)
         formula = f"(hourly + upfront / {hours} h)"
     if price.interruptions is not None and lost is not None:
-        value *= 1 + _number(price.interruptions) * _number(lost) / 3600
+        value *= 1 + number(price.interruptions) * number(lost) / 3600
         inputs += [price.interruptions, lost]
         formula += " x (1 + interruptions per hour x hours lost)"
     return Figure(
@@ -92,11 +92,11 @@ def _owned_hour(book: PriceBook, owned: OwnedHardware) -> Figure | MissingPrice:
         if isinstance(found, MissingPrice):
             return found
         money[name] = found
-    capex, residual = _number(money["capex"]), _number(owned.residual)
-    wear = capex * (1 - residual) / (_number(owned.life) / 3600)
-    yearly = capex * _number(owned.upkeep) + capex * (1 + residual) / 2 * _number(owned.capital)
-    energy = _number(owned.power) / 1000 * _number(owned.cooling) * _number(money["electricity"])
-    monthly = _number(money["space"]) * _number(owned.power) / 1000 + _number(money["staff"])
+    capex, residual = number(money["capex"]), number(owned.residual)
+    wear = capex * (1 - residual) / (number(owned.life) / 3600)
+    yearly = capex * number(owned.upkeep) + capex * (1 + residual) / 2 * number(owned.capital)
+    energy = number(owned.power) / 1000 * number(owned.cooling) * number(money["electricity"])
+    monthly = number(money["space"]) * number(owned.power) / 1000 + number(money["staff"])
     value = wear + yearly / HOURS_PER_YEAR + energy + monthly / HOURS_PER_MONTH
     return Figure(
         name=_name(owned.device, owned.provider, owned.region, str(Purchase.OWNED)),
@@ -117,7 +117,7 @@ def _factors(
     inputs: list[Assumption] = []
     words: list[str] = []
     for each in () if is_own(amount) else _discounts(book, provider, kind):
-        factor *= 1 - _number(each.share)
+        factor *= 1 - number(each.share)
         inputs.append(each.share)
         words.append(f"(1 - {each.share.name})")
     currency = currency_of(amount)
@@ -129,7 +129,7 @@ def _factors(
                 why=f"is quoted in {currency}, and no rate to USD is given",
                 fix=f"Give a dated rate: prices.exchange.{currency}.",
             )
-        factor *= _number(rate)
+        factor *= number(rate)
         inputs.append(rate)
         words.append(f"{currency} in USD")
     return factor, inputs, words
@@ -141,9 +141,3 @@ def _discounts(book: PriceBook, provider: str, kind: str) -> list[Discount]:
 
 def _name(*parts: str) -> str:
     return ".".join(("price", *(part.lower().replace(" ", "-") for part in parts if part)))
-
-
-def _number(of: Assumption | Figure) -> float:
-    if isinstance(of.value, str):
-        raise ValueError(f"{of.name} is not a number: {of.value!r}")
-    return float(of.value)

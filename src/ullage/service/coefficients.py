@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from ullage.evidence import Assumption
+from ullage.evidence import Assumption, number
 from ullage.facts.catalogue import Catalogue, bare_name
 from ullage.facts.efficiency import COEFFICIENTS, FACTORS, efficiencies
 from ullage.facts.sheet import Sheet
@@ -101,25 +101,20 @@ def _is_known(vendor: str, known: Catalogue) -> bool:
 
 def band(sheet: Sheet, new: str) -> Band:
     names = ("tpot_low", "tpot_high", "ttft_low", "ttft_high")
-    return Band(new=new, **{f"{name}_ratio": _number(sheet.values[name]) for name in names})
+    return Band(new=new, **{f"{name}_ratio": number(sheet.values[name]) for name in names})
 
 
 def _value(key: str, shared: Sheet, sheets: list[Sheet]) -> float:
-    value = _number(shared.values[key])
+    value = number(shared.values[key])
     for sheet in sheets:
         factor = sheet.values.get(FACTOR_OF.get(key, ""))
         if factor is not None:
-            value *= _number(factor)
+            value *= number(factor)
     return min(value, MOST_FRACTION) if COEFFICIENTS[key].unit == "fraction" else value
 
 
 def _key(name: str) -> str:
     return name.removesuffix("_fraction").removesuffix("_s")
-
-
-def _number(fact: Assumption) -> float:
-    assert not isinstance(fact.value, str), fact.name
-    return float(fact.value)
 
 
 assert set(FACTOR_OF) <= set(COEFFICIENTS)

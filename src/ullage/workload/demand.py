@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.workload.builtin import SOURCE, builtin
 from ullage.workload.classes import RequestClass
 from ullage.workload.findings import Finding
@@ -134,7 +134,7 @@ def forecast_demand(
     `measured` maps class names to what a trace says of them; a class that is not in it takes its shape from the
     built-in profile at the rate that was stated.
     """
-    if not 0.0 < _number(percentile) < 1.0:
+    if not 0.0 < number(percentile) < 1.0:
         raise InputError(
             field=percentile.name,
             value=percentile.value,
@@ -160,7 +160,7 @@ def forecast_demand(
     return Demand(
         classes=classes,
         planning_rps=float(total.value),
-        horizon_s=_number(horizon),
+        horizon_s=number(horizon),
         figures=_by_name(total, tokens, *(figure for each in classes for figure in each.figures.values())),
     )
 
@@ -178,7 +178,7 @@ def check_rate(name: str, rate_rps: float) -> None:
 
 def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
     name = stated.request_class.name
-    mean_rps, longest = _number(stated.mean_rate), int(_number(stated.longest_context))
+    mean_rps, longest = number(stated.mean_rate), int(number(stated.longest_context))
     if mean_rps <= 0.0:
         raise InputError(
             field=stated.mean_rate.name,
@@ -198,12 +198,12 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     growth = shape.weekly_growth or assumed("weekly_growth", model.weekly_growth_fraction, "fraction", -0.02, 0.05)
     deviation = assumed("rate_deviation", RATE_DEVIATION, "ratio", 0.05, 0.5)
     event = shape.busiest_event
-    weeks = _number(horizon) / WEEK_S
-    score = NormalDist().inv_cdf(_number(percentile))
-    powers = weeks * math.log1p(_number(growth))
-    grown = math.inf if powers > _LARGEST_POWER else (1.0 + _number(growth)) ** weeks
-    grown *= 1.0 if event is None else max(1.0, _number(event))
-    planning_rps = mean_rps * _number(peak) * grown * math.exp(score * RATE_DEVIATION)
+    weeks = number(horizon) / WEEK_S
+    score = NormalDist().inv_cdf(number(percentile))
+    powers = weeks * math.log1p(number(growth))
+    grown = math.inf if powers > _LARGEST_POWER else (1.0 + number(growth)) ** weeks
+    grown *= 1.0 if event is None else max(1.0, number(event))
+    planning_rps = mean_rps * number(peak) * grown * math.exp(score * RATE_DEVIATION)
     check_rate(f"demand.{name}.planning_rate", planning_rps)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
@@ -215,12 +215,12 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
-        value=mean_rps * ((1.0 + _number(growth)) ** (weeks / 2.0)),
+        value=mean_rps * ((1.0 + number(growth)) ** (weeks / 2.0)),
         unit="req/s",
         formula="mean rate x (1 + weekly growth)^(weeks / 2)",
         inputs=(stated.mean_rate, growth, horizon),
     )
-    model = replace(model, weekly_growth_fraction=_number(growth))
+    model = replace(model, weekly_growth_fraction=number(growth))
     own = shape.model is not None and shape.model_source is not None
     return _traffic(
         stated,
@@ -237,7 +237,7 @@ def _from_short_trace(
 ) -> ClassTraffic:
     """The rate, lengths and bursts of the log; the season and the growth of the built-in class that is most alike."""
     name, shape = stated.request_class.name, stated.shape or StatedShape()
-    like = _like(name, int(_number(stated.longest_context)))
+    like = _like(name, int(number(stated.longest_context)))
     assumed = _Assumed(name, like.name)
     season = np.array(like.season) / np.mean(like.season)
     peak = shape.peak_hour or assumed("peak_hour_ratio", float(season.max()), "ratio", 1.0, 6.0)
@@ -250,24 +250,24 @@ def _from_short_trace(
         sources=(found.source,),
         own_evidence=Evidence.MEASURED,
     )
-    weeks = _number(horizon) / WEEK_S
-    score = NormalDist().inv_cdf(_number(percentile))
-    grown = (1.0 + _number(growth)) ** weeks
+    weeks = number(horizon) / WEEK_S
+    score = NormalDist().inv_cdf(number(percentile))
+    grown = (1.0 + number(growth)) ** weeks
     planning = Figure(
         name=f"demand.{name}.planning_rate",
-        value=float(logged.value) * _number(peak) * grown * math.exp(score * _number(deviation)),
+        value=float(logged.value) * number(peak) * grown * math.exp(score * number(deviation)),
         unit="req/s",
         formula="logged rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)",
         inputs=(logged, peak, growth, horizon, percentile, deviation),
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
-        value=float(logged.value) * (1.0 + _number(growth)) ** (weeks / 2.0),
+        value=float(logged.value) * (1.0 + number(growth)) ** (weeks / 2.0),
         unit="req/s",
         formula="logged rate x (1 + weekly growth)^(weeks / 2), the log taken for an average hour",
         inputs=(logged, growth, horizon),
     )
-    model = replace(found.model, season=like.season, weekly_growth_fraction=_number(growth))
+    model = replace(found.model, season=like.season, weekly_growth_fraction=number(growth))
     return _traffic(stated, model, mean, planning, source=found.source, evidence=Evidence.MEASURED)
 
 
@@ -277,7 +277,7 @@ def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, 
         return _from_short_trace(stated, found, horizon, percentile)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
-        value=forecast.planning(_number(percentile)),
+        value=forecast.planning(number(percentile)),
         unit="req/s",
         formula=f"the busiest step of the horizon at the percentile, forecast by {forecast.model}",
         inputs=(horizon, percentile),
@@ -355,7 +355,7 @@ def _traffic(
         mean_rps=float(mean.value),
         planning_rps=planning_rps,
         peak_minute_rps=float(minute.value),
-        longest_context_tokens=int(_number(stated.longest_context)),
+        longest_context_tokens=int(number(stated.longest_context)),
         model=model,
         figures=_by_name(planning, minute, mean, tokens, request, dispersion, *lengths),
     )
@@ -426,8 +426,3 @@ def _figure(traffic: ClassTraffic, what: str) -> Figure:
 
 def _value(traffic: ClassTraffic, what: str) -> float:
     return float(_figure(traffic, what).value)
-
-
-def _number(given: Assumption) -> float:
-    assert not isinstance(given.value, str)
-    return float(given.value)
