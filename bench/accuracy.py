@@ -23,7 +23,7 @@ from bench.published.sweeps import Sweep
 from bench.published.sweeps import sweeps as sweeps_elsewhere
 from numpy.typing import NDArray
 
-from ullage.service.replay import replay
+from ullage.service.calibration.replay import replay
 
 HEADER = ("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %")
 BAND_FRACTIONS = (10, 90)

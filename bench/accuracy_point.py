@@ -21,11 +21,11 @@ from bench.published.score import table
 from bench.published.sweeps import NoSweep, Sweep, SweepRun, half_of, sweeps
 
 from ullage.evidence import Evidence
-from ullage.service.calibration import Calibration, calibrate, scaled
-from ullage.service.calibration_evidence import held_out_band
-from ullage.service.margin import DEFAULT_BANDS, StepBand
-from ullage.service.measured import SlowedTimes
-from ullage.service.replay import RequestTimes, replay
+from ullage.service.calibration.calibration import Calibration, calibrate, scaled
+from ullage.service.calibration.evidence import held_out_band
+from ullage.service.calibration.measured import SlowedTimes
+from ullage.service.calibration.replay import RequestTimes, replay
+from ullage.service.curve.margin import DEFAULT_BANDS, StepBand
 from ullage.service.stage import band_of
 
 TTFT_S = 1.0

@@ -21,12 +21,18 @@ import duckdb
 import numpy as np
 
 from ullage import verbs
-from ullage.cost.attribution import ATTRIBUTION_RULES, AttributionChoice, attribute, rule_spread, rule_weights
+from ullage.cost.attribution.attribution import (
+    ATTRIBUTION_RULES,
+    AttributionChoice,
+    attribute,
+    rule_spread,
+    rule_weights,
+)
+from ullage.cost.attribution.usage import Labels, UsageLog, grouped
 from ullage.cost.bill import monthly_bill
 from ullage.cost.change import explain_change
 from ullage.cost.pool_run import level_runs
 from ullage.cost.quotes import quotes_of
-from ullage.cost.usage import Labels, UsageLog, grouped
 from ullage.errors import Rejection
 from ullage.verbs.cost import bill_of
 from ullage.verbs.plan import load_spec

@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from ullage.errors import Rejection
 from ullage.execute.pool import thread_map
-from ullage.service.curve import Effort
-from ullage.service.highest import highest_load
-from ullage.service.load_run import run_load
+from ullage.service.curve.curve import Effort
+from ullage.service.curve.highest import highest_load
+from ullage.service.curve.load_run import run_load
 from ullage.service.stage import pool_curve, pool_point, pool_size
 from ullage.verbs.curve import Pool, load_pool
 

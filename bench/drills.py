@@ -17,8 +17,8 @@ from typing import TypeVar
 from ullage import verbs
 from ullage.errors import Rejection
 from ullage.execute.pool import thread_map
-from ullage.plan.checks import check_plan
-from ullage.plan.drills import DRILLS, run_drills
+from ullage.planning.checks.checks import check_plan
+from ullage.planning.drills.drills import DRILLS, run_drills
 
 SEEDS = 10
 LIMIT_S = 30.0

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.demand_laws import hourly, known_law
-from ullage.workload.conformal import FRACTIONS
-from ullage.workload.forecast import BAND_FRACTION, Forecast, forecast
-from ullage.workload.scores import Scores, scores
+from ullage.workload.forecast.conformal import FRACTIONS
+from ullage.workload.forecast.forecast import BAND_FRACTION, Forecast, forecast
+from ullage.workload.forecast.scores import Scores, scores
 
 Floats = NDArray[np.float64]
 DAY_S = 86_400.0

@@ -14,15 +14,15 @@ from collections import Counter
 
 import numpy as np
 
-from ullage.admission.ready import time_to_ready
 from ullage.errors import Rejection
 from ullage.fleet.losses import QUICK, THOROUGH, LossEffort, LossTable, loss_checks
 from ullage.fleet.reserves import named_reserves
 from ullage.fleet.steady import steady_fleet
 from ullage.memory.budget import memory_budget
-from ullage.service.step_model import replica_step
+from ullage.service.steps.step_model import replica_step
+from ullage.startup.ready import time_to_ready
 from ullage.verbs.plan import load_spec
-from ullage.workload.demand import forecast_demand
+from ullage.workload.demand.demand import forecast_demand
 
 SEEDS = 10
 

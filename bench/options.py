@@ -21,19 +21,19 @@ from pathlib import Path
 import numpy as np
 
 from ullage.execute.pool import thread_map
-from ullage.plan.options import options
-from ullage.plan.options_candidates import candidates_of
-from ullage.plan.options_ranking import ranked
-from ullage.plan.options_screen import Asked, Fit, fit_of
-from ullage.plan.options_trial import Measured, Trial
-from ullage.plan.spec import PlanSpec
-from ullage.service.mix import MixLoad
+from ullage.planning.options.candidates import candidates_of
+from ullage.planning.options.options import options
+from ullage.planning.options.ranking import ranked
+from ullage.planning.options.screen import Asked, Fit, fit_of
+from ullage.planning.options.trial import Measured, Trial
+from ullage.planning.spec import PlanSpec
+from ullage.service.curve.mix import MixLoad
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.simulation import simulate
 from ullage.verbs.plan import load_spec
-from ullage.workload.demand import forecast_demand
-from ullage.workload.synthetic import WEEK_S, synthesised
+from ullage.workload.demand.demand import forecast_demand
+from ullage.workload.synthetic.model import WEEK_S, synthesised
 
 AS_OF = datetime.date(2026, 11, 15)
 REQUESTS = 10_000_000

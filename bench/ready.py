@@ -26,16 +26,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ullage.admission.phases import Level
-from ullage.admission.ready import TimeToReady, time_to_ready
-from ullage.admission.spread import Spread
-from ullage.admission.start import StartSettings
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.device import find_device
 from ullage.facts.startup import STORAGES, startup_facts
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
+from ullage.startup.phases import Level
+from ullage.startup.ready import TimeToReady, time_to_ready
+from ullage.startup.settings import StartSettings
+from ullage.startup.spread import Spread
 from ullage.verbs.facts import model_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "measured"

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ullage.workload.builtin import builtin
-from ullage.workload.stream import Recipe, generate
-from ullage.workload.synthetic import SyntheticModel, recipe, synthesised
-from ullage.workload.whatif import and_then, traffic
+from ullage.workload.synthetic.builtin import builtin
+from ullage.workload.synthetic.model import SyntheticModel, recipe, synthesised
+from ullage.workload.synthetic.stream import Recipe, generate
+from ullage.workload.synthetic.whatif import and_then, traffic
 
 WEEK_S = 604_800.0
 REPEATS = 5

@@ -25,11 +25,11 @@ from bench.published.score import table
 from bench.published.sweeps import BLOCK_TOKENS, Sweep, sweeps
 from numpy.typing import NDArray
 
-from ullage.service.calibration import Calibration, calibrate
-from ullage.service.replay import EngineLimits
-from ullage.service.scaled import ScaledStep
-from ullage.service.step_model import StepModel
-from ullage.service.tables import step_table
+from ullage.service.calibration.calibration import Calibration, calibrate
+from ullage.service.calibration.replay import EngineLimits
+from ullage.service.steps.scaled import ScaledStep
+from ullage.service.steps.step_model import StepModel
+from ullage.service.steps.tables import step_table
 from ullage.simulate import Engine, Fleet, OpenLoop, Requests
 from ullage.simulate.simulation import simulate
 

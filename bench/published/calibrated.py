@@ -9,8 +9,8 @@ import numpy as np
 from bench.published.cases import Case
 from bench.published.fit import Floats, Solution, Timed
 
-from ullage.service.calibration import Measurement, Target, fit_factors, scaled
-from ullage.service.replay import replay
+from ullage.service.calibration.calibration import Measurement, Target, fit_factors, scaled
+from ullage.service.calibration.replay import replay
 
 Pick = Callable[[list[Case]], list[int]]
 

@@ -23,12 +23,12 @@ from ullage.memory.parameters import device_weights
 from ullage.memory.sharding import Sharding
 from ullage.readers.models import read_model
 from ullage.readers.models.quantisation import NVFP4
-from ullage.service.coefficients import generation_of
-from ullage.service.floor import Floor
-from ullage.service.replay import EngineLimits, Trial, uniform_lengths
-from ullage.service.roofline import Rates
-from ullage.service.step_model import device_rates
-from ullage.service.work import ReplicaWork, replica_work
+from ullage.service.calibration.replay import EngineLimits, Trial, uniform_lengths
+from ullage.service.steps.coefficients import generation_of
+from ullage.service.steps.floor import Floor
+from ullage.service.steps.roofline import Rates
+from ullage.service.steps.step_model import device_rates
+from ullage.service.steps.work import ReplicaWork, replica_work
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 PER_CLIENT = 10

@@ -20,9 +20,9 @@ from bench.published.cases import Case
 from numpy.typing import NDArray
 
 from ullage.facts.efficiency import COEFFICIENTS
-from ullage.service.coefficients import FACTOR_OF, MOST_FRACTION
-from ullage.service.replay import replay
-from ullage.service.roofline import Efficiencies, Roofline
+from ullage.service.calibration.replay import replay
+from ullage.service.steps.coefficients import FACTOR_OF, MOST_FRACTION
+from ullage.service.steps.roofline import Efficiencies, Roofline
 
 Floats = NDArray[np.float64]
 NAMES = tuple(COEFFICIENTS)

@@ -28,10 +28,10 @@ from ullage.memory.kv import device_cache, kv_dtype
 from ullage.memory.parameters import device_weights
 from ullage.memory.sharding import Sharding
 from ullage.readers.models.quantisation import NVFP4
-from ullage.service.calibration import Measurement, Target, fit_factors, scaled
-from ullage.service.replay import Counts, EngineLimits, RequestTimes, Trial
-from ullage.service.step_model import StepModel, roofline_model
-from ullage.service.tables import step_table
+from ullage.service.calibration.calibration import Measurement, Target, fit_factors, scaled
+from ullage.service.calibration.replay import Counts, EngineLimits, RequestTimes, Trial
+from ullage.service.steps.step_model import StepModel, roofline_model
+from ullage.service.steps.tables import step_table
 from ullage.simulate import Engine, Fleet, OpenLoop, Requests
 from ullage.simulate.simulation import simulate
 

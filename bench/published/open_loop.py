@@ -21,10 +21,10 @@ from ullage.facts.device import find_device
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.readers.models import read_model
-from ullage.service.calibration import Measurement, Target, fit_factors, scaled
-from ullage.service.replay import EngineLimits, Replayed, Trial, replay
-from ullage.service.scaled import Factors
-from ullage.service.step_model import StepModel, roofline_model
+from ullage.service.calibration.calibration import Measurement, Target, fit_factors, scaled
+from ullage.service.calibration.replay import EngineLimits, Replayed, Trial, replay
+from ullage.service.steps.scaled import Factors
+from ullage.service.steps.step_model import StepModel, roofline_model
 
 PROMPTS = 45
 TIMEOUT_S = 300.0

@@ -37,11 +37,21 @@ from ullage.memory.settings import RuntimeSettings, whole
 from ullage.memory.sharding import Sharding
 from ullage.readers.loadtests import read_loadtest
 from ullage.readers.models.quantisation import FP8
-from ullage.service.calibration import Measurement
-from ullage.service.loadtest import Definition, LatencySummary, Load, Loop, Point, Request, Status, Subject, Tokens
-from ullage.service.replay import EngineLimits
-from ullage.service.step_model import StepModel, replica_step
-from ullage.service.trials import NotRepeatable, measurement_of
+from ullage.service.calibration.calibration import Measurement
+from ullage.service.calibration.repeats import NotRepeatable, measurement_of
+from ullage.service.calibration.replay import EngineLimits
+from ullage.service.loadtests.loadtest import (
+    Definition,
+    LatencySummary,
+    Load,
+    Loop,
+    Point,
+    Request,
+    Status,
+    Subject,
+    Tokens,
+)
+from ullage.service.steps.step_model import StepModel, replica_step
 
 # Devices that a run on an unnamed one may have used: what clouds rented out in 2025.
 LIKELY_DEVICES = ("a100-80gb-sxm", "h100-sxm", "h200-sxm", "l40s", "l4", "a10g")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ullage import verbs
     from ullage.errors import InputError, InternalError, NotBuilt, Rejection, UllageError
     from ullage.evidence import Assumption, Evidence, Figure, Source
-    from ullage.plan.document import Plan
+    from ullage.planning.document import Plan
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("InputError", "InternalError", "NotBuilt", "Rejection", "UllageError"), "ullage.errors"),
     **dict.fromkeys(("Assumption", "Evidence", "Figure", "Source"), "ullage.evidence"),
-    "Plan": "ullage.plan.document",
+    "Plan": "ullage.planning.document",
 }
 
 

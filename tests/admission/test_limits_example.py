@@ -9,7 +9,7 @@ import pytest
 
 import ullage
 from ullage.admission.limits import AdmissionLimits
-from ullage.plan.document import Plan
+from ullage.planning.document import Plan
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from support.admission_pools import demand, limits, memory, policy, ready, serve
 from ullage.admission.bursts import LENGTHS_S
 from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.admission.policy import Tenant
-from ullage.report.admission_page import admission_parts
+from ullage.report.plan.admission import admission_parts
 
 
 def printed(answer: AdmissionLimits) -> str:

@@ -8,9 +8,9 @@ from ullage.admission import policy as defaults
 from ullage.admission.policy import AdmissionPolicy, Success
 from ullage.errors import InputError
 from ullage.evidence import Evidence, number
-from ullage.files.admission_section import admission_of
 from ullage.files.plan_file import read_plan_file
-from ullage.files.word import word_of
+from ullage.files.sections.admission import admission_of
+from ullage.files.sections.word import word_of
 
 FILE = """
 version: 1

@@ -12,10 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.served import LLAMA_2_7B, LLAMA_2_70B, LLAMA_3_8B, QWEN3_235B
-from ullage.admission.phases import LEVELS, Level, Phase
-from ullage.admission.ready import TimeToReady, time_to_ready
-from ullage.admission.spread import Spread
-from ullage.admission.start import MeasuredStart, StartSettings
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, walk
 from ullage.facts.device import find_device
@@ -24,6 +20,10 @@ from ullage.facts.startup import STORAGES, startup_facts
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
+from ullage.startup.phases import LEVELS, Level, Phase
+from ullage.startup.ready import TimeToReady, time_to_ready
+from ullage.startup.settings import MeasuredStart, StartSettings
+from ullage.startup.spread import Spread
 
 SOURCE = Source(what="a test", where="tests/admission/test_ready.py", date=datetime.date(2026, 11, 15))
 PERCENTS = np.arange(101) / 100

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ullage.admission.phases import Level
-from ullage.admission.ready import TimeToReady, time_to_ready
 from ullage.errors import InputError
 from ullage.evidence import Evidence
 from ullage.memory.budget import MemoryBudget, memory_budget
-from ullage.plan.spec import PlanSpec
+from ullage.planning.spec import PlanSpec
+from ullage.startup.phases import Level
+from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.admission.spread import Z90, Spread, observed
 from ullage.errors import InputError
+from ullage.startup.spread import Z90, Spread, observed
 
 seconds = st.floats(min_value=0.01, max_value=1e5)
 ratios = st.floats(min_value=1.0, max_value=6.0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.usage_logs import TENANTS, bill_lines, line, rows, usage_log
-from ullage.cost.attribution import (
+from ullage.cost.attribution.attribution import (
     ATTRIBUTION_RULES,
     IDLE,
     RESERVE,
@@ -22,8 +22,8 @@ from ullage.cost.attribution import (
     rule_weights,
     usable_rules,
 )
-from ullage.cost.line import BillLine, Driver
-from ullage.cost.usage import UNALLOCATED, grouped, merged_groups
+from ullage.cost.attribution.usage import UNALLOCATED, grouped, merged_groups
+from ullage.cost.lines.line import BillLine, Driver
 from ullage.errors import InputError
 
 Row = tuple[int, float, float, int, int, bool]

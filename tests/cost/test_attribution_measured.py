@@ -15,8 +15,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from ullage.cost.attribution import rule_weights
-from ullage.cost.usage import GroupUse, Labels, UsageLog, grouped
+from ullage.cost.attribution.attribution import rule_weights
+from ullage.cost.attribution.usage import GroupUse, Labels, UsageLog, grouped
 
 BOUNDS = {
     "requests": (0.25, 0.25),

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from support import bills
 from support.bills import BASIS, MISSING, any_quotes, policy, pool, quotes, services, traffic
-from ullage.cost.attribution import ATTRIBUTION_RULES, AttributionChoice, Idle, attribute, usable_rules
+from ullage.cost.attribution.attribution import ATTRIBUTION_RULES, AttributionChoice, Idle, attribute, usable_rules
 from ullage.cost.bill import monthly_bill
-from ullage.cost.line import Behaviour, Driver, Origin
-from ullage.cost.lines import COST_LINES
+from ullage.cost.lines.line import Behaviour, Driver, Origin
+from ullage.cost.lines.lines import COST_LINES
 from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import Quotes, quotes_of
 from ullage.cost.service_use import ServiceUse, TaskUse, ToolUse
 from ullage.cost.units import class_cents, class_groups, model_cents
 from ullage.evidence import Figure, Source, walk
 from ullage.prices.packaged import packaged_book
-from ullage.report.bill_page import bill_parts
+from ullage.report.money.bill_page import bill_parts
 
 
 def _use(**changed: object) -> ServiceUse:

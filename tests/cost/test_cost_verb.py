@@ -18,7 +18,7 @@ from ullage.cli.app import run
 from ullage.cost.bill_charges import charge_rows, month_after
 from ullage.emit.focus import focus_csv
 from ullage.errors import InputError, Rejection
-from ullage.report.bill_page import attribution_parts, bill_parts, change_table, commitment_parts
+from ullage.report.money.bill_page import attribution_parts, bill_parts, change_table, commitment_parts
 from ullage.verbs.cost import CostAnswer
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 from support.usage_logs import rows, usage_log
-from ullage.cost.moments import busy_s, group_shares_s, request_shares_s
-from ullage.cost.shapley import sampled_shapley
-from ullage.cost.usage import UsageLog
+from ullage.cost.attribution.moments import busy_s, group_shares_s, request_shares_s
+from ullage.cost.attribution.shapley import sampled_shapley
+from ullage.cost.attribution.usage import UsageLog
 
 Row = tuple[int, float, float, int, int, bool]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from support.usage_logs import line
-from ullage.cost.attribution import AttributionChoice, Idle, attribute
-from ullage.cost.line import Driver
-from ullage.cost.usage import GroupUse, grouped, grouped_run, usage_of_run
+from ullage.cost.attribution.attribution import AttributionChoice, Idle, attribute
+from ullage.cost.attribution.usage import GroupUse, grouped, grouped_run, usage_of_run
+from ullage.cost.lines.line import Driver
 from ullage.errors import InputError
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Fleet

@@ -10,7 +10,7 @@ from ullage import verbs
 from ullage.cost.bill import Bill
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
-from ullage.plan.document import Plan
+from ullage.planning.document import Plan
 from ullage.verbs.cost import bill_of
 
 AS_OF = datetime.date(2026, 11, 15)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Evidence
 from ullage.files.plan_file import PlanFile, read_plan_file
-from ullage.files.routing_section import routing_of
-from ullage.files.sites_section import QUOTA_AGE, sites_of
-from ullage.files.tools_section import tools_of
-from ullage.files.word import Word, word_of
+from ullage.files.sections.routing import routing_of
+from ullage.files.sections.sites import QUOTA_AGE, sites_of
+from ullage.files.sections.tools import tools_of
+from ullage.files.sections.word import Word, word_of
 from ullage.fleet.sites import place
-from ullage.workload.routing import RouteKind
+from ullage.workload.demand.routing import RouteKind
 
 DATED = datetime.date(2026, 11, 15)
 

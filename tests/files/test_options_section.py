@@ -9,10 +9,10 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence
-from ullage.plan.lead_times import LeadTimes
-from ullage.plan.options_candidates import candidates_of
-from ullage.plan.options_settings import MOST_CANDIDATES
-from ullage.plan.spec import PlanSpec
+from ullage.planning.options.candidates import candidates_of
+from ullage.planning.options.lead_times import LeadTimes
+from ullage.planning.options.settings import MOST_CANDIDATES
+from ullage.planning.spec import PlanSpec
 from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)

@@ -10,8 +10,8 @@ import pytest
 from ullage.errors import InputError
 from ullage.evidence import Evidence
 from ullage.files.plan_file import read_plan_file
-from ullage.files.reliability_section import reserve_settings
-from ullage.files.word import word_of
+from ullage.files.sections.reliability import reserve_settings
+from ullage.files.sections.word import word_of
 from ullage.fleet.reserves import ReserveSettings
 
 BASE = """\

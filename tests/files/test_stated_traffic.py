@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
-from ullage.plan.spec import PlanSpec
+from ullage.planning.spec import PlanSpec
 from ullage.verbs.plan import load_spec
 from ullage.verbs.profile import profile, save_profile
-from ullage.workload.builtin import builtin
-from ullage.workload.demand import Demand, forecast_demand
-from ullage.workload.stated import StatedShape, with_lengths
-from ullage.workload.synthetic import as_document
+from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.stated import StatedShape, with_lengths
+from ullage.workload.synthetic.builtin import builtin
+from ullage.workload.synthetic.model import as_document
 
 AS_OF = datetime.date(2026, 11, 15)
 FILE = """

@@ -22,10 +22,10 @@ from ullage.fleet.binding import (
     binding_constraint,
 )
 from ullage.fleet.headroom import Headroom, headroom
-from ullage.fleet.step_parts import need_of, relieved
-from ullage.service.margin import NO_POLICY
-from ullage.service.work import Floats
-from ullage.workload.tools import ToolLoad, ToolLoads
+from ullage.service.curve.margin import NO_POLICY
+from ullage.service.steps.step_parts import need_of, relieved
+from ullage.service.steps.work import Floats
+from ullage.workload.demand.tools import ToolLoad, ToolLoads
 
 SEED = 5
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.mixes import small_bench
 from support.served_replicas import PoissonLoad, promise
 from ullage.fleet.headroom import CHANGES, GROWTH_RUNGS, Change, Headroom, _margin, headroom
-from ullage.service.highest import Jury, broken
-from ullage.service.load_run import run_load
-from ullage.service.margin import NO_POLICY
+from ullage.service.curve.highest import Jury, broken
+from ullage.service.curve.load_run import run_load
+from ullage.service.curve.margin import NO_POLICY
 from ullage.simulate.statistics import replication_seeds
 
 RATE_RPS = 60.0

@@ -26,7 +26,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_verbs_stay_functions_whatever_was_imported_before() -> None:
-    program = "import ullage.plan.spec, ullage.verbs.plan, ullage; print(callable(ullage.verbs.plan))"
+    program = "import ullage.planning.spec, ullage.verbs.plan, ullage; print(callable(ullage.verbs.plan))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout == "True\n"
 

@@ -9,7 +9,7 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence, Figure
-from ullage.plan.spec import PlanSpec
+from ullage.planning.spec import PlanSpec
 from ullage.prices.book import MissingPrice, PriceBook, Tier, TokenKind
 from ullage.prices.lookup import priced
 from ullage.prices.purchase import Purchase

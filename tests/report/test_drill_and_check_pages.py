@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console, RenderableType
 
 from ullage.evidence import Evidence, Figure, Source
-from ullage.plan.check_result import CheckFinding, Checks, Looked, Weight
-from ullage.plan.checks import CHECKS
-from ullage.plan.drill_result import DrillResult, Drills, DrillVerdict
-from ullage.plan.drills import DRILLS
-from ullage.report.check_page import check_json, check_list, check_page
-from ullage.report.drill_page import drill_json, drill_list, drill_page
+from ullage.planning.checks.checks import CHECKS
+from ullage.planning.checks.result import CheckFinding, Checks, Looked, Weight
+from ullage.planning.drills.drills import DRILLS
+from ullage.planning.drills.result import DrillResult, Drills, DrillVerdict
+from ullage.report.decisions.check_page import check_json, check_list, check_page
+from ullage.report.decisions.drill_page import drill_json, drill_list, drill_page
 
 SOURCE = Source(what="a test", where="tests", date=datetime.date(2026, 11, 15))
 

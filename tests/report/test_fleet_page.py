@@ -19,7 +19,7 @@ from ullage.fleet.headroom import headroom
 from ullage.fleet.packing import Lot, pack, shapes_of
 from ullage.fleet.steady import SteadyFleet
 from ullage.memory.sharding import Sharding
-from ullage.report.fleet_page import (
+from ullage.report.plan.fleet import (
     binding_parts,
     headroom_parts,
     packing_parts,
@@ -27,10 +27,10 @@ from ullage.report.fleet_page import (
     steady_parts,
     tool_parts,
 )
-from ullage.service.margin import DEFAULT_BANDS
-from ullage.service.sizing import PoolSize, replica_alone, size_pool
-from ullage.workload.routing import Routed, RoutedClass
-from ullage.workload.tools import ToolLoad, ToolLoads
+from ullage.service.curve.margin import DEFAULT_BANDS
+from ullage.service.curve.sizing import PoolSize, replica_alone, size_pool
+from ullage.workload.demand.routing import Routed, RoutedClass
+from ullage.workload.demand.tools import ToolLoad, ToolLoads
 
 AS_OF = datetime.date(2026, 11, 15)
 

@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 
 from ullage import verbs
 from ullage.errors import Rejection
-from ullage.report.plan_page import plan_page
+from ullage.report.plan.page import plan_page
 from ullage.report.tables import plain_table
 
 FILE = """

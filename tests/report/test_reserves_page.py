@@ -11,7 +11,7 @@ from support.fleets import planned_pool
 from ullage.fleet.losses import TITLES, LossEffort, LossTable, loss_checks
 from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.sites import equal_zones
-from ullage.report.reserves_page import loss_parts, reserve_parts
+from ullage.report.plan.reserves import loss_parts, reserve_parts
 
 
 @functools.cache

@@ -14,13 +14,13 @@ from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.readers.loadtests import read_loadtest
-from ullage.service.agreement import HALF_LIFE_DAYS, agreement, day_of, weighings
-from ullage.service.calibration import Measurement, fit_factors
-from ullage.service.loadtest import Flag, LatencySummary, LoadTest, PointFinding, SeenBy
-from ullage.service.pool_step import measurements_of
-from ullage.service.replay import EngineLimits
-from ullage.service.step_model import StepModel, roofline_model
-from ullage.workload.findings import Weight
+from ullage.service.calibration.agreement import HALF_LIFE_DAYS, agreement, day_of, weighings
+from ullage.service.calibration.calibration import Measurement, fit_factors
+from ullage.service.calibration.pool_step import measurements_of
+from ullage.service.calibration.replay import EngineLimits
+from ullage.service.loadtests.loadtest import Flag, LatencySummary, LoadTest, PointFinding, SeenBy
+from ullage.service.steps.step_model import StepModel, roofline_model
+from ullage.workload.anomalies import Weight
 
 LIMITS = EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=400_000)
 

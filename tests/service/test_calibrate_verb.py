@@ -10,7 +10,7 @@ import pytest
 from support.loadtest_samples import to_json, vllm_run
 from ullage.cli.app import run
 from ullage.errors import ExitCode
-from ullage.service.calibration_document import factors_of
+from ullage.service.calibration.document import factors_of
 
 WHAT = ["--model", "llama-3.1-8b", "--device", "h100-sxm"]
 

@@ -10,11 +10,11 @@ import pytest
 
 from support.replicas import floor_of, roofline
 from ullage.errors import InputError
-from ullage.service.calibration import Calibration, Measurement, Target, calibrate, scaled
-from ullage.service.next_test import COMMANDS, next_test
-from ullage.service.replay import EngineLimits, Trial, replay, uniform_lengths
-from ullage.service.scaled import Factors, ScaledStep
-from ullage.service.step_model import StepModel
+from ullage.service.calibration.calibration import Calibration, Measurement, Target, calibrate, scaled
+from ullage.service.calibration.next_test import COMMANDS, next_test
+from ullage.service.calibration.replay import EngineLimits, Trial, replay, uniform_lengths
+from ullage.service.steps.scaled import Factors, ScaledStep
+from ullage.service.steps.step_model import StepModel
 
 LIMITS = EngineLimits(max_sequences=256, budget_tokens=8192, kv_tokens=2_000_000)
 TRUE = Factors(fixed_ratio=1.2, growth_ratio=0.8, prefill_ratio=1.5, request_ratio=0.6)

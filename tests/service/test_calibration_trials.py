@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from ullage.errors import InputError
-from ullage.service.calibration import Calibration, Measurement
-from ullage.service.calibration_document import SCHEMA, Provenance, factors_of, to_document
-from ullage.service.loadtest import (
+from ullage.service.calibration.calibration import Calibration, Measurement
+from ullage.service.calibration.document import SCHEMA, Provenance, factors_of, to_document
+from ullage.service.calibration.repeats import NotRepeatable, measurement_of
+from ullage.service.calibration.replay import EngineLimits
+from ullage.service.loadtests.anomalies import decode_time_disagrees
+from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
     Load,
@@ -21,10 +24,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.service.loadtest_findings import decode_time_disagrees
-from ullage.service.replay import EngineLimits
-from ullage.service.scaled import Factors
-from ullage.service.trials import NotRepeatable, measurement_of
+from ullage.service.steps.scaled import Factors
 
 LIMITS = EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=100_000)
 POINT = Point(

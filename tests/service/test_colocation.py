@@ -17,9 +17,9 @@ from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
-from ullage.service.colocation import Neighbour, asks_of, beside, slow_ratio
-from ullage.service.floor import PeakUse
-from ullage.service.step_model import StepModel, roofline_model
+from ullage.service.steps.colocation import Neighbour, asks_of, beside, slow_ratio
+from ullage.service.steps.floor import PeakUse
+from ullage.service.steps.step_model import StepModel, roofline_model
 
 SHARE = st.floats(0.0, 1.0)
 USES = st.builds(PeakUse, compute_fraction=st.floats(0.01, 1.0), bandwidth_fraction=st.floats(0.01, 1.0))

@@ -10,10 +10,10 @@ import pytest
 
 from support.served_replicas import PoissonLoad, batching_replica, promise, single_server
 from ullage.errors import InputError
-from ullage.service.curve import Effort, ServiceCurve, StablePoint, UnstablePoint, load_point, replica_curve
-from ullage.service.mix import MixLoad, simulated_class
-from ullage.workload.builtin import builtin
+from ullage.service.curve.curve import Effort, ServiceCurve, StablePoint, UnstablePoint, load_point, replica_curve
+from ullage.service.curve.mix import MixLoad, simulated_class
 from ullage.workload.classes import Metric, RequestClass, Slo
+from ullage.workload.synthetic.builtin import builtin
 
 QUICK = Effort(requests=1500, most_replications=8, refined_points=4)
 CHAT = (promise(ttft_p95=0.5, tpot_p95=0.02),)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from support.served_replicas import PoissonLoad, batching_replica, promise
 from ullage.errors import InputError
 from ullage.files.plan_file import ClassSection
-from ullage.files.plan_spec import request_class
-from ullage.service.defined import good_requests, histograms
-from ullage.service.highest import highest_load
-from ullage.service.load_run import Bench, run_load, saturation_rps
-from ullage.service.mix import simulated_class
+from ullage.load.plan_spec import request_class
+from ullage.service.curve.defined import good_requests, histograms
+from ullage.service.curve.highest import highest_load
+from ullage.service.curve.load_run import Bench, run_load, saturation_rps
+from ullage.service.curve.mix import simulated_class
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 from ullage.simulate.kernel import BINS, bin_of

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.errors import InputError
-from ullage.service.goodput import GOODPUT_RULES, goodput, goodput_of, rule_of
-from ullage.service.loadtest import GoodputLimits, Load, Loop, Point, Request, Status, Subject
+from ullage.service.loadtests.goodput import GOODPUT_RULES, goodput, goodput_of, rule_of
+from ullage.service.loadtests.loadtest import GoodputLimits, Load, Loop, Point, Request, Status, Subject
 
 LIMITS = GoodputLimits(ttft_s=0.5, tpot_s=0.05)
 

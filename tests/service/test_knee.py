@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.service.knee import knee_rps
+from ullage.service.curve.knee import knee_rps
 
 LOADS = np.linspace(0.05, 0.95, 19)
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.service.loadtest import (
+from ullage.service.loadtests.anomalies import CHECKS, examined, impossible
+from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,
@@ -20,9 +21,8 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.service.loadtest_findings import CHECKS, examined, impossible
-from ullage.service.loadtest_requests import due_rate_rps, latency_of, sending_rate_rps, summaries, summarise
-from ullage.workload.findings import Weight
+from ullage.service.loadtests.requests import due_rate_rps, latency_of, sending_rate_rps, summaries, summarise
+from ullage.workload.anomalies import Weight
 
 
 def latency(definition: Definition, mean_s: float, **more: object) -> LatencySummary:

@@ -12,11 +12,21 @@ from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
-from ullage.service.loadtest import Definition, LatencySummary, Load, Loop, Point, Request, Status, Subject, Tokens
-from ullage.service.margin import DEFAULT_BANDS
-from ullage.service.measured import MeasuredPoint, measured_points
-from ullage.service.replay import EngineLimits, Replayed, Trial, replay
-from ullage.service.step_model import StepModel, roofline_model
+from ullage.service.calibration.measured import MeasuredPoint, measured_points
+from ullage.service.calibration.replay import EngineLimits, Replayed, Trial, replay
+from ullage.service.curve.margin import DEFAULT_BANDS
+from ullage.service.loadtests.loadtest import (
+    Definition,
+    LatencySummary,
+    Load,
+    Loop,
+    Point,
+    Request,
+    Status,
+    Subject,
+    Tokens,
+)
+from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.workload.classes import Metric, RequestClass, Slo
 
 SOURCE = Source(what="test", where="here", date=datetime.date(2026, 11, 15))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.replicas import floor_of, roofline
-from ullage.service.physics import prefill_breach, tpot_breach
+from ullage.service.steps.physics import prefill_breach, tpot_breach
 
 TIMES = roofline()
 FLOOR = floor_of(TIMES)

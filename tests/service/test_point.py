@@ -11,15 +11,15 @@ import pytest
 from support.served_replicas import PoissonLoad, batching_replica, promise
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Source, walk
-from ullage.service.curve import Effort, ServiceCurve, replica_curve
-from ullage.service.highest import broken, highest_load
-from ullage.service.load_run import run_load
-from ullage.service.margin import DEFAULT_BANDS, NO_POLICY
-from ullage.service.mix import MixLoad
-from ullage.service.point import OperatingPoint, replica_point
+from ullage.service.curve.curve import Effort, ServiceCurve, replica_curve
+from ullage.service.curve.highest import broken, highest_load
+from ullage.service.curve.load_run import run_load
+from ullage.service.curve.margin import DEFAULT_BANDS, NO_POLICY
+from ullage.service.curve.mix import MixLoad
+from ullage.service.curve.point import OperatingPoint, replica_point
 from ullage.service.replica import Replica
-from ullage.workload.builtin import builtin
 from ullage.workload.classes import RequestClass
+from ullage.workload.synthetic.builtin import builtin
 
 QUICK = Effort(requests=1500, most_replications=4, search_replications=4, refined_points=2)
 STEP = Assumption(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.served_replicas import PoissonLoad, batching_replica, promise
-from ullage.service.curve import Effort, replica_curve
-from ullage.service.mix import MixLoad
-from ullage.service.sensitivity import SETTING, TRAFFIC, Tried, try_changes
-from ullage.workload.builtin import builtin
+from ullage.service.curve.curve import Effort, replica_curve
+from ullage.service.curve.mix import MixLoad
+from ullage.service.curve.sensitivity import SETTING, TRAFFIC, Tried, try_changes
+from ullage.workload.synthetic.builtin import builtin
 
 QUICK = Effort(requests=2000, most_replications=4, search_replications=4, refined_points=0)
 

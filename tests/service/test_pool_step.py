@@ -19,9 +19,9 @@ from ullage.facts.model_sheet import find_model
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
 from ullage.readers.loadtests import read_loadtest
-from ullage.service.calibration import Residual
-from ullage.service.calibration_evidence import LEAST_RATIO, evidence_of, held_out_band
-from ullage.service.pool_step import StepEvidence, pool_step
+from ullage.service.calibration.calibration import Residual
+from ullage.service.calibration.evidence import LEAST_RATIO, evidence_of, held_out_band
+from ullage.service.calibration.pool_step import StepEvidence, pool_step
 from ullage.service.stage import band_of
 
 SOURCE = Source(what="test", where="here", date=datetime.date(2026, 11, 15))

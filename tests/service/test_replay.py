@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ullage.service.replay import CROWD_FRACTION, EngineLimits, Trial, replay
-from ullage.service.scaled import Factors, ScaledStep
-from ullage.service.work import Floats
+from ullage.service.calibration.replay import CROWD_FRACTION, EngineLimits, Trial, replay
+from ullage.service.steps.scaled import Factors, ScaledStep
+from ullage.service.steps.work import Floats
 
 STEP_S = 0.01
 

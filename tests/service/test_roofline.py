@@ -11,9 +11,9 @@ from support.replicas import EFFICIENCIES, RATES, floor_of, roofline, small_mode
 from ullage.memory.kv import kv_dtype
 from ullage.memory.parameters import active_parameter_count, parameter_count
 from ullage.memory.sharding import Sharding
-from ullage.service.coefficients import coefficients, generation_of
-from ullage.service.roofline import Roofline
-from ullage.service.work import replica_work
+from ullage.service.steps.coefficients import coefficients, generation_of
+from ullage.service.steps.roofline import Roofline
+from ullage.service.steps.work import replica_work
 
 MODELS = {"dense": small_model(), "experts": small_model(experts=64), "window": small_model(window_tokens=1024)}
 batches = st.integers(1, 512)

@@ -13,12 +13,12 @@ from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
-from ullage.service.floor import Floor
 from ullage.service.replica import Replica
 from ullage.service.served import Pool, Served, serve
-from ullage.service.step_model import roofline_model
+from ullage.service.steps.floor import Floor
+from ullage.service.steps.step_model import roofline_model
 from ullage.simulate.engine import Engine, StepTable
-from ullage.workload.stream import NO_SESSION, PS_PER_S, Stream
+from ullage.workload.synthetic.stream import NO_SESSION, PS_PER_S, Stream
 
 
 def floor() -> Floor:

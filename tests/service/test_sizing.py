@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from support.served_replicas import PoissonLoad, batching_replica, promise
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence
-from ullage.service.curve import Effort
-from ullage.service.margin import DEFAULT_BANDS
+from ullage.service.curve.curve import Effort
+from ullage.service.curve.margin import DEFAULT_BANDS
+from ullage.service.curve.sizing import Alone, PoolSize, least_passing, likely_size, replica_alone, size_pool
 from ullage.service.replica import Replica
-from ullage.service.sizing import Alone, PoolSize, least_passing, likely_size, replica_alone, size_pool
 
 QUICK = Effort(requests=1500, most_replications=4, refined_points=0)
 

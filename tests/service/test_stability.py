@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from support.served_replicas import PoissonLoad, promise, single_server
-from ullage.service.load_run import Bench, run_load
-from ullage.service.stability import Drift, drift, instability
+from ullage.service.curve.load_run import Bench, run_load
+from ullage.service.curve.stability import Drift, drift, instability
 
 SERVICE_S = 0.1
 CLASSES = (promise(e2e_p95=1_000.0),)

@@ -16,10 +16,10 @@ from ullage.facts.device import find_device
 from ullage.memory.kv import kv_dtype
 from ullage.memory.settings import RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
-from ullage.service.affine import AffineStep, MeasuredStep, fit_affine
-from ullage.service.grid import DecodeSample, PrefillSample, grid_step
-from ullage.service.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
-from ullage.service.tables import step_table
+from ullage.service.steps.affine import AffineStep, MeasuredStep, fit_affine
+from ullage.service.steps.grid import DecodeSample, PrefillSample, grid_step
+from ullage.service.steps.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
+from ullage.service.steps.tables import step_table
 from ullage.simulate.engine import PS_PER_S
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ullage.errors import InputError
-from ullage.service.profile_table import OWN_COLUMNS, read_profile
+from ullage.service.steps.profile_table import OWN_COLUMNS, read_profile
 
 
 def own(*rows: tuple[str, ...]) -> list[dict[str, str]]:

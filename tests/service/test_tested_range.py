@@ -15,11 +15,11 @@ from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
-from ullage.service.calibration import Measurement
-from ullage.service.point import OperatingPoint
-from ullage.service.replay import EngineLimits, Trial
-from ullage.service.step_model import StepModel, roofline_model
-from ullage.service.tested_range import range_document, range_of, range_tested
+from ullage.service.calibration.calibration import Measurement
+from ullage.service.calibration.replay import EngineLimits, Trial
+from ullage.service.calibration.tested_range import range_document, range_of, range_tested
+from ullage.service.curve.point import OperatingPoint
+from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.verbs.curve import CurveAnswer, curve
 
 LIMITS = EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=400_000)

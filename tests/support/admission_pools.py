@@ -19,16 +19,16 @@ from ullage.admission.policy import (
     ClassPolicy,
     Tenant,
 )
-from ullage.admission.ready import TimeToReady, time_to_ready
-from ullage.admission.start import StartSettings
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.device import find_device
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
-from ullage.service.curve import Effort, ServiceCurve, replica_curve
-from ullage.service.point import OperatingPoint, replica_point
+from ullage.service.curve.curve import Effort, ServiceCurve, replica_curve
+from ullage.service.curve.point import OperatingPoint, replica_point
+from ullage.startup.ready import TimeToReady, time_to_ready
+from ullage.startup.settings import StartSettings
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand, forecast_demand
+from ullage.workload.demand.demand import Demand, forecast_demand
 
 SOURCE = Source(what="a test", where="tests/support/admission_pools.py", date=datetime.date(2026, 11, 15))
 EFFORT = Effort(requests=1500, least_replications=2, most_replications=4, search_replications=2, refined_points=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.workload.demand_series import DemandSeries
+from ullage.workload.forecast.demand_series import DemandSeries
 
 
 def known_law(seed: int, weeks: int, *, growth: float = 0.01, deviation: float = 0.15) -> NDArray[np.float64]:

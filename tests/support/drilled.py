@@ -11,8 +11,8 @@ from typing import Any
 
 from ullage import verbs
 from ullage.errors import Rejection
-from ullage.plan.document import Plan
-from ullage.plan.pool_plan import PoolPlan
+from ullage.planning.document import Plan
+from ullage.planning.pool_plan import PoolPlan
 
 AS_OF = datetime.date(2026, 11, 15)
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.admission.ready import TimeToReady, time_to_ready
 from ullage.errors import Rejection
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
-from ullage.plan.spec import PlanSpec
-from ullage.service.step_model import StepModel, replica_step
+from ullage.planning.spec import PlanSpec
+from ullage.service.steps.step_model import StepModel, replica_step
+from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.verbs.plan import load_spec
-from ullage.workload.demand import Demand, forecast_demand
+from ullage.workload.demand.demand import Demand, forecast_demand
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from support.served_replicas import batching_replica, promise
-from ullage.service.load_run import Bench
-from ullage.service.mix import MixLoad
+from ullage.service.curve.load_run import Bench
+from ullage.service.curve.mix import MixLoad
 from ullage.workload.classes import RequestClass
-from ullage.workload.synthetic import FRACTIONS, ClassModel, Lengths, Reuse, SyntheticModel
+from ullage.workload.synthetic.model import FRACTIONS, ClassModel, Lengths, Reuse, SyntheticModel
 
 
 def small_model(name: str = "chat", rate_rps: float = 10.0) -> ClassModel:

@@ -12,12 +12,12 @@ from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
-from ullage.service.load_run import Bench
-from ullage.service.mix import MixLoad
+from ullage.service.curve.load_run import Bench
+from ullage.service.curve.mix import MixLoad
 from ullage.service.stage import replica_of
-from ullage.service.step_model import StepModel, replica_step
+from ullage.service.steps.step_model import StepModel, replica_step
 from ullage.workload.classes import RequestClass
-from ullage.workload.synthetic import FRACTIONS, ClassModel, Lengths, SyntheticModel
+from ullage.workload.synthetic.model import FRACTIONS, ClassModel, Lengths, SyntheticModel
 
 SOURCE = Source(what="a made-up pool", where="tests", date=datetime.date(2026, 11, 15))
 

@@ -16,9 +16,9 @@ from ullage.facts.model import (
 )
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
-from ullage.service.floor import Floor
-from ullage.service.roofline import Efficiencies, Rates, Roofline
-from ullage.service.work import replica_work
+from ullage.service.steps.floor import Floor
+from ullage.service.steps.roofline import Efficiencies, Rates, Roofline
+from ullage.service.steps.work import replica_work
 
 SOURCE = Source(what="a made-up model", where="tests", date=datetime.date(2026, 11, 15))
 RATES = Rates(memory_bytes_per_s=3e12, compute_flops={"bf16": 1e15, "fp8": 2e15}, link_bytes_per_s=4e11)

@@ -46,7 +46,7 @@ CLOCK_CALLS = frozenset({"now", "today", "utcnow"})
 GLOBAL_CHANCE = frozenset(
     "seed rand randn randint random normal uniform choice shuffle permutation exponential".split()
 )
-NUMBA_HOMES = frozenset({"simulate/kernel.py", "workload/stream.py"})
+NUMBA_HOMES = frozenset({"simulate/kernel.py", "workload/synthetic/stream.py"})
 # The literal simulator is state that changes step by step; that is what makes it readable as a specification.
 STATE_MACHINES = frozenset({"simulate/reference.py"})
 LONGEST_FUNCTION_LINES = 80

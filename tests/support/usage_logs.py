@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from ullage.cost.line import Behaviour, BillLine, Driver, Origin, Sharing
-from ullage.cost.usage import Labels, UsageLog
+from ullage.cost.attribution.usage import Labels, UsageLog
+from ullage.cost.lines.line import Behaviour, BillLine, Driver, Origin, Sharing
 
 TENANTS = ("acme", "globex", "initech")
 

@@ -12,8 +12,8 @@ from support.loadtest_samples import to_json, vllm_run
 from ullage.cli.app import run
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence, Source, walk
-from ullage.service.curve import UnstablePoint
-from ullage.service.point import OperatingPoint
+from ullage.service.curve.curve import UnstablePoint
+from ullage.service.curve.point import OperatingPoint
 from ullage.service.stage import band_of
 from ullage.verbs.curve import CurveAnswer, curve, load_pool, promised
 from ullage.workload.classes import Metric, RequestClass, Slo

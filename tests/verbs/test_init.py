@@ -16,7 +16,7 @@ from ullage import verbs
 from ullage.errors import InputError
 from ullage.files.plan_file import read_plan_file
 from ullage.files.strict_yaml import read_yaml
-from ullage.plan.document import Plan
+from ullage.planning.document import Plan
 from ullage.verbs.init import save_starter
 
 AS_OF = datetime.date(2026, 11, 15)

@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console
 
 from ullage.errors import InputError
-from ullage.report.profile import profile_json, profile_page, spark
+from ullage.report.workload.profile_page import profile_json, profile_page, spark
 from ullage.verbs.profile import Profiled, class_of, load_profile, mapping_of, profile, save_profile
-from ullage.workload.synthetic import from_document
+from ullage.workload.synthetic.model import from_document
 
 SECRETS = ("acme-corp", "jane@acme.example", "sess-77", "req-000", "tell me about", "secret-path")
 

@@ -7,7 +7,7 @@ import pytest
 from support.traces import make_trace
 from ullage.errors import InputError
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
-from ullage.workload.profile import profile
+from ullage.workload.profile.profile import profile
 
 
 def test_an_slo_reads_as_it_is_said() -> None:

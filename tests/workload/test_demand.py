@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from support.demand_laws import hourly, known_law
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source, walk
-from ullage.workload.builtin import builtin
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand, MeasuredClass, forecast_demand
-from ullage.workload.forecast import forecast
-from ullage.workload.stated import StatedShape
+from ullage.workload.demand.demand import Demand, MeasuredClass, forecast_demand
+from ullage.workload.demand.stated import StatedShape
+from ullage.workload.forecast.forecast import forecast
+from ullage.workload.synthetic.builtin import builtin
 
 SOURCE = Source(what="a test", where="tests", date=datetime.date(2026, 11, 15))
 

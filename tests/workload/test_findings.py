@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from support.traces import make_trace
-from ullage.workload.findings import FindingKind, Weight
-from ullage.workload.profile import Profile, profile
+from ullage.workload.anomalies import FindingKind, Weight
+from ullage.workload.profile.profile import Profile, profile
 from ullage.workload.trace import Clock, Trace
 
 # A Sunday, 2026-03-29: summer time starts in Europe.

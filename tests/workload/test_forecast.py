@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from support.demand_laws import hourly, known_law
 from ullage.errors import InputError
-from ullage.workload import challenger
-from ullage.workload.arrivals import CountSeries
-from ullage.workload.conformal import FRACTIONS
-from ullage.workload.demand_series import Event, break_of, from_counts, without_holes
-from ullage.workload.findings import FindingKind
-from ullage.workload.forecast import Forecast, forecast, peak_minute_rps
-from ullage.workload.scores import pinball, scores
-from ullage.workload.shape import FORECASTERS, NAIVE, grid_of, seasonal_naive
+from ullage.workload.anomalies import FindingKind
+from ullage.workload.forecast.conformal import FRACTIONS
+from ullage.workload.forecast.demand_series import Event, break_of, from_counts, without_holes
+from ullage.workload.forecast.forecast import Forecast, challenger, forecast, peak_minute_rps
+from ullage.workload.forecast.point_forecasts import FORECASTERS, NAIVE, grid_of, seasonal_naive
+from ullage.workload.forecast.scores import pinball, scores
+from ullage.workload.profile.arrivals import CountSeries
 
 Floats = NDArray[np.float64]
 LOW, MIDDLE, HIGH = (int(np.argmin(np.abs(FRACTIONS - each))) for each in (0.1, 0.5, 0.9))

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.traces import make_trace, where
-from ullage.workload.findings import FindingKind
-from ullage.workload.merge import merge
-from ullage.workload.profile import Profile, profile_of
-from ullage.workload.saved import to_plain
-from ullage.workload.summarise import groupings_of, summarise
+from ullage.workload.anomalies import FindingKind
+from ullage.workload.profile.merge import merge
+from ullage.workload.profile.profile import Profile, profile_of
+from ullage.workload.profile.saved import to_plain
+from ullage.workload.profile.summarise import groupings_of, summarise
 from ullage.workload.trace import Clock, Trace
 
 ROWS = 900

@@ -9,11 +9,11 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
-from ullage.workload.builtin import builtin
-from ullage.workload.modulation import Modulation, local_dispersion
-from ullage.workload.replay import moved, replayed, resampled, scaled
-from ullage.workload.stream import PS_PER_S, Stream
-from ullage.workload.synthetic import ClassModel, Lengths, SyntheticModel, synthesised
+from ullage.workload.synthetic.builtin import builtin
+from ullage.workload.synthetic.model import ClassModel, Lengths, SyntheticModel, synthesised
+from ullage.workload.synthetic.modulation import Modulation, local_dispersion
+from ullage.workload.synthetic.replay import moved, replayed, resampled, scaled
+from ullage.workload.synthetic.stream import PS_PER_S, Stream
 from ullage.workload.trace import Trace
 
 WIDTHS_S = (1.0, 4.0, 10.0, 60.0)

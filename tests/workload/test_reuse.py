@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.traces import make_trace
-from ullage.workload import reuse
-from ullage.workload.reuse import reuse_curve, reuse_of, stack_distances
+from ullage.workload.profile import reuse
+from ullage.workload.profile.reuse import reuse_curve, reuse_of, stack_distances
 
 
 def lru_hits(blocks: list[int], size: int, *, from_use: int = 0) -> int:

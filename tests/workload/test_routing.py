@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, walk
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand, forecast_demand
-from ullage.workload.routing import Route, RouteKind, RouteStep, Routing, pool_demand, routed, with_answers
+from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.routing import Route, RouteKind, RouteStep, Routing, pool_demand, routed, with_answers
 
 SOURCE = Source(what="a made-up route", where="tests", date=datetime.date(2026, 11, 15))
 

@@ -11,9 +11,9 @@ import pytest
 from support.traces import make_trace
 from ullage.errors import InputError
 from ullage.evidence import Evidence
-from ullage.workload.figures import profile_figures
-from ullage.workload.profile import Profile, profile
-from ullage.workload.saved import SCHEMA, from_plain, to_plain
+from ullage.workload.profile.figures import profile_figures
+from ullage.workload.profile.profile import Profile, profile
+from ullage.workload.profile.saved import SCHEMA, from_plain, to_plain
 from ullage.workload.trace import Clock
 
 AS_OF = datetime.date(2026, 11, 15)

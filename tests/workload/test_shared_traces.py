@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ullage.readers.traces.open import open_trace
-from ullage.workload.findings import FindingKind
-from ullage.workload.profile import Profile, profile, profile_of
+from ullage.workload.anomalies import FindingKind
+from ullage.workload.profile.profile import Profile, profile, profile_of
+from ullage.workload.profile.windows import summarise_windows
 from ullage.workload.trace import RateTable, Trace
-from ullage.workload.windows import summarise_windows
 
 
 def profiled(folder: Path, *names: str, mapping: dict[str, str] | None = None) -> Profile:

@@ -14,15 +14,15 @@ from ullage import verbs
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Evidence, Source, walk
 from ullage.readers.traces.open import open_trace
-from ullage.workload.builtin import builtin
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand, forecast_demand
-from ullage.workload.profile import profile
-from ullage.workload.short_trace import RATE_DEVIATION, short_deviation
-from ullage.workload.stated import StatedShape
-from ullage.workload.synthetic import SyntheticModel, synthesised
+from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.stated import StatedShape
+from ullage.workload.demand.traffic import Traffic, traffic_of
+from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation
+from ullage.workload.profile.profile import profile
+from ullage.workload.synthetic.builtin import builtin
+from ullage.workload.synthetic.model import SyntheticModel, synthesised
 from ullage.workload.trace import Trace
-from ullage.workload.traffic import Traffic, traffic_of
 
 AS_OF = datetime.date(2026, 11, 15)
 HORIZON_S = 30 * 86_400.0

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from support.traces import make_trace
-from ullage.workload.arrivals import arrivals_of, window_rates
-from ullage.workload.bursts import DEVIATIONS, SKEW_REQUESTS, bursts_of
-from ullage.workload.inflight import inflight_of
-from ullage.workload.profile import PartProfile, profile
-from ullage.workload.seasons import growth_of, season_of
-from ullage.workload.series import SecondCounts, distribution, second_counts, value_counts
-from ullage.workload.summarise import summarise
+from ullage.workload.profile.arrivals import arrivals_of, window_rates
+from ullage.workload.profile.bursts import DEVIATIONS, SKEW_REQUESTS, bursts_of
+from ullage.workload.profile.inflight import inflight_of
+from ullage.workload.profile.profile import PartProfile, profile
+from ullage.workload.profile.seasons import growth_of, season_of
+from ullage.workload.profile.series import SecondCounts, distribution, second_counts, value_counts
+from ullage.workload.profile.summarise import summarise
 from ullage.workload.trace import Clock, Trace
 
 HOUR_S, DAY_S = 3600, 86400

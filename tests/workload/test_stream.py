@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.errors import InputError
-from ullage.workload.builtin import builtin
-from ullage.workload.modulation import Modulation, drawn_levels, local_dispersion, measured
-from ullage.workload.stream import (
+from ullage.workload.synthetic.builtin import builtin
+from ullage.workload.synthetic.model import ClassModel, Lengths, Sessions, SyntheticModel, Tenants, synthesised
+from ullage.workload.synthetic.modulation import Modulation, drawn_levels, local_dispersion, measured
+from ullage.workload.synthetic.stream import (
     BLOCK_TOKENS,
     COLUMNS,
     NO_SESSION,
@@ -23,7 +24,6 @@ from ullage.workload.stream import (
     _stir,
     joined,
 )
-from ullage.workload.synthetic import ClassModel, Lengths, Sessions, SyntheticModel, Tenants, synthesised
 
 FLAT = Lengths(prompt_tokens=(100.0,) * 12, output_tokens=(10.0,) * 12)
 

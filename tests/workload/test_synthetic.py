@@ -10,10 +10,10 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
-from ullage.workload.builtin import builtin
-from ullage.workload.profile import Profile, profile
-from ullage.workload.synthetic import Lengths, as_document, from_document
-from ullage.workload.synthetic_fit import Match, synthesis
+from ullage.workload.profile.profile import Profile, profile
+from ullage.workload.synthetic.builtin import builtin
+from ullage.workload.synthetic.fit import Match, synthesis
+from ullage.workload.synthetic.model import Lengths, as_document, from_document
 from ullage.workload.trace import Trace
 
 

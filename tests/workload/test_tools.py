@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand, forecast_demand
-from ullage.workload.tools import DROPPED, KEPT, Tool, default, tool_loads
+from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.tools import DROPPED, KEPT, Tool, default, tool_loads
 
 SOURCE = Source(what="a made-up tool", where="tests", date=datetime.date(2026, 11, 15))
 

@@ -6,10 +6,19 @@ import numpy as np
 import pytest
 
 from ullage.errors import InputError
-from ullage.workload.builtin import builtin
-from ullage.workload.modulation import local_dispersion
-from ullage.workload.synthetic import ClassModel, Launch, Lengths, SyntheticModel, synthesised
-from ullage.workload.whatif import and_then, cache_cold, launch, mix_shift, new_tenant, outputs, prompts, traffic
+from ullage.workload.synthetic.builtin import builtin
+from ullage.workload.synthetic.model import ClassModel, Launch, Lengths, SyntheticModel, synthesised
+from ullage.workload.synthetic.modulation import local_dispersion
+from ullage.workload.synthetic.whatif import (
+    and_then,
+    cache_cold,
+    launch,
+    mix_shift,
+    new_tenant,
+    outputs,
+    prompts,
+    traffic,
+)
 
 
 def rates(model: SyntheticModel) -> dict[str, float]:

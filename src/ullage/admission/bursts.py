@@ -23,9 +23,9 @@ from typing import Any
 
 from ullage.admission.bounds import last_passing
 from ullage.admission.cell import Cell, Latencies, arrivals_at, step_load, window_latencies
-from ullage.admission.phases import Level
-from ullage.admission.ready import TimeToReady
 from ullage.evidence import number
+from ullage.startup.phases import Level
+from ullage.startup.ready import TimeToReady
 from ullage.workload.classes import Metric
 
 LENGTHS_S = (10.0, 30.0, 120.0, 300.0, 900.0)

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from ullage.admission.policy import AdmissionPolicy, Success
 from ullage.errors import InternalError
 from ullage.evidence import number
-from ullage.service.curve import ServiceCurve
-from ullage.service.mix import LoadAt, MixLoad
+from ullage.service.curve.curve import ServiceCurve
+from ullage.service.curve.mix import LoadAt, MixLoad
 from ullage.service.replica import Replica
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Event, Fleet

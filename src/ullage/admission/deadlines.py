@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ullage.admission.policy import AdmissionPolicy
 from ullage.errors import Rejection, Remedy
 from ullage.evidence import Assumption, Figure, number
-from ullage.service.curve import ServiceCurve, StablePoint
+from ullage.service.curve.curve import ServiceCurve, StablePoint
 from ullage.workload.classes import Metric, RequestClass
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ullage.admission.phases import Level
 from ullage.admission.policy import AdmissionPolicy
-from ullage.admission.ready import TimeToReady
 from ullage.admission.retries import BUDGET, LIMITS, LIMITS_AND_BUDGET, NO_LIMITS, burst_length_s
 from ullage.evidence import Assumption, Figure, number
 from ullage.memory.budget import MemoryBudget
-from ullage.service.curve import ServiceCurve
-from ullage.workload.demand import Demand
+from ullage.service.curve.curve import ServiceCurve
+from ullage.startup.phases import Level
+from ullage.startup.ready import TimeToReady
+from ullage.workload.demand.demand import Demand
 
 if TYPE_CHECKING:
     from ullage.admission.limits import AdmissionLimits

@@ -26,7 +26,6 @@ from ullage.admission.limit_rows import (
 )
 from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.rates import ClassRate, ShedStep, TenantRate, class_rates, shed_order, tenant_rates
-from ullage.admission.ready import TimeToReady
 from ullage.admission.retries import (
     LIMITS_AND_BUDGET,
     NO_LIMITS,
@@ -41,12 +40,13 @@ from ullage.admission.retries import MOST_REPLICAS as STORM_REPLICAS
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Figure, number
 from ullage.memory.budget import MemoryBudget
-from ullage.service.curve import ServiceCurve
-from ullage.service.highest import highest_load
-from ullage.service.load_run import Bench
-from ullage.service.point import OperatingPoint
+from ullage.service.curve.curve import ServiceCurve
+from ullage.service.curve.highest import highest_load
+from ullage.service.curve.load_run import Bench
+from ullage.service.curve.point import OperatingPoint
+from ullage.startup.ready import TimeToReady
 from ullage.workload.classes import Metric, RequestClass
-from ullage.workload.demand import Demand
+from ullage.workload.demand.demand import Demand
 
 # A router evens out what single replicas cannot; beyond so many of them it gains little more.
 POOLED_REPLICAS = 16

@@ -15,7 +15,7 @@ from ullage.admission.fair_share import by_priority, max_min
 from ullage.admission.policy import AdmissionPolicy
 from ullage.evidence import number
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand
+from ullage.workload.demand.demand import Demand
 
 
 @dataclass(frozen=True, kw_only=True)

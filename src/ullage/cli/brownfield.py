@@ -26,8 +26,8 @@ def command(
     Read are Deployments, StatefulSets and LeaderWorkerSets with their engine's arguments, their autoscalers, and Nodes.
     """
     from ullage import verbs
-    from ullage.report.brownfield_page import brownfield_json, brownfield_page
-    from ullage.report.plan_json import to_text
+    from ullage.report.decisions.brownfield_page import brownfield_json, brownfield_page
+    from ullage.report.plan.json_document import to_text
 
     with waiting("planning", quiet=quiet):
         found = verbs.brownfield(running, plan_file=plan, as_of=as_of, seed=seed)

@@ -77,9 +77,9 @@ def command(
         )
         return _answer_fitted(fitted, out=out, json=json, no_color=no_color)
     from ullage import verbs
-    from ullage.report.loadtest_json import loadtests_json
-    from ullage.report.loadtest_page import loadtests_page
-    from ullage.report.plan_json import to_text
+    from ullage.report.plan.json_document import to_text
+    from ullage.report.service.loadtest_json import loadtests_json
+    from ullage.report.service.loadtest_page import loadtests_page
 
     found = verbs.calibrate(files, inspect=inspect, goodput=goodput, rule=rule)
     pairs = [(each.loadtest, each.goodputs) for each in found]
@@ -92,8 +92,8 @@ def command(
 
 def _answer_fitted(fitted: Fitted, *, out: Path | None, json: bool, no_color: bool) -> int:
     from ullage.files.whole import write_whole
-    from ullage.report.calibration_page import calibration_page
-    from ullage.report.plan_json import to_text
+    from ullage.report.plan.json_document import to_text
+    from ullage.report.service.calibration_page import calibration_page
 
     text = to_text(fitted.document())
     if out is not None:

@@ -28,9 +28,9 @@ def command(
     Claims stand in the plan file, under claims. The exit code is 3 where a mistake is found; doubts are only printed.
     """
     from ullage import verbs
-    from ullage.report.check_page import check_json, check_list, check_page
+    from ullage.report.decisions.check_page import check_json, check_list, check_page
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan_json import to_text
+    from ullage.report.plan.json_document import to_text
 
     if listed:
         answer(check_list(), no_color=no_color)

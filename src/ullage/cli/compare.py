@@ -25,9 +25,9 @@ def command(
 ) -> int:
     """Compare two plans: which inputs changed, which figures moved, and which input moved each of them."""
     from ullage import verbs
-    from ullage.report.difference_page import difference_json, difference_page
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan_json import to_text
+    from ullage.report.plan.difference import difference_json, difference_page
+    from ullage.report.plan.json_document import to_text
 
     with waiting("comparing", quiet=quiet):
         found = verbs.compare(old, new, as_of=as_of, seed=seed)

@@ -96,7 +96,7 @@ def command(
     to every line, to the cent.
     """
     from ullage.files.whole import write_whole
-    from ullage.report.plan_json import to_text
+    from ullage.report.plan.json_document import to_text
     from ullage.verbs.cost import cost
 
     if file is None:
@@ -133,7 +133,7 @@ def command(
 
 
 def _page(found: CostAnswer) -> list[RenderableType]:
-    from ullage.report.bill_page import (
+    from ullage.report.money.bill_page import (
         against_parts,
         attribution_parts,
         bill_parts,
@@ -152,7 +152,7 @@ def _page(found: CostAnswer) -> list[RenderableType]:
 
 
 def _json(found: CostAnswer) -> dict[str, Any]:
-    from ullage.report.bill_json import bill_json
+    from ullage.report.money.bill_json import bill_json
 
     return bill_json(
         found.bill,

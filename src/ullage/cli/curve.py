@@ -80,9 +80,9 @@ def command(
 
 
 def _print(found: CurveAnswer, *, explain: str | None, json: bool, no_color: bool) -> None:
-    from ullage.report.curve_page import curve_json, curve_page
     from ullage.report.explanation import explanation
-    from ullage.report.plan_json import explanation_json, to_text
+    from ullage.report.plan.json_document import explanation_json, to_text
+    from ullage.report.service.curve_page import curve_json, curve_page
 
     pool, measured, agreement = found.pool, found.measured, found.agreement
     if explain is not None:

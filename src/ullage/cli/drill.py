@@ -27,8 +27,8 @@ def command(
     Drills may be named without a file. The exit code is 3 where a drill fails.
     """
     from ullage import verbs
-    from ullage.report.drill_page import drill_json, drill_list, drill_page
-    from ullage.report.plan_json import to_text
+    from ullage.report.decisions.drill_page import drill_json, drill_list, drill_page
+    from ullage.report.plan.json_document import to_text
 
     if listed:
         answer(drill_list(), no_color=no_color)

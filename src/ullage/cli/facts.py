@@ -33,7 +33,7 @@ def command(
     """Show what is known about devices, models and engines: each value with range, source and age."""
     from ullage import verbs
     from ullage.report.facts_page import facts_json, list_page, one_page
-    from ullage.report.plan_json import to_text
+    from ullage.report.plan.json_document import to_text
 
     found = verbs.facts(kind, name, directory=facts, as_of=as_of)
     if json:

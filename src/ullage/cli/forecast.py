@@ -50,7 +50,7 @@ def command(
     no_color: NoColor = False,
 ) -> int:
     """Forecast demand: a fan chart, the busiest hour to plan for, how good past forecasts were, and what to doubt."""
-    from ullage.report.forecast_page import forecast_json, forecast_page
+    from ullage.report.workload.forecast_page import forecast_json, forecast_page
     from ullage.units import DURATION, FRACTION, parse
     from ullage.verbs.forecast import forecast
     from ullage.verbs.profile import mapping_of

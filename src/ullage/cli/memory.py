@@ -143,8 +143,8 @@ def command(
 
 def _print(answered: MemoryAnswer, *, explain: str | None, json: bool, no_color: bool) -> int:
     from ullage.report.explanation import explanation
-    from ullage.report.memory import memory_json, memory_page, refused_json, refused_page
-    from ullage.report.plan_json import explanation_json, to_text
+    from ullage.report.memory_page import memory_json, memory_page, refused_json, refused_page
+    from ullage.report.plan.json_document import explanation_json, to_text
     from ullage.verbs.memory import figure_of
 
     found, day = answered.found, answered.as_of

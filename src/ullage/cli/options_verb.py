@@ -26,8 +26,8 @@ def command(
     roofline, and the rest is simulated in rounds on the same traffic.
     """
     from ullage import verbs
-    from ullage.report.options_page import options_json, options_page
-    from ullage.report.plan_json import to_text
+    from ullage.report.decisions.options_page import options_json, options_page
+    from ullage.report.plan.json_document import to_text
 
     if file is None:
         talk("No plan file given: comparing options of the built-in example.", quiet=quiet)

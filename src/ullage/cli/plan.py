@@ -34,11 +34,11 @@ def command(
     A stage that this version does not have is listed as not built, by name.
     """
     from ullage import verbs
-    from ullage.report.difference_page import difference_json, difference_page
     from ullage.report.explanation import explanation
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan_json import explanation_json, plan_json, to_text
-    from ullage.report.plan_page import plan_page
+    from ullage.report.plan.difference import difference_json, difference_page
+    from ullage.report.plan.json_document import explanation_json, plan_json, to_text
+    from ullage.report.plan.page import plan_page
     from ullage.verbs.compare import changed_since
 
     if file is None:

@@ -61,7 +61,7 @@ def command(
 
     Reads the formats listed in docs/reference/trace-formats.md and any table by --map.
     """
-    from ullage.report.profile import profile_json, profile_page, synthesis_json
+    from ullage.report.workload.profile_page import profile_json, profile_page, synthesis_json
     from ullage.units import DURATION, parse
     from ullage.verbs.profile import class_of, mapping_of, profile, save_profile, synthesis_of
 

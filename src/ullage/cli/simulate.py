@@ -159,9 +159,9 @@ def command(
 
 
 def _answered(found: Simulated | Rejection, *, json: bool, no_color: bool) -> int:
-    from ullage.report.plan_json import rejection_json, to_text
+    from ullage.report.plan.json_document import rejection_json, to_text
     from ullage.report.refusal import refusal_page
-    from ullage.report.simulation_page import simulation_json, simulation_page
+    from ullage.report.service.simulation_page import simulation_json, simulation_page
 
     refused = isinstance(found, Rejection)
     if json:

@@ -32,8 +32,8 @@ def command(
     Reserves for failures, rollouts and growth are not in it: those are lines of a plan. A promise that no replica
     keeps is refused (exit 3).
     """
-    from ullage.report.curve_page import size_json, size_page
-    from ullage.report.plan_json import to_text
+    from ullage.report.plan.json_document import to_text
+    from ullage.report.service.curve_page import size_json, size_page
     from ullage.verbs.size import size
 
     if file is None:

@@ -56,7 +56,7 @@ def answer_text(text: str) -> None:
 def answer_refusal(refused: Rejection, *, json: bool, no_color: bool = False) -> int:
     """Print why there is no plan and what would help; the exit code of a refusal."""
     from ullage.errors import ExitCode
-    from ullage.report.plan_json import rejection_json, to_text
+    from ullage.report.plan.json_document import rejection_json, to_text
     from ullage.report.refusal import refusal_page
 
     if json:

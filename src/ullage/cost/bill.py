@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ullage.cost.attribution import TokenWeights
-from ullage.cost.line import Behaviour, BillLine, Origin, Sharing
-from ullage.cost.lines import bill_lines
+from ullage.cost.attribution.attribution import TokenWeights
+from ullage.cost.lines.line import Behaviour, BillLine, Origin, Sharing
+from ullage.cost.lines.lines import bill_lines
+from ullage.cost.lines.power import power_figures
 from ullage.cost.money import usd_of
 from ullage.cost.policy import CostPolicy
-from ullage.cost.power import power_figures
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import ServiceUse
 from ullage.cost.units import UnitCost, unit_costs

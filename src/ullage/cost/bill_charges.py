@@ -11,10 +11,10 @@ import datetime
 from collections.abc import Mapping
 from decimal import Decimal
 
-from ullage.cost.attribution import Attribution
+from ullage.cost.attribution.attribution import Attribution
 from ullage.cost.bill import Bill
 from ullage.cost.charges import Allocation, ChargeRow, Period
-from ullage.cost.line import BillLine, Origin
+from ullage.cost.lines.line import BillLine, Origin
 from ullage.cost.money import apportion
 from ullage.cost.quotes import DeviceQuote
 from ullage.prices.book import MissingPrice

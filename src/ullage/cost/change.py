@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ullage.cost.bill import Bill
-from ullage.cost.line import BillLine
-from ullage.cost.lines import bill_lines
+from ullage.cost.lines.line import BillLine
+from ullage.cost.lines.lines import bill_lines
 from ullage.cost.money import usd_of
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import ClassUse, PoolUse, ServiceUse

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ullage.cost.bill import Bill
-from ullage.cost.line import Behaviour
+from ullage.cost.lines.line import Behaviour
 from ullage.cost.money import usd_of
 from ullage.cost.service_use import ClassUse
 from ullage.cost.units import class_cents

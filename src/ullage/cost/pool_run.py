@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
+from ullage.cost.attribution.usage import GroupUse, grouped_run, merged_groups
 from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, Named
-from ullage.cost.usage import GroupUse, grouped_run, merged_groups
-from ullage.service.mix import MixLoad
+from ullage.service.curve.mix import MixLoad
 from ullage.service.replica import Replica
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import Requests
 from ullage.simulate.outcome import Outcome
 from ullage.simulate.simulation import simulate
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand
-from ullage.workload.stream import BLOCK_TOKENS
+from ullage.workload.demand.demand import Demand
+from ullage.workload.synthetic.stream import BLOCK_TOKENS
 
 # Four levels: the busiest six hours of a day, the calmest six, and two between.
 LEVELS = 4

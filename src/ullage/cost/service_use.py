@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ullage.cost.usage import GroupUse
+from ullage.cost.attribution.usage import GroupUse
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Figure
 

@@ -16,11 +16,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.cost.attribution import AttributionChoice, Idle, TokenWeights, attribute
-from ullage.cost.line import BillLine
+from ullage.cost.attribution.attribution import AttributionChoice, Idle, TokenWeights, attribute
+from ullage.cost.attribution.usage import GroupUse, summed_groups
+from ullage.cost.lines.line import BillLine
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import ClassUse, Named, ServiceUse, TaskUse
-from ullage.cost.usage import GroupUse, summed_groups
 from ullage.errors import unknown_name
 from ullage.evidence import Evidence, Figure, Source
 from ullage.prices.book import MissingPrice

@@ -15,13 +15,13 @@ from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
-from ullage.files.admission_section import AdmissionSection
-from ullage.files.claims_section import ClaimsSection
-from ullage.files.cost_section import CostSection
-from ullage.files.options_section import OptionsSection
-from ullage.files.prices_section import PricesSection
-from ullage.files.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, Tokens
-from ullage.files.reliability_section import (
+from ullage.files.sections.admission import AdmissionSection
+from ullage.files.sections.claims import ClaimsSection
+from ullage.files.sections.cost import CostSection
+from ullage.files.sections.options import OptionsSection
+from ullage.files.sections.prices import PricesSection
+from ullage.files.sections.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, Tokens
+from ullage.files.sections.reliability import (
     FailoverSection,
     MaintenanceSection,
     ReliabilitySection,
@@ -29,11 +29,11 @@ from ullage.files.reliability_section import (
     RolloutSection,
     WarmSection,
 )
-from ullage.files.routing_section import RouteSection
-from ullage.files.section import Count, Name, Section
-from ullage.files.sites_section import SitesSection
+from ullage.files.sections.routing import RouteSection
+from ullage.files.sections.section import Count, Name, Section
+from ullage.files.sections.sites import SitesSection
+from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
-from ullage.files.tools_section import ToolSection
 
 
 class MatchSection(Section):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ullage.errors import InputError
-from ullage.plan.record import Entry, PlanRecord
+from ullage.planning.record import Entry, PlanRecord
 
 _FIX = "Give a file that ullage plan --json wrote, or a plan file."
 

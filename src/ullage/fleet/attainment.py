@@ -1,8 +1,8 @@
 """How well promises were kept, over time: of each promise, the share of requests that arrived and met its limit.
 
 A run is reduced to counts in short windows of arrival. A part of it (before, during, after a loss) is a sum of windows;
-its interval comes from how minutes differ, as in service/pooled.py, because requests of one minute share their luck. A
-promise of the p95 is kept where at least 95 % of requests meet its limit, and a request that failed meets none.
+its interval comes from how minutes differ, as in service/curve/pooled.py, because requests of one minute share their
+luck. An SLO of the p95 is met where at least 95 % of requests meet its limit, and a request that failed meets none.
 """
 
 from __future__ import annotations

@@ -26,11 +26,11 @@ import numpy as np
 from ullage.errors import InternalError
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.headroom import Headroom, Margin
-from ullage.fleet.step_parts import Need, need_of, relieved
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.estimate import LineName
-from ullage.service.load_run import SAMPLES, WARMUP_FRACTION, Bench, overhead_of
-from ullage.service.step_model import StepModel
+from ullage.service.curve.load_run import SAMPLES, WARMUP_FRACTION, Bench, overhead_of
+from ullage.service.steps.step_model import StepModel
+from ullage.service.steps.step_parts import Need, need_of, relieved
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.histogram import LogHistogram
@@ -38,7 +38,7 @@ from ullage.simulate.outcome import Outcome
 from ullage.simulate.simulation import simulate
 from ullage.simulate.statistics import replication_seeds
 from ullage.workload.classes import Metric, RequestClass, Slo
-from ullage.workload.tools import ToolLoads
+from ullage.workload.demand.tools import ToolLoads
 
 MEMORY, ACTIVE_TOKENS, QUEUEING, BANDWIDTH, COMPUTE, TOOL, LATENCY = (
     "memory",

@@ -20,12 +20,12 @@ from typing import Any
 
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.steady import SteadyFleet
-from ullage.service.highest import LIKELY, Jury
-from ullage.service.load_run import Bench
-from ullage.service.mix import MixLoad
+from ullage.service.curve.highest import LIKELY, Jury
+from ullage.service.curve.load_run import Bench
+from ullage.service.curve.mix import MixLoad
 from ullage.simulate.statistics import replication_seeds
-from ullage.workload.synthetic import ClassModel, Reuse, SyntheticModel
-from ullage.workload.whatif import outputs, prompts
+from ullage.workload.synthetic.model import ClassModel, Reuse, SyntheticModel
+from ullage.workload.synthetic.whatif import outputs, prompts
 
 # Rungs of growth: fine where a plan is tight, coarse where it has plenty. Beyond the last nobody asks.
 GROWTH_RUNGS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00, 1.50, 2.00)

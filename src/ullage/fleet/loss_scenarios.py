@@ -20,12 +20,12 @@ from ullage.fleet.failure import domains_of
 from ullage.fleet.region import carried_fraction
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import Placement
-from ullage.service.mix import MixLoad
+from ullage.service.curve.mix import MixLoad
 from ullage.service.replica import Replica
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Event, Fleet
 from ullage.simulate.load import PS_PER_S, OpenLoop, Retry
-from ullage.workload.demand import Demand
+from ullage.workload.demand.demand import Demand
 
 # A request that a failure cuts off is sent again once, as a gateway does; nothing else is repeated.
 RETRY = Retry(most_attempts=2, backoff_s=0.1, on_shed=False, on_timeout=False)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ullage.admission.ready import TimeToReady
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.attainment import Attainment, Tallies, last_hurt_s, part, tallies
@@ -25,14 +24,15 @@ from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import place
 from ullage.fleet.steady import SteadyFleet
 from ullage.memory.budget import MemoryBudget
-from ullage.service.mix import MixLoad
+from ullage.service.curve.mix import MixLoad
 from ullage.service.stage import mix_of, replica_of
-from ullage.service.step_model import StepModel
+from ullage.service.steps.step_model import StepModel
 from ullage.simulate.simulation import simulate
 from ullage.simulate.statistics import replication_seeds
+from ullage.startup.ready import TimeToReady
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand
-from ullage.workload.stream import BLOCK_TOKENS
+from ullage.workload.demand.demand import Demand
+from ullage.workload.synthetic.stream import BLOCK_TOKENS
 
 TITLES = {
     "normal_day": "normal day",

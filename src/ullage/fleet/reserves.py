@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ullage.admission.ready import TimeToReady
 from ullage.errors import InputError, Rejection, unknown_name
 from ullage.evidence import Assumption, Evidence, Figure, number
 from ullage.fleet.choices import choice
@@ -30,7 +29,8 @@ from ullage.fleet.rollout import Rollout, RolloutReserve, deadlock, rollout_rese
 from ullage.fleet.sites import Placement, Sites, equal_zones, place
 from ullage.fleet.steady import SteadyFleet
 from ullage.fleet.warm import Warm, WarmReserve, warm_reserve
-from ullage.workload.demand import Demand
+from ullage.startup.ready import TimeToReady
+from ullage.workload.demand.demand import Demand
 
 COUNTED = choice("reserves.counted", "overlap", "", "a policy that keeps occasions apart costs less than devices")
 OVERLAP = choice(

@@ -12,15 +12,15 @@ from typing import Any
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Figure, number
 from ullage.memory.budget import MemoryBudget
-from ullage.service.curve import ServiceCurve
-from ullage.service.load_run import Bench
-from ullage.service.margin import NO_POLICY
-from ullage.service.point import OperatingPoint
-from ullage.service.sizing import PoolSize
+from ullage.service.curve.curve import ServiceCurve
+from ullage.service.curve.load_run import Bench
+from ullage.service.curve.margin import NO_POLICY
+from ullage.service.curve.point import OperatingPoint
+from ullage.service.curve.sizing import PoolSize
 from ullage.service.stage import pool_size
-from ullage.service.step_model import StepModel
+from ullage.service.steps.step_model import StepModel
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand
+from ullage.workload.demand.demand import Demand
 
 _HOW = (
     "Simulated is the planning rate of all classes together, in the proportions of their busiest hours, in one pool "

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.admission.phases import Level
-from ullage.admission.ready import TimeToReady
 from ullage.errors import unknown_name
 from ullage.evidence import Assumption, Figure, number
 from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
-from ullage.workload.demand import Demand
+from ullage.startup.phases import Level
+from ullage.startup.ready import TimeToReady
+from ullage.workload.demand.demand import Demand
 
 _HOUR_S = 3600.0
 

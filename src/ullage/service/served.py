@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.errors import InternalError
-from ullage.service.floor import Floor, PeakUse
-from ullage.service.mix import simulated_class
+from ullage.service.curve.mix import simulated_class
+from ullage.service.curve.stability import Drift, drift
 from ullage.service.replica import Replica
-from ullage.service.stability import Drift, drift
+from ullage.service.steps.floor import Floor, PeakUse
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.histogram import LogHistogram
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.outcome import Counts, GroupOutcome, Outcome, Series
 from ullage.simulate.simulation import simulate
 from ullage.workload.classes import Metric, RequestClass, Slo
-from ullage.workload.stream import BLOCK_TOKENS, Stream
+from ullage.workload.synthetic.stream import BLOCK_TOKENS, Stream
 
 SHOWN_FRACTIONS = (0.5, 0.9, 0.95, 0.99)
 # Queues and caches are looked at this often while requests come.

@@ -16,20 +16,20 @@ from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import whole
-from ullage.service.coefficients import OTHER_LOAD, Band
-from ullage.service.curve import Effort, ServiceCurve, replica_curve
-from ullage.service.margin import DEFAULT_BANDS, NO_POLICY, StepBand, step_band
-from ullage.service.mix import MixLoad
-from ullage.service.point import OperatingPoint, replica_point
-from ullage.service.replay import CROWD_FRACTION
+from ullage.service.calibration.replay import CROWD_FRACTION
+from ullage.service.curve.curve import Effort, ServiceCurve, replica_curve
+from ullage.service.curve.margin import DEFAULT_BANDS, NO_POLICY, StepBand, step_band
+from ullage.service.curve.mix import MixLoad
+from ullage.service.curve.point import OperatingPoint, replica_point
+from ullage.service.curve.sizing import Alone, PoolSize, replica_alone, size_pool
 from ullage.service.replica import Replica
-from ullage.service.scaled import PARAMETERS, Factors, ScaledStep
-from ullage.service.sizing import Alone, PoolSize, replica_alone, size_pool
-from ullage.service.step_model import MeasuredRange, StepModel
+from ullage.service.steps.coefficients import OTHER_LOAD, Band
+from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
+from ullage.service.steps.step_model import MeasuredRange, StepModel
 from ullage.simulate.engine import Engine
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand import Demand
-from ullage.workload.stream import BLOCK_TOKENS
+from ullage.workload.demand.demand import Demand
+from ullage.workload.synthetic.stream import BLOCK_TOKENS
 
 # A step that says much of a replica in one number: 64 sequences of a thousand tokens.
 _SHOWN_SEQUENCES, _SHOWN_KV_TOKENS = 64, 64_000

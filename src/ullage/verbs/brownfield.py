@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.errors import Rejection
-    from ullage.plan.brownfield import Brownfield
-    from ullage.plan.document import Plan
-    from ullage.plan.running import Running
+    from ullage.planning.brownfield import Brownfield
+    from ullage.planning.document import Plan
+    from ullage.planning.running import Running
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ def brownfield(
 ) -> Laid | Rejection:
     """Compare what `kubectl get -o yaml` printed with the plan of a file (the built-in example's where it is None)."""
     from ullage.errors import Rejection
-    from ullage.plan.brownfield import brownfield as lay
+    from ullage.planning.brownfield import brownfield as lay
     from ullage.readers.kubernetes import read_running
     from ullage.verbs.plan import plan
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ullage.errors import InputError
 
 if TYPE_CHECKING:
-    from ullage.service.goodput import Goodput
-    from ullage.service.loadtest import GoodputLimits, LoadTest, Point
+    from ullage.service.loadtests.goodput import Goodput
+    from ullage.service.loadtests.loadtest import GoodputLimits, LoadTest, Point
 
 # Whose rule a reader's tool counts goodput by; tools that state none are not here.
 _RULE_OF_READER = {
@@ -68,7 +68,7 @@ def calibrate(
 
 def limits_of(text: str) -> GoodputLimits:
     """Limits as people type them: `ttft:500ms tpot:50ms`, with spaces or commas between."""
-    from ullage.service.loadtest import GoodputLimits
+    from ullage.service.loadtests.loadtest import GoodputLimits
     from ullage.units import DURATION, parse
 
     found: dict[str, float] = {}
@@ -94,7 +94,7 @@ def _rules(reader: str, rule: str | None) -> tuple[str, ...]:
 
 
 def _goodputs(point: Point, rules: tuple[str, ...], limits: GoodputLimits | None) -> tuple[Goodput, ...]:
-    from ullage.service.goodput import goodput_of, rule_of
+    from ullage.service.loadtests.goodput import goodput_of, rule_of
 
     stated = point.stated_goodput.limits if point.stated_goodput is not None else None
     judged_by = limits if limits is not None else stated

@@ -13,15 +13,15 @@ from ullage.errors import InputError
 if TYPE_CHECKING:
     from ullage.memory.case import Case
     from ullage.memory.settings import Runtime
-    from ullage.service.agreement import Agreement
-    from ullage.service.calibration import Calibration, Measurement
-    from ullage.service.calibration_document import Provenance
-    from ullage.service.floor import Floor
-    from ullage.service.next_test import NextTest
-    from ullage.service.physics import Breach
-    from ullage.service.replay import EngineLimits
-    from ullage.service.step_model import MeasuredRange
-    from ullage.service.trials import NotRepeatable
+    from ullage.service.calibration.agreement import Agreement
+    from ullage.service.calibration.calibration import Calibration, Measurement
+    from ullage.service.calibration.document import Provenance
+    from ullage.service.calibration.next_test import NextTest
+    from ullage.service.calibration.repeats import NotRepeatable
+    from ullage.service.calibration.replay import EngineLimits
+    from ullage.service.steps.floor import Floor
+    from ullage.service.steps.physics import Breach
+    from ullage.service.steps.step_model import MeasuredRange
 
 # Which command line the next test is written for, by the reader that understood the user's file.
 _TOOL_OF_READER = {"vllm": "vllm", "sglang": "sglang", "guidellm": "guidellm", "aiperf": "aiperf"}
@@ -44,8 +44,8 @@ class Fitted:
 
     def document(self) -> dict[str, Any]:
         """The contents of calibration.json."""
-        from ullage.service.calibration_document import to_document
-        from ullage.service.tested_range import range_document
+        from ullage.service.calibration.document import to_document
+        from ullage.service.calibration.tested_range import range_document
 
         document = to_document(self.calibration, self.provenance, self.next_test)
         return {**document, "tested": range_document(self.tested)}
@@ -79,7 +79,7 @@ def fit_calibration(
     from ullage.memory.case import Case
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
-    from ullage.service.pool_step import engine_limits
+    from ullage.service.calibration.pool_step import engine_limits
     from ullage.verbs.facts import model_of
 
     if not files:
@@ -105,13 +105,13 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
     from importlib.metadata import version
 
     from ullage.readers.loadtests import read_loadtest
-    from ullage.service.agreement import agreement
-    from ullage.service.calibration import calibrate, scaled
-    from ullage.service.calibration_document import Provenance
-    from ullage.service.next_test import next_test
-    from ullage.service.pool_step import measurements_of
-    from ullage.service.step_model import replica_step
-    from ullage.service.tested_range import range_tested
+    from ullage.service.calibration.agreement import agreement
+    from ullage.service.calibration.calibration import calibrate, scaled
+    from ullage.service.calibration.document import Provenance
+    from ullage.service.calibration.next_test import next_test
+    from ullage.service.calibration.pool_step import measurements_of
+    from ullage.service.calibration.tested_range import range_tested
+    from ullage.service.steps.step_model import replica_step
 
     read = [read_loadtest(path) for path in files]
     used, left_out = measurements_of([(path.stem, test) for path, test in zip(files, read, strict=True)], limits)
@@ -145,7 +145,7 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
 
 def _breaches(floor: Floor, used: Sequence[Measurement]) -> list[tuple[str, Breach]]:
     """Points whose TPOT no device of this kind can reach, taken with one sequence at once: the least of all floors."""
-    from ullage.service.physics import tpot_breach
+    from ullage.service.steps.physics import tpot_breach
 
     found = []
     for each in used:

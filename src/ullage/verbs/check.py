@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.errors import Rejection
-    from ullage.plan.check_result import Checks
-    from ullage.plan.document import Plan
+    from ullage.planning.checks.result import Checks
+    from ullage.planning.document import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def check(
     """
     from ullage.errors import Rejection, unknown_name
     from ullage.execute.pool import thread_map
-    from ullage.plan.checks import CHECKS, check_plan
+    from ullage.planning.checks.checks import CHECKS, check_plan
     from ullage.verbs.plan import plan
 
     for name in names:

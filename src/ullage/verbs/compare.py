@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.errors import Rejection
-    from ullage.plan.difference import Difference
-    from ullage.plan.document import Plan
-    from ullage.plan.record import PlanRecord
+    from ullage.planning.difference import Difference
+    from ullage.planning.document import Plan
+    from ullage.planning.record import PlanRecord
 
 
 def compare(
@@ -18,7 +18,7 @@ def compare(
 ) -> Difference | Rejection:
     """Compare two plans, each a plan file (planned now) or what `ullage plan --json` wrote (read back)."""
     from ullage.errors import Rejection
-    from ullage.plan.difference import difference
+    from ullage.planning.difference import difference
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     before, after = (load_record(each, as_of=day, seed=seed, workers=workers) for each in (old, new))
@@ -30,8 +30,8 @@ def compare(
 def changed_since(old: Path, plan: Plan) -> Difference | Rejection:
     """What is different in a plan that was just made from an older one."""
     from ullage.errors import Rejection
-    from ullage.plan.difference import difference
-    from ullage.plan.record import record_of
+    from ullage.planning.difference import difference
+    from ullage.planning.record import record_of
 
     before = load_record(old, as_of=plan.as_of, seed=plan.seed)
     return before if isinstance(before, Rejection) else difference(before, record_of(plan))
@@ -41,7 +41,7 @@ def load_record(file: Path, *, as_of: datetime.date, seed: int, workers: int | N
     """The numbers of a plan: read back where the file is JSON, planned where it is a plan file."""
     from ullage.errors import InputError, Rejection
     from ullage.files.plan_record import read_plan_record
-    from ullage.plan.record import record_of
+    from ullage.planning.record import record_of
     from ullage.verbs.plan import plan
 
     try:

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ullage.cost.attribution import Attribution, AttributionChoice, RuleSpread
+    from ullage.cost.attribution.attribution import Attribution, AttributionChoice, RuleSpread
+    from ullage.cost.attribution.usage import GroupUse, UsageLog
     from ullage.cost.bill import Bill
     from ullage.cost.change import BillChange
     from ullage.cost.commitment import CommitmentAdvice
     from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
-    from ullage.cost.usage import GroupUse, UsageLog
     from ullage.errors import Rejection
     from ullage.evidence import Figure
-    from ullage.plan.document import Plan
-    from ullage.plan.spec import PlanSpec
+    from ullage.planning.document import Plan
+    from ullage.planning.spec import PlanSpec
     from ullage.prices.book import MissingPrice
     from ullage.prices.purchase import Purchase
 
@@ -79,7 +79,7 @@ def cost(
     """
     from ullage.cost.change import explain_change
     from ullage.errors import Rejection
-    from ullage.plan.pipeline import plan as run_pipeline
+    from ullage.planning.pipeline import plan as run_pipeline
     from ullage.prices.purchase import purchase_of
     from ullage.verbs.plan import load_spec
 
@@ -138,8 +138,8 @@ def bill_of(plan: Plan) -> Bill:
 def _choice(
     by: str, rule: str, basis: str, idle: str, spread_rule: str, allotted: Mapping[str, float] | None
 ) -> AttributionChoice:
-    from ullage.cost.attribution import AttributionChoice, Basis, Idle
-    from ullage.cost.usage import DIMENSIONS
+    from ullage.cost.attribution.attribution import AttributionChoice, Basis, Idle
+    from ullage.cost.attribution.usage import DIMENSIONS
     from ullage.errors import unknown_name
 
     if by not in DIMENSIONS:
@@ -195,7 +195,7 @@ def _logged(
     """Who used the pools by real logs; with several pools, each by the requests for its model."""
     import numpy as np
 
-    from ullage.cost.usage import grouped, usage_of_trace
+    from ullage.cost.attribution.usage import grouped, usage_of_trace
     from ullage.errors import InputError
     from ullage.readers.traces.open import open_trace
     from ullage.workload.trace import RateTable
@@ -229,7 +229,7 @@ def _by_model(bill: Bill, log: UsageLog) -> dict[str, UsageLog]:
 def _attributed(
     bill: Bill, uses: Mapping[str, tuple[GroupUse, ...]], choice: AttributionChoice
 ) -> tuple[Attribution, tuple[RuleSpread, ...]]:
-    from ullage.cost.attribution import attribute, rule_spread
+    from ullage.cost.attribution.attribution import attribute, rule_spread
 
     return attribute(bill.lines, uses, choice), rule_spread(bill.lines, uses, choice)
 
@@ -305,8 +305,8 @@ def _marginals(
     """More demand, tighter promises, one more nine: the whole plan again with each."""
     from ullage.cost.marginal import Step, marginal_costs
     from ullage.errors import Rejection
-    from ullage.plan.again import with_demand_times, with_one_more_nine, with_promises_times
-    from ullage.plan.pipeline import plan as run_pipeline
+    from ullage.planning.again import with_demand_times, with_one_more_nine, with_promises_times
+    from ullage.planning.pipeline import plan as run_pipeline
 
     done = 0
 

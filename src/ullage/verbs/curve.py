@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ullage.errors import Rejection
     from ullage.evidence import Assumption, Figure
     from ullage.memory.budget import MemoryBudget
-    from ullage.service.agreement import Agreement
-    from ullage.service.curve import ServiceCurve
-    from ullage.service.measured import MeasuredPoint
-    from ullage.service.point import OperatingPoint
-    from ullage.service.sensitivity import Tried
-    from ullage.service.step_model import StepModel
+    from ullage.service.calibration.agreement import Agreement
+    from ullage.service.calibration.measured import MeasuredPoint
+    from ullage.service.curve.curve import ServiceCurve
+    from ullage.service.curve.point import OperatingPoint
+    from ullage.service.curve.sensitivity import Tried
+    from ullage.service.steps.step_model import StepModel
     from ullage.workload.classes import RequestClass, Slo
-    from ullage.workload.demand import Demand
+    from ullage.workload.demand.demand import Demand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ def curve(
     """
     from ullage.errors import Rejection
     from ullage.execute.pool import thread_map
-    from ullage.service.sensitivity import try_changes
+    from ullage.service.curve.sensitivity import try_changes
     from ullage.service.stage import pool_curve, pool_point
 
     pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, beside=beside, as_of=as_of)
@@ -113,11 +113,11 @@ def curve(
 def _overlay(pool: Pool, found: ServiceCurve, files: Sequence[Path]) -> tuple[tuple[MeasuredPoint, ...], Agreement]:
     """The points of load tests beside the curve, and what each test says alone."""
     from ullage.readers.loadtests import read_loadtest
-    from ullage.service.agreement import agreement
-    from ullage.service.measured import measured_points
-    from ullage.service.pool_step import engine_limits
+    from ullage.service.calibration.agreement import agreement
+    from ullage.service.calibration.measured import measured_points
+    from ullage.service.calibration.pool_step import engine_limits
     from ullage.service.stage import band_of
-    from ullage.service.step_model import replica_step
+    from ullage.service.steps.step_model import replica_step
 
     memory = pool.memory
     tests = [read_loadtest(path) for path in files]
@@ -151,12 +151,12 @@ def load_pool(
     """The stages of a plan that come before a curve: demand, memory, step model."""
     from ullage.errors import Rejection
     from ullage.evidence import Evidence, Source
+    from ullage.load.calibration import read_calibration
     from ullage.memory.budget import memory_budget
-    from ullage.plan.spec import promises
-    from ullage.service.pool_step import StepEvidence, pool_step
-    from ullage.verbs.calibration_file import read_calibration
+    from ullage.planning.spec import promises
+    from ullage.service.calibration.pool_step import StepEvidence, pool_step
     from ullage.verbs.plan import load_spec
-    from ullage.workload.demand import forecast_demand
+    from ullage.workload.demand.demand import forecast_demand
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     spec = load_spec(file, as_of=day)
@@ -200,7 +200,7 @@ def load_pool(
 
 def _beside(step: StepModel, busy: str | None) -> StepModel:
     """The step model beside other engines on its devices, which slow it; unchanged where none are named."""
-    from ullage.service.colocation import Neighbour, asks_of, beside, slow_ratio
+    from ullage.service.steps.colocation import Neighbour, asks_of, beside, slow_ratio
     from ullage.units import FRACTION, parse
 
     if busy is None:
@@ -272,7 +272,7 @@ def _slo(text: str) -> tuple[str | None, Slo]:
 
 def _policy(margin: str | None, day: datetime.date) -> Assumption:
     from ullage.evidence import Assumption, Evidence, Source
-    from ullage.service.margin import NO_POLICY
+    from ullage.service.curve.margin import NO_POLICY
     from ullage.units import FRACTION, parse
 
     if margin is None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.errors import Rejection
-    from ullage.plan.document import Plan
-    from ullage.plan.drill_result import Drills
+    from ullage.planning.document import Plan
+    from ullage.planning.drills.result import Drills
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def drill(
     """
     from ullage.errors import Rejection, unknown_name
     from ullage.execute.pool import thread_map
-    from ullage.plan.drills import DRILLS, run_drills
+    from ullage.planning.drills.drills import DRILLS, run_drills
     from ullage.verbs.plan import plan
 
     for name in names:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ullage.workload.demand_series import Event
-    from ullage.workload.findings import Finding
-    from ullage.workload.part_forecast import ServiceForecast
-    from ullage.workload.profile import Profile
+    from ullage.workload.anomalies import Finding
+    from ullage.workload.forecast.demand_series import Event
+    from ullage.workload.forecast.part_forecast import ServiceForecast
+    from ullage.workload.profile.profile import Profile
 
 # Weeks of made-up history behind the example: what most services have when they first plan.
 EXAMPLE_WEEKS = 8
@@ -41,10 +41,16 @@ def forecast(
     """
     import numpy as np
 
-    from ullage.workload.builtin import builtin
-    from ullage.workload.challenger import with_mstl
-    from ullage.workload.part_forecast import ServiceForecast, example_histories, forecast_parts, histories_of, step_for
-    from ullage.workload.shape import FORECASTERS
+    from ullage.workload.forecast.challenger import with_mstl
+    from ullage.workload.forecast.part_forecast import (
+        ServiceForecast,
+        example_histories,
+        forecast_parts,
+        histories_of,
+        step_for,
+    )
+    from ullage.workload.forecast.point_forecasts import FORECASTERS
+    from ullage.workload.synthetic.builtin import builtin
     from ullage.workload.trace import Clock
 
     _check(step_s, percentile_fraction)
@@ -109,7 +115,7 @@ def _profile(
     as_of: datetime.date | None,
 ) -> Profile:
     from ullage.verbs.profile import load_profile, profile
-    from ullage.workload.saved import SCHEMA
+    from ullage.workload.profile.saved import SCHEMA
 
     path = Path(source)
     if path.is_file() and path.suffix == ".json":
@@ -123,7 +129,7 @@ def _profile(
 def event_of(text: str, *, calendar: bool) -> Event:
     """An event from text such as `launch:2026-12-01:2026-12-03:2`: name, first day, the day after the last, ratio."""
     from ullage.errors import InputError
-    from ullage.workload.demand_series import Event
+    from ullage.workload.forecast.demand_series import Event
 
     name, *rest = text.split(":")
     try:

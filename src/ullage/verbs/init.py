@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ullage.files.starter import Found, StarterClass
     from ullage.memory.engine_word import EngineMemory
-    from ullage.service.loadtest import LoadTest
-    from ullage.workload.profile import PartProfile, Profile
+    from ullage.service.loadtests.loadtest import LoadTest
+    from ullage.workload.profile.profile import PartProfile, Profile
 
 # Where nothing says how much comes: enough for a first look, and said to be a guess.
 _RATE = "10 req/s"

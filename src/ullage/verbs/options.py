@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ullage.plan.options import Options
+    from ullage.planning.options.options import Options
 
 
 def options(
@@ -18,7 +18,7 @@ def options(
     The answer is the same bytes for one file, date and seed, on however many `workers`.
     """
     from ullage.execute.pool import thread_map
-    from ullage.plan.options import options as compare
+    from ullage.planning.options.options import options as compare
     from ullage.verbs.plan import load_spec
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()

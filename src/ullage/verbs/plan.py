@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from ullage.facts.catalogue import Catalogue
     from ullage.facts.model import Model
     from ullage.files.plan_file import EvidenceSection, PlanFile, PoolSection
-    from ullage.files.plan_spec import Loaded, LoadedPool
-    from ullage.plan.document import Plan
-    from ullage.plan.spec import PlanSpec
+    from ullage.load.plan_spec import Loaded, LoadedPool
+    from ullage.planning.document import Plan
+    from ullage.planning.spec import PlanSpec
     from ullage.prices.price_list import PriceList
-    from ullage.service.pool_step import StepEvidence, StepProfile
-    from ullage.workload.synthetic import SyntheticModel
-    from ullage.workload.traffic import Traffic
+    from ullage.service.calibration.pool_step import StepEvidence, StepProfile
+    from ullage.workload.demand.traffic import Traffic
+    from ullage.workload.synthetic.model import SyntheticModel
 
 
 def plan(
@@ -30,7 +30,7 @@ def plan(
     """
     from ullage.errors import Rejection
     from ullage.execute.pool import thread_map
-    from ullage.plan.pipeline import plan as run_pipeline
+    from ullage.planning.pipeline import plan as run_pipeline
     from ullage.reconcile.score import score
     from ullage.uncertainty.study import study
 
@@ -46,8 +46,8 @@ def plan(
 def load_spec(file: Path | None, *, as_of: datetime.date, seed: int = 0) -> PlanSpec:
     """The specification in a plan file, with all that its names and paths stand for; the example's for None."""
     from ullage.files.plan_file import read_plan_file
-    from ullage.files.plan_spec import spec_of
-    from ullage.files.word import word_of
+    from ullage.files.sections.word import word_of
+    from ullage.load.plan_spec import spec_of
 
     where = "built-in example" if file is None else str(file)
     read = read_plan_file(_text(file), file=where)
@@ -58,7 +58,7 @@ def load_spec(file: Path | None, *, as_of: datetime.date, seed: int = 0) -> Plan
 def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Loaded:
     """Look up names, and read the files that the plan file points to; paths are relative to it."""
     from ullage.facts.device import device_of
-    from ullage.files.plan_spec import Loaded
+    from ullage.load.plan_spec import Loaded
     from ullage.verbs.facts import catalogue_of
 
     facts = None if read.facts is None else folder / read.facts
@@ -104,7 +104,7 @@ def _option_models(read: PlanFile, folder: Path, facts: Path | None) -> dict[str
 def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Path, as_of: datetime.date) -> LoadedPool:
     """What the names and paths of one pool's section stand for."""
     from ullage.facts.device import find_device
-    from ullage.files.plan_spec import LoadedPool
+    from ullage.load.plan_spec import LoadedPool
     from ullage.readers.engines import read_engine_words
     from ullage.readers.engines.startup import read_starts
     from ullage.verbs.facts import model_of
@@ -139,9 +139,9 @@ def _price_lists(read: PlanFile, folder: Path) -> tuple[PriceList, ...]:
 def _tested(evidence: EvidenceSection, pool: PoolSection, folder: Path, as_of: datetime.date) -> StepEvidence:
     """The load tests, calibrations and step profile of one pool."""
     from ullage.evidence import Source
+    from ullage.load.calibration import read_calibration
     from ullage.readers.loadtests import read_loadtest
-    from ullage.service.pool_step import StepEvidence
-    from ullage.verbs.calibration_file import read_calibration
+    from ullage.service.calibration.pool_step import StepEvidence
 
     tests = [read_loadtest(folder / each) for each in evidence.load_tests]
     return StepEvidence(
@@ -155,10 +155,10 @@ def _tested(evidence: EvidenceSection, pool: PoolSection, folder: Path, as_of: d
 
 def _profile(name: str, pool: PoolSection, folder: Path, as_of: datetime.date) -> StepProfile:
     """Measured steps of one pool's replica."""
-    from ullage.files.plan_spec import ENGINE, TENSOR_PARALLEL
+    from ullage.load.plan_spec import ENGINE, TENSOR_PARALLEL
+    from ullage.load.step_profile import read_step_profile
     from ullage.memory.sharding import Sharding
     from ullage.verbs.facts import model_of
-    from ullage.verbs.step_profile import read_step_profile
 
     beside = folder / pool.model
     return read_step_profile(
@@ -179,10 +179,10 @@ def _traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> T
     """The classes of the plan in the traces it names."""
     import numpy as np
 
-    from ullage.files.plan_spec import HORIZON_S, PLANNING_FRACTION, request_class
+    from ullage.load.plan_spec import HORIZON_S, PLANNING_FRACTION, request_class
     from ullage.verbs.forecast import event_of
     from ullage.verbs.profile import load_profile, profile
-    from ullage.workload.traffic import traffic_of
+    from ullage.workload.demand.traffic import traffic_of
 
     workload = read.workload
     if workload.profile is not None:
@@ -212,7 +212,7 @@ def _synthetic(file: Path) -> SyntheticModel:
     import json
 
     from ullage.errors import InputError
-    from ullage.workload.synthetic import from_document
+    from ullage.workload.synthetic.model import from_document
 
     fix = "Give what ullage profile --synthesize printed."
     try:

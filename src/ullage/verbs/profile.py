@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.workload.classes import RequestClass
-    from ullage.workload.profile import Profile, TenantNames
-    from ullage.workload.synthetic_fit import Synthesis
+    from ullage.workload.profile.profile import Profile, TenantNames
+    from ullage.workload.synthetic.fit import Synthesis
 
 # Characters of a hashed name: 48 bits tell millions of tenants apart.
 HASH_CHARACTERS = 12
@@ -46,11 +46,11 @@ def profile(
     their rank.
     """
     from ullage.readers.traces.open import open_trace
-    from ullage.workload.profile import profile_of, ranked_names, with_tenants_called
-    from ullage.workload.quality import MAX_AGE_S
-    from ullage.workload.summarise import summarise
+    from ullage.workload.profile.profile import profile_of, ranked_names, with_tenants_called
+    from ullage.workload.profile.quality import MAX_AGE_S
+    from ullage.workload.profile.summarise import summarise
+    from ullage.workload.profile.windows import summarise_windows
     from ullage.workload.trace import RateTable
-    from ullage.workload.windows import summarise_windows
 
     progress(0.0)
     trace = open_trace([str(each) for each in traces], mapping=mapping, format_name=format_name, zone=zone)
@@ -68,7 +68,7 @@ def synthesis_of(profiled: Profiled, *, seed: int = 0) -> Synthesis:
     """The synthetic model fitted to a trace, and where its streams are unlike it."""
     import numpy as np
 
-    from ullage.workload.synthetic_fit import synthesis
+    from ullage.workload.synthetic.fit import synthesis
 
     return synthesis(profiled.shared, np.random.default_rng(seed))
 
@@ -95,7 +95,7 @@ def keyed_names(key: str) -> TenantNames:
 def save_profile(profiled: Profiled, file: Path) -> None:
     """Write the profile that can be shared."""
     from ullage.files.whole import write_whole
-    from ullage.report.profile import profile_json
+    from ullage.report.workload.profile_page import profile_json
 
     write_whole(file, profile_json(profiled.shared), field="--save")
 
@@ -105,7 +105,7 @@ def load_profile(file: Path) -> Profile:
     import json
 
     from ullage.errors import InputError
-    from ullage.workload.saved import from_plain
+    from ullage.workload.profile.saved import from_plain
 
     try:
         plain = json.loads(file.read_text(encoding="utf-8"))

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from ullage.memory.budget import MemoryBudget
-    from ullage.service.pool_step import StepProfile
+    from ullage.service.calibration.pool_step import StepProfile
     from ullage.service.replica import Replica
     from ullage.service.served import Pool as ServingPool
     from ullage.service.served import Served
-    from ullage.service.step_model import StepModel
+    from ullage.service.steps.step_model import StepModel
     from ullage.verbs.curve import Pool
     from ullage.workload.classes import RequestClass
-    from ullage.workload.stream import Stream
+    from ullage.workload.synthetic.stream import Stream
 
 ARRIVALS = ("poisson", "constant")
 DEFAULT_SPAN_S = 600.0
@@ -248,11 +248,11 @@ def _of_plan(planned: Pool | None) -> tuple[MemoryBudget, StepModel, str]:
 def _named(replica: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, StepModel, str] | Rejection:
     from ullage.evidence import Source
     from ullage.facts.device import find_device
+    from ullage.load.calibration import read_calibration
     from ullage.memory.budget import memory_budget
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
-    from ullage.service.pool_step import StepEvidence, pool_step
-    from ullage.verbs.calibration_file import read_calibration
+    from ullage.service.calibration.pool_step import StepEvidence, pool_step
     from ullage.verbs.facts import catalogue_of, model_of
 
     assert replica.model is not None
@@ -278,7 +278,7 @@ def _named(replica: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, St
 
 def _profile(replica: ReplicaChoice, memory: MemoryBudget, day: datetime.date) -> StepProfile | None:
     """The measured steps that were named, where they were."""
-    from ullage.verbs.step_profile import read_step_profile
+    from ullage.load.step_profile import read_step_profile
 
     if replica.profile is None:
         return None
@@ -296,7 +296,7 @@ def _profile(replica: ReplicaChoice, memory: MemoryBudget, day: datetime.date) -
 
 def _beside(step: StepModel, busy_fraction: float) -> StepModel:
     """The step model beside other engines on its device; unchanged where there are none."""
-    from ullage.service.colocation import Neighbour, asks_of, beside, slow_ratio
+    from ullage.service.steps.colocation import Neighbour, asks_of, beside, slow_ratio
 
     if not busy_fraction:
         return step
@@ -326,7 +326,7 @@ def _stream(load: LoadChoice, planned: Pool | None, rng: Generator) -> tuple[Str
 
 def _replayed(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
     from ullage.readers.traces.open import open_trace
-    from ullage.workload.replay import replayed, scaled
+    from ullage.workload.synthetic.replay import replayed, scaled
     from ullage.workload.trace import RateTable
 
     trace = open_trace(list(load.traces), mapping=dict(load.mapping) or None, zone=load.zone)
@@ -352,7 +352,7 @@ def _replayed(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
 def _cut(stream: Stream, span_s: float) -> Stream:
     import numpy as np
 
-    from ullage.workload.stream import PS_PER_S
+    from ullage.workload.synthetic.stream import PS_PER_S
 
     until_ps = min(stream.until_ps, round(span_s * PS_PER_S))
     return replace(stream.where(np.flatnonzero(stream.arrival_ps < until_ps)), until_ps=until_ps)
@@ -362,7 +362,7 @@ def _made(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
     """Requests of one length, evenly spaced or by a Poisson process."""
     import numpy as np
 
-    from ullage.workload.stream import NO_SESSION, PS_PER_S, Stream
+    from ullage.workload.synthetic.stream import NO_SESSION, PS_PER_S, Stream
 
     assert load.prompt_tokens is not None
     assert load.output_tokens is not None
@@ -399,8 +399,8 @@ def _of_mix(load: LoadChoice, planned: Pool, rng: Generator) -> tuple[Stream, st
     """The plan's busy hour, with its bursts and sessions, without season and growth."""
     import numpy as np
 
-    from ullage.workload.stream import generate
-    from ullage.workload.synthetic import HOURS_PER_WEEK, SyntheticModel, recipe
+    from ullage.workload.synthetic.model import HOURS_PER_WEEK, SyntheticModel, recipe
+    from ullage.workload.synthetic.stream import generate
 
     model = planned.demand.busy_model
     level = SyntheticModel(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.errors import Rejection
-    from ullage.service.sizing import PoolSize
+    from ullage.service.curve.sizing import PoolSize
     from ullage.verbs.curve import Pool
 
 
@@ -47,7 +47,7 @@ def size(
     from ullage.service.stage import pool_size
     from ullage.units import REQUEST_RATE, parse
     from ullage.verbs.curve import load_pool
-    from ullage.workload.demand import check_rate
+    from ullage.workload.demand.demand import check_rate
 
     stated_rps = None if rate is None else parse(_with_unit(rate), REQUEST_RATE, field="--rate")
     if stated_rps is not None:

@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ullage.workload.findings import Finding
+from ullage.workload.anomalies import Finding
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

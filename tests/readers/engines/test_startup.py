@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.engine_logs import TENSORRT_LLM
-from ullage.admission.phases import Phase
-from ullage.admission.start import MeasuredStart
 from ullage.errors import InputError
 from ullage.readers.engines.startup import read_start_file, read_starts
+from ullage.startup.phases import Phase
+from ullage.startup.settings import MeasuredStart
 
 DAY = datetime.date(2026, 11, 15)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.loadtest_samples import DURATION_S, E2E_S, OUTPUT, REQUESTS, SAMPLES, TPOT_S, TTFT_S
 from ullage.errors import InputError
 from ullage.readers.loadtests import LOADTEST_READERS, read_bytes
-from ullage.service.loadtest import Definition, Flag, Loop, Point, SeenBy
+from ullage.service.loadtests.loadtest import Definition, Flag, Loop, Point, SeenBy
 
 NAMES = sorted(LOADTEST_READERS)
 GAPS = (Definition.TPOT, Definition.ITL_PER_REQUEST, Definition.ITL_PER_REQUEST_BY_TOKEN, Definition.ITL_POOLED)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.loadtest_samples import SAMPLES, vllm_arrays, vllm_run
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_bytes
-from ullage.report.loadtest_json import loadtests_json
-from ullage.report.loadtest_page import loadtests_page
-from ullage.report.plan_json import to_text
+from ullage.report.plan.json_document import to_text
+from ullage.report.service.loadtest_json import loadtests_json
+from ullage.report.service.loadtest_page import loadtests_page
 
 JSON_NAMES = [name for name in sorted(SAMPLES) if SAMPLES[name].make(1.0).lstrip()[:1] in (b"{", b"[")]
 NONSENSE = st.sampled_from(

@@ -10,10 +10,10 @@ import pytest
 from support.loadtest_samples import REQUESTS, TTFT_S, engine_metrics
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_bytes, read_loadtest
-from ullage.service.calibration import Measurement
-from ullage.service.loadtest import Definition, Flag, Loop, SeenBy
-from ullage.service.replay import EngineLimits
-from ullage.service.trials import measurement_of
+from ullage.service.calibration.calibration import Measurement
+from ullage.service.calibration.repeats import measurement_of
+from ullage.service.calibration.replay import EngineLimits
+from ullage.service.loadtests.loadtest import Definition, Flag, Loop, SeenBy
 
 LIMITS = EngineLimits(max_sequences=256, budget_tokens=8192, kv_tokens=500_000)
 

@@ -6,7 +6,7 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_bytes
-from ullage.service.loadtest import Definition, LoadTest, Loop
+from ullage.service.loadtests.loadtest import Definition, LoadTest, Loop
 
 
 def read(text: str) -> LoadTest:

@@ -8,7 +8,7 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_loadtest
-from ullage.service.loadtest import Definition, Flag, Loop, Point
+from ullage.service.loadtests.loadtest import Definition, Flag, Loop, Point
 
 # Files beside results that are not results, by the end of their names.
 NOT_RESULTS = (
@@ -87,7 +87,7 @@ def test_littles_law_holds_where_a_concurrency_is_known(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["rate2_detailed", "rate20_conc4_detailed"])
 def test_vllm_statistics_are_those_of_its_requests(folder: Path, name: str) -> None:
-    from ullage.service.loadtest_requests import summarise
+    from ullage.service.loadtests.requests import summarise
 
     point = one(folder / "vllm" / f"{name}.json")
     assert point.has_every_request
@@ -215,8 +215,8 @@ def test_the_published_llmd_examples_keep_their_units_and_are_doubted(folder: Pa
 
 
 def test_goodput_counted_anew_matches_the_tool_where_all_requests_are_kept(folder: Path) -> None:
-    from ullage.service.goodput import goodput_of, rule_of
-    from ullage.service.loadtest import GoodputLimits
+    from ullage.service.loadtests.goodput import goodput_of, rule_of
+    from ullage.service.loadtests.loadtest import GoodputLimits
 
     point = one(folder / "vllm" / "rate2_detailed.json")
     generous = goodput_of(point, rule_of("vllm", GoodputLimits(ttft_s=5.0, tpot_s=5.0)))

@@ -43,7 +43,7 @@ from support.loadtest_samples import (
 )
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_bytes
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     Definition,
     Denominator,
     Flag,

@@ -14,7 +14,7 @@ from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
 from ullage.readers.profiles import aiconfigurator, read_profile_rows
 from ullage.readers.profiles.aiconfigurator import Asked, profile_rows
-from ullage.service.profile_table import read_profile
+from ullage.service.steps.profile_table import read_profile
 
 REPLICA = ["--model", "llama-3.1-8b", "--device", "h100-sxm"]
 LOAD = ["--prompt-tokens", "500", "--output-tokens", "50", "--rate", "2", "--span", "60s", "--json"]

@@ -11,11 +11,11 @@ from support.trace_samples import REQUESTS, SAMPLES, START_EPOCH_S, Sample
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
 from ullage.readers.traces.table import TRACE_READERS
-from ullage.workload.findings import FindingKind
-from ullage.workload.profile import Profile, profile, profile_of
-from ullage.workload.saved import to_plain
+from ullage.workload.anomalies import FindingKind
+from ullage.workload.profile.profile import Profile, profile, profile_of
+from ullage.workload.profile.saved import to_plain
+from ullage.workload.profile.windows import summarise_windows
 from ullage.workload.trace import SQL_TYPES, Clock, RateTable, Trace
-from ullage.workload.windows import summarise_windows
 
 EVERY = pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 LISTING = pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from support.trace_samples import REQUESTS, SAMPLES, Sample
-from ullage.report.profile import profile_json, profile_page
+from ullage.report.workload.profile_page import profile_json, profile_page
 from ullage.verbs.profile import profile
-from ullage.workload.saved import from_plain, to_plain
+from ullage.workload.profile.saved import from_plain, to_plain
 
 
 def page_of(path: Path, width: int = 110) -> str:

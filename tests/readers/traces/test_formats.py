@@ -10,9 +10,9 @@ import pytest
 
 from support.trace_samples import REQUESTS, SAMPLES, START_EPOCH_S
 from ullage.readers.traces.open import open_trace
-from ullage.workload.profile import profile_of
+from ullage.workload.profile.profile import profile_of
+from ullage.workload.profile.windows import summarise_windows
 from ullage.workload.trace import RateTable, Trace
-from ullage.workload.windows import summarise_windows
 
 
 def rows(path: Path, columns: str, *more: Path) -> list[tuple[Any, ...]]:

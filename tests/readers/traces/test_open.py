@@ -14,7 +14,7 @@ from ullage.errors import InputError
 from ullage.readers.traces import table
 from ullage.readers.traces.draft import TraceReader
 from ullage.readers.traces.open import open_trace
-from ullage.workload.profile import profile
+from ullage.workload.profile.profile import profile
 from ullage.workload.trace import Clock, Trace
 
 AZURE = SAMPLES["azure"]

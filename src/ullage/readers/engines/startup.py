@@ -18,14 +18,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ullage.admission.phases import Phase
-from ullage.admission.start import MeasuredStart
 from ullage.errors import InputError
 from ullage.evidence import Source
 from ullage.memory.engine_word import Rank
 from ullage.readers.engines import sglang, vllm
 from ullage.readers.engines.lines import LogFormat, line_values, rank_of, recognises, rule
 from ullage.readers.engines.text import log_text
+from ullage.startup.phases import Phase
+from ullage.startup.settings import MeasuredStart
 
 # Groups are named as in lines.py; `n` is the unit that is taken as it stands, here seconds.
 _VLLM = dataclasses.replace(

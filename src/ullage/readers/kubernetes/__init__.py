@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ullage.errors import InputError
-from ullage.plan.running import Running
+from ullage.planning.running import Running
 from ullage.readers.kubernetes.autoscalers import scaled
 from ullage.readers.kubernetes.documents import Object, read_objects
 from ullage.readers.kubernetes.nodes import node_of

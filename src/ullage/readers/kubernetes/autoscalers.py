@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ullage.plan.running import RunningPool
+from ullage.planning.running import RunningPool
 from ullage.readers.kubernetes.documents import Object, whole
 
 # Where each kind keeps its bounds, and what stands in where it says nothing.

@@ -33,8 +33,8 @@ from ullage.readers.loadtests import (
 )
 from ullage.readers.loadtests.content import Content, parse
 from ullage.readers.loadtests.side_files import known_side_file
-from ullage.service.loadtest import LoadTest
-from ullage.service.loadtest_findings import examined, impossible
+from ullage.service.loadtests.anomalies import examined, impossible
+from ullage.service.loadtests.loadtest import LoadTest
 
 
 @dataclass(frozen=True, kw_only=True)

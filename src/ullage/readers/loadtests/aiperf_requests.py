@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ullage.readers.loadtests.aiperf import unit_s
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import NS, Fields, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Load,
@@ -23,7 +23,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.service.loadtest_requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
+from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
 
 
 def recognise(content: Content) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import NS, Fields, finding, fraction_of, present, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Flag,
@@ -25,7 +25,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.workload.findings import Weight
+from ullage.workload.anomalies import Weight
 
 # vLLM's and SGLang's names for the same histograms; AIPerf takes the colon's prefix as it is.
 _PREFIXES = ("vllm:", "sglang:")

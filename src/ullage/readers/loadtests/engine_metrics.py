@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import finding, present, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Flag,
@@ -36,7 +36,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.workload.findings import Weight
+from ullage.workload.anomalies import Weight
 
 _OWN = re.compile(r"^(vllm|sglang):time_to_first_token_seconds_(?:count|sum|bucket)[{ ]", re.MULTILINE)
 _SCRAPE = re.compile(r"^# SCRAPE (\d+(?:\.\d+)?)\s*$", re.MULTILINE)

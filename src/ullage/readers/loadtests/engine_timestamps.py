@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, finding, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Flag,
     Load,
@@ -23,8 +23,8 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.service.loadtest_requests import lengths_of, sending_rate_rps, succeeded, summaries
-from ullage.workload.findings import Weight
+from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries
+from ullage.workload.anomalies import Weight
 
 
 def recognise(content: Content) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ullage.errors import InputError
-from ullage.service.loadtest import Definition, Flag, LatencySummary, LengthSummary, PointFinding, SeenBy
-from ullage.workload.findings import Weight
+from ullage.service.loadtests.loadtest import Definition, Flag, LatencySummary, LengthSummary, PointFinding, SeenBy
+from ullage.workload.anomalies import Weight
 
 MS = 0.001
 NS = 1e-9

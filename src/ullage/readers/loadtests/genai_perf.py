@@ -7,7 +7,7 @@ from dataclasses import replace
 from ullage.readers.loadtests.aiperf import limits_of, load_of, metric_latencies
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, lengths, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Denominator,
     Load,

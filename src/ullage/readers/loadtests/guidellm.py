@@ -18,7 +18,7 @@ from typing import Any
 
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import MS, Fields, finding, latency, lengths, present, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Denominator,
@@ -38,7 +38,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.workload.findings import Weight
+from ullage.workload.anomalies import Weight
 
 PERCENTILE_KEYS = {
     "p001": 0.001,

@@ -14,7 +14,7 @@ from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields
 from ullage.readers.loadtests.guidellm import point_of
-from ullage.service.loadtest import LoadTest
+from ullage.service.loadtests.loadtest import LoadTest
 
 _STRATEGY = re.compile(r"^([a-z]+)(?:@([\d.]+))?")
 _GROUPS = {

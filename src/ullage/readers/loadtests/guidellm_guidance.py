@@ -11,8 +11,8 @@ from typing import Any
 
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, finding, rate
-from ullage.service.loadtest import Flag, Load, LoadTest, Loop, Point, Request, Status, Subject, Tokens
-from ullage.service.loadtest_requests import lengths_of, sending_rate_rps, succeeded, summaries
+from ullage.service.loadtests.loadtest import Flag, Load, LoadTest, Loop, Point, Request, Status, Subject, Tokens
+from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries
 
 
 def recognise(content: Content) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, finding, latency, lengths, present, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Denominator,
@@ -26,7 +26,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.workload.findings import Weight
+from ullage.workload.anomalies import Weight
 
 
 def recognise(content: Content) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Load,
@@ -22,7 +22,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.service.loadtest_requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
+from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
 
 
 def recognise(content: Content) -> bool:

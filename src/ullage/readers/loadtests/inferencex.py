@@ -11,7 +11,7 @@ from __future__ import annotations
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, finding, present, rate
 from ullage.readers.loadtests.serving_arrays import flat_latency, load_of
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,

@@ -11,7 +11,7 @@ from typing import Any
 
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, finding, latency, lengths, present, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,
@@ -23,7 +23,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.workload.findings import Weight
+from ullage.workload.anomalies import Weight
 
 KNOWN_VERSIONS = ("0.1", "0.2", "0.2.1")
 _UNITS = {"s": 1.0, "ms": 1e-3, "s/token": 1.0, "ms/token": 1e-3}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, latency, lengths, present, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     LatencySummary,
@@ -22,7 +22,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.service.loadtest_requests import lengths_of, succeeded, summaries
+from ullage.service.loadtests.requests import lengths_of, succeeded, summaries
 
 _SECONDS_A_MINUTE = 60.0
 

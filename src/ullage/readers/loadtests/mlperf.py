@@ -17,7 +17,7 @@ from typing import Any
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import NS, Fields, finding, fraction_of, present, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Denominator,
@@ -34,7 +34,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.workload.findings import Weight
+from ullage.workload.anomalies import Weight
 
 _BANNER = "MLPerf Results Summary"
 _LAST_SECTION = "Test Parameters Used"

@@ -13,7 +13,7 @@ from typing import Any
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content, Shape
 from ullage.readers.loadtests.fields import MS, Fields, latency, present, rate
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
     LengthSummary,

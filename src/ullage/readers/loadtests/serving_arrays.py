@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from ullage.readers.loadtests.fields import Fields, latency
-from ullage.service.loadtest import Definition, LatencySummary, Load, Loop, Request, Status
+from ullage.service.loadtests.loadtest import Definition, LatencySummary, Load, Loop, Request, Status
 
 # The most that two arrays of one run may differ in length: not at all.
 _ARRAYS = (

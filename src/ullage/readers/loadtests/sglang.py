@@ -9,7 +9,7 @@ from __future__ import annotations
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import MS, Fields, finding, present, rate
 from ullage.readers.loadtests.serving_arrays import array_requests, flat_latency, load_of
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Denominator,
@@ -25,7 +25,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.service.loadtest_requests import lengths_of, sending_rate_rps
+from ullage.service.loadtests.requests import lengths_of, sending_rate_rps
 
 
 def recognise(content: Content) -> bool:

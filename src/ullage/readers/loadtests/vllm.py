@@ -11,7 +11,7 @@ from typing import Any
 from ullage.readers.loadtests.content import Content, Shape
 from ullage.readers.loadtests.fields import MS, Fields, finding, present, rate
 from ullage.readers.loadtests.serving_arrays import array_requests, flat_latency, load_of
-from ullage.service.loadtest import (
+from ullage.service.loadtests.loadtest import (
     Definition,
     Denominator,
     Flag,
@@ -25,7 +25,7 @@ from ullage.service.loadtest import (
     Subject,
     Tokens,
 )
-from ullage.service.loadtest_requests import latency_of, lengths_of, sending_rate_rps
+from ullage.service.loadtests.requests import latency_of, lengths_of, sending_rate_rps
 
 _KEYS = {"burstiness", "request_rate", "completed", "duration", "request_throughput"}
 

@@ -9,7 +9,7 @@ from ullage.errors import InputError
 
 
 def read_profile_rows(path: Path, *, field: str) -> list[dict[str, str]]:
-    """The rows of a CSV with a header; what they mean shows in their columns (service/profile_table.py)."""
+    """The rows of a CSV with a header; what they mean shows in their columns (service/steps/profile_table.py)."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))

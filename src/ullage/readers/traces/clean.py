@@ -13,7 +13,7 @@ from ullage.errors import InputError
 from ullage.readers.traces.draft import REJECTED_LINES, Draft
 from ullage.readers.traces.files import Glimpse, Layout
 from ullage.readers.traces.sql import name, text
-from ullage.workload.findings import Finding, FindingKind, Weight
+from ullage.workload.anomalies import Finding, FindingKind, Weight
 from ullage.workload.trace import SQL_TYPES, Clock, RowCounts, RowReason, Trace
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Who caused the bill: usage by owner, and the rules that divide a line."""

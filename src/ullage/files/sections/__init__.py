@@ -1,0 +1,1 @@
+"""The sections of a plan file: their keys, units and defaults."""

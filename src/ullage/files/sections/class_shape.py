@@ -1,0 +1,103 @@
+"""What a plan file says of a class's traffic beyond its rate, as the demand stage takes it."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Source
+from ullage.files.plan_file import ClassSection, EventSection
+from ullage.files.sections.word import Word
+from ullage.workload.demand.stated import StatedShape
+from ullage.workload.synthetic.model import ClassModel
+
+# What a trace says too, and better; of the second two only one that is long enough to be forecast from.
+_OF_A_TRACE = ("prompt", "output")
+_OF_A_FORECAST = ("weekly_growth", "peak_hour")
+
+
+def shape_of(
+    section: ClassSection,
+    word: Word,
+    *,
+    is_traced: bool,
+    is_forecast: bool,
+    model: ClassModel | None,
+    model_source: Source | None,
+    events: tuple[Assumption, ...],
+) -> StatedShape | None:
+    """The shape that was stated, or None where nothing was; beside a trace it would be a second word."""
+    field = f"workload.classes.{section.name}"
+    told = (*(_OF_A_TRACE if is_traced else ()), *(_OF_A_FORECAST if is_forecast else ()))
+    for name in told:
+        value = getattr(section, name)
+        if value is not None:
+            problem = "is given beside a trace, which says it too"
+            raise InputError(field=f"{field}.{name}", value=value, problem=problem, fix="Leave out one of the two.")
+    growth, peak = section.weekly_growth, section.peak_hour
+    found = StatedShape(
+        model=model,
+        model_source=model_source,
+        weekly_growth=None if growth is None else word.says(f"{section.name}.weekly_growth", growth, "fraction", 0),
+        peak_hour=None if peak is None else word.says(f"{section.name}.peak_hour_ratio", peak, "ratio", 1),
+        prompt=_lengths(section, "prompt", word),
+        output=_lengths(section, "output", word),
+        events=() if is_forecast else events,
+    )
+    return None if found == StatedShape() else found
+
+
+def _lengths(section: ClassSection, side: str, word: Word) -> dict[float, Assumption] | None:
+    stated: dict[str, int] | None = getattr(section, side)
+    if stated is None:
+        return None
+    found = {}
+    for name, tokens in stated.items():
+        percentile = re.fullmatch(r"p(\d{1,2}(?:\.\d+)?)", name)
+        if percentile is None or not 0 < float(percentile.group(1)) < 100:
+            raise InputError(
+                field=f"workload.classes.{section.name}.{side}",
+                value=name,
+                problem="is not a percentile",
+                fix="Write for example {p50: 1200, p95: 6000}.",
+            )
+        if tokens >= section.longest_context:
+            raise InputError(
+                field=f"workload.classes.{section.name}.{side}.{name}",
+                value=tokens,
+                problem=f"leaves no room in the class's longest context of {section.longest_context} tokens",
+                fix="Raise longest_context, or give shorter lengths.",
+            )
+        fraction = float(percentile.group(1)) / 100
+        found[fraction] = word.says(f"{section.name}.{side}_{name}", tokens, "tokens", 0)
+    if not found:
+        raise InputError(
+            field=f"workload.classes.{section.name}.{side}", value="{}", problem="is empty", fix="Give at least p50."
+        )
+    return found
+
+
+def event_inputs(events: tuple[EventSection, ...], word: Word, *, horizon_s: float) -> tuple[Assumption, ...]:
+    """The events that touch the horizon, each as the ratio of demand it brings."""
+    start = word.source.date
+    end = start + datetime.timedelta(seconds=horizon_s)
+    for each in events:
+        if each.until <= each.first:
+            raise InputError(
+                field=f"workload.events.{each.name}",
+                value=each.until.isoformat(),
+                problem="ends before it begins",
+                fix="Give in `to` the day after the last.",
+            )
+    return tuple(
+        Assumption(
+            name=f"event.{each.name}.demand_ratio",
+            value=each.demand,
+            unit="ratio",
+            evidence=Evidence.STATED,
+            source=word.source,
+        )
+        for each in events
+        if each.first < end and each.until > start
+    )

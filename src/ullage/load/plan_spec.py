@@ -1,0 +1,354 @@
+"""A plan file as the value the core plans from: statements become assumptions, gaps become named defaults."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ullage.errors import InputError, unknown_name
+from ullage.evidence import Assumption, Evidence
+from ullage.facts.catalogue import Catalogue
+from ullage.facts.device import Device
+from ullage.facts.model import Model
+from ullage.facts.startup import STORAGES
+from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
+from ullage.files.sections.admission import admission_of
+from ullage.files.sections.claims import claims_of
+from ullage.files.sections.class_shape import event_inputs, shape_of
+from ullage.files.sections.cost import bought_of, cost_policy, tasks_of
+from ullage.files.sections.options import options_of
+from ullage.files.sections.prices import prices_of
+from ullage.files.sections.reliability import reserve_settings
+from ullage.files.sections.routing import routing_of
+from ullage.files.sections.sites import sites_of
+from ullage.files.sections.tools import tools_of
+from ullage.files.sections.word import Word
+from ullage.fleet.packing import chosen_shape, shapes_of
+from ullage.fleet.sites import Sites
+from ullage.memory.case import Approved
+from ullage.memory.engine_word import EngineMemory
+from ullage.memory.settings import RuntimeSettings
+from ullage.memory.sharding import Sharding
+from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
+from ullage.prices.packaged import book_of, packaged_book
+from ullage.prices.price_list import PriceList
+from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
+from ullage.service.curve.margin import NO_POLICY
+from ullage.startup.settings import MeasuredStart, StartSettings
+from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
+from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
+from ullage.workload.demand.traffic import Traffic
+from ullage.workload.synthetic.model import ClassModel, SyntheticModel
+
+_DAY_S = 86_400.0
+
+# The defaults of a plan file, each once, with its reason.
+HORIZON_S = 30 * _DAY_S  # a month is what capacity is ordered for
+PLANNING_FRACTION = 0.95  # one hour in twenty may exceed the plan; reserves are added on top, not hidden in it
+ZONES = 1  # a second zone is a decision with a price, so it is not assumed
+RECONCILE_S = 7 * _DAY_S  # a week holds every day of the week once
+POOL = "pool"  # what the only pool is called where it has no name
+TENSOR_PARALLEL = 1
+ENGINE = "vllm"  # the engine most request logs and load tests come from
+STORAGE = "shared-filesystem"  # what a new node shares with the others; the published clusters read from NFS
+APPROVED_CONCURRENCY = 1  # an engine refuses to start unless one request of the longest context fits
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedPool:
+    """What the names in one pool's section stand for."""
+
+    model: Model
+    device: Device
+    word: EngineMemory | None
+    tested: StepEvidence = NO_EVIDENCE
+    starts: tuple[MeasuredStart, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What the names in the file stand for, pool by pool in the file's order."""
+
+    pools: tuple[LoadedPool, ...]
+    engines: Catalogue
+    alternatives: tuple[Device, ...]
+    traffic: Traffic | None = None
+    synthetic: SyntheticModel | None = None
+    startups: Catalogue | None = None
+    operations: Catalogue | None = None
+    prices: Catalogue | None = None
+    price_lists: tuple[PriceList, ...] = ()
+    as_of: datetime.date | None = None
+    # What `options` names: devices by their names in the catalogue, variants by the model they stand in for.
+    option_devices: tuple[str, ...] = ()
+    option_models: Mapping[str, tuple[Model, ...]] = field(default_factory=dict)
+
+
+def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
+    """The specification; a class named twice or a promise that is none is an InputError."""
+    names = [each.name for each in file.workload.classes]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                field="workload.classes", value=name, problem="is named twice", fix="Give each class its own name."
+            )
+    sections = file.every_pool
+    routing = routing_of(file.routing, word)
+    routing.check(names, [each.name or POOL for each in sections])
+    ours = packaged_book() if loaded.prices is None else book_of(loaded.prices)
+    book, buying = prices_of(file.prices, loaded.price_lists, ours, word, as_of=loaded.as_of)
+    return PlanSpec(
+        name=file.service,
+        traffic=loaded.traffic,
+        demands=tuple(_demand(each, file, loaded, word) for each in file.workload.classes),
+        pools=tuple(_pool(file, one, found, loaded, word) for one, found in zip(sections, loaded.pools, strict=True)),
+        policy=_policy(file, word),
+        admission=admission_of(file.admission, {each.name: each.deadline for each in file.workload.classes}, word),
+        routing=routing,
+        tools=tools_of(file.tools, tuple(names), word),
+        sites=_sites(file, loaded, word),
+        reserves=reserve_settings(
+            reliable=file.reliability,
+            rollout=file.rollout,
+            maintenance=file.maintenance,
+            warm=file.warm,
+            failover=file.failover,
+            reserves=file.reserves,
+            word=word,
+            catalogue=loaded.operations,
+        ),
+        prices=book,
+        buying=buying,
+        cost=cost_policy(file.cost, word),
+        tasks=tasks_of(file.cost, tuple(names), word),
+        bought=bought_of(file.cost, cost_policy(file.cost, word), word),
+        options=options_of(
+            file.options,
+            word,
+            devices=loaded.option_devices,
+            models=loaded.option_models,
+            sites=_option_sites(file, loaded, word),
+        ),
+        claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), word),
+    )
+
+
+def request_class(section: ClassSection) -> RequestClass:
+    """A class as the workload knows it: its promises, and the rule that finds its requests in a trace."""
+    return RequestClass(
+        name=section.name,
+        slos=tuple(_slo(section.name, promise, limit_s) for promise, limit_s in section.slo.items()),
+        priority=section.priority,
+        rule=None if section.match is None else ClassRule(**section.match.model_dump()),
+        definitions=_definitions(section),
+    )
+
+
+def _definitions(section: ClassSection) -> Definitions:
+    if section.definitions is None:
+        return OUR_DEFINITIONS
+    return definitions_of(section.definitions, field=f"workload.classes.{section.name}.definitions")
+
+
+def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, word: Word) -> ClassDemand:
+    name = section.name
+    found = request_class(section)
+    model = None if loaded.synthetic is None else loaded.synthetic.named(name)
+    return ClassDemand(
+        request_class=found,
+        pool=_serving(section, file),
+        promises=promises(found, evidence=word.evidence, source=word.source),
+        mean_rate=_mean_rate(section, model, loaded.traffic, word),
+        longest_context=word.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
+        shape=shape_of(
+            section,
+            word,
+            is_traced=loaded.traffic is not None,
+            is_forecast=loaded.traffic is not None and loaded.traffic.classes[name].forecast is not None,
+            model=model,
+            model_source=word.source,
+            events=event_inputs(file.workload.events, word, horizon_s=file.policy.horizon or HORIZON_S),
+        ),
+        success=section.success,
+    )
+
+
+def _routed_to(file: PlanFile, request_class: str) -> tuple[str, ...]:
+    """The pools on the route of a class, in order; none where it has no route."""
+    found = next((each for each in file.routing if each.request_class == request_class), None)
+    if found is None:
+        return ()
+    return (*(each.pool for each in found.shares), *(each.pool for each in found.escalation))
+
+
+def _sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
+    """Where each device of the plan may stand; nothing where only the number of zones is known."""
+    if file.sites is None:
+        return {}
+    if file.policy.zones is not None:
+        problem = "is given beside sites, which say it too"
+        raise InputError(
+            field="policy.zones", value=file.policy.zones, problem=problem, fix="Leave out one of the two."
+        )
+    known = [each.name for each in loaded.alternatives]
+    for region in file.sites.regions:
+        for name in (*region.quotas, *(name for zone in region.zones for name in zone.quotas)):
+            if name not in known:
+                raise unknown_name(field=f"sites.{region.name}.quotas", name=name, known=known)
+    return {each.device.name: sites_of(file.sites, each.device.name, word) for each in loaded.pools}
+
+
+def _option_sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
+    """Where any device may stand that could be chosen."""
+    if file.sites is None:
+        return {}
+    return {each.name: sites_of(file.sites, each.name, word) for each in loaded.alternatives}
+
+
+def _serving(section: ClassSection, file: PlanFile) -> str:
+    """The pool that serves this class: the only one, the one it names, or the first of its route."""
+    names = [each.name or POOL for each in file.every_pool]
+    field = f"workload.classes.{section.name}.pool"
+    routed = _routed_to(file, section.name)
+    if routed and section.pool is not None:
+        problem = "is given beside a route, which says it too"
+        raise InputError(field=field, value=section.pool, problem=problem, fix="Leave out one of the two.")
+    if routed:
+        return routed[0]
+    if section.pool is None and len(names) == 1:
+        return names[0]
+    if section.pool is None:
+        fix = f"Name the pool that serves this class: {', '.join(names)}."
+        raise InputError(field=field, value=None, problem="is missing, and there are several pools", fix=fix)
+    if section.pool not in names:
+        raise unknown_name(field=field, name=section.pool, known=names)
+    return section.pool
+
+
+def _mean_rate(section: ClassSection, model: ClassModel | None, traffic: Traffic | None, word: Word) -> Assumption:
+    """The rate has one word behind it: the trace's, or the file's, or the synthetic model's where the file has none."""
+    field, name = f"workload.classes.{section.name}.rate", f"{section.name}.mean_rate"
+    if section.rate is None and traffic is None and model is not None:
+        return word.says(name, model.mean_rate_rps, "req/s", 0)
+    if section.rate is None and traffic is None:
+        raise InputError(field=field, value=None, problem="is missing", fix="Give a rate such as 12 req/s, or a trace.")
+    if section.rate is not None and traffic is not None:
+        problem = "is given beside a trace, which says it too"
+        raise InputError(field=field, value=section.rate, problem=problem, fix="Leave out one of the two.")
+    if traffic is None:
+        return word.says(name, section.rate, "req/s", 0)
+    rate = traffic.mean_rates_rps[section.name]
+    return Assumption(name=name, value=rate, unit="req/s", evidence=Evidence.MEASURED, source=traffic.source)
+
+
+def _slo(name: str, promise: str, limit_s: float) -> Slo:
+    found = re.fullmatch(r"(ttft|tpot|itl|e2e)_p(\d+(?:\.\d+)?)", promise)
+    if found is None:
+        raise InputError(
+            field=f"workload.classes.{name}.slo",
+            value=promise,
+            problem="is not a metric and a percentile",
+            fix="Write ttft, tpot, itl or e2e and the percentile, for example ttft_p95.",
+        )
+    return Slo(metric=Metric(found.group(1)), percentile_fraction=float(found.group(2)) / 100, limit_s=limit_s)
+
+
+def _coming_to(pool: str, file: PlanFile) -> list[ClassSection]:
+    """The classes that a pool serves, alone or on a route."""
+    found = [each for each in file.workload.classes if pool in (_routed_to(file, each.name) or (each.pool or pool,))]
+    if not found:
+        problem = "no class is served by it, nor routed to it"
+        raise InputError(
+            field="pools", value=pool, problem=problem, fix="Name it in a class or a route, or leave it out."
+        )
+    return found
+
+
+def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, word: Word) -> PoolSpec:
+    name = pool.name or POOL
+    prefix = "pool" if len(file.every_pool) == 1 else f"{name}.pool"
+    engine = word.says(f"{prefix}.engine", pool.engine, "", ENGINE)
+    tp = word.says(f"{prefix}.tensor_parallel", pool.tensor_parallel, "devices", TENSOR_PARALLEL)
+    concurrency = word.says(
+        f"{prefix}.approved_concurrency", pool.approved_concurrency, "requests", APPROVED_CONCURRENCY
+    )
+    longest = max(each.longest_context for each in _coming_to(name, file))
+    start = _start(pool, prefix, loaded, shared, word)
+    # A machine that the device does not come in is better refused before anything is simulated.
+    chosen_shape(shapes_of(loaded.device), pool.instance)
+    version = pool.engine_version
+    choices = [
+        word.says(f"{prefix}.model", pool.model, "", ""),
+        engine,
+        *([] if version is None else [word.says(f"{prefix}.engine_version", version, "", "")]),
+        word.says(f"{prefix}.device", pool.device, "", ""),
+        tp,
+        concurrency,
+        *([] if pool.instance is None else [word.says(f"{prefix}.instance", pool.instance, "", "")]),
+        start.storage,
+        *([] if start.bandwidth is None else [start.bandwidth]),
+    ]
+    least, most = (
+        None if value is None else word.decides(f"{prefix}.{what}_replicas", value, "replicas", 1)
+        for what, value in (("least", pool.least_replicas), ("most", pool.most_replicas))
+    )
+    choices += [each for each in (least, most) if each is not None]
+    return PoolSpec(
+        name=name,
+        least=least,
+        most=most,
+        choices=tuple(choices),
+        model=loaded.model,
+        device=loaded.device,
+        settings=_settings(pool, str(engine.value), int(tp.value), longest, word),
+        approved=Approved(context_tokens=longest, sequences=int(concurrency.value)),
+        start=start,
+        word=loaded.word,
+        tested=loaded.tested,
+        engines=shared.engines,
+        alternatives=shared.alternatives,
+        instance=pool.instance,
+    )
+
+
+def _start(pool: PoolSection, prefix: str, loaded: LoadedPool, shared: Loaded, word: Word) -> StartSettings:
+    if pool.storage is not None and pool.storage not in STORAGES:
+        raise unknown_name(field=f"{prefix}.storage", name=pool.storage, known=STORAGES)
+    rate = pool.storage_bandwidth
+    return StartSettings(
+        storage=word.says(f"{prefix}.storage", pool.storage, "", STORAGE),
+        bandwidth=None if rate is None else word.says(f"{prefix}.storage_bandwidth", rate, "bytes/s", rate),
+        measured=loaded.starts,
+        sheets=shared.startups,
+    )
+
+
+def _settings(pool: PoolSection, engine: str, tp: int, longest_tokens: int, word: Word) -> RuntimeSettings:
+    return RuntimeSettings(
+        source=word.source,
+        evidence=word.evidence,
+        engine=engine,
+        version=pool.engine_version,
+        sharding=Sharding(tp=tp, pp=pool.pipeline_parallel or 1, ep=pool.expert_parallel or 1),
+        memory_fraction=pool.memory_fraction,
+        step_tokens=pool.token_budget,
+        max_sequences=pool.max_sequences,
+        kv_dtype=pool.kv_dtype,
+        # An engine started for more context than any class may use would set memory aside for nothing.
+        max_context_tokens=pool.max_context or longest_tokens,
+    )
+
+
+def _policy(file: PlanFile, word: Word) -> Policy:
+    policy = file.policy
+    return Policy(
+        horizon=word.decides("policy.horizon", policy.horizon, "s", HORIZON_S),
+        planning_percentile=word.decides(
+            "policy.planning_percentile", policy.planning_percentile, "fraction", PLANNING_FRACTION
+        ),
+        margin=NO_POLICY if policy.margin is None else word.decides(NO_POLICY.name, policy.margin, "fraction", 0.0),
+        zones=word.decides("policy.zones", policy.zones, "zones", ZONES),
+        reconcile_every=word.decides("policy.reconcile_every", policy.reconcile_every, "s", RECONCILE_S),
+    )

@@ -1,0 +1,41 @@
+"""A plan asked for again with one thing changed: more demand, tighter promises, one more nine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ullage.evidence import Assumption
+from ullage.planning.spec import ClassDemand, PlanSpec, promises
+
+
+def with_demand_times(spec: PlanSpec, ratio: float) -> PlanSpec:
+    """Every class's stated rate times so much; what a trace says is not changed."""
+    return replace(spec, demands=tuple(replace(each, mean_rate=_times(each.mean_rate, ratio)) for each in spec.demands))
+
+
+def with_promises_times(spec: PlanSpec, ratio: float) -> PlanSpec:
+    """Every limit of every class times so much."""
+    return replace(spec, demands=tuple(_promised(each, ratio) for each in spec.demands))
+
+
+def with_one_more_nine(spec: PlanSpec) -> PlanSpec:
+    """A tenth of the unavailability: 99.9 % becomes 99.99 %."""
+    reliability = spec.reserves.reliability
+    target = reliability.availability
+    better = replace(target, value=1.0 - (1.0 - float(target.value)) / 10.0, low=None, high=None)
+    return replace(spec, reserves=replace(spec.reserves, reliability=replace(reliability, availability=better)))
+
+
+def _times(given: Assumption, ratio: float) -> Assumption:
+    return replace(given, value=float(given.value) * ratio, low=None, high=None)
+
+
+def _promised(demand: ClassDemand, ratio: float) -> ClassDemand:
+    slos = tuple(replace(slo, limit_s=slo.limit_s * ratio) for slo in demand.request_class.slos)
+    changed = replace(demand.request_class, slos=slos)
+    if not demand.promises:
+        return replace(demand, request_class=changed)
+    like = demand.promises[0]
+    return replace(
+        demand, request_class=changed, promises=promises(changed, evidence=like.evidence, source=like.source)
+    )

@@ -1,0 +1,1 @@
+"""Checks: the known mistakes of capacity plans, looked for in one plan."""

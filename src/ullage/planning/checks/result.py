@@ -1,0 +1,82 @@
+"""What a check of a plan found: mistakes and doubts, each a sentence with both numbers and what mends it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from ullage.planning.document import Plan
+from ullage.planning.pool_plan import PoolPlan
+from ullage.planning.spec import PlanSpec
+
+
+class Weight(enum.Enum):
+    """A mistake makes the plan, or what is said of it, wrong; a doubt is what nobody has looked at."""
+
+    MISTAKE = "mistake"
+    DOUBT = "doubt"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckFinding:
+    """`sentence` holds what was said and what was found, both as numbers where there are any."""
+
+    name: str
+    weight: Weight
+    sentence: str
+    fix: str
+    pool: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """One check on one pool, or on the service: what was compared, and what is wrong with it."""
+
+    name: str
+    compared: str
+    findings: tuple[CheckFinding, ...] = ()
+    pool: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """Every check that was asked for, in the order of the table."""
+
+    looked: tuple[Looked, ...]
+
+    @property
+    def findings(self) -> tuple[CheckFinding, ...]:
+        """Mistakes first."""
+        found = [each for one in self.looked for each in one.findings]
+        return tuple(sorted(found, key=lambda each: each.weight is not Weight.MISTAKE))
+
+    @property
+    def mistakes(self) -> tuple[CheckFinding, ...]:
+        return tuple(each for each in self.findings if each.weight is Weight.MISTAKE)
+
+    @property
+    def doubts(self) -> tuple[CheckFinding, ...]:
+        return tuple(each for each in self.findings if each.weight is Weight.DOUBT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A pool of a plan, to be looked at."""
+
+    plan: Plan
+    pool: PoolPlan
+
+    @property
+    def spec(self) -> PlanSpec:
+        return self.plan.spec
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the claims of the plan file are about this pool."""
+        return (self.spec.claims.pool or self.plan.pools[0].spec.name) == self.pool.spec.name
+
+    def finding(self, name: str, weight: Weight, sentence: str, fix: str) -> CheckFinding:
+        return CheckFinding(name=name, weight=weight, sentence=sentence, fix=fix, pool=self.pool.spec.name)

@@ -1,0 +1,77 @@
+"""What changed between two plans, and why: every changed number, with the changed inputs that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ullage.planning.record import Entry, PlanRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A number in both plans, or in one alone (the other side is None). `because` are changed inputs behind it."""
+
+    name: str
+    old: Entry | None
+    new: Entry | None
+    because: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """New over old, where both are numbers and the old is not 0."""
+        if self.old is None or self.new is None or isinstance(self.old.value, str) or isinstance(self.new.value, str):
+            return None
+        return self.new.value / self.old.value if self.old.value else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Inputs that changed, figures that changed; `also` are reasons that are no inputs: seed, date, version."""
+
+    old: PlanRecord
+    new: PlanRecord
+    inputs: tuple[Change, ...]
+    figures: tuple[Change, ...]
+    also: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.inputs and not self.figures
+
+
+def difference(old: PlanRecord, new: PlanRecord) -> Difference:
+    """Compare number by number; two plans of the same input and seed have none."""
+    inputs = _changes(old.inputs, new.inputs)
+    changed = {each.name for each in inputs}
+    figures = tuple(
+        Change(
+            name=each.name,
+            old=each.old,
+            new=each.new,
+            because=tuple(sorted((old.grounds(each.name) | new.grounds(each.name)) & changed)),
+        )
+        for each in _changes(old.figures, new.figures)
+    )
+    also = []
+    if old.seed != new.seed:
+        also.append(f"the seed changed from {old.seed} to {new.seed}")
+    if old.verdict != new.verdict:
+        also.append(f"the verdict changed from {old.verdict} to {new.verdict}")
+    if any(not each.because for each in figures) and old.seed == new.seed:
+        also.append("figures without a changed input behind them come from another version of the program or its facts")
+    return Difference(old=old, new=new, inputs=inputs, figures=figures, also=tuple(also))
+
+
+def _changes(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> tuple[Change, ...]:
+    return tuple(
+        Change(name=name, old=before, new=after)
+        for name in sorted({*old, *new})
+        for before, after in ((old.get(name), new.get(name)),)
+        if before is None or after is None or _said(before) != _said(after)
+    )
+
+
+def _said(entry: Entry) -> tuple[object, ...]:
+    """What makes two entries the same to a reader."""
+    return entry.value, entry.unit, entry.evidence

@@ -1,0 +1,115 @@
+"""The plan as one immutable value: what was asked, what every stage answered, and the verdict."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from ullage.errors import NotBuilt, NotGiven, unknown_name
+from ullage.evidence import Assumption, Figure, assumptions_of
+from ullage.planning.spec import PlanSpec
+
+if TYPE_CHECKING:
+    from ullage.planning.pool_plan import PoolPlan
+
+
+class Verdict(enum.Enum):
+    """What can be said of the plan as a whole."""
+
+    HOLDS = "holds"
+    INCOMPLETE = "incomplete"
+    BREAKS = "does not hold"
+
+
+class Answer(Protocol):
+    """What a stage hands over: figures that explain themselves, by name, in the order they are printed."""
+
+    @property
+    def figures(self) -> Mapping[str, Figure]: ...
+
+
+@runtime_checkable
+class Noted(Protocol):
+    """An answer with sentences beside its figures: what was approximated, what is doubtful, what to measure next."""
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage of the chain, and its answer or the word that it is not built.
+
+    `pool` is the pool it was worked out for, among several; a stage of the whole service has none. `figures` stand
+    under the stage's own keys; among several pools a figure's name begins with its pool's.
+    """
+
+    name: str
+    answer: Answer | NotBuilt | NotGiven
+    figures: Mapping[str, Figure]
+    pool: str = ""
+
+    @property
+    def is_built(self) -> bool:
+        return not isinstance(self.answer, NotBuilt)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.answer.notes if isinstance(self.answer, Noted) else ()
+
+
+def service_stages(**answers: Answer | NotBuilt | NotGiven) -> tuple[Stage, ...]:
+    """Stages of the whole service, in the order in which they are named here."""
+    return tuple(
+        Stage(name=name, answer=answer, figures={} if isinstance(answer, NotBuilt | NotGiven) else answer.figures)
+        for name, answer in answers.items()
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A finished plan. It claims no more than the stages that exist could say.
+
+    `pools` are what the stages found, as values to compute with; `stages` are the same as a reader meets them.
+    """
+
+    spec: PlanSpec
+    as_of: datetime.date
+    seed: int
+    pools: tuple[PoolPlan, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """A loss that a reserve was bought for and that breaks a promise all the same is worse than a missing stage."""
+        if any(pool.loss_checks.broken for pool in self.pools):
+            return Verdict.BREAKS
+        return Verdict.HOLDS if all(stage.is_built for stage in self.stages) else Verdict.INCOMPLETE
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return tuple(figure for stage in self.stages for figure in stage.figures.values())
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Everything the plan rests on: the inputs it was given, and every default and fact behind a figure."""
+        return assumptions_of([*self.spec.inputs, *self.figures])
+
+    @property
+    def stale(self) -> tuple[Assumption, ...]:
+        return tuple(each for each in self.assumptions if each.is_stale(self.as_of))
+
+    def followed_by(self, **answers: Answer | NotBuilt) -> Plan:
+        """The plan with the answers of stages that work around it, such as uncertainty."""
+        return replace(self, stages=self.stages + service_stages(**answers))
+
+    def find(self, name: str) -> Figure | Assumption:
+        """The printed number of this name; an unknown name is answered with the nearest."""
+        known: dict[str, Figure | Assumption] = {each.name: each for each in self.assumptions}
+        known.update({each.name: each for each in self.figures})
+        if name not in known:
+            raise unknown_name(field="--explain", name=name, known=known, fix="ullage plan --json lists every name.")
+        return known[name]

@@ -1,0 +1,1 @@
+"""Drills: what goes wrong in practice, simulated on a plan before it does."""

@@ -1,0 +1,81 @@
+"""Drills: what goes wrong in practice, played on a plan before it does.
+
+    run_drills(plan)  ->  Drills of DrillResult: verdict, a figure before and during, and the change that would pass
+
+To add one: write a function from Ground to DrillResult, list it here and in docs/howto/run-drills.md.
+tests/plan/test_drills.py asks for a plan that fails it and one that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.errors import unknown_name
+from ullage.planning.document import Plan
+from ullage.planning.drills.ground import RUNS, Ground
+from ullage.planning.drills.loss import cache_drill, memory_drill, quota_drill, warm_up_drill, zone_drill
+from ullage.planning.drills.money import economics_drill, idle_drill
+from ullage.planning.drills.overload import collapse_drill, storm_drill, tool_drill
+from ullage.planning.drills.result import DrillResult, Drills
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drill:
+    """`asks` is the question in a line; a drill of the service is played once, the others on every pool."""
+
+    asks: str
+    play: Callable[[Ground], DrillResult]
+    is_of_service: bool = False
+
+
+DRILLS: dict[str, Drill] = {
+    "memory": Drill(asks="Does it hold when a tenth of a device's memory is taken?", play=memory_drill),
+    "queue-collapse": Drill(asks="Do as many succeed when more comes than fits?", play=collapse_drill),
+    "idle-fleet": Drill(asks="Is at least half of what is paid for needed?", play=idle_drill),
+    "warm-up": Drill(asks="Does it hold when replicas take their time to start?", play=warm_up_drill),
+    "cache-miss": Drill(asks="Does it hold when no prefix is cached?", play=cache_drill),
+    "quota": Drill(asks="Does it hold when no further device is given?", play=quota_drill),
+    "unit-economics": Drill(
+        asks="Does a success cost about the same at half the traffic?", play=economics_drill, is_of_service=True
+    ),
+    "zone": Drill(asks="Does it hold when the largest zone is gone?", play=zone_drill),
+    "retry-storm": Drill(asks="Does it come back when clients repeat themselves?", play=storm_drill),
+    "tool-outage": Drill(asks="Does it hold when a tool is down, and back?", play=tool_drill),
+}
+
+
+def run_drills(
+    plan: Plan,
+    names: Sequence[str] = (),
+    *,
+    map: Any = map,  # noqa: A002
+) -> Drills:
+    """Play the named drills, all where none is named, on every pool of the plan."""
+    for name in names:
+        if name not in DRILLS:
+            raise unknown_name(field="drill", name=name, known=DRILLS)
+    grounds = [Ground(plan=plan, pool=pool) for pool in plan.pools]
+    jobs = [
+        (drill, ground)
+        for name, drill in DRILLS.items()
+        if not names or name in names
+        for ground in (grounds[:1] if drill.is_of_service else grounds)
+    ]
+    return Drills(
+        results=tuple(map(lambda job: job[0].play(job[1]), jobs)),
+        notes=tuple(_note(ground) for ground in grounds),
+    )
+
+
+def _note(ground: Ground) -> str:
+    slow = (
+        f" Steps are {ground.slow_ratio:.3g} times as long as believed, as the fleet was sized."
+        if ground.slow_ratio > 1.0
+        else ""
+    )
+    return (
+        f"{ground.pool.spec.name}: {ground.replicas} serving replicas at the planning rate of "
+        f"{ground.planning_rps:.3g} req/s, {RUNS} runs of each drill on the fleet.{slow}"
+    )

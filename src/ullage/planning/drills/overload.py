@@ -1,0 +1,334 @@
+"""Drills in which too much comes: an overload, clients that repeat themselves, a tool that is back after an outage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.admission.cell import MOST_REPLICAS, Cell, Guard, cell_of, requests_of, step_load
+from ullage.admission.retries import (
+    BACK_FRACTION,
+    BURST_RATIO,
+    LIMITS_AND_BUDGET,
+    Protection,
+    burst_length_s,
+    promised_fraction,
+    protections,
+)
+from ullage.evidence import number
+from ullage.planning.drills.ground import RUNS, Ground, Kept, Scene, arrival_s, least_of
+from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, first_of
+from ullage.simulate.engine import Engine
+from ullage.simulate.fleet import Event, Fleet
+from ullage.simulate.load import PS_PER_S, OpenLoop
+from ullage.workload.demand.demand import ClassTraffic
+from ullage.workload.demand.tools import KEPT, Tool
+
+_SETTLED_S, _JUDGED_S = 60.0, 60.0
+OVERLOAD_S = 300.0
+
+
+# ---- queue collapse -------------------------------------------------------------------------------------------
+
+
+def collapse_drill(ground: Ground) -> DrillResult:
+    """More comes than the replicas can do; as many requests must succeed as at the planning rate.
+
+    What is beyond the fleet may be refused. A queue that takes it all in answers everybody too late: the fleet is
+    full, and its successes are gone.
+    """
+    limits = ground.pool.admission_limits
+    cell, guard = _cell(ground), limits.bounds.guard
+    ratio, pace_rps = number(ground.spec.admission.overload), _pace_rps(ground)
+    base_rps = ground.planning_rps / ground.replicas
+    burst_rps = max(ratio * pace_rps, base_rps)
+    load = step_load(
+        cell,
+        base_rps=base_rps,
+        burst_rps=burst_rps,
+        at_s=_SETTLED_S,
+        length_s=OVERLOAD_S,
+        span_s=_SETTLED_S + OVERLOAD_S,
+    )
+
+    def goodput(by: Guard | None) -> tuple[float, float]:
+        """Successes a second and replica before and during the overload."""
+        bounded = ground.spec.admission.retry(budget_fraction=number(ground.spec.admission.retry_budget))
+        outcome = cell.run(load, guard=by, retry=bounded, from_s=0.0, keep_requests=True)
+        found = requests_of(outcome)
+        good = found.outcome == 0
+        return (
+            _share(good, found.arrival_s, 0.0, _SETTLED_S) * base_rps,
+            _share(good, found.arrival_s, _SETTLED_S, _SETTLED_S + OVERLOAD_S) * burst_rps,
+        )
+
+    before, during = goodput(guard)
+    least_rps = promised_fraction(ground.classes, ground.spec.admission) * min(base_rps, pace_rps)
+    open_rps = goodput(None)[1]
+
+    def change() -> str:
+        for running in _fewer(
+            guard.running_requests, None if limits.careful is None else limits.careful.running_requests
+        ):
+            if goodput(replace(guard, running_requests=running))[1] >= least_rps:
+                return (
+                    f"at most {running} running requests a replica in place of {guard.running_requests}, "
+                    "until step times are measured"
+                )
+        return "no tighter limit that was tried: refuse by rate, before requests reach a replica"
+
+    passes = during >= least_rps
+    return DrillResult(
+        name="queue-collapse",
+        title="queue collapse",
+        pool=ground.pool.spec.name,
+        verdict=DrillVerdict.PASSES if passes else DrillVerdict.FAILS,
+        figure="successes of a replica",
+        before=ground.figure("queue-collapse.before_rps", before, "req/s", "successes at the planning rate, simulated"),
+        during=ground.figure(
+            "queue-collapse.during_rps",
+            during,
+            "req/s",
+            f"successes at {ratio:.3g} times what replicas can do, behind the admission limits, simulated",
+            *(figure for figure in limits.figures.values() if figure.name == "limit.running_requests"),
+        ),
+        wanted=f"{least_rps:.3g} req/s",
+        played=(
+            f"{ratio:.3g} times what replicas can do comes for {OVERLOAD_S / 60:g} min, {burst_rps:.3g} req/s a "
+            f"replica, behind the plan's limits. Without them {open_rps:.3g} req/s succeed."
+        ),
+        change="" if passes else change(),
+    )
+
+
+def _fewer(running: int, careful: int | None) -> list[int]:
+    """Tighter limits to try: what the slow steps allow, then ever fewer."""
+    tried = [running * 3 // 4, running // 2, running // 3, running // 4, running // 8]
+    if careful is not None and careful < running:
+        tried.append(careful)
+    return sorted({max(1, each) for each in tried if each < running}, reverse=True)
+
+
+def _pace_rps(ground: Ground) -> float:
+    """What a replica completes at its limits, with steps as slow as the fleet was sized for."""
+    return ground.pool.admission_limits.bounds.pace.throughput_rps / ground.slow_ratio
+
+
+def _cell(ground: Ground, replicas: int = MOST_REPLICAS) -> Cell:
+    """A few of the pool's replicas: in overload all are full, and a large pool does what a small one does."""
+    cell = cell_of(ground.pool.service_curve, ground.spec.admission, replicas=min(replicas, ground.replicas))
+    return replace(cell, replica=cell.replica.slowed(ground.slow_ratio))
+
+
+def _share(good: NDArray[np.bool_], at_s: NDArray[np.float64], from_s: float, until_s: float) -> float:
+    inside = (at_s >= from_s) & (at_s < until_s)
+    return float(good[inside].mean()) if bool(inside.any()) else 0.0
+
+
+# ---- retry storm ----------------------------------------------------------------------------------------------
+
+
+def storm_drill(ground: Ground) -> DrillResult:
+    """A burst longer than clients wait, all of whom ask again; the burst ends, and promises must be kept again.
+
+    Nothing is broken and the load is the planned one, yet the work that is thrown away and asked for anew can keep a
+    pool full for ever.
+    """
+    policy, limits = ground.spec.admission, ground.pool.admission_limits
+    cell = _cell(ground, 4)
+    length_s = burst_length_s(policy, ground.classes)
+    judged_s = _SETTLED_S + length_s + number(policy.recovery)
+    burst_rps = BURST_RATIO * _pace_rps(ground)
+
+    def back(way: Protection, more: int = 0) -> tuple[float, float]:
+        """The share of successes before the burst, and of those who come when the pool should be back."""
+        base_rps = ground.planning_rps / (ground.replicas + more)
+        load = step_load(
+            cell,
+            base_rps=base_rps,
+            burst_rps=max(burst_rps, base_rps),
+            at_s=_SETTLED_S,
+            length_s=length_s,
+            span_s=judged_s + _JUDGED_S,
+        )
+        found = requests_of(cell.run(load, guard=way.guard, retry=way.retry, from_s=0.0, keep_requests=True))
+        good = found.outcome == 0
+        return (
+            _share(good, found.arrival_s, 0.0, _SETTLED_S),
+            _share(good, found.arrival_s, judged_s, judged_s + _JUDGED_S),
+        )
+
+    ways = protections(limits.bounds.guard, policy)
+    planned = next(each for each in ways if each.name == LIMITS_AND_BUDGET)
+    least = BACK_FRACTION * promised_fraction(ground.classes, policy)
+    before, after = back(planned)
+    bare = back(ways[0])[1]
+
+    def change() -> str:
+        budget = replace(planned, retry=policy.retry(budget_fraction=0.1))
+        found = []
+        if number(policy.retry_budget) > 0.1 and back(budget)[1] >= least:
+            found.append("admission: {retry_budget: 10%}")
+        more = ground.least_more(lambda extra: back(planned, extra)[1] >= least)
+        if more is not None:
+            found.append(f"{counted(more, 'more replica')} behind the router")
+        return first_of(found) or "shed until the queue is empty: no change that was tried lets the pool recover"
+
+    passes = after >= least
+    return DrillResult(
+        name="retry-storm",
+        title="retry storm",
+        pool=ground.pool.spec.name,
+        verdict=DrillVerdict.PASSES if passes else DrillVerdict.FAILS,
+        figure="successes among requests",
+        before=ground.figure(
+            "retry-storm.before_fraction", before, "fraction", "successes at the planning rate, simulated"
+        ),
+        during=ground.figure(
+            "retry-storm.during_fraction",
+            after,
+            "fraction",
+            "successes once the pool should be back, retries and limits as planned, simulated",
+            *policy.retry_inputs,
+            policy.retry_budget,
+        ),
+        wanted=f"{100 * least:.3g} %",
+        played=(
+            f"{BURST_RATIO:g} times what replicas can do comes for {length_s:.3g} s, clients ask up to "
+            f"{int(number(policy.attempts))} times; judged {number(policy.recovery) / 60:.3g} min after it. Without "
+            f"limits and retry budget {bare:.1%} succeed then."
+        ),
+        change="" if passes else change(),
+    )
+
+
+# ---- tool outage ----------------------------------------------------------------------------------------------
+
+OUTAGE_S, WATCHED_S = 600.0, 300.0
+# Clients that poll a tool do so every few seconds to once a minute; half a minute is what they need to be back.
+RETURN_S = 30.0
+_SPREADS = (2, 4, 8, 16, 32)
+
+
+def tool_drill(ground: Ground) -> DrillResult:
+    """A tool is down: tasks wait for it, hold their KV where that is kept, and all come back when it is up again."""
+    names = {each.name for each in ground.classes}
+    tools = [each for each in ground.spec.tools if names & set(each.classes)]
+    if not tools:
+        return DrillResult(
+            name="tool-outage",
+            title="tool outage",
+            pool=ground.pool.spec.name,
+            verdict=DrillVerdict.NOT_PLAYED,
+            played="No class of this pool uses a tool.",
+        )
+    tool = max(tools, key=lambda each: _share_of(each) * sum(one.planning_rps for one in _users(ground, each)))
+    return _outage_of(ground, tool)
+
+
+def _outage_of(ground: Ground, tool: Tool) -> DrillResult:
+    users = {each.name for each in _users(ground, tool)}
+    calls_rps = _share_of(tool) * sum(each.planning_rps for each in _users(ground, tool))
+    backlog = calls_rps * OUTAGE_S
+    span = ground.span(OUTAGE_S + WATCHED_S)
+    back_s = span.hit_s + OUTAGE_S
+    # A tool that is back takes what it can take beside the calls that come anyway; it may never catch up.
+    spare_rps = max(tool.capacity_calls_per_s - calls_rps, 1e-9)
+    return_s = min(max(RETURN_S, backlog / spare_rps), span.end_s - back_s)
+    held = backlog * _context_tokens(ground, users) if tool.while_waiting.value == KEPT else 0.0
+
+    def load(seed: int, over_s: float) -> OpenLoop:
+        calm = ground.calm(seed, span.run_s)
+        at_s = arrival_s(calm)
+        rng = np.random.default_rng((seed, 4))
+        names = [each.name for each in calm.requests.classes]
+        class_of = calm.requests.class_of
+        mine = np.isin(names, list(users))[class_of if class_of is not None else np.zeros(at_s.size, np.int64)]
+        waits = mine & (at_s >= span.hit_s) & (at_s < back_s) & (rng.random(at_s.size) < _share_of(tool))
+        return _moved(calm, np.where(waits, back_s + over_s * rng.random(at_s.size), at_s))
+
+    def play(over_s: float, *, kept_tokens: float, runs: int = 1) -> Kept:
+        fleet, engines = _with_held(ground, kept_tokens, from_s=span.hit_s, until_s=back_s)
+        scene = Scene(fleet=fleet, engines=engines, load_of=lambda seed: load(seed, over_s))
+        return ground.play(scene, span, runs=runs)
+
+    def change() -> str:
+        found = []
+        if held and play(return_s, kept_tokens=0.0).holds:
+            found.append(f"while_waiting: dropped for {tool.name}")
+        spread = least_of(
+            lambda place: play(return_s * _SPREADS[place - 1], kept_tokens=held).holds, most=len(_SPREADS)
+        )
+        if spread is not None:
+            over_s = return_s * _SPREADS[spread - 1]
+            found.append(f"let at most {backlog / over_s:.3g} waiting tasks/s back, over {over_s / 60:.3g} min")
+        return first_of(found) or "refuse new tasks while the tool is down: what waits is more than the fleet takes"
+
+    waiting = f"{counted(round(backlog), 'request')} in waiting" + (f", holding {held:,.0f} KV tokens" if held else "")
+    return ground.judged(
+        "tool-outage",
+        "tool outage",
+        play(return_s, kept_tokens=held, runs=RUNS),
+        played=(
+            f"{tool.name} is down for {OUTAGE_S / 60:g} min: {waiting}, all back within {return_s:.3g} s of its end. "
+            "A request counts from when it reaches the fleet."
+        ),
+        change=change,
+        beside=tool.inputs,
+    )
+
+
+def _users(ground: Ground, tool: Tool) -> list[ClassTraffic]:
+    return [each for each in ground.pool.demand.classes if each.name in tool.classes]
+
+
+def _share_of(tool: Tool) -> float:
+    """The part of its classes' requests that come after a call: a task's calls over its requests, at most all."""
+    return min(1.0, number(tool.calls_per_task) / number(tool.requests_per_task))
+
+
+def _context_tokens(ground: Ground, users: set[str]) -> float:
+    """The mean context of a request that waits, weighed by how often its class comes."""
+    mine = [each for each in ground.pool.demand.classes if each.name in users]
+    total = sum(each.planning_rps for each in mine)
+    means = [sum(float(side.mean()) for side in each.model.lengths.pairs()) for each in mine]
+    return sum(each.planning_rps * mean for each, mean in zip(mine, means, strict=True)) / total if total else 0.0
+
+
+def _with_held(
+    ground: Ground, held_tokens: float, *, from_s: float, until_s: float
+) -> tuple[Fleet, tuple[Engine, ...]]:
+    """The fleet with so many KV tokens held by those who wait: the half of them that is there on average."""
+    whole, engine = ground.replicas, ground.replica.engine
+    if not held_tokens:
+        return Fleet(replicas=whole), (engine,)
+    longest = ground.pool.memory.approved.context_tokens
+    left = max(longest, round(engine.kv_tokens - 0.5 * held_tokens / whole))
+    small = replace(engine, kv_blocks=max(1, left // engine.block_tokens))
+    full, cut = tuple(range(whole)), tuple(range(whole, 2 * whole))
+    events = (
+        Event(at_s=from_s, kind="ready", replicas=cut),
+        Event(at_s=from_s, kind="drain", replicas=full),
+        Event(at_s=until_s, kind="ready", replicas=full),
+        Event(at_s=until_s, kind="drain", replicas=cut),
+    )
+    return Fleet(replicas=(whole, whole), ready_replicas=whole, events=events), (engine, small)
+
+
+def _moved(load: OpenLoop, at_s: NDArray[np.float64]) -> OpenLoop:
+    """The same requests at other times, in order again."""
+    order = np.argsort(at_s, kind="stable")
+    own = load.requests
+    return replace(
+        load,
+        arrival_ps=np.rint(at_s[order] * PS_PER_S).astype(np.int64),
+        requests=replace(
+            own,
+            prompt_tokens=own.prompt_tokens[order],
+            output_tokens=own.output_tokens[order],
+            cached_tokens=None if own.cached_tokens is None else own.cached_tokens[order],
+            class_of=None if own.class_of is None else own.class_of[order],
+        ),
+    )

@@ -1,0 +1,39 @@
+"""What a plan does not promise: that prices and quotas stay as they are, and what else it cannot know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ullage.evidence import Assumption
+from ullage.planning.document import Plan
+
+# Assumptions that somebody else can change tomorrow, by how their names begin.
+_OTHERS = {
+    "price.": "that this price stays as it is",
+    "quota.": "that this quota stays as it is, or that devices under it can be had",
+}
+
+_ALWAYS = (
+    "that devices can be bought or rented on the day they are needed: lead times are the vendor's word",
+    "that the model answers well: task success is an input here, never a result",
+    "that traffic keeps its shape beyond the horizon",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPromised:
+    """One thing that is taken as true today; `rests_on` is the dated number it is about, where there is one."""
+
+    what: str
+    rests_on: Assumption | None = None
+
+
+def not_promised(plan: Plan) -> tuple[NotPromised, ...]:
+    """Every price and quota behind the plan, each with its age, and what no number stands for."""
+    dated = [
+        NotPromised(what=what, rests_on=each)
+        for each in plan.assumptions
+        for start, what in _OTHERS.items()
+        if each.name.startswith(start) or f".{start}" in each.name
+    ]
+    return (*dated, *(NotPromised(what=each) for each in _ALWAYS))

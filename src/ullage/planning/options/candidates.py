@@ -1,0 +1,144 @@
+"""Candidates: every combination of device, cut, model variant and engine settings that a pool may be made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from ullage.cost.quotes import PriceChoice
+from ullage.errors import InputError, unknown_name
+from ullage.facts.device import Device
+from ullage.facts.model import Model
+from ullage.memory.settings import RuntimeSettings
+from ullage.memory.sharding import Sharding
+from ullage.planning.options.settings import (
+    MOST_CANDIDATES,
+    TENSOR_PARALLEL,
+    USUAL_DEVICES,
+    USUAL_VENDORS,
+    OptionSettings,
+)
+from ullage.planning.spec import PoolSpec
+from ullage.prices.book import PriceBook
+from ullage.service.calibration.pool_step import NO_EVIDENCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One way to make a pool. `is_own` marks the one that the plan has now; its measurements hold for it alone."""
+
+    name: str
+    pool: PoolSpec
+    is_own: bool
+
+
+def candidates_of(
+    pool: PoolSpec, settings: OptionSettings, *, book: PriceBook | None, buying: PriceChoice
+) -> tuple[Candidate, ...]:
+    """The pool as it is, then every other combination, each once, in the order of the axes."""
+    own = pool.settings.sharding
+    devices = _devices(pool, settings, book, buying)
+    axes = (
+        (pool.model, *settings.models.get(pool.model.name, ())),
+        devices,
+        settings.tensor_parallel or tuple(sorted({own.tp, *TENSOR_PARALLEL})),
+        settings.pipeline_parallel or (own.pp,),
+        settings.expert_parallel or (None,),
+        settings.kv_dtypes or (pool.settings.kv_dtype,),
+        settings.token_budgets or (pool.settings.step_tokens,),
+        settings.max_sequences or (pool.settings.max_sequences,),
+    )
+    found = [Candidate(name=_name(pool, pool), pool=pool, is_own=True)]
+    seen = {_key(pool)}
+    for model, device, tp, pp, ep, kv, budget, sequences in product(*axes):
+        # Experts that follow the pool are cut as far as the pool's, or as far as there are devices.
+        sharding = _sharding(tp, pp, own.ep if ep is None else ep, own.dp_attention, follows=ep is None)
+        if sharding is None:
+            continue
+        run = replace(pool.settings, sharding=sharding, kv_dtype=kv, step_tokens=budget, max_sequences=sequences)
+        made = _other(pool, model=model, device=device, settings=run)
+        if _key(made) not in seen:
+            seen.add(_key(made))
+            found.append(Candidate(name=_name(made, pool), pool=made, is_own=False))
+    if len(found) > MOST_CANDIDATES:
+        raise InputError(
+            field="options",
+            value=len(found),
+            problem=f"is more than {MOST_CANDIDATES} candidates for {pool.name}",
+            fix="Name fewer devices, cuts or settings.",
+        )
+    return tuple(found)
+
+
+def _devices(
+    pool: PoolSpec, settings: OptionSettings, book: PriceBook | None, buying: PriceChoice
+) -> tuple[Device, ...]:
+    """The devices that are named; else those that can be bought as the plan buys, or the usual ones without prices."""
+    known = {each.name: each for each in (pool.device, *pool.alternatives)}
+    for name in settings.devices:
+        if name not in known:
+            raise unknown_name(field="options.devices", name=name, known=known)
+    if settings.devices:
+        return tuple(known[name] for name in settings.devices)
+    if book is None:
+        return tuple(known[name] for name in dict.fromkeys((pool.device.name, *USUAL_DEVICES)) if name in known)
+    sold = {
+        name
+        for name, prices in book.devices.items()
+        for each in prices
+        if (not buying.providers or each.provider in buying.providers)
+        and (not buying.regions or each.region in buying.regions)
+        and each.purchase in buying.mix.shares
+    } | {each.device for each in book.owned}
+    return tuple(
+        each
+        for name, each in known.items()
+        if name == pool.device.name or (name in sold and each.vendor in USUAL_VENDORS)
+    )
+
+
+def _sharding(tp: int, pp: int, ep: int, groups: int, *, follows: bool) -> Sharding | None:
+    """The cut, or None where these numbers make none."""
+    if follows:
+        ep, groups = (tp if ep > 1 else 1), min(groups, tp)
+    if tp % ep or tp % groups:
+        return None
+    return Sharding(tp=tp, pp=pp, ep=ep, dp_attention=groups)
+
+
+def _other(pool: PoolSpec, *, model: Model, device: Device, settings: RuntimeSettings) -> PoolSpec:
+    """The pool made otherwise: what was measured of the old one says nothing of it."""
+    return replace(
+        pool,
+        model=model,
+        device=device,
+        settings=replace(settings, logged={}),
+        word=None,
+        # A calibration names its configuration, so those of other candidates may be among them.
+        tested=replace(pool.tested, load_tests=()) if pool.tested.calibrations else NO_EVIDENCE,
+        start=replace(pool.start, measured=()),
+        instance=pool.instance if device.name == pool.device.name else None,
+    )
+
+
+def _key(pool: PoolSpec) -> tuple[object, ...]:
+    """What tells two candidates of one pool apart."""
+    run = pool.settings
+    return (pool.model.name, pool.device.name, run.sharding, run.kv_dtype, run.step_tokens, run.max_sequences)
+
+
+def _name(made: PoolSpec, own: PoolSpec) -> str:
+    """Device and cut, and beyond them what differs from the pool: `h200-sxm tp2, kv fp8`."""
+    cut = made.settings.sharding
+    parts = [f"tp{cut.tp}"]
+    parts += [f"pp{cut.pp}"] if cut.pp > 1 else []
+    parts += [f"ep{cut.ep}"] if cut.ep > 1 else []
+    extra: Sequence[tuple[str, object, object]] = (
+        ("", made.model.name, own.model.name),
+        ("kv ", made.settings.kv_dtype, own.settings.kv_dtype),
+        ("budget ", made.settings.step_tokens, own.settings.step_tokens),
+        ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
+    )
+    more = "".join(f", {word}{value}" for word, value, usual in extra if value != usual)
+    return f"{made.device.name} {' '.join(parts)}{more}"

@@ -1,0 +1,225 @@
+"""Options: which device to serve on, cut how, and from when on to order it.
+
+candidates  ->  screened by memory  ->  bounded by the roofline  ->  simulated in rounds, on the same seeds  ->  ranked
+
+What is refused on the way is kept with its stage, reason and remedy. The best of every pool is followed through the
+months to come, and mixes of devices are tried under shared quotas.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.errors import NotGiven, Rejection
+from ullage.evidence import Figure
+from ullage.planning.options.candidates import Candidate, candidates_of
+from ullage.planning.options.lead_times import Need, Orders, order_dates
+from ullage.planning.options.mix import VerifiedMix, device_mix
+from ullage.planning.options.ranking import ROUNDS, Ranked, Refused, ranked
+from ullage.planning.options.screen import Asked, Fit, fit_of
+from ullage.planning.options.trial import Measured, Trial
+from ullage.planning.spec import PlanSpec, PoolSpec
+from ullage.prices.book import MissingPrice
+from ullage.workload.demand.demand import forecast_demand
+from ullage.workload.demand.routing import pool_demand
+
+# Months ahead are uncertain by far more than a few runs are.
+_MONTH_BATCHES = 4
+# Refusals for want of devices alone: a whole pool does not fit, a part of one may.
+_QUOTA_STAGES = ("sites", "rollout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedOption:
+    """A candidate that was considered, and why it does not hold."""
+
+    name: str
+    rejection: Rejection
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolOptions:
+    """What one pool may be made of, best first; `orders` are the months of the best, None where none holds."""
+
+    pool: str
+    ranking: tuple[Ranked, ...]
+    refused: tuple[RefusedOption, ...]
+    orders: Orders | None
+    # For a mix: what was ranked, then what was refused for its quota alone.
+    trials: tuple[Trial, ...]
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...]
+
+    @property
+    def best(self) -> Measured | None:
+        return self.ranking[0].measured if self.ranking else None
+
+    @property
+    def candidates(self) -> int:
+        return len(self.ranking) + len(self.refused)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of every pool, and the mix for all of them."""
+
+    service: str
+    as_of: datetime.date
+    seed: int
+    pools: tuple[PoolOptions, ...]
+    mix: VerifiedMix | Rejection | NotGiven
+
+    @property
+    def holds(self) -> bool:
+        """Whether every pool has a candidate that keeps its promises, or a mix of them does."""
+        return isinstance(self.mix, VerifiedMix) or all(each.ranking for each in self.pools)
+
+
+def options(
+    spec: PlanSpec,
+    *,
+    as_of: datetime.date,
+    seed: int,
+    rounds: Sequence[int] = ROUNDS,
+    map: Any = map,  # noqa: A002
+) -> Options:
+    """Every candidate of every pool: ranked or refused, with the months to order for and a mix of devices."""
+    measured = None if spec.traffic is None else spec.traffic.classes
+    demand = forecast_demand(
+        spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile, measured=measured
+    )
+    found: dict[str, PoolOptions] = {}
+    for pool in spec.pools:
+        served = spec.served_by(pool.name)
+        asked = Asked(
+            demand=pool_demand(demand, spec.routing, pool.name, spec.own_pools),
+            classes=tuple(each.request_class for each in served),
+            promises=tuple(one for each in served for one in each.promises),
+            spec=spec,
+            seed=seed,
+        )
+        found[pool.name] = pool_options(pool, asked, as_of=as_of, rounds=rounds, map=map)
+    mix = device_mix(
+        {name: each.trials for name, each in found.items()},
+        split=spec.options.split,
+        sites=spec.options.sites,
+        seed=seed,
+        map=map,
+    )
+    return Options(service=spec.name, as_of=as_of, seed=seed, pools=tuple(found.values()), mix=mix)
+
+
+def pool_options(
+    pool: PoolSpec,
+    asked: Asked,
+    *,
+    as_of: datetime.date,
+    rounds: Sequence[int] = ROUNDS,
+    map: Any = map,  # noqa: A002
+) -> PoolOptions:
+    """The candidates of one pool: screened, bounded, ranked, and the best of them followed through the months."""
+    candidates = candidates_of(pool, asked.spec.options, book=asked.spec.prices, buying=asked.spec.buying)
+    fits, refused = _screened(candidates, asked)
+    trials = [Trial(fit, map=map) for fit in fits]
+    places, gone = ranked(trials, rounds=rounds)
+    refused += [RefusedOption(name=fit.candidate.name, rejection=why) for fit, why in gone]
+    order = {each.name: place for place, each in enumerate(candidates)}
+    return PoolOptions(
+        pool=pool.name,
+        ranking=tuple(places),
+        refused=tuple(sorted(refused, key=lambda each: order[each.name])),
+        orders=_orders(places[0], asked, as_of) if places else None,
+        trials=(*(each.trial for each in places), *_short_of_quota(trials, gone)),
+        figures=_figures(places),
+        notes=_notes(places),
+    )
+
+
+def _screened(candidates: Sequence[Candidate], asked: Asked) -> tuple[list[Fit], list[RefusedOption]]:
+    fits: list[Fit] = []
+    refused: list[RefusedOption] = []
+    for each in candidates:
+        found = fit_of(each, asked)
+        if isinstance(found, Rejection):
+            refused.append(RefusedOption(name=each.name, rejection=found))
+        else:
+            fits.append(found)
+    return fits, refused
+
+
+def _short_of_quota(trials: Sequence[Trial], gone: Sequence[Refused]) -> list[Trial]:
+    short = {fit.candidate.name for fit, why in gone if why.stage in _QUOTA_STAGES}
+    return [each for each in trials if each.fit.candidate.name in short]
+
+
+def _orders(best: Ranked, asked: Asked, as_of: datetime.date) -> Orders:
+    fit = best.measured.fit
+    return order_dates(
+        asked.demand,
+        lambda rate_rps: _need(best.trial, rate_rps),
+        asked.spec.options.lead,
+        purchases=[each for each, share in asked.spec.buying.mix.shares.items() if share.value],
+        as_of=as_of,
+        inputs=fit.inputs,
+    )
+
+
+def _need(trial: Trial, rate_rps: float) -> Need:
+    replicas, devices = trial.devices_at(trial.fit.asked.with_margin_rps(rate_rps), _MONTH_BATCHES)
+    return Need(replicas=replicas, devices=devices)
+
+
+def _figures(places: Sequence[Ranked]) -> dict[str, Figure]:
+    """What the best candidate was ranked by, and what it leaves of its promises."""
+    if not places:
+        return {}
+    best = places[0].measured
+    runs = f"{best.batches} batches of runs on common seeds"
+    made = (
+        Figure(
+            name="option.devices",
+            value=best.paid_devices,
+            unit="devices",
+            formula=f"{best.replicas} replicas of {best.name} with reserves, on whole machines; {runs}",
+            inputs=best.fit.inputs,
+        ),
+        Figure(
+            name="option.headroom_fraction",
+            value=best.headroom_fraction,
+            unit="fraction",
+            formula="1 - the largest share of its limit that a promised percentile uses",
+            inputs=best.fit.inputs,
+        ),
+    )
+    cost = Figure(
+        name="option.per_success_usd",
+        value=best.score.value,
+        unit=best.unit,
+        formula=f"USD per device-hour x devices / successes per hour, devices alone; {runs}",
+        inputs=best.fit.inputs,
+    )
+    return {each.name: each for each in ((*made, cost) if best.is_priced else made)}
+
+
+def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
+    notes = []
+    missing = {
+        each.measured.fit.candidate.pool.device.name: each.measured.fit.quotes
+        for each in places
+        if isinstance(each.measured.fit.quotes, MissingPrice)
+    }
+    if missing and len(missing) == len({each.measured.fit.candidate.pool.device.name for each in places}):
+        notes.append("Not priced: candidates are ranked by the devices that are paid for.")
+    elif missing:
+        notes.append("Not priced candidates stand last, ranked by devices.")
+    notes += [str(each) for each in dict.fromkeys(missing.values())]
+    variants = {each.measured.fit.candidate.pool.model.name for each in places}
+    if len(variants) > 1:
+        notes.append(f"That {' and '.join(sorted(variants))} answer equally well is your word; nothing here judges it.")
+    if len(places) > 1 and not places[0].is_sure:
+        one, other = places[0].measured, places[1].measured
+        notes.append(f"{one.name} and {other.name} are too close to tell: another seed may swap them.")
+    return tuple(notes)

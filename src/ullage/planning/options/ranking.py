@@ -1,0 +1,155 @@
+"""Successive halving: every candidate gets a few runs, the better half of them more, until a few have many.
+
+Two candidates are compared on the same seeds, batch by batch, so that traffic that was unlucky was unlucky for both. A
+candidate is dropped only where it is surely worse than the last one that is kept: a close one goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ullage.errors import Rejection
+from ullage.planning.options.screen import Fit, bound_refusal
+from ullage.planning.options.trial import Measured, Trial, least_score
+from ullage.simulate.statistics import Interval, difference_interval
+
+ROUNDS = (4, 8, 16)
+"""Batches of each round. Four is the least from which a difference can be told from chance: Student's t is 3.2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """A candidate in its place. `is_sure` says that it is better than the next one whatever the seed (95 %).
+
+    `rounds` it was in: those who left early had been simulated less, and were surely worse then.
+    """
+
+    measured: Measured
+    trial: Trial
+    rounds: int
+    is_sure: bool
+    is_efficient: bool = False
+
+
+Refused = tuple[Fit, Rejection]
+
+
+def ranked(trials: Sequence[Trial], *, rounds: Sequence[int] = ROUNDS) -> tuple[list[Ranked], list[Refused]]:
+    """All candidates, best first, and those that bounds or simulation refused.
+
+    Candidates that are priced are compared by cost; the others, by devices, stand after them.
+    """
+    places: list[Ranked] = []
+    refused: list[Refused] = []
+    for is_priced in (True, False):
+        alike = [each for each in trials if (each.fit.usd_per_hour is not None) == is_priced]
+        found, gone = _halved(alike, rounds)
+        places += found
+        refused += gone
+    return _with_efficient(places), refused
+
+
+def _halved(trials: Sequence[Trial], rounds: Sequence[int]) -> tuple[list[Ranked], list[Refused]]:
+    alive, refused = _bounded(trials, rounds[0])
+    left: list[tuple[Trial, Measured, int]] = []
+    latest: dict[str, Measured] = {}
+    for number, batches in enumerate(rounds, start=1):
+        latest, gone = _measured(alive, batches)
+        refused += gone
+        order = sorted((each for each in alive if each.fit.candidate.name in latest), key=lambda t: _key(t, latest))
+        if number == len(rounds) or len(order) <= 1:
+            alive = order
+            left = [(each, latest[each.fit.candidate.name], number) for each in order] + left
+            break
+        kept = math.ceil(len(order) / 2)
+        edge = latest[order[kept - 1].fit.candidate.name]
+        close = [each for each in order[kept:] if not _surely(edge, latest[each.fit.candidate.name])]
+        dropped = [each for each in order[kept:] if each not in close]
+        left = [(each, latest[each.fit.candidate.name], number) for each in dropped] + left
+        alive = [*order[:kept], *close]
+    return [
+        Ranked(
+            measured=measured,
+            trial=trial,
+            rounds=number,
+            is_sure=place + 1 < len(left) and _surely(measured, left[place + 1][1]),
+        )
+        for place, (trial, measured, number) in enumerate(left)
+    ], refused
+
+
+def _bounded(trials: Sequence[Trial], batches: int) -> tuple[list[Trial], list[Refused]]:
+    """Those whose bound is below what the most promising one needs. It is simulated first, to have that number."""
+    waiting = sorted(trials, key=lambda each: (least_score(each.fit), each.fit.candidate.name))
+    refused: list[Refused] = []
+    while waiting:
+        first = waiting[0]
+        found = first.idle_refusal() or first.measured(batches)
+        if isinstance(found, Measured):
+            break
+        refused.append((first.fit, found))
+        waiting = waiting[1:]
+    else:
+        return [], refused
+    alive = [first]
+    for each in waiting[1:]:
+        least = least_score(each.fit)
+        if least > found.score.high:
+            refused.append((each.fit, bound_refusal(each.fit, least, found.score.value, found.name, found.unit)))
+        elif (idle := each.idle_refusal()) is not None:
+            refused.append((each.fit, idle))
+        else:
+            alive.append(each)
+    return alive, refused
+
+
+def _measured(trials: Sequence[Trial], batches: int) -> tuple[dict[str, Measured], list[Refused]]:
+    found: dict[str, Measured] = {}
+    refused: list[Refused] = []
+    for each in trials:
+        one = each.measured(batches)
+        if isinstance(one, Rejection):
+            refused.append((each.fit, one))
+        else:
+            found[one.name] = one
+    return found, refused
+
+
+def _key(trial: Trial, latest: dict[str, Measured]) -> tuple[float, str]:
+    name = trial.fit.candidate.name
+    return latest[name].score.value, name
+
+
+def difference(one: Measured, other: Measured) -> Interval:
+    """How much more the other scores, over the batches that both were tried on."""
+    count = min(one.batches, other.batches)
+    return difference_interval(other.batch_scores[:count], one.batch_scores[:count])
+
+
+def _surely(one: Measured, other: Measured) -> bool:
+    """Whether the first is better than the other beyond what the seeds explain."""
+    return difference(one, other).low > 0.0
+
+
+def _with_efficient(places: Sequence[Ranked]) -> list[Ranked]:
+    return [
+        replace(each, is_efficient=not any(dominates(other.measured, each.measured) for other in places))
+        for each in places
+    ]
+
+
+def dominates(one: Measured, other: Measured) -> bool:
+    """Whether one is no worse in cost, devices, latency headroom and evidence, and better in one of them.
+
+    A cost that is not known is neither better nor worse.
+    """
+    pairs = [
+        (one.paid_devices, other.paid_devices),
+        (-one.headroom_fraction, -other.headroom_fraction),
+        (one.evidence.rank, other.evidence.rank),
+    ]
+    if one.is_priced and other.is_priced:
+        pairs.append((one.score.value, other.score.value))
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)

@@ -1,0 +1,230 @@
+"""Candidates that need no simulation to be refused: too large, too slow even when idle, or not to be bought."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ullage.cost.quotes import DeviceQuote, device_quotes
+from ullage.cost.service_use import PoolUse
+from ullage.errors import InputError, Rejection, Remedy
+from ullage.evidence import Assumption, Evidence, Figure
+from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.planning.options.bounds import IdleMiss, busy_bound_s, idle_misses
+from ullage.planning.options.candidates import Candidate
+from ullage.planning.spec import PlanSpec
+from ullage.prices.book import MissingPrice
+from ullage.service.calibration.evidence import is_of
+from ullage.service.calibration.pool_step import pool_step
+from ullage.service.curve.margin import StepBand
+from ullage.service.curve.mix import MixLoad
+from ullage.service.replica import Replica
+from ullage.service.stage import band_of, mix_of, replica_of, rests_on
+from ullage.service.steps.step_model import StepModel
+from ullage.units import DURATION, brief
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand.demand import Demand
+
+# Requests that are drawn, not simulated, to know lengths by: a p99 then has forty beyond it.
+_DRAWN_REQUESTS = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is asked of every candidate of one pool."""
+
+    demand: Demand
+    classes: tuple[RequestClass, ...]
+    promises: tuple[Assumption, ...]
+    spec: PlanSpec
+    seed: int
+
+    @property
+    def rate_rps(self) -> float:
+        """What a pool is sized for: the planning rate, with the policy's share of it kept free."""
+        return self.with_margin_rps(self.demand.planning_rps)
+
+    def with_margin_rps(self, rate_rps: float) -> float:
+        return rate_rps / (1.0 - float(self.spec.policy.margin.value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """A candidate that fits its devices and is not refused by its bounds, ready to be simulated.
+
+    `quotes` are its device-hour, part by part of the mix of purchases. `fewest_replicas` carry the planning rate if
+    every step were as full as possible and no request had to wait.
+    """
+
+    candidate: Candidate
+    asked: Asked
+    memory: MemoryBudget
+    step: StepModel
+    band: StepBand
+    replica: Replica
+    mix: MixLoad
+    quotes: tuple[DeviceQuote, ...] | MissingPrice
+    fewest_replicas: int
+
+    @property
+    def devices(self) -> int:
+        """Of one replica."""
+        return self.replica.devices
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.step.evidence
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Of one device; None where it is not priced."""
+        if isinstance(self.quotes, MissingPrice):
+            return None
+        return sum(each.share_fraction * each.usd_per_hour for each in self.quotes)
+
+    @property
+    def inputs(self) -> tuple[Figure | Assumption, ...]:
+        """What every figure of this candidate rests on."""
+        prices = () if isinstance(self.quotes, MissingPrice) else tuple(each.hour for each in self.quotes)
+        own = rests_on(self.step, self.memory, self.asked.demand, self.asked.promises)
+        return (*own, self.band.assumption, *prices)
+
+
+def fit_of(candidate: Candidate, asked: Asked) -> Fit | Rejection:
+    """The candidate with all that can be known before it is simulated, or why it is not."""
+    memory = _memory(candidate)
+    if isinstance(memory, Rejection):
+        return memory
+    step = _step(candidate, memory)
+    if isinstance(step, Rejection):
+        return step
+    replica = replica_of(step, memory)
+    mix = mix_of(asked.demand, asked.classes, replica)
+    rate_rps = asked.rate_rps
+    load = mix(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)
+    band = band_of(step)
+    inputs = rests_on(step, memory, asked.demand, asked.promises)
+    for miss in idle_misses(replica, load, asked.classes):
+        return _idle_refusal(miss, inputs)
+    for miss in idle_misses(replica.slowed(band.slow_ratio), load, asked.classes):
+        return _weak_refusal(miss, band, inputs)
+    return Fit(
+        candidate=candidate,
+        asked=asked,
+        memory=memory,
+        step=step,
+        band=band,
+        replica=replica,
+        mix=mix,
+        quotes=_quotes(candidate, asked.spec, replica.devices),
+        fewest_replicas=max(1, math.ceil(rate_rps * busy_bound_s(replica, load) * (1.0 - 1e-6))),
+    )
+
+
+def _memory(candidate: Candidate) -> MemoryBudget | Rejection:
+    pool = candidate.pool
+    try:
+        return memory_budget(
+            pool.model, pool.device, pool.settings, approved=pool.approved, word=pool.word, engines=pool.engines
+        )
+    except InputError as error:
+        # A cut that no engine can load the model with is a wrong input of a plan, but only one candidate of many here.
+        return _refused("sharding", error, candidate)
+
+
+def _step(candidate: Candidate, memory: MemoryBudget) -> StepModel | Rejection:
+    """By its own measurements: calibrations name their configuration, load tests are of the pool as it is."""
+    tested = candidate.pool.tested
+    if candidate.is_own and tested.load_tests:
+        return pool_step(memory, tested)
+    own = tuple(each for each in tested.calibrations if is_of(each, memory))
+    try:
+        return pool_step(memory, replace(tested, calibrations=own))
+    except InputError as error:
+        return _refused("step model", error, candidate)
+
+
+def _quotes(candidate: Candidate, spec: PlanSpec, devices: int) -> tuple[DeviceQuote, ...] | MissingPrice:
+    if spec.prices is None:
+        return MissingPrice(
+            what=f"a device-hour of {candidate.pool.device.name}", why="the plan has no prices", fix="Give prices."
+        )
+    use = PoolUse(
+        name=candidate.name,
+        model=candidate.pool.model.name,
+        device=candidate.pool.device.name,
+        replica_devices=devices,
+        steady_replicas=0,
+        basis=(),
+    )
+    return device_quotes(spec.prices, use, spec.buying)
+
+
+def _idle_refusal(miss: IdleMiss, inputs: tuple[Figure | Assumption, ...]) -> Rejection:
+    what, limit = f"{miss.request_class} {miss.slo.name}", brief(miss.slo.limit_s, DURATION)
+    least = brief(miss.least_s, DURATION)
+    return Rejection(
+        stage="roofline",
+        reason=f"{what} is at least {least} with one request at a time, and {limit} are promised",
+        figure=_figure("option.idle_s", miss.least_s, "s", f"{what} of requests that are alone on a replica", inputs),
+        remedies=(
+            Remedy(change=f"a {miss.slo.name} of {least} or more for {miss.request_class}", effect="it may hold"),
+            Remedy(change="more devices a replica, or a smaller model", effect="shorter steps"),
+        ),
+    )
+
+
+def _weak_refusal(miss: IdleMiss, band: StepBand, inputs: tuple[Figure | Assumption, ...]) -> Rejection:
+    what, limit = f"{miss.request_class} {miss.slo.name}", brief(miss.slo.limit_s, DURATION)
+    return Rejection(
+        stage="roofline",
+        reason=(
+            f"the evidence is too weak: with steps {band.slow_ratio:.3g} times as long, as one time in ten, {what} is "
+            f"at least {brief(miss.least_s, DURATION)}, and {limit} are promised"
+        ),
+        figure=_figure("option.idle_slow_s", miss.least_s, "s", f"{what} alone, steps as slow as one in ten", inputs),
+        remedies=(
+            Remedy(change="a load test of this configuration", effect="a narrower band of step times"),
+            Remedy(change=f"a looser {miss.slo.name} for {miss.request_class}", effect="room for the band"),
+        ),
+    )
+
+
+def bound_refusal(fit: Fit, least: float, best: float, best_name: str, unit: str) -> Rejection:
+    """Even at its best it is dearer than a candidate that was simulated."""
+    return Rejection(
+        stage="bound",
+        reason=f"at least {least:.4g} {unit} with every step full, and {best_name} needs {best:.4g}",
+        figure=_figure(
+            "option.least",
+            least,
+            unit,
+            f"fewest replicas by the step table, {fit.fewest_replicas} x {fit.devices} devices",
+            fit.inputs,
+        ),
+        remedies=(Remedy(change=f"a price {1.0 - best / least:.0%} lower", effect="it might be cheaper"),)
+        if fit.usd_per_hour is not None
+        else (Remedy(change="a load test that shows shorter steps", effect="fewer devices"),),
+    )
+
+
+def _refused(stage: str, error: InputError, candidate: Candidate) -> Rejection:
+    return Rejection(
+        stage=stage,
+        reason=f"{error.field} = {error.value} {error.problem}",
+        figure=_figure(
+            "option.replica_devices",
+            candidate.pool.settings.sharding.devices,
+            "devices",
+            "tp x pp",
+            candidate.pool.choices or (candidate.pool.device.memory,),
+        ),
+        remedies=(Remedy(change=error.fix.rstrip("."), effect="it can be looked at"),),
+    )
+
+
+def _figure(
+    name: str, value: float, unit: str, formula: str, inputs: Sequence[Figure | Assumption]
+) -> Figure:  # fmt: skip
+    return Figure(name=name, value=value, unit=unit, formula=formula, inputs=tuple(inputs))

@@ -1,0 +1,89 @@
+"""The plan, told in one function: traffic first, then pool by pool (planning/pool_plan.py), then what it costs."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ullage.errors import NotGiven, Rejection
+from ullage.evidence import Figure
+from ullage.planning.document import Plan, Stage, service_stages
+from ullage.planning.names import PoolNames, shared_names
+from ullage.planning.pool_plan import PoolPlan, plan_pool
+from ullage.planning.service_bill import service_bill
+from ullage.planning.spec import PlanSpec
+from ullage.workload.demand.demand import forecast_demand
+from ullage.workload.demand.routing import pool_demand, routed
+
+NO_TRACE = NotGiven(
+    stage="workload",
+    instead="No trace: shapes come from the built-in profile.",
+    fix="Give workload.trace.",
+)
+NO_ROUTES = NotGiven(
+    stage="routing",
+    instead="No routes: every class has one pool.",
+    fix="Give routing where a class goes to more than one model.",
+)
+
+
+def plan(
+    spec: PlanSpec,
+    *,
+    as_of: datetime.date,
+    seed: int,
+    map: Any = map,  # noqa: A002
+) -> Plan | Rejection:
+    """From traffic to cost, stage by stage; each works from what the ones before it found."""
+    horizon, percentile = spec.policy.horizon, spec.policy.planning_percentile
+    demand, even = (
+        forecast_demand(spec.demands, horizon=horizon, percentile=each, measured=spec.measured)
+        for each in (percentile, replace(percentile, value=0.5))
+    )
+    pools: list[PoolPlan] = []
+    for pool in spec.pools:
+        asked, middling = (pool_demand(each, spec.routing, pool.name, spec.own_pools) for each in (demand, even))
+        taken = _taken(pools, pool.device.name)
+        found = plan_pool(
+            pool, spec.served_by(pool.name), asked, middling, spec, seed=seed, taken=taken, service=demand, map=map
+        )
+        if isinstance(found, Rejection):
+            return found
+        pools.append(found)
+    routes = routed(spec.routing, demand) if spec.routing.routes else NO_ROUTES
+    before = service_stages(workload=spec.traffic or NO_TRACE, demand=demand, routing=routes)
+    shared = shared_names(
+        (*spec.inputs, *(figure for stage in before for figure in stage.figures.values())),
+        ([figure for stage in each.stages() for figure in stage.figures.values()] for each in pools),
+    )
+    several = len(pools) > 1
+    by_pool = [each.stages(PoolNames(each.spec.name, shared) if several else None) for each in pools]
+    bill = service_bill(spec, demand, pools, _replicas(by_pool, pools), seed=seed)
+    return Plan(
+        spec=spec,
+        as_of=as_of,
+        seed=seed,
+        pools=tuple(pools),
+        stages=(*before, *(stage for stages in by_pool for stage in stages), *service_stages(bill=bill)),
+    )
+
+
+def _taken(pools: Sequence[PoolPlan], device: str) -> dict[str, int]:
+    """Devices of this kind by zone that the pools planned so far have of the quotas."""
+    return dict(
+        sum((Counter({row.zone: row.devices for row in each.reserves.placement.rows})
+             for each in pools if each.spec.device.name == device), Counter())
+    )  # fmt: skip
+
+
+def _replicas(by_pool: Sequence[Sequence[Stage]], pools: Sequence[PoolPlan]) -> dict[str, Figure]:
+    """The steady replicas of every pool, under the name by which the plan calls them."""
+    return {
+        pool.spec.name: stage.figures["fleet.replicas"]
+        for pool, stages in zip(pools, by_pool, strict=True)
+        for stage in stages
+        if stage.name == "steady_fleet"
+    }

@@ -1,0 +1,225 @@
+"""One pool of a plan: from its demand to its replicas, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ullage.admission.limits import AdmissionLimits, admission_limits
+from ullage.errors import NotBuilt, NotGiven, Rejection, Remedy
+from ullage.evidence import Assumption, Figure
+from ullage.fleet.binding import Binding, binding_constraint
+from ullage.fleet.headroom import Headroom, steady_headroom
+from ullage.fleet.losses import QUICK, LossTable, loss_checks
+from ullage.fleet.packing import Packing
+from ullage.fleet.reserves import Reserves
+from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
+from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.planning.document import Answer, Stage
+from ullage.planning.machines import on_machines
+from ullage.planning.margins import Margins, pool_margins
+from ullage.planning.names import PoolNames
+from ullage.planning.scorecard import Scorecard, scorecard
+from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
+from ullage.scaling.rule import scaling_rule
+from ullage.service.calibration.pool_step import pool_step
+from ullage.service.curve.curve import ServiceCurve
+from ullage.service.curve.point import OperatingPoint
+from ullage.service.stage import pool_curve, pool_point
+from ullage.service.steps.step_model import StepModel
+from ullage.startup.ready import TimeToReady, time_to_ready
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand.demand import Demand
+from ullage.workload.demand.tools import ToolLoads, tool_loads
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolPlan:
+    """What every stage found for one pool. The fields after `demand` are its stages, in order."""
+
+    spec: PoolSpec
+    demands: tuple[ClassDemand, ...]
+    demand: Demand
+    memory: MemoryBudget
+    step_model: StepModel
+    service_curve: ServiceCurve
+    operating_point: OperatingPoint
+    time_to_ready: TimeToReady
+    steady_fleet: SteadyFleet
+    headroom: Headroom
+    tools: ToolLoads | NotGiven
+    binding: Binding
+    admission_limits: AdmissionLimits
+    reserves: Reserves
+    packing: Packing
+    loss_checks: LossTable
+    scaling: NotBuilt
+    margins: Margins
+    scorecard: Scorecard
+
+    def stages(self, names: PoolNames | None = None) -> tuple[Stage, ...]:
+        """The stages as a plan lists them; `names` are given where there are several pools."""
+        pool = "" if names is None else self.spec.name
+        return tuple(
+            Stage(name=each.name, pool=pool, answer=answer, figures=_figures(answer, names))
+            for each in fields(self)
+            if each.name not in _NOT_STAGES
+            for answer in (getattr(self, each.name),)
+        )
+
+
+_NOT_STAGES = ("spec", "demands", "demand")
+NO_TOOLS = NotGiven(
+    stage="tools",
+    instead="No tools: no task waits for anything but its model.",
+    fix="Give tools where tasks call any.",
+)
+
+
+def plan_pool(
+    pool: PoolSpec,
+    demands: Sequence[ClassDemand],
+    demand: Demand,
+    middling: Demand,
+    spec: PlanSpec,
+    *,
+    seed: int,
+    taken: Mapping[str, int] | None = None,
+    service: Demand | None = None,
+    map: Any = map,  # noqa: A002
+) -> PoolPlan | Rejection:
+    """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found.
+
+    `middling` is the same demand at even odds: the margin of the planning percentile is what is above it. `taken` is
+    the devices by zone that pools before this one have of the same quotas, `service` the demand of all pools.
+    """
+    classes, promises = _promised(demands)
+    memory = _memory(pool)
+    if isinstance(memory, Rejection):
+        return memory
+    step = pool_step(memory, pool.tested)
+    curve = pool_curve(step, memory, demand, classes, seed=seed, promises=promises, map=map)
+    point = pool_point(curve, step, policy=spec.policy.margin, map=map)
+    if isinstance(point, Rejection):
+        return point
+    ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    kept = KeptFree(policy=spec.policy.margin, least=pool.least)
+    steady = steady_fleet(
+        step, memory, demand, classes, seed=seed, promises=promises, curve=curve, point=point, kept=kept, map=map
+    )
+    if isinstance(steady, Rejection):
+        return steady
+    planned = (steady.figures["fleet.replicas"],)
+    room = steady_headroom(steady, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
+    tools = tool_loads(spec.tools, demand, service=service)
+    binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
+    limits = admission_limits(
+        curve,
+        point,
+        ready,
+        demand,
+        classes,
+        replicas=steady.replicas,
+        memory=memory,
+        policy=spec.admission,
+        rests_on=planned,
+        map=map,
+    )
+    if isinstance(limits, Rejection):
+        return limits
+    reserved = _reserved(pool, spec, memory, steady, ready, demand, taken, seed=seed)
+    if isinstance(reserved, Rejection):
+        return reserved
+    reserves, packing = reserved
+    losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
+    scaling = scaling_rule(demand, steady, ready)
+    margins = pool_margins(demand, middling, memory, point, steady, reserves)
+    score = scorecard(curve, steady, demand, measured=spec.measured, seed=seed, map=map)
+    return PoolPlan(
+        spec=pool,
+        demands=tuple(demands),
+        demand=demand,
+        memory=memory,
+        step_model=step,
+        service_curve=curve,
+        operating_point=point,
+        time_to_ready=ready,
+        steady_fleet=steady,
+        headroom=room,
+        tools=tools if tools.lines else NO_TOOLS,
+        binding=binding,
+        admission_limits=limits,
+        reserves=reserves,
+        packing=packing,
+        loss_checks=losses,
+        scaling=scaling,
+        margins=margins,
+        scorecard=score,
+    )
+
+
+def _promised(demands: Sequence[ClassDemand]) -> tuple[tuple[RequestClass, ...], tuple[Assumption, ...]]:
+    return tuple(each.request_class for each in demands), tuple(one for each in demands for one in each.promises)
+
+
+def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
+    return memory_budget(
+        pool.model,
+        pool.device,
+        pool.settings,
+        approved=pool.approved,
+        word=pool.word,
+        engines=pool.engines,
+        devices=pool.alternatives,
+    )
+
+
+def _reserved(
+    pool: PoolSpec,
+    spec: PlanSpec,
+    memory: MemoryBudget,
+    steady: SteadyFleet,
+    ready: TimeToReady,
+    demand: Demand,
+    taken: Mapping[str, int] | None,
+    *,
+    seed: int,
+) -> tuple[Reserves, Packing] | Rejection:
+    """Reserves where the plan's sites allow this pool's device, within the replicas that may ever run."""
+    sites, sharding = spec.sites.get(pool.device.name), memory.runtime.sharding
+    found = on_machines(pool, spec, sharding, steady, ready, demand, sites=sites, taken=taken, seed=seed)
+    if isinstance(found, Rejection):
+        return found
+    reserves, _ = found
+    if pool.most is not None and steady.replicas + reserves.replicas > int(pool.most.value):
+        return _too_many(pool.most, steady, reserves)
+    return found
+
+
+def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Rejection:
+    """The plan needs more replicas than the pool may ever run."""
+    needed = steady.replicas + reserves.replicas
+    return Rejection(
+        stage="scaling limits",
+        reason=f"{needed} replicas are needed, {reserves.replicas} of them in reserve, and {most.value} may run",
+        figure=Figure(
+            name="fleet.needed_replicas",
+            value=needed,
+            unit="replicas",
+            formula="steady replicas + reserves",
+            inputs=(steady.figures["fleet.replicas"], *(line.figure for line in reserves.lines), most),
+        ),
+        remedies=(
+            Remedy(change=f"a {most.name} of {needed}", effect="the plan fits"),
+            Remedy(change="a load test of a replica", effect=f"up to {steady.replicas - steady.bare_replicas} fewer"),
+        ),
+    )
+
+
+def _figures(answer: Answer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
+    if isinstance(answer, NotBuilt | NotGiven):
+        return {}
+    return answer.figures if names is None else names.figures(answer.figures)

@@ -1,0 +1,93 @@
+"""A plan as it was written down: the numbers and what each rests on, without the values that computed them.
+
+A plan that was saved as JSON months ago can no longer be computed with, but it can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ullage.evidence import Assumption, Figure, Source, walk
+from ullage.planning.document import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One number of a plan; `rests_on` are the names of its direct inputs, none for an input."""
+
+    name: str
+    value: int | float | str
+    unit: str
+    evidence: str
+    formula: str = ""
+    rests_on: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRecord:
+    """All numbers of a plan by name, and which of them it prints as figures."""
+
+    service: str
+    as_of: str
+    seed: int
+    verdict: str
+    figures: Mapping[str, Entry]
+    inputs: Mapping[str, Entry]
+
+    def grounds(self, name: str) -> frozenset[str]:
+        """The inputs that a number rests on, directly or not."""
+        found: set[str] = set()
+        pending, seen = [name], set[str]()
+        while pending:
+            each = pending.pop()
+            if each in seen:
+                continue
+            seen.add(each)
+            if each in self.inputs:
+                found.add(each)
+            pending += self.figures[each].rests_on if each in self.figures else ()
+        return frozenset(found)
+
+
+def record_of(plan: Plan) -> PlanRecord:
+    figures: dict[str, Entry] = {}
+    inputs: dict[str, Entry] = {}
+    roots: list[Figure | Assumption] = [*plan.spec.inputs, *plan.figures]
+    for root in roots:
+        for _, each in walk(root):
+            if isinstance(each, Figure):
+                figures[each.name] = _figure(each)
+            elif isinstance(each, Assumption):
+                inputs[each.name] = _input(each)
+    return PlanRecord(
+        service=plan.spec.name,
+        as_of=plan.as_of.isoformat(),
+        seed=plan.seed,
+        verdict=plan.verdict.value,
+        figures=dict(sorted(figures.items())),
+        inputs=dict(sorted(inputs.items())),
+    )
+
+
+def _figure(each: Figure) -> Entry:
+    return Entry(
+        name=each.name,
+        value=each.value,
+        unit=each.unit,
+        evidence=str(each.evidence),
+        formula=each.formula,
+        rests_on=tuple(one.name for one in each.inputs),
+        source=_sources(each.sources),
+    )
+
+
+def _input(each: Assumption) -> Entry:
+    return Entry(
+        name=each.name, value=each.value, unit=each.unit, evidence=str(each.evidence), source=_sources(each.sources)
+    )
+
+
+def _sources(sources: tuple[Source, ...]) -> str:
+    return ", ".join(each.what for each in sources)

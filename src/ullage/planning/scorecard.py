@@ -1,0 +1,110 @@
+"""The scorecard of a pool: what the planned fleet does at the planning rate, simulated once more as it will stand.
+
+The size was found with steps as slow as the evidence allows; the scorecard shows the same replicas with the step times
+that are believed, because that is what a dashboard will show if the belief is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ullage.errors import InternalError
+from ullage.evidence import Evidence, Figure
+from ullage.fleet.steady import SteadyFleet
+from ullage.service.curve.curve import ServiceCurve, StablePoint, point_of
+from ullage.service.curve.load_run import run_load
+from ullage.service.curve.sizing import POOL_SPAN_S
+from ullage.simulate.statistics import replication_seeds
+from ullage.workload.demand.demand import Demand, MeasuredClass
+
+_REPLICATIONS = 4
+_WANTED_FRACTION = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scorecard:
+    """The planned pool at the planning rate, per replica."""
+
+    at_plan: StablePoint
+    utilisation_fraction: float
+    figures: Mapping[str, Figure]
+
+
+def scorecard(
+    curve: ServiceCurve,
+    steady: SteadyFleet,
+    demand: Demand,
+    *,
+    measured: Mapping[str, MeasuredClass],
+    seed: int,
+    map: Any = map,  # noqa: A002
+) -> Scorecard:
+    """Simulate the planned replicas at the planning rate and read off what operations will watch."""
+    bench = replace(curve.bench, replicas=steady.replicas, span_s=min(curve.bench.span_s, POOL_SPAN_S))
+    runs = list(map(lambda each: run_load(bench, demand.planning_rps, each), replication_seeds(seed, _REPLICATIONS)))
+    point = point_of(bench, demand.planning_rps, runs, wanted_fraction=_WANTED_FRACTION)
+    if not isinstance(point, StablePoint):
+        raise InternalError(law="the planned fleet keeps up", left=steady.replicas, right=demand.planning_rps)
+    utilisation = steady.bare_replicas / steady.replicas
+    return Scorecard(
+        at_plan=point,
+        utilisation_fraction=utilisation,
+        figures={**_figures(point, steady, utilisation, bench.replica.devices), **_forecast_errors(demand, measured)},
+    )
+
+
+def _forecast_errors(demand: Demand, measured: Mapping[str, MeasuredClass]) -> dict[str, Figure]:
+    """How far the forecasts were off where they could be tested; a class without a tested forecast has none."""
+    tested = [(each.name, measured[each.name]) for each in demand.classes if each.name in measured]
+    return {
+        name: Figure(
+            name=name,
+            value=scores.wape_fraction,
+            unit="fraction",
+            formula="",
+            sources=(found.source,),
+            own_evidence=Evidence.MEASURED,
+        )
+        for each, found in tested
+        for name in (f"score.{each}.forecast_wape_fraction",)
+        if found.forecast is not None and (scores := found.forecast.scores) is not None
+    }
+
+
+def _figures(point: StablePoint, steady: SteadyFleet, utilisation: float, devices: int) -> dict[str, Figure]:
+    replicas, bare = steady.figures["fleet.replicas"], steady.figures["size.replicas"]
+    at_plan = "the planned replicas simulated at the planning rate"
+    rows: tuple[tuple[str, float, str, str, tuple[Figure, ...]], ...] = (
+        ("service_time_s", point.service_time.value, "s", f"mean from start to end, {at_plan}", (replicas,)),
+        (
+            "goodput_per_replica_rps",
+            point.goodput.value,
+            "req/s",
+            f"good requests of a replica, {at_plan}",
+            (replicas,),
+        ),
+        ("goodput_per_device_rps", point.goodput.value / devices, "req/s", f"the same / {devices}", (replicas,)),
+        ("active_tokens", point.active_tokens.value, "tokens", f"mean KV tokens of a replica, {at_plan}", (replicas,)),
+        (
+            "kv_peak_fraction",
+            point.kv_peak_fraction,
+            "fraction",
+            f"fullest KV cache of any replica, {at_plan}",
+            (replicas,),
+        ),
+        ("queue_requests", point.waiting.value, "requests", f"mean waiting at a replica, {at_plan}", (replicas,)),
+        ("queue_age_s", point.queue_age.value, "s", f"p95 of the wait for a first step, {at_plan}", (replicas,)),
+        (
+            "utilisation_fraction",
+            utilisation,
+            "fraction",
+            "replicas that the load needs if step times are as believed / replicas planned",
+            (bare, replicas),
+        ),
+    )
+    return {
+        f"score.{name}": Figure(name=f"score.{name}", value=value, unit=unit, formula=formula, inputs=inputs)
+        for name, value, unit, formula, inputs in rows
+    }

@@ -1,0 +1,177 @@
+"""What a plan answers, as rows of its own figures: the input sheet, the eight questions, the scorecard.
+
+Each table is a list of rows by hand; a row names the stages and figures that answer it. Where a stage is not built or
+a price not given, the row says so and stays.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+from dataclasses import dataclass
+
+from ullage.errors import NotBuilt
+from ullage.evidence import Assumption, Evidence, Figure, Source, each_once
+from ullage.planning.document import Plan, Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A row of a table before there is a plan: what it says, and which figures of which stages say it."""
+
+    what: str
+    answers: tuple[tuple[str, str], ...]  # stage, pattern of the figure's key in it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row with its figures, and what is missing from it and why."""
+
+    what: str
+    figures: tuple[Figure | Assumption, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """The weakest class among the figures: the row is no surer than its least sure number."""
+        return max((each.evidence for each in self.figures), key=lambda each: each.rank, default=None)
+
+    @property
+    def weakest(self) -> Figure | Assumption | None:
+        """The number at the bottom that makes the row as unsure as it is; the oldest of several."""
+        behind = [each for each in _grounds(self.figures) if each.evidence is self.evidence]
+        return min(behind, key=lambda each: (each.sources[0].date, each.name), default=None)
+
+    @property
+    def source(self) -> Source | None:
+        """Where that number comes from."""
+        return None if self.weakest is None else self.weakest.sources[0]
+
+    @property
+    def is_defaulted(self) -> bool:
+        """Whether a default of ours stands in for something that could be known of the user's own system."""
+        return any(each.evidence is Evidence.ASSUMED for each in _grounds(self.figures))
+
+    def age(self, as_of: datetime.date) -> datetime.timedelta | None:
+        return None if self.source is None else as_of - self.source.date
+
+
+INPUT_SHEET = (
+    Asked(
+        what="arrival distribution",
+        answers=(("demand", "demand.planning_rate"), ("demand", "demand.*.minute_dispersion")),
+    ),
+    Asked(what="lengths", answers=(("demand", "demand.*.prompt_p95"), ("demand", "demand.*.output_p95"))),
+    Asked(what="goodput per device", answers=(("operating_point", "point.goodput_per_device_rps"),)),
+    Asked(what="memory profile", answers=(("memory", "memory.kv_tokens"),)),
+    Asked(what="time to ready", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.cold_p90_s"))),
+    Asked(what="failure reserve", answers=(("reserves", "reserve.failure_replicas"),)),
+    Asked(what="unit costs", answers=(("bill", "bill.per_success_usd"),)),
+)
+
+QUESTIONS = (
+    Asked(
+        what="Which request distributions and bursts are supported?",
+        answers=(
+            ("demand", "demand.planning_rate"),
+            ("demand", "demand.*.peak_minute"),
+            ("demand", "demand.*.prompt_p99"),
+            ("admission_limits", "burst.*"),
+        ),
+    ),
+    Asked(
+        what="What device memory is reserved for what?",
+        answers=(
+            ("memory", "memory.weights_bytes"),
+            ("memory", "memory.kv_cache_bytes"),
+            ("memory", "memory.margin_bytes"),
+        ),
+    ),
+    Asked(
+        what="Which operating point meets the SLOs?",
+        answers=(
+            ("operating_point", "point.highest_rps"),
+            ("operating_point", "point.operating_rps"),
+            ("scorecard", "score.utilisation_fraction"),
+        ),
+    ),
+    Asked(
+        what="How much reserve covers failure, rollout and burst?",
+        answers=(("reserves", "reserve.*_replicas"),),
+    ),
+    Asked(
+        what="How long does new capacity take?",
+        answers=(
+            ("time_to_ready", "ready.cold_p90_s"),
+            ("time_to_ready", "ready.warm_p90_s"),
+            ("time_to_ready", "ready.hot_p90_s"),
+        ),
+    ),
+    Asked(
+        what="Which costs are fixed, variable, shared, external?",
+        answers=(
+            ("bill", "bill.fixed_usd"),
+            ("bill", "bill.variable_usd"),
+            ("bill", "bill.shared_usd"),
+            ("bill", "bill.external_usd"),
+        ),
+    ),
+    Asked(
+        what="Which variables move the plan most?", answers=(("uncertainty", "driver.*"), ("headroom", "headroom.*"))
+    ),
+    Asked(what="How often is it reconciled?", answers=(("policy", "policy.reconcile_every"),)),
+)
+
+SCORECARD = (
+    Asked(what="arrival rate", answers=(("demand", "demand.planning_rate"),)),
+    Asked(what="service time", answers=(("scorecard", "score.service_time_s"),)),
+    Asked(what="goodput per device", answers=(("scorecard", "score.goodput_per_device_rps"),)),
+    Asked(what="goodput per replica", answers=(("scorecard", "score.goodput_per_replica_rps"),)),
+    Asked(what="active tokens", answers=(("scorecard", "score.active_tokens"),)),
+    Asked(what="memory headroom", answers=(("memory", "memory.headroom_bytes"),)),
+    Asked(what="queue depth", answers=(("scorecard", "score.queue_requests"),)),
+    Asked(what="queue age", answers=(("scorecard", "score.queue_age_s"),)),
+    Asked(what="utilisation", answers=(("scorecard", "score.utilisation_fraction"),)),
+    Asked(what="scale-up time", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.warm_p50_s"))),
+    Asked(what="idle reserve", answers=(("reserves", "reserve.replicas"),)),
+    Asked(what="cost per success", answers=(("bill", "bill.per_success_usd"),)),
+    Asked(what="forecast error", answers=(("scorecard", "score.*.forecast_wape_fraction"),)),
+)
+
+
+def rows(plan: Plan, asked: tuple[Asked, ...]) -> tuple[Row, ...]:
+    """The rows with the plan's figures in them."""
+    return tuple(_row(plan, each) for each in asked)
+
+
+def _row(plan: Plan, asked: Asked) -> Row:
+    figures: list[Figure | Assumption] = []
+    missing: list[str] = []
+    for stage_name, pattern in asked.answers:
+        if stage_name == "policy":
+            figures += [each for each in plan.spec.policy.inputs if each.name == pattern]
+            continue
+        stages = [each for each in plan.stages if each.name == stage_name]
+        found = [
+            figure for stage in stages for key, figure in stage.figures.items() if fnmatch.fnmatchcase(key, pattern)
+        ]
+        figures += found
+        if not found:
+            missing.append(_why(stage_name, stages))
+    return Row(what=asked.what, figures=tuple(figures), missing=tuple(dict.fromkeys(missing)))
+
+
+def _why(name: str, stages: list[Stage]) -> str:
+    title = name.replace("_", " ")
+    if not stages or any(isinstance(each.answer, NotBuilt) for each in stages):
+        return f"not built: {title}"
+    return f"not given: {title}"
+
+
+def _grounds(figures: tuple[Figure | Assumption, ...]) -> list[Figure | Assumption]:
+    """What the figures rest on and what rests on nothing but sources; a choice is no ground."""
+    return [
+        each
+        for each in each_once(figures)
+        if not isinstance(each, Source) and each.sources and not (isinstance(each, Assumption) and each.decision)
+    ]

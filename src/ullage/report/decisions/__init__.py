@@ -1,0 +1,1 @@
+"""Options, drills, checks and migrations as pages and as JSON."""

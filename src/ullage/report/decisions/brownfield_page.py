@@ -1,0 +1,83 @@
+"""A plan laid over what runs: have, need and change by pool, then risks, then steps in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ullage.planning.brownfield import Brownfield, PoolChange, Risk, Weight
+from ullage.planning.running import Running
+from ullage.report.tables import plain_table
+
+SCHEMA = "ullage.brownfield/1"
+
+
+def brownfield_page(found: Brownfield, running: Running) -> list[RenderableType]:
+    table = plain_table("Have and need", "pool", "runs as", "have", "need", "change", "devices")
+    for each in found.changes:
+        run = each.running
+        table.add_row(
+            each.pool,
+            "nothing" if run is None else f"{run.kind} {run.name}",
+            f"{each.have_replicas} replicas",
+            f"{each.need_replicas} replicas",
+            f"{each.change_replicas:+d} replicas",
+            f"{each.change_devices:+d}",
+        )
+    parts: list[RenderableType] = [table]
+    free = "not known: no node was read" if found.free_devices is None else str(found.free_devices)
+    parts.append(Text(f"Devices free today: {free}."))
+    parts += [
+        Text(f"{each.kind} {each.name} runs and is in no plan; it keeps its devices.") for each in found.unplanned
+    ]
+    settings = [(each.pool, one) for each in found.changes for one in each.settings]
+    if settings:
+        table = plain_table("Settings that the plan does not have", "pool", "setting", "have", "need")
+        for pool, one in settings:
+            table.add_row(pool, one.name, one.have, one.need)
+        parts += ["", table]
+    risks = [*(("", one) for one in found.risks), *((each.pool, one) for each in found.changes for one in each.risks)]
+    parts += ["", Text("Risks", style="bold"), *_risks(risks)]
+    parts += ["", Text("Steps, in order", style="bold")]
+    steps = found.steps or ("Nothing to change.",)
+    parts += [Text(f"{number}. {step}") for number, step in enumerate(steps, start=1)]
+    parts += [Text(f"Not read: {each}", style="dim") for each in running.unread]
+    return parts
+
+
+def _risks(risks: list[tuple[str, Risk]]) -> list[RenderableType]:
+    ranked = sorted(risks, key=lambda pair: pair[1].weight is not Weight.STOPS)
+    lines = [f"- {each.weight.value}: {f'{pool}: ' if pool else ''}{each.sentence}" for pool, each in ranked]
+    return [Text(line) for line in lines or ["- none was found"]]
+
+
+def brownfield_json(found: Brownfield, running: Running) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "pools": [_pool(each) for each in found.changes],
+        "unplanned": [each.name for each in found.unplanned],
+        "free_devices": found.free_devices,
+        "risks": [_risk(each) for each in found.risks],
+        "steps": list(found.steps),
+        "not_read": list(running.unread),
+    }
+
+
+def _pool(each: PoolChange) -> dict[str, Any]:
+    run = each.running
+    return {
+        "pool": each.pool,
+        "runs_as": None if run is None else f"{run.kind} {run.name}",
+        "have_replicas": each.have_replicas,
+        "need_replicas": each.need_replicas,
+        "change_replicas": each.change_replicas,
+        "change_devices": each.change_devices,
+        "settings": [{"name": one.name, "have": one.have, "need": one.need} for one in each.settings],
+        "risks": [_risk(one) for one in each.risks],
+    }
+
+
+def _risk(each: Risk) -> dict[str, str]:
+    return {"weight": each.weight.value, "sentence": each.sentence}

@@ -1,0 +1,72 @@
+"""Checks of a plan as a page and as JSON: mistakes, doubts, and what was compared to find them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ullage.planning.checks.checks import CHECKS
+from ullage.planning.checks.result import CheckFinding, Checks, Weight
+from ullage.planning.document import Plan
+from ullage.report.tables import plain_table
+
+SCHEMA = "ullage.check/1"
+_STYLES = {Weight.MISTAKE: "red", Weight.DOUBT: "yellow"}
+
+
+def check_page(plan: Plan, checks: Checks) -> list[RenderableType]:
+    several = len(plan.pools) > 1
+    mistakes, doubts = len(checks.mistakes), len(checks.doubts)
+    parts: list[RenderableType] = [
+        Text(f"Check of {plan.spec.name}: {_count(mistakes, 'mistake')}, {_count(doubts, 'doubt')}", style="bold"),
+        "",
+    ]
+    for each in checks.findings:
+        parts += _finding(each, several=several)
+    table = plain_table("What was compared", "check", *(["pool"] if several else []), "found")
+    for one in checks.looked:
+        table.add_row(one.name, *([one.pool or "all"] if several else []), one.compared)
+    return [*parts, *([""] if checks.findings else []), table]
+
+
+def _finding(each: CheckFinding, *, several: bool) -> list[RenderableType]:
+    where = f"{each.pool}: " if several and each.pool else ""
+    said = Text(f"{each.weight}", style=_STYLES[each.weight])
+    said.append(f" {each.name}: {where}{each.sentence}.", style="default")
+    return [said, Text(f"  {each.fix}")]
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+
+
+def check_list() -> Table:
+    table = plain_table("Checks", "name", "looks for")
+    for name, each in CHECKS.items():
+        table.add_row(name, each.mistake)
+    return table
+
+
+def check_json(plan: Plan, checks: Checks) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "service": plan.spec.name,
+        "as_of": plan.as_of.isoformat(),
+        "seed": plan.seed,
+        "mistakes": len(checks.mistakes),
+        "doubts": len(checks.doubts),
+        "findings": [
+            {
+                "name": each.name,
+                "weight": each.weight.value,
+                "pool": each.pool or None,
+                "sentence": each.sentence,
+                "fix": each.fix,
+            }
+            for each in checks.findings
+        ],
+        "compared": [{"name": each.name, "pool": each.pool or None, "found": each.compared} for each in checks.looked],
+    }

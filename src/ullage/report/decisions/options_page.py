@@ -1,0 +1,257 @@
+"""Options in the terminal and as JSON: the ranking, what no other option beats, refusals, a mix, and dates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ullage.errors import NotGiven, Rejection
+from ullage.planning.options.lead_times import Order
+from ullage.planning.options.mix import VerifiedMix
+from ullage.planning.options.options import Options, PoolOptions
+from ullage.planning.options.ranking import Ranked
+from ullage.planning.options.trial import BATCH_RUNS, Measured
+from ullage.report.tables import plain_table
+from ullage.units import brief_number
+
+SCHEMA = "ullage.options/1"
+
+
+def options_page(found: Options) -> list[RenderableType]:
+    several = len(found.pools) > 1
+    parts: list[RenderableType] = []
+    for each in found.pools:
+        parts += _pool(each, several=several)
+    return [*parts, *_mix(found.mix, several=several)]
+
+
+def _pool(each: PoolOptions, *, several: bool) -> list[RenderableType]:
+    who = f"{each.pool}: " if several else ""
+    best = each.best
+    simulated = len(each.ranking)
+    first = (
+        f"{who}none of {each.candidates} candidates serves it alone."
+        if best is None
+        else f"{who}{best.name} is best of {each.candidates} candidates: {_score(best)}, {best.paid_devices} devices. "
+        f"{simulated} were simulated to the end, {len(each.refused)} refused."
+    )
+    parts: list[RenderableType] = [Text(first, style="bold"), *(Text(note) for note in each.notes), ""]
+    if each.ranking:
+        parts += [_ranking(each), "", _pareto(each), ""]
+    if each.refused:
+        parts += [*_refused(each), ""]
+    if each.orders is not None:
+        parts += [_orders(each.orders.rows), *(Text(note) for note in each.orders.notes), ""]
+    return parts
+
+
+def _ranking(pool: PoolOptions) -> RenderableType:
+    table = plain_table(
+        "Ranking, devices alone", "", "candidate", "per 1,000 successes", "95 %", "replicas", "devices", "runs", "is"
+    )
+    for place, each in enumerate(pool.ranking, start=1):
+        one = each.measured
+        table.add_row(
+            str(place),
+            one.name,
+            _cost(one),
+            _range(one),
+            f"{one.steady_replicas} + {one.reserve_replicas}",
+            str(one.paid_devices),
+            str(one.batches * BATCH_RUNS),
+            _remark(each),
+        )
+    return table
+
+
+def _remark(each: Ranked) -> str:
+    words = ["the plan's own"] if each.measured.fit.candidate.is_own else []
+    words += ["surely before the next"] if each.is_sure else []
+    return ", ".join(words)
+
+
+def _pareto(pool: PoolOptions) -> RenderableType:
+    table = plain_table(
+        "No other candidate is better in all of these",
+        "candidate",
+        "per 1,000 successes",
+        "devices",
+        "latency headroom",
+        "evidence",
+    )
+    for each in pool.ranking:
+        one = each.measured
+        if each.is_efficient:
+            table.add_row(
+                one.name, _cost(one), str(one.paid_devices), f"{one.headroom_fraction:.0%}", str(one.evidence)
+            )
+    return table
+
+
+def _refused(pool: PoolOptions) -> Iterator[RenderableType]:
+    yield Text("Refused", style="bold")
+    for each in pool.refused:
+        why = each.rejection
+        help_ = f" Would help: {why.remedies[0].change}." if why.remedies else ""
+        yield Text(f"- {each.name}, by {why.stage}: {why.reason}.{help_}")
+
+
+def _orders(rows: tuple[Order, ...]) -> RenderableType:
+    table = plain_table("Order by", "from", "planning rate", "replicas", "devices", "more", "order by", "waits for")
+    for each in rows:
+        by = "" if each.order_by is None else f"{each.order_by}"
+        late = f", {each.late_days} d ago" if each.late_days else ""
+        table.add_row(
+            str(each.month),
+            f"{brief_number(each.rate_rps)} req/s",
+            str(each.replicas),
+            str(each.devices),
+            f"+{each.more_devices}" if each.more_devices else "",
+            by + late,
+            each.waits_for,
+        )
+    return table
+
+
+def _mix(mix: VerifiedMix | Rejection | NotGiven, *, several: bool) -> list[RenderableType]:
+    if isinstance(mix, NotGiven):
+        return [Text(f"{mix.instead} {mix.fix}")]
+    if isinstance(mix, Rejection):
+        return [Text(f"Mix refused: {mix.reason}."), *(Text(f"  {one.change}: {one.effect}") for one in mix.remedies)]
+    table = plain_table("Mix of devices, simulated", "candidate", "replicas", "devices", "serves")
+    for each in mix.pools:
+        shares = "; ".join(
+            f"{share:.0%} of {name if several else name.removeprefix(f'{each.pool} ')}"
+            for name, share in each.shares.items()
+        )
+        replicas = f"{each.replicas} + {each.reserve_replicas}"
+        table.add_row(each.fit.candidate.name, replicas, str(each.paid_devices), shares)
+    return [table, Text(_mix_verdict(mix))]
+
+
+def _mix_verdict(mix: VerifiedMix) -> str:
+    cost = f"{brief_number(mix.usd_per_hour, 4)} USD/h"
+    if mix.single_usd_per_hour is None:
+        return f"{cost}, every promise kept; no single kind serves all of a pool within the quotas."
+    single = f"{brief_number(mix.single_usd_per_hour, 4)} USD/h"
+    if mix.is_cheaper:
+        return f"{cost}, every promise kept; one kind for each pool costs {single}."
+    if mix.is_mixed:
+        return f"{cost}, every promise kept, but one kind for each pool costs {single}: a mix does not pay here."
+    return f"{cost}, every promise kept; no mix of kinds in one pool is cheaper."
+
+
+def _score(one: Measured) -> str:
+    return f"{_cost(one)} per 1,000 successes" if one.is_priced else "not priced"
+
+
+def _cost(one: Measured) -> str:
+    return f"{brief_number(one.score.value * 1000.0)} USD" if one.is_priced else "not priced"
+
+
+def _range(one: Measured) -> str:
+    scale = 1000.0 if one.is_priced else 1.0
+    unit = "" if one.is_priced else " devices"
+    return f"{brief_number(one.score.low * scale)} to {brief_number(one.score.high * scale)}{unit}"
+
+
+def options_json(found: Options) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "service": found.service,
+        "as_of": found.as_of.isoformat(),
+        "seed": found.seed,
+        "pools": [_pool_json(each) for each in found.pools],
+        "mix": _mix_json(found.mix),
+    }
+
+
+def _pool_json(each: PoolOptions) -> dict[str, Any]:
+    return {
+        "pool": each.pool,
+        "ranking": [_ranked_json(place, one) for place, one in enumerate(each.ranking, start=1)],
+        "refused": [{"candidate": one.name, **_rejection(one.rejection)} for one in each.refused],
+        "orders": None
+        if each.orders is None
+        else [
+            {
+                "from": one.month.isoformat(),
+                "rate_rps": one.rate_rps,
+                "replicas": one.replicas,
+                "devices": one.devices,
+                "more_devices": one.more_devices,
+                "order_by": None if one.order_by is None else one.order_by.isoformat(),
+                "late_days": one.late_days,
+                "waits_for": one.waits_for,
+            }
+            for one in each.orders.rows
+        ],
+        "notes": list(each.notes) + ([] if each.orders is None else list(each.orders.notes)),
+    }
+
+
+def _ranked_json(place: int, each: Ranked) -> dict[str, Any]:
+    one = each.measured
+    pool = one.fit.candidate.pool
+    cut = pool.settings.sharding
+    return {
+        "place": place,
+        "candidate": one.name,
+        "is_own": one.fit.candidate.is_own,
+        "model": pool.model.name,
+        "device": pool.device.name,
+        "tensor_parallel": cut.tp,
+        "pipeline_parallel": cut.pp,
+        "expert_parallel": cut.ep,
+        "kv_dtype": pool.settings.kv_dtype,
+        "token_budget": pool.settings.step_tokens,
+        "max_sequences": pool.settings.max_sequences,
+        "score": {"value": one.score.value, "low": one.score.low, "high": one.score.high, "unit": one.unit},
+        "usd_per_hour": one.usd_per_hour,
+        "steady_replicas": one.steady_replicas,
+        "reserve_replicas": one.reserve_replicas,
+        "devices": one.paid_devices,
+        "success_fraction": one.success_fraction,
+        "headroom_fraction": one.headroom_fraction,
+        "evidence": str(one.evidence),
+        "runs": one.batches * BATCH_RUNS,
+        "rounds": each.rounds,
+        "is_sure": each.is_sure,
+        "is_efficient": each.is_efficient,
+    }
+
+
+def _rejection(why: Rejection) -> dict[str, Any]:
+    return {
+        "stage": why.stage,
+        "reason": why.reason,
+        "figure": {"name": why.figure.name, "value": why.figure.value, "unit": why.figure.unit},
+        "remedies": [{"change": one.change, "effect": one.effect} for one in why.remedies],
+    }
+
+
+def _mix_json(mix: VerifiedMix | Rejection | NotGiven) -> dict[str, Any]:
+    if isinstance(mix, NotGiven):
+        return {"not_given": mix.instead, "fix": mix.fix}
+    if isinstance(mix, Rejection):
+        return {"refused": _rejection(mix)}
+    return {
+        "usd_per_hour": mix.usd_per_hour,
+        "single_usd_per_hour": mix.single_usd_per_hour,
+        "is_cheaper": mix.is_cheaper,
+        "pools": [
+            {
+                "pool": each.pool,
+                "candidate": each.fit.candidate.name,
+                "steady_replicas": each.replicas,
+                "reserve_replicas": each.reserve_replicas,
+                "devices": each.paid_devices,
+                "shares": dict(each.shares),
+                "broken": list(each.broken),
+            }
+            for each in mix.pools
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Bills as pages and as JSON."""

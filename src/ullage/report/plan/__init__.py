@@ -1,0 +1,1 @@
+"""A plan as a page, as Markdown and as JSON."""

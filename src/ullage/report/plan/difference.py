@@ -1,0 +1,97 @@
+"""What changed between two plans, as a page or as Markdown for a merge request."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ullage.planning.difference import Change, Difference
+from ullage.planning.record import Entry
+from ullage.report.quantity import show
+from ullage.report.tables import plain_table
+
+SCHEMA = "ullage.difference/1"
+
+# What a reviewer wants to see first, in this order; everything else follows by name with --all.
+_MAIN = (
+    "*fleet.replicas",
+    "*fleet.devices",
+    "*reserve.*_replicas",
+    "bill.total_usd*",
+    "bill.per_success_usd*",
+    "*point.operating_rps",
+    "*limit.*",
+    "*memory.kv_tokens",
+    "demand.planning_rate",
+    "*ready.cold_p90_s",
+)
+_CAUSES = 4
+
+
+def difference_page(found: Difference, *, every: bool = False) -> list[RenderableType]:
+    """Inputs first, because they are the reason; then the figures that moved, each with the inputs that moved it."""
+    head = Text(f"{found.new.service}: plan of {found.new.as_of} against plan of {found.old.as_of}", style="bold")
+    if found.is_empty:
+        return [head, Text("Nothing changed.")]
+    parts: list[RenderableType] = [head]
+    if found.inputs:
+        table = plain_table("Inputs that changed", "input", "old", "new", "now by")
+        for each in found.inputs:
+            table.add_row(each.name, _shown(each.old), _shown(each.new), "" if each.new is None else each.new.source)
+        parts += ["", table]
+    shown = found.figures if every else _main(found.figures)
+    if shown:
+        table = plain_table("Figures that changed", "figure", "old", "new", "change", "because of")
+        for each in shown:
+            table.add_row(each.name, _shown(each.old), _shown(each.new), _change(each), _because(each))
+        parts += ["", table]
+    more = len(found.figures) - len(shown)
+    if more:
+        parts.append(Text(f"and {more} more: --all", style="dim"))
+    parts += [Text(f"Note: {each}.") for each in found.also]
+    return parts
+
+
+def difference_json(found: Difference) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "old": {"service": found.old.service, "as_of": found.old.as_of, "seed": found.old.seed},
+        "new": {"service": found.new.service, "as_of": found.new.as_of, "seed": found.new.seed},
+        "inputs": [_json(each) for each in found.inputs],
+        "figures": [_json(each) for each in found.figures],
+        "notes": list(found.also),
+    }
+
+
+def _main(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    ranked = [
+        (rank, each)
+        for each in changes
+        for rank in (next((i for i, one in enumerate(_MAIN) if fnmatch.fnmatchcase(each.name, one)), None),)
+        if rank is not None
+    ]
+    return tuple(each for _, each in sorted(ranked, key=lambda pair: (pair[0], pair[1].name)))
+
+
+def _shown(entry: Entry | None) -> str:
+    return "none" if entry is None else f"{show(entry.value, entry.unit)} ({entry.evidence})"
+
+
+def _change(each: Change) -> str:
+    return "" if each.ratio is None else f"{100 * (each.ratio - 1):+.3g} %"
+
+
+def _because(each: Change) -> str:
+    named = ", ".join(each.because[:_CAUSES])
+    more = len(each.because) - _CAUSES
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _json(each: Change) -> dict[str, Any]:
+    def side(entry: Entry | None) -> dict[str, Any] | None:
+        return None if entry is None else {"value": entry.value, "unit": entry.unit, "evidence": entry.evidence}
+
+    return {"name": each.name, "old": side(each.old), "new": side(each.new), "because": list(each.because)}

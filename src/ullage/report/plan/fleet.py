@@ -1,0 +1,172 @@
+"""The fleet as people look at it: replicas as bars, nodes, what binds and how far it is, headroom, routes, tools."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ullage.errors import NotGiven
+from ullage.fleet.binding import RELIEF_RATIO, Binding, Constraint
+from ullage.fleet.headroom import Headroom, Margin
+from ullage.fleet.packing import Packing
+from ullage.fleet.steady import SteadyFleet
+from ullage.planning.pool_plan import PoolPlan
+from ullage.report.quantity import show
+from ullage.report.tables import plain_table
+from ullage.workload.demand.routing import Routed
+from ullage.workload.demand.tools import ToolLoads
+
+BAR_COLUMNS = 40
+"""Wide enough to tell one replica in forty, narrow enough for its words beside it on a page of 110 columns."""
+
+
+def fleet_parts(pool: PoolPlan) -> list[RenderableType]:
+    """All of one pool's fleet, in the order in which questions about it are asked."""
+    return [
+        *steady_parts(pool.steady_fleet),
+        "",
+        *binding_parts(pool.binding),
+        "",
+        *headroom_parts(pool.headroom),
+        *([] if isinstance(pool.tools, NotGiven) else ["", *tool_parts(pool.tools)]),
+        "",
+        *packing_parts(pool.packing),
+    ]
+
+
+def steady_parts(fleet: SteadyFleet) -> list[RenderableType]:
+    """Replicas as a bar: those that would do as believed, and those that weak evidence adds."""
+    size = fleet.size
+    title = Text(f"Steady replicas for {show(size.rate_rps, 'req/s')}, without any reserve", style="bold")
+    rows = [
+        ("as believed", fleet.bare_replicas, 0, _least(fleet)),
+        ("evidence", fleet.replicas - fleet.bare_replicas, fleet.bare_replicas, "what a load test buys back"),
+        ("in all", fleet.replicas, 0, counted(fleet.devices, "device")),
+    ]
+    return [title, *(_bar(name, count, start, fleet.replicas, said) for name, count, start, said in rows)]
+
+
+def _least(fleet: SteadyFleet) -> str:
+    return f"one fewer breaks {fleet.size.binding}" if fleet.bare_replicas > 1 else "one is enough"
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "device"), counted(0, "replica")
+    ('1 device', '0 replicas')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _bar(name: str, count: int, start: int, whole: int, said: str) -> Text:
+    """A bar that begins where the one before it ends, so that parts add up before the eye."""
+    scale = min(1.0, BAR_COLUMNS / max(1, whole))
+    left = round(start * scale)
+    length = max(1, round((start + count) * scale) - left) if count else 0
+    text = Text(f"{name:<12}{count:>5} ")
+    text.append(" " * left + "█" * length, style="green" if name != "evidence" else "yellow")
+    text.append(" " * (round(whole * scale) - left - length + 1) + said, style="dim")
+    return text
+
+
+def binding_parts(found: Binding) -> list[RenderableType]:
+    """Every constraint with its distance, the binding one first."""
+    table = plain_table(
+        "What binds", "constraint", "now", "limit", "left", "stops at", f"with {RELIEF_RATIO - 1:.0%} more of it"
+    )
+    for place, line in enumerate(found.lines):
+        name = Text(line.name, style="bold" if place == 0 else "")
+        if place < 2:
+            first = " (binds)" if found.is_met else " (nearest)"
+            name.append(first if place == 0 else " (next)", style="dim")
+        table.add_row(
+            name,
+            show(line.value, line.unit),
+            show(line.limit_value, line.unit),
+            f"{line.distance_fraction:.0%}",
+            _growth(line.growth_fraction),
+            _relief(line),
+        )
+    before = f" Without, {found.broken_fraction:.0%} of the limit." if found.broken_fraction else ""
+    worst = (
+        "the promise that breaks first, as a share of its limit, at the load that breaks it"
+        if found.is_met
+        else "the promise that comes closest, as a share of its limit, at the highest load that was tried"
+    )
+    said = f"Last column: {worst}.{before}"
+    return [table, *(Text(f"Note: {note}") for note in found.notes), Text(said, style="dim")]
+
+
+def _growth(growth: float | None) -> str:
+    if growth is None:
+        return ""
+    return f"{growth:+.0%} traffic"
+
+
+def _relief(line: Constraint) -> str:
+    return "" if line.relieved_fraction is None else f"{line.relieved_fraction:.0%} of its limit"
+
+
+def headroom_parts(found: Headroom) -> list[RenderableType]:
+    """How much more of each the planned replicas take."""
+    table = plain_table(
+        f"Headroom of {counted(found.replicas, 'replica')} at {show(found.rate_rps, 'req/s')}",
+        "change",
+        "holds",
+        "",
+        "then breaks",
+    )
+    widest = max((line.holds_fraction for line in found.lines), default=0.0)
+    for line in found.lines:
+        table.add_row(line.what, f"{line.holds_fraction:.0%}", _share_bar(line.holds_fraction, widest), _then(line))
+    return [table, *(Text(f"Note: {note}") for note in found.notes)]
+
+
+def _share_bar(share: float, widest: float) -> Text:
+    return Text("█" * round(BAR_COLUMNS / 2 * share / widest) if widest > 0.0 else "", style="cyan")
+
+
+def _then(line: Margin) -> str:
+    if line.breaks_fraction is None:
+        return "nothing that was tried"
+    return f"{line.breaks} at {line.breaks_fraction:.0%}"
+
+
+def packing_parts(found: Packing) -> list[RenderableType]:
+    """The chosen machine first, the others to compare with."""
+    table = plain_table("Nodes", "machine", "provider", "devices each", "nodes", "devices", "used", "spare", "stranded")
+    for row in sorted(found.rows, key=lambda each: each is not found.chosen):
+        name = Text(row.shape.name, style="bold" if row is found.chosen else "dim")
+        counts = (row.shape.devices, row.nodes, row.devices, row.used_devices, row.spare_devices, row.stranded_devices)
+        said = [Text(str(each), style="" if row is found.chosen else "dim") for each in counts]
+        if row.straddles:
+            name.append(" (a stage straddles nodes)")
+        table.add_row(name, Text(row.shape.provider, style="dim"), *said)
+    return [table, *(Text(f"Note: {note}") for note in found.notes)]
+
+
+def tool_parts(found: ToolLoads) -> list[RenderableType]:
+    """What tasks wait for: load against capacity, and the KV it holds."""
+    table = plain_table("Tools", "tool", "load", "capacity", "used", "waiting", "KV held", "computed again")
+    for line in found.lines:
+        limited = math.isfinite(line.capacity_tasks_per_s)
+        table.add_row(
+            line.name,
+            show(line.tasks_per_s, "tasks/s"),
+            f"{show(line.capacity_tasks_per_s, 'tasks/s')} by {line.limited_by}" if limited else line.limited_by,
+            f"{line.use_fraction:.0%}" if limited else "",
+            show(line.waiting_requests, "sequences"),
+            show(line.held_tokens, "tokens"),
+            show(line.recomputed_tokens_per_s, "tokens/s"),
+        )
+    return [table, *(Text(f"Note: {note}") for note in found.notes)]
+
+
+def routing_parts(found: Routed) -> list[RenderableType]:
+    """Which pool sees what part of a class."""
+    table = plain_table("Routes", "class", "pool", "part", "planning rate")
+    for line in found.lines:
+        table.add_row(line.request_class, line.pool, f"{line.part_fraction:.3g}", show(line.planning_rps, "req/s"))
+    return [table, *(Text(f"Note: {note}") for note in found.notes)]

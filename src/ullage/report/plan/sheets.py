@@ -1,0 +1,124 @@
+"""The tables that close a plan: input sheet, questions, margins, scorecard, assumptions, what is not promised."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ullage.evidence import Assumption, Evidence, Figure
+from ullage.planning.document import Plan
+from ullage.planning.margins import Margins
+from ullage.planning.not_promised import not_promised
+from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, Row, rows
+from ullage.report.evidence_style import evidence_text
+from ullage.report.quantity import show
+from ullage.report.tables import plain_table
+
+_DAY = datetime.timedelta(days=1)
+_UNIT_WORDS = re.compile(r"_(s|rps|bytes|tokens|fraction|ratio|usd|replicas)$")
+# More figures than this in one cell are a table of their own, which --all prints.
+_SHOWN = 6
+
+
+def input_sheet(plan: Plan) -> list[RenderableType]:
+    """Seven rows that decide a plan, each with its evidence, source and age, and whether a default stands in."""
+    table = plain_table("Input sheet", "input", "value", "evidence", "least sure of", "its source", "date", "default")
+    for row in rows(plan, INPUT_SHEET):
+        source, weakest = row.source, row.weakest
+        table.add_row(
+            row.what,
+            _values(row, separator="\n", with_names=True),
+            "" if row.evidence is None else evidence_text(row.evidence),
+            "" if weakest is None else weakest.name,
+            "" if source is None else source.what.split(":")[0],
+            "" if source is None else source.date.isoformat(),
+            "" if not row.figures else "in part" if row.is_defaulted else "no",
+        )
+    return ["", table]
+
+
+def questions(plan: Plan) -> list[RenderableType]:
+    """The eight questions, each answered by figures that can be explained."""
+    table = plain_table("Questions a plan must answer", "question", "answer", "evidence")
+    for row in rows(plan, QUESTIONS):
+        evidence = "" if row.evidence is None else evidence_text(row.evidence)
+        table.add_row(row.what, _values(row, separator="\n", with_names=True), evidence)
+    return ["", table]
+
+
+def scorecard(plan: Plan) -> list[RenderableType]:
+    """What operations will watch, with the planned fleet at the planning rate."""
+    table = plain_table("Scorecard", "what", "value", "evidence")
+    for row in rows(plan, SCORECARD):
+        evidence = "" if row.evidence is None else evidence_text(row.evidence)
+        table.add_row(row.what, _values(row, separator=", "), evidence)
+    return ["", table]
+
+
+def margins(plan: Plan) -> list[RenderableType]:
+    """Where a margin is taken, how large, why, and what it costs; none stands in two places."""
+    table = plain_table("Margins", "where", "size", "why", "costs", "evidence")
+    for stage in plan.stages:
+        if not isinstance(stage.answer, Margins):
+            continue
+        for row in stage.answer.rows:
+            where = f"{row.where} of {stage.pool}" if stage.pool else row.where
+            cost = "" if row.cost is None else show(row.cost.value, row.cost.unit)
+            table.add_row(
+                where, show(row.size.value, row.size.unit), row.reason, cost, evidence_text(row.size.evidence)
+            )
+    return ["", table]
+
+
+def assumption_table(plan: Plan) -> list[RenderableType]:
+    """What stands in for something nobody stated or measured: every default behind a figure."""
+    defaults = [each for each in plan.assumptions if each.evidence is Evidence.ASSUMED]
+    table = plain_table("Assumed, because nobody stated or measured it", "name", "value", "range", "source", "age")
+    for each in defaults:
+        table.add_row(each.name, show(each.value, each.unit), _range(each), each.source.what, _age(each, plan.as_of))
+    return ["", table] if defaults else []
+
+
+def promises(plan: Plan) -> list[RenderableType]:
+    """What may change without the plan being wrong."""
+    lines: list[RenderableType] = ["", Text("Not promised here", style="bold")]
+    for each in not_promised(plan):
+        about = each.rests_on
+        dated = "" if about is None else f" ({about.name}: {show(about.value, about.unit)}, {_age(about, plan.as_of)})"
+        lines.append(Text(f"- {each.what}{dated}"))
+    return lines
+
+
+def _values(row: Row, *, separator: str, with_names: bool = False) -> Text:
+    text = Text()
+    shown = row.figures[:_SHOWN]
+    for index, each in enumerate(shown):
+        if index:
+            text.append(separator)
+        text.append(_value(each, with_names))
+    if len(row.figures) > len(shown):
+        text.append(f"{separator}and {len(row.figures) - len(shown)} more: --all", style="dim")
+    for missing in row.missing:
+        text.append(f"{separator if text.plain else ''}{missing}", style="dim")
+    return text
+
+
+def _value(each: Figure | Assumption, with_name: bool) -> str:
+    shown = show(each.value, each.unit)
+    # The row says what it is about and the value what unit it has; the words between tell its figures apart.
+    words = _UNIT_WORDS.sub("", each.name.partition(".")[2]).replace("_", " ").replace(".", " ")
+    return f"{words} {shown}" if with_name else shown
+
+
+def _range(each: Assumption) -> str:
+    if each.low is None or each.high is None or each.low == each.high:
+        return ""
+    return f"{show(each.low, each.unit)} to {show(each.high, each.unit)}"
+
+
+def _age(each: Assumption, as_of: datetime.date) -> str:
+    stale = " (past its maximum age)" if each.is_stale(as_of) else ""
+    return f"{each.age(as_of) // _DAY} d{stale}"

@@ -1,0 +1,1 @@
+"""Curves, calibrations, load tests and simulations as pages and as JSON."""

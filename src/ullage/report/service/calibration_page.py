@@ -1,0 +1,89 @@
+"""A calibration as a page: the factors, how well they fit and predict, what is not known, and what to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ullage.report.quantity import show
+from ullage.report.service.curve_measured import tests_table
+from ullage.service.calibration.agreement import Agreement
+from ullage.service.calibration.calibration import Calibration, Residual
+from ullage.service.calibration.document import Provenance
+from ullage.service.calibration.evidence import held_out_band
+from ullage.service.calibration.next_test import NextTest
+
+_MEANING = {
+    "fixed": "the step of one sequence",
+    "growth": "what sequences and KV add to it",
+    "prefill": "what prompt tokens add",
+    "request": "time outside the engine",
+}
+
+
+def calibration_page(
+    calibration: Calibration,
+    provenance: Provenance,
+    wanted: NextTest,
+    *,
+    left_out: Sequence[tuple[str, str]] = (),
+    breaches: Sequence[tuple[str, str]] = (),
+    agreement: Agreement | None = None,
+) -> list[RenderableType]:
+    """The parts of the page, the answer first."""
+    shape = f"tp={provenance.tp} pp={provenance.pp} ep={provenance.ep} dp_attention={provenance.dp_attention}"
+    parts: list[RenderableType] = [
+        Text(f"{provenance.model} on {provenance.device}, {provenance.engine}, {shape}: {provenance.points} points"),
+        "",
+        _factors(calibration),
+        "",
+        _errors(calibration),
+    ]
+    parts += [Text(f"{point} was left out: it {reason}.") for point, reason in left_out]
+    parts += [Text(f"{point} breaks physics: {sentence}.", style="bold red") for point, sentence in breaches]
+    if agreement is not None and len(agreement.words) > 1:
+        parts += ["", tests_table(agreement), *(Text(each, style="yellow") for each in agreement.disagreements)]
+    band = held_out_band(calibration.held_out)
+    if band is not None:
+        within = f"{band.tpot_low_ratio:.2f} to {band.tpot_high_ratio:.2f}"
+        parts += ["", Text(f"At a load that was not tested, 8 of 10 step times lie within {within} of this model's.")]
+    if calibration.not_identified:
+        parts += ["", Text(f"These tests do not tell: {', '.join(calibration.not_identified)}.")]
+    parts += ["", Text("The test that would tell most next:"), Text(f"  {wanted.command}")]
+    return parts
+
+
+def _factors(calibration: Calibration) -> Table:
+    table = Table("factor", "value", "80 % range", "known", "on", box=None)
+    for each in calibration.parameters:
+        known = "yes" if each.identified else "no"
+        span = f"{each.low_ratio:.2f} to {each.high_ratio:.2f}"
+        table.add_row(each.name, f"{each.value_ratio:.2f}", span, known, _MEANING[each.name])
+    return table
+
+
+def _errors(calibration: Calibration) -> Table:
+    held = {(each.point, each.latency, each.statistic): each for each in calibration.held_out}
+    table = Table("point", "latency", "measured", "simulated", "error", "error without it", box=None)
+    for each in calibration.residuals:
+        unseen = held.get((each.point, each.latency, each.statistic))
+        table.add_row(
+            each.point,
+            f"{each.latency} {each.statistic}",
+            _shown(each, each.measured_value),
+            _shown(each, each.simulated_value),
+            _percent(each),
+            "-" if unseen is None else _percent(unseen),
+        )
+    return table
+
+
+def _percent(residual: Residual) -> str:
+    return f"{100 * (residual.error_ratio - 1):+.1f} %"
+
+
+def _shown(residual: Residual, value: float) -> str:
+    return show(value, "tokens/s" if residual.latency == "rate" else "s")

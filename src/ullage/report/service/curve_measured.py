@@ -1,0 +1,157 @@
+"""Measured points beside a service curve, and what each load test says: as tables in the terminal and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ullage.report.quantity import show
+from ullage.service.calibration.agreement import Agreement
+from ullage.service.calibration.measured import MeasuredPoint
+
+_DIGITS = 9
+
+
+def measured_parts(
+    measured: Sequence[MeasuredPoint], agreement: Agreement | None, *, right_rps: float
+) -> list[RenderableType]:
+    """The tables that go below the operating point, and a sentence for everything that disagrees.
+
+    `right_rps` is the right end of the chart.
+    """
+    if not measured:
+        return []
+    parts: list[RenderableType] = ["", _points(measured)]
+    findings = [sentence for each in measured for sentence in each.findings]
+    other = [each.name for each in measured if not each.is_like_mix]
+    if other:
+        findings.append(f"Of other lengths than the mix, so that a place on the curve is no error: {', '.join(other)}.")
+    hidden = [each.name for each in measured if not _is_drawn(each, right_rps)]
+    if hidden:
+        findings.append(f"Not drawn, beyond the chart or without a promised percentile: {', '.join(hidden)}.")
+    if agreement is not None and len(agreement.words) > 1:
+        parts += ["", tests_table(agreement)]
+        findings += agreement.disagreements
+    return [*parts, *([""] if findings else []), *(Text(f"- {each}") for each in findings)]
+
+
+def _is_drawn(point: MeasuredPoint, right_rps: float) -> bool:
+    return point.use_ratio is not None and point.offered_rps is not None and point.offered_rps <= right_rps
+
+
+def _points(measured: Sequence[MeasuredPoint]) -> Table:
+    table = _table("Measured, beside the same test simulated", "test", "load", "latency", "measured", "simulated")
+    for column in ("measured / simulated", "band", "verdict"):
+        table.add_column(column, header_style="dim")
+    for each in measured:
+        load = "" if each.offered_rps is None else show(each.offered_rps, "req/s")
+        if each.reason is not None:
+            table.add_row(each.name, load, "", "", "", "", "", f"not simulated: it {each.reason}")
+        for residual in each.residuals:
+            table.add_row(
+                each.name,
+                load,
+                f"{residual.latency} {residual.statistic}",
+                show(residual.measured_s, "s"),
+                show(residual.simulated_s, "s"),
+                f"{residual.ratio:.2f}",
+                f"{show(residual.low_s, 's')} to {show(residual.high_s, 's')}",
+                Text("outside", style="yellow") if residual.is_outside else Text("inside", style="green"),
+            )
+    return table
+
+
+def tests_table(agreement: Agreement) -> Table:
+    """One line a test: its day, its kind, what it says, what it counts."""
+    table = _table("Load tests, each fitted alone", "test", "day", "kind", "points", "decode steps", "prompts")
+    for column in ("weight", "why"):
+        table.add_column(column, header_style="dim")
+    for each in agreement.words:
+        weighing = each.weighing
+        table.add_row(
+            each.file,
+            "" if weighing.day is None else weighing.day.isoformat(),
+            f"{each.tool}, {weighing.kind}",
+            str(each.points),
+            f"{each.decode_ratio:.2f} x estimate",
+            f"{each.prefill_ratio:.2f} x estimate",
+            show(weighing.weight_fraction, "fraction"),
+            weighing.reason,
+        )
+    return table
+
+
+def measured_json(measured: Sequence[MeasuredPoint]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "offered_rps": _optional(each.offered_rps),
+            "of_limit_ratio": _optional(each.use_ratio),
+            "limit": each.use_of,
+            "prompt_tokens": _optional(each.prompt_tokens),
+            "output_tokens": _optional(each.output_tokens),
+            "is_like_mix": each.is_like_mix,
+            "not_simulated": each.reason,
+            "residuals": [
+                {
+                    "latency": residual.latency,
+                    "statistic": residual.statistic,
+                    "measured_s": number(residual.measured_s),
+                    "simulated_s": number(residual.simulated_s),
+                    "ratio": number(residual.ratio),
+                    "band_s": {"low": number(residual.low_s), "high": number(residual.high_s)},
+                    "is_outside": residual.is_outside,
+                }
+                for residual in each.residuals
+            ],
+            "findings": list(each.findings),
+        }
+        for each in measured
+    ]
+
+
+def agreement_json(agreement: Agreement | None) -> dict[str, Any]:
+    """What each test says alone, and where two disagree; empty where none was given."""
+    if agreement is None:
+        return {"tests": [], "disagreements": []}
+    return {
+        "tests": [
+            {
+                "file": each.file,
+                "tool": each.tool,
+                "day": None if each.weighing.day is None else each.weighing.day.isoformat(),
+                "kind": each.weighing.kind,
+                "points": each.points,
+                "decode_ratio": number(each.decode_ratio),
+                "prefill_ratio": number(each.prefill_ratio),
+                "band_ratio": number(each.band_ratio),
+                "weight_fraction": number(each.weighing.weight_fraction),
+                "reason": each.weighing.reason,
+            }
+            for each in agreement.words
+        ],
+        "disagreements": list(agreement.disagreements),
+    }
+
+
+def number(value: float) -> float | int:
+    """Nine significant digits: more would differ between machines whose sums are rounded differently."""
+    if isinstance(value, int) or value == 0.0:
+        return value
+    return round(value, _DIGITS - 1 - math.floor(math.log10(abs(value))))
+
+
+def _optional(value: float | None) -> float | int | None:
+    return None if value is None else number(value)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, header_style="dim")
+    return table

@@ -1,0 +1,314 @@
+"""A service curve with its operating point, and a pool's size: as a page in the terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ullage.errors import Rejection
+from ullage.evidence import Figure
+from ullage.report.quantity import show
+from ullage.report.refusal import refusal_page
+from ullage.report.service.curve_chart import curve_chart, legend, uses
+from ullage.report.service.curve_measured import agreement_json, measured_json, measured_parts, number
+from ullage.service.calibration.agreement import Agreement
+from ullage.service.calibration.measured import MeasuredPoint
+from ullage.service.curve.curve import CurvePoint, ServiceCurve, StablePoint
+from ullage.service.curve.point import OperatingPoint
+from ullage.service.curve.sensitivity import Tried
+from ullage.service.curve.sizing import PoolSize
+from ullage.simulate.statistics import Interval
+from ullage.units import brief_number
+
+CURVE_SCHEMA = "ullage.curve/1"
+SIZE_SCHEMA = "ullage.size/1"
+
+
+def curve_page(
+    curve: ServiceCurve,
+    point: OperatingPoint | Rejection,
+    tried: Sequence[Tried] = (),
+    *,
+    title: str,
+    measured: Sequence[MeasuredPoint] = (),
+    agreement: Agreement | None = None,
+) -> list[RenderableType]:
+    """The chart, the loads, the point and its margins; measured points where there are some."""
+    marks: dict[str, float | None] = {"K": curve.knee_rps}
+    if isinstance(point, OperatingPoint):
+        marks = {"P": point.operating_rps, "H": point.highest.rps, **marks}
+    letters = [("P", "operating point"), ("H", "highest that passes"), ("K", "knee")]
+    return [
+        Text.assemble((title, "bold"), ": how much of its tightest limit each load uses"),
+        "",
+        *curve_chart(curve, marks, measured),
+        legend([each for each in letters if marks.get(each[0]) is not None], has_measured=bool(measured)),
+        "",
+        _loads(curve),
+        "",
+        *(refusal_page(point) if isinstance(point, Rejection) else _point(point)),
+        *(["", _tried(tried)] if tried else []),
+        *measured_parts(measured, agreement, right_rps=max(each.offered_rps for each in curve.points)),
+    ]
+
+
+def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableType]:
+    """The number first, then what it rests on."""
+    noise = f"{size.low_replicas} to {size.high_replicas} by another seed (95 %)"
+    headline = Text(f"{size.replicas} replicas", style="bold")
+    headline.append(f" of {title} for {show(size.rate_rps, 'req/s')} ({rate_from}); {noise}.", style="not bold")
+    devices = size.replicas * size.devices
+    at = size.at_size
+    table = _table("", "", "value")
+    for name, value in (
+        ("devices", f"{devices}"),
+        ("one replica fewer breaks", size.binding),
+        ("load a replica", show(at.offered_rps, "req/s")),
+        ("highest load of a replica alone", show(size.highest_rps, "req/s")),
+        ("goodput a device", show(at.goodput.value / size.devices, "req/s")),
+        ("KV in use", show(at.kv_use.value, "fraction")),
+        ("p95 time before admission", show(at.queue_age.value, "s")),
+    ):
+        table.add_row(name, value)
+    return [
+        headline,
+        Text(
+            f"{size.careful_replicas} replicas if steps take {size.band.slow_ratio:.3g} times as long, as one time in "
+            f"ten they do on evidence that is {size.band.evidence}."
+        ),
+        "",
+        table,
+        "",
+        _latencies(at),
+    ]
+
+
+def _loads(curve: ServiceCurve) -> RenderableType:
+    table = _table("Loads, of one replica", "offered", "goodput", "of limit", "running", "KV", "preempted", "verdict")
+    share = {each.offered_rps: each for each in uses(curve)}
+    for each in curve.points:
+        offered = show(each.offered_rps, "req/s")
+        if isinstance(each, StablePoint):
+            used = share.get(each.offered_rps)
+            table.add_row(
+                offered,
+                _spread(each.goodput, "req/s"),
+                "" if used is None else f"{brief_number(used.ratio, 2)} x",
+                brief_number(each.running.value),
+                show(each.kv_use.value, "fraction"),
+                show(each.preemptions.value, "fraction"),
+                _verdict(each),
+            )
+        else:
+            table.add_row(offered, "", "", "", "", "", Text(f"not sustained: {each.instability.reason}", style="red"))
+    return table
+
+
+def _verdict(point: StablePoint) -> Text:
+    wide = "" if point.is_narrow else f" (intervals still wide after {point.replications} runs)"
+    if point.passes:
+        return Text(f"passes{wide}", style="green")
+    return Text(f"breaks {', '.join(point.broken)}{wide}", style="yellow")
+
+
+def _point(point: OperatingPoint) -> list[RenderableType]:
+    headline = Text("Operating point: ", style="bold")
+    headline.append(f"{show(point.operating_rps, 'req/s')} a replica", style="bold")
+    headline.append(
+        f", goodput {show(point.goodput_per_device_rps, 'req/s')} a device; "
+        f"one load higher than {show(point.highest.rps, 'req/s')} breaks {point.highest.binding}.",
+        style="not bold",
+    )
+    parts: list[RenderableType] = [headline, "", _margins(point), "", _latencies(point.at_point)]
+    notes = [*point.findings, *([point.next_test] if point.next_test else [])]
+    return [*parts, *([""] if notes else []), *(Text(f"- {each}") for each in notes)]
+
+
+def _margins(point: OperatingPoint) -> RenderableType:
+    table = _table("From the highest load to the point", "", "share", "leaves", "why")
+    interval = point.highest.interval
+    found = f"another seed would find {show(interval.low, 'req/s')} to {show(interval.high, 'req/s')} (95 %)"
+    table.add_row("highest that passes", "", show(point.highest.rps, "req/s"), found)
+    left = point.highest.rps
+    for each in point.margins:
+        left *= 1.0 if each.is_inside else 1.0 - each.share_fraction
+        inside = "inside" if each.is_inside else show(left, "req/s")
+        table.add_row(each.name, show(each.share_fraction, "fraction"), inside, each.reason)
+    return table
+
+
+def _tried(tried: Sequence[Tried]) -> RenderableType:
+    title = f"What if, one at a time; the highest load that passes is {show(tried[0].base_rps, 'req/s')}"
+    table = _table(title, "", "change", "highest", "", "next to break")
+    for each in tried:
+        moved = f"{each.change_fraction:+.0%}" if each.is_difference else "no change"
+        table.add_row(each.kind, each.change, show(each.highest_rps, "req/s"), moved, each.binding)
+    return table
+
+
+def _latencies(point: StablePoint) -> RenderableType:
+    table = _table(f"At {show(point.offered_rps, 'req/s')} a replica", "class", "latency", "p50", "p95", "p99")
+    for name, found in point.latencies.items():
+        for metric in ("ttft", "tpot", "itl", "e2e"):
+            shown = [found.get(f"{metric}_p{each}") for each in (50, 95, 99)]
+            table.add_row(name, metric, *("" if each is None else _spread(each, "s") for each in shown))
+    return table
+
+
+def _spread(interval: Interval, unit: str) -> str:
+    half = (interval.high - interval.low) / 2
+    return f"{show(interval.value, unit)} ± {show(half, unit)}" if half > 0 else show(interval.value, unit)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, style=None, header_style="dim")
+    return table
+
+
+# ---- JSON ----------------------------------------------------------------------------------------------
+
+
+def curve_json(
+    curve: ServiceCurve,
+    point: OperatingPoint | Rejection,
+    tried: Sequence[Tried] = (),
+    *,
+    service: str,
+    replica: str,
+    as_of: str,
+    measured: Sequence[MeasuredPoint] = (),
+    agreement: Agreement | None = None,
+) -> dict[str, Any]:
+    return {
+        "schema": CURVE_SCHEMA,
+        "service": service,
+        "replica": replica,
+        "as_of": as_of,
+        "seed": curve.seed,
+        "run_s": number(curve.bench.span_s),
+        "knee_rps": None if curve.knee_rps is None else number(curve.knee_rps),
+        "points": [_point_json(each) for each in curve.points],
+        "operating_point": _refusal_json(point) if isinstance(point, Rejection) else _operating_json(point),
+        "what_if": [
+            {
+                "kind": each.kind,
+                "change": each.change,
+                "highest_rps": number(each.highest_rps),
+                "base_rps": number(each.base_rps),
+                "is_difference": each.is_difference,
+                "binding": each.binding,
+            }
+            for each in tried
+        ],
+        "measured": measured_json(measured),
+        "load_tests": agreement_json(agreement),
+        "figures": _figures_json({**curve.figures, **({} if isinstance(point, Rejection) else point.figures)}),
+    }
+
+
+def size_json(size: PoolSize, *, service: str, replica: str, as_of: str, seed: int) -> dict[str, Any]:
+    return {
+        "schema": SIZE_SCHEMA,
+        "service": service,
+        "replica": replica,
+        "as_of": as_of,
+        "seed": seed,
+        "rate_rps": number(size.rate_rps),
+        "replicas": size.replicas,
+        "low_replicas": size.low_replicas,
+        "high_replicas": size.high_replicas,
+        "careful_replicas": size.careful_replicas,
+        "slow_step_ratio": size.band.slow_ratio,
+        "evidence": str(size.band.evidence),
+        "devices": size.replicas * size.devices,
+        "one_fewer_breaks": size.binding,
+        "at_size": _point_json(size.at_size),
+        "figures": _figures_json(dict(size.figures)),
+    }
+
+
+def _point_json(point: CurvePoint) -> dict[str, Any]:
+    if not isinstance(point, StablePoint):
+        return {
+            "offered_rps": number(point.offered_rps),
+            "is_sustained": False,
+            "reason": point.instability.reason,
+            "growth_fraction": _interval(point.instability.growth),
+            "achieved_rps": _interval(point.achieved),
+            "replications": point.replications,
+        }
+    return {
+        "offered_rps": number(point.offered_rps),
+        "is_sustained": True,
+        "passes": point.passes,
+        "broken": list(point.broken),
+        "achieved_rps": _interval(point.achieved),
+        "goodput_rps": _interval(point.goodput),
+        "latencies_s": {
+            name: {key: _interval(each) for key, each in found.items()} for name, found in point.latencies.items()
+        },
+        "error_fraction": {name: _interval(each) for name, each in point.errors.items()},
+        "service_time_s": _interval(point.service_time),
+        "queue_age_p95_s": _interval(point.queue_age),
+        "waiting_requests": _interval(point.waiting),
+        "running_requests": _interval(point.running),
+        "active_tokens": _interval(point.active_tokens),
+        "kv_use_fraction": _interval(point.kv_use),
+        "kv_peak_fraction": number(point.kv_peak_fraction),
+        "busy_fraction": _interval(point.busy),
+        "preemptions_per_request": _interval(point.preemptions),
+        "replications": point.replications,
+        "is_narrow": point.is_narrow,
+    }
+
+
+def _operating_json(point: OperatingPoint) -> dict[str, Any]:
+    return {
+        "operating_rps": number(point.operating_rps),
+        "highest_rps": _interval(point.highest.interval),
+        "binding": point.highest.binding,
+        "band_rps": {"low": number(point.low_rps), "high": number(point.high_rps), "confidence_fraction": 0.8},
+        "margins": [
+            {
+                "name": each.name,
+                "fraction": number(each.share_fraction),
+                "is_inside": each.is_inside,
+                "reason": each.reason,
+            }
+            for each in point.margins
+        ],
+        "goodput_per_device_rps": number(point.goodput_per_device_rps),
+        "is_extrapolated": point.is_extrapolated,
+        "findings": list(point.findings),
+        "next_test": point.next_test,
+        "at_point": _point_json(point.at_point),
+    }
+
+
+def _refusal_json(refused: Rejection) -> dict[str, Any]:
+    return {
+        "refused": refused.reason,
+        "remedies": [{"change": each.change, "effect": each.effect} for each in refused.remedies],
+    }
+
+
+def _figures_json(figures: dict[str, Figure]) -> dict[str, Any]:
+    return {
+        name: {
+            "value": each.value if isinstance(each.value, str) else number(each.value),
+            "unit": each.unit,
+            "evidence": str(each.evidence),
+            "formula": each.formula,
+        }
+        for name, each in figures.items()
+    }
+
+
+def _interval(interval: Interval) -> dict[str, Any]:
+    return {"value": number(interval.value), "low": number(interval.low), "high": number(interval.high)}

@@ -1,0 +1,247 @@
+"""What a pool made of a stream of requests: as a page in the terminal and as JSON."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any, Protocol
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ullage.report.evidence_style import evidence_text
+from ullage.report.quantity import show
+from ullage.service.served import ClassServed, Kept, Latency, Pool, Served
+from ullage.service.steps.step_model import StepModel
+from ullage.simulate.outcome import Counts
+from ullage.units import brief_number
+
+SCHEMA = "ullage.simulation/1"
+_DIGITS = 9
+# How an end is called; only those that occurred are printed.
+_ENDS = {
+    "success": "good",
+    "late": "late",
+    "shed": "refused: queue full",
+    "oversize": "refused: longer than the cache",
+    "timed_out": "timed out",
+    "cancelled": "cancelled",
+    "failed": "failed",
+    "unfinished": "unfinished",
+}
+
+
+class Simulation(Protocol):
+    """What was simulated on what, and what came out."""
+
+    @property
+    def replica(self) -> str: ...
+    @property
+    def step(self) -> StepModel: ...
+    @property
+    def kv_tokens(self) -> int: ...
+    @property
+    def traffic(self) -> str: ...
+    @property
+    def pool(self) -> Pool: ...
+    @property
+    def served(self) -> Served: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def as_of(self) -> datetime.date: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+def simulation_page(simulated: Simulation) -> list[RenderableType]:
+    """Promises first, then latencies, ends and what the replicas did."""
+    served, pool = simulated.served, simulated.pool
+    many = f"{pool.replicas} replicas, {pool.routing.replace('_', ' ')}" if pool.replicas > 1 else "1 replica"
+    by = Text.assemble(f"{simulated.step.kind} step model (", evidence_text(simulated.step.evidence), ")")
+    parts: list[RenderableType] = [
+        Text.assemble((f"{simulated.replica}", "bold"), f", {many}, by the ", by),
+        Text(
+            f"{simulated.traffic}: {show(served.offered_rps, 'req/s')} for {show(served.span_s, 's')}; "
+            f"all had ended after {show(served.duration_s, 's')}."
+        ),
+        "",
+        _latencies(served),
+        "",
+        _ends(served),
+        "",
+        _replicas(simulated),
+        "",
+        _laws(served),
+    ]
+    if any(each.promises for each in served.classes):
+        parts[3:3] = [_promises(served), ""]
+    parts += ["", *(Text(f"- {note}") for note in simulated.notes)] if simulated.notes else []
+    return parts
+
+
+def _promises(served: Served) -> Table:
+    table = _table("Promises", "class", "promise", "found", "verdict")
+    for each in served.classes:
+        for one in each.promises:
+            table.add_row(each.name, str(one.slo), _seconds(one.found_s), _verdict(one))
+    return table
+
+
+def _verdict(kept: Kept) -> Text:
+    return Text("kept", style="green") if kept.is_kept else Text("broken", style="red")
+
+
+def _latencies(served: Served) -> Table:
+    table = _table("Latencies", "class", "latency", "mean", "p50", "p90", "p95", "p99")
+    for each in served.classes:
+        for name, latency in each.latencies.items():
+            table.add_row(each.name, name, _seconds(latency.mean_s), *map(_seconds, latency.quantiles_s.values()))
+    return table
+
+
+def _ends(served: Served) -> Table:
+    found = [name for name in _ENDS if any(getattr(each.counts, name) for each in served.classes)]
+    table = _table("Requests", "class", "sent", *(_ENDS[name] for name in found), "goodput", "of sent")
+    for each in served.classes:
+        counts = [f"{getattr(each.counts, name):,}" for name in found]
+        table.add_row(
+            each.name,
+            f"{each.counts.requests:,}",
+            *counts,
+            show(each.goodput_rps, "req/s"),
+            show(each.good_fraction, "fraction"),
+        )
+    return table
+
+
+def _replicas(simulated: Simulation) -> Table:
+    served = simulated.served
+    table = _table("While requests came", "", "value")
+    prompts = sum(each.prompt_tokens for each in served.classes)
+    cached = sum(each.cached_tokens for each in served.classes)
+    for name, value in (
+        ("goodput", show(served.goodput_rps, "req/s")),
+        ("output tokens", show(served.output_tokens_per_s, "tokens/s")),
+        ("running, all replicas", brief_number(served.running_requests)),
+        ("waiting", f"{brief_number(served.waiting_requests)}, at most {served.most_waiting_requests:,}"),
+        ("KV in use", f"{show(served.kv_fraction, 'fraction')}, at most {show(served.kv_peak_fraction, 'fraction')}"),
+        ("KV tokens of a replica", f"{simulated.kv_tokens:,}"),
+        ("prompt tokens found cached", show(cached / prompts if prompts else 0.0, "fraction")),
+        ("preemptions", f"{served.preemptions:,} ({served.recomputed_tokens:,} tokens computed again)"),
+        ("busy", show(served.busy_fraction, "fraction")),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _laws(served: Served) -> Table:
+    table = _table("Physics", "law", "left", "right", "")
+    for each in served.laws:
+        table.add_row(each.name, show(each.left_value, each.unit), show(each.right_value, each.unit), "holds")
+    table.add_row("Little's law; tokens computed = tokens of requests", "", "", "hold exactly")
+    return table
+
+
+def _seconds(value: float) -> str:
+    return "-" if math.isnan(value) else show(value, "s")
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, style=None, header_style="dim")
+    return table
+
+
+# ---- JSON ----------------------------------------------------------------------------------------------
+
+
+def simulation_json(simulated: Simulation) -> dict[str, Any]:
+    served, pool = simulated.served, simulated.pool
+    return {
+        "schema": SCHEMA,
+        "as_of": simulated.as_of.isoformat(),
+        "seed": simulated.seed,
+        "replica": simulated.replica,
+        "step_model": simulated.step.kind,
+        "evidence": str(simulated.step.evidence),
+        "kv_tokens": simulated.kv_tokens,
+        "replicas": pool.replicas,
+        "routing": pool.routing,
+        "queue_limit_requests": pool.waiting_requests,
+        "timeout_s": pool.timeout_s,
+        "traffic": simulated.traffic,
+        "requests": served.requests,
+        "span_s": _number(served.span_s),
+        "duration_s": _number(served.duration_s),
+        "offered_rps": _number(served.offered_rps),
+        "goodput_rps": _number(served.goodput_rps),
+        "output_tokens_per_s": _number(served.output_tokens_per_s),
+        "classes": [_class(each) for each in served.classes],
+        "broken": list(served.broken),
+        "is_keeping_up": served.is_keeping_up,
+        "backlog_growth_fraction": _number(served.drift.growth_fraction),
+        "waiting_requests": _number(served.waiting_requests),
+        "most_waiting_requests": served.most_waiting_requests,
+        "running_requests": _number(served.running_requests),
+        "kv_use_fraction": _number(served.kv_fraction),
+        "kv_peak_fraction": _number(served.kv_peak_fraction),
+        "busy_fraction": _number(served.busy_fraction),
+        "preemptions": served.preemptions,
+        "recomputed_tokens": served.recomputed_tokens,
+        "laws": [
+            {
+                "law": each.name,
+                "left": _number(each.left_value),
+                "right": _number(each.right_value),
+                "unit": each.unit,
+                "holds": each.holds,
+            }
+            for each in served.laws
+        ],
+        "notes": list(simulated.notes),
+    }
+
+
+def _class(served: ClassServed) -> dict[str, Any]:
+    return {
+        "name": served.name,
+        "requests": served.counts.requests,
+        "ends": _counts(served.counts),
+        "goodput_rps": _number(served.goodput_rps),
+        "good_fraction": _number(served.good_fraction),
+        "latencies_s": {name: _latency(each) for name, each in served.latencies.items()},
+        "promises": [
+            {
+                "promise": each.slo.name,
+                "limit_s": each.slo.limit_s,
+                "found_s": _number(each.found_s),
+                "is_kept": each.is_kept,
+            }
+            for each in served.promises
+        ],
+        "prompt_tokens": served.prompt_tokens,
+        "cached_tokens": served.cached_tokens,
+        "output_tokens": served.output_tokens,
+        "preemptions": served.preemptions,
+    }
+
+
+def _counts(counts: Counts) -> dict[str, int]:
+    return {name: getattr(counts, name) for name in _ENDS}
+
+
+def _latency(latency: Latency) -> dict[str, float | int | None]:
+    shown = {f"p{100 * fraction:g}": _number(each) for fraction, each in latency.quantiles_s.items()}
+    return {"mean": _number(latency.mean_s), **shown}
+
+
+def _number(value: float) -> float | int | None:
+    """Nine significant digits, so that machines agree; None where there is nothing to measure."""
+    if isinstance(value, int):
+        return value
+    if math.isnan(value):
+        return None
+    return 0.0 if value == 0.0 else round(value, _DIGITS - 1 - math.floor(math.log10(abs(value))))

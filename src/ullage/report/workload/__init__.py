@@ -1,0 +1,1 @@
+"""Profiles and forecasts as pages and as JSON."""

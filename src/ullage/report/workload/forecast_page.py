@@ -1,0 +1,188 @@
+"""A forecast as a page in the terminal, and as JSON."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ullage.report.quantity import show
+from ullage.report.workload.fan_chart import fan_chart
+from ullage.workload.anomalies import Weight
+from ullage.workload.forecast.conformal import FRACTIONS
+from ullage.workload.forecast.forecast import Forecast
+from ullage.workload.forecast.part_forecast import PartForecast, ServiceForecast
+from ullage.workload.forecast.point_forecasts import DAY_S
+from ullage.workload.forecast.scores import Scores
+
+SCHEMA = "ullage.forecast/1"
+# Rows of the table of days; longer horizons are told by weeks.
+_MOST_DAYS = 14
+_DIGITS = 9
+_MARK = {Weight.SERIOUS: ("!", "bold red"), Weight.CAUTION: ("*", "yellow"), Weight.NOTE: ("-", "dim")}
+
+
+def forecast_page(found: ServiceForecast) -> list[RenderableType]:
+    """The parts of the page, top to bottom."""
+    page: list[RenderableType] = [_headline(found)]
+    for part in found.parts:
+        page += ["", Text(f"{part.history.name}, {part.history.series.unit}", style="bold"), *fan_chart(part.forecast)]
+        page += ["", _ahead(part, found)]
+    return [*page, "", _planning(found), "", _past(found), "", *_findings(found), *_closing(found)]
+
+
+def _headline(found: ServiceForecast) -> RenderableType:
+    text = Text(f"Forecast of {found.source}", style="bold")
+    first = found.parts[0].forecast
+    days = first.history.values.size * first.history.step_s / DAY_S
+    steps = f"{show(found.horizon_s, 's')} ahead in steps of {show(first.history.step_s, 's')}"
+    return text.append(f": {steps}, from {days:.3g} days of history", style="not bold")
+
+
+def _ahead(part: PartForecast, found: ServiceForecast) -> RenderableType:
+    forecast = part.forecast
+    by_week = forecast.horizon_s > _MOST_DAYS * DAY_S
+    together = max(1, round((7 if by_week else 1) * DAY_S / forecast.history.step_s))
+    low, middle, high = (forecast.at(fraction) for fraction in (0.1, 0.5, 0.9))
+    table = _table("", "week of" if by_week else "day", "mean, 10 %", "50 %", "90 %", "busiest step, 50 %", "90 %")
+    for at in range(0, forecast.steps, together):
+        rows = slice(at, at + together)
+        values = (low[rows].mean(), middle[rows].mean(), high[rows].mean(), middle[rows].max(), high[rows].max())
+        when = _when(forecast.start_s + at * forecast.history.step_s, forecast.start_s, found.calendar)
+        table.add_row(when, *(show(float(value), "req/s") for value in values))
+    return table
+
+
+def _when(at_s: float, start_s: float, calendar: bool) -> str:
+    if calendar:
+        return datetime.datetime.fromtimestamp(at_s, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M")
+    return f"day {(at_s - start_s) / DAY_S + 1:.3g}"
+
+
+def _planning(found: ServiceForecast) -> RenderableType:
+    title = f"To plan for: the busiest step, held with {found.percentile_fraction:.4g} probability"
+    table = _table(title, "class", "mean", "busiest step", "peak minute", "tokens", "active tokens", "forecaster")
+    for part in found.parts:
+        table.add_row(
+            part.history.name,
+            show(part.forecast.mean, "req/s"),
+            show(part.planning_rps, "req/s"),
+            _known(part.peak_minute_rps, "req/s"),
+            _known(part.planning_tokens_per_s, "tokens/s"),
+            _known(part.planning_active_tokens, "tokens", "needs durations"),
+            part.forecast.model,
+        )
+    return table
+
+
+def _past(found: ServiceForecast) -> RenderableType:
+    title = "Past forecasts, on origins that the band was not made from"
+    table = _table(
+        title, "class", "forecaster", "error", "bias", "pinball", "CRPS", "80 % band held", "of", "which may be"
+    )
+    for part in found.parts:
+        forecast = part.forecast
+        for name, scores in ((forecast.model, forecast.scores), ("seasonal naive", forecast.naive_scores)):
+            table.add_row(part.history.name, name, *_scores(scores))
+    return table
+
+
+def _scores(scores: Scores | None) -> tuple[str, ...]:
+    if scores is None:
+        return ("too few origins",)
+    return (
+        f"{scores.wape_fraction:.1%}",
+        f"{scores.bias_fraction:+.1%}",
+        f"{scores.pinball_ratio:.4f}",
+        f"{scores.crps_ratio:.4f}",
+        f"{scores.coverage_fraction:.1%}",
+        f"{scores.observations:,}",
+        f"{scores.coverage_low_fraction:.0%} to {scores.coverage_high_fraction:.0%}",
+    )
+
+
+def _findings(found: ServiceForecast) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    for finding in found.findings:
+        mark, style = _MARK[finding.weight]
+        lines.append(Text(f"{mark} {finding.sentence}", style=style))
+    return [Text("Findings", style="bold"), *lines, ""] if lines else []
+
+
+def _closing(found: ServiceForecast) -> list[RenderableType]:
+    return [
+        Text(
+            "Error is the sum of absolute errors over demand; pinball and CRPS are over the mean. "
+            f"Seed {found.seed}. docs/explanation/demand.md says how a forecast is made.",
+            style="dim",
+        )
+    ]
+
+
+def forecast_json(found: ServiceForecast) -> str:
+    """The same bytes for the same input and seed; numbers to nine significant digits."""
+    plain = {
+        "schema": SCHEMA,
+        "source": found.source,
+        "calendar": found.calendar,
+        "horizon_s": found.horizon_s,
+        "percentile_fraction": found.percentile_fraction,
+        "seed": found.seed,
+        "fractions": [float(each) for each in FRACTIONS],
+        "classes": [_part(each) for each in found.parts],
+        "findings": [
+            {"kind": each.kind.value, "weight": each.weight.value, "sentence": each.sentence} for each in found.findings
+        ],
+    }
+    return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _part(part: PartForecast) -> dict[str, object]:
+    forecast = part.forecast
+    return {
+        "name": part.history.name,
+        "unit": part.history.series.unit,
+        "start_s": forecast.start_s,
+        "step_s": forecast.history.step_s,
+        "model": forecast.model,
+        "mean_rps": _rounded(forecast.mean),
+        "planning_rps": _rounded(part.planning_rps),
+        "peak_minute_rps": _rounded(part.peak_minute_rps),
+        "planning_tokens_per_s": _rounded(part.planning_tokens_per_s),
+        "planning_active_tokens": _rounded(part.planning_active_tokens),
+        "break": _break(forecast),
+        "scores": _score_values(forecast.scores),
+        "naive_scores": _score_values(forecast.naive_scores),
+        "quantiles": [[_rounded(float(each)) for each in row] for row in forecast.quantiles],
+        "naive_quantiles": [[_rounded(float(each)) for each in row] for row in forecast.naive_quantiles],
+    }
+
+
+def _break(forecast: Forecast) -> dict[str, object] | None:
+    if forecast.broken is None:
+        return None
+    return {"at_s": forecast.broken.at_s, "ratio": _rounded(forecast.broken.ratio)}
+
+
+def _score_values(scores: Scores | None) -> dict[str, object] | None:
+    return None if scores is None else {name: _rounded(value) for name, value in vars(scores).items()}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{_DIGITS}g}")
+
+
+def _known(value: float | None, unit: str, otherwise: str = "not known") -> RenderableType:
+    return Text(otherwise, style="dim") if value is None else show(value, unit)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(
+        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    for column in columns:
+        table.add_column(column, header_style="dim")
+    return table

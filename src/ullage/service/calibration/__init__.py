@@ -1,0 +1,1 @@
+"""Step models fitted to load tests by simulating each test as it was run."""

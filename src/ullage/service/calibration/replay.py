@@ -1,0 +1,191 @@
+"""A load test simulated as it was run: the same loop, lengths, caps and number of requests, on one replica.
+
+What is compared with a measurement is the same statistic of the same definition. That matters: the mean TTFT of a
+closed loop has the first burst in it, when all clients send at once, and its median has not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.errors import InputError
+from ullage.service.steps.tables import StepTimes, step_table
+from ullage.service.steps.work import Floats
+from ullage.simulate import ClosedLoop, Engine, Fleet, OpenLoop, RequestClass, Requests
+from ullage.simulate.outcome import RequestArrays
+from ullage.simulate.simulation import simulate
+
+Counts = NDArray[np.int32]
+PROMPTS_PER_CLIENT = 10
+"""How many requests each client of a closed loop sends where the file does not say; InferenceX sends ten."""
+
+
+CROWD_FRACTION = 0.02
+"""What every other request that is being answered adds to a request's time outside the engine: the server sends their
+tokens from the same loop. At fifty of them a first token takes twice as long to get out as at none."""
+
+
+class RequestTimes(StepTimes, Protocol):
+    """Step times, and what a request spends outside the steps before its first token."""
+
+    @property
+    def request_overhead_s(self) -> float: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineLimits:
+    """What bounds the scheduler of the replica that was tested.
+
+    `poll_steps` is how many decode steps the scheduler takes between two looks for new requests: 1 for all engines
+    unless they are told otherwise (SGLang's --scheduler-recv-interval).
+    """
+
+    max_sequences: int
+    budget_tokens: int
+    kv_tokens: int
+    block_tokens: int = 16
+    poll_steps: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """One point of a load test: its requests, and who decides when the next one is sent.
+
+    `clients` is set for a closed loop, `arrival_s` for an open one. `timeout_s` is when the client gives up.
+    """
+
+    prompt_tokens: Counts
+    output_tokens: Counts
+    limits: EngineLimits
+    clients: int | None = None
+    arrival_s: Floats | None = None
+    cached_tokens: Counts | None = None
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.clients is None) == (self.arrival_s is None):
+            raise InputError(
+                field="trial",
+                value=self.clients,
+                problem="is either a closed loop or an open one",
+                fix="Give clients, or arrival_s.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Replayed:
+    """What the simulated test measured, one value a request that was answered.
+
+    `outside_s` is the part of each TTFT that lies outside the engine, which the engine's own metrics do not see.
+    """
+
+    ttft_s: Floats
+    tpot_s: Floats
+    e2e_s: Floats
+    duration_s: float
+    output_tokens: int
+    sent_count: int
+    outside_s: Floats | None = None
+
+    @property
+    def output_tokens_per_s(self) -> float:
+        return self.output_tokens / self.duration_s
+
+    @property
+    def success_fraction(self) -> float:
+        return self.ttft_s.size / self.sent_count
+
+    def statistic(self, latency: str, which: str) -> float:
+        """`mean`, or a percentile such as `p50`, of `ttft`, `tpot` or `e2e`; nan where nothing was answered.
+
+        `engine_ttft` is the TTFT without what lies outside the engine.
+        """
+        outside_s = 0.0 if self.outside_s is None else self.outside_s
+        values: Floats = {
+            "ttft": self.ttft_s,
+            "tpot": self.tpot_s,
+            "e2e": self.e2e_s,
+            "engine_ttft": self.ttft_s - outside_s,
+        }[latency]
+        if values.size == 0:
+            return float("nan")
+        return float(np.mean(values) if which == "mean" else np.percentile(values, float(which.removeprefix("p"))))
+
+
+def replay(times: RequestTimes, trial: Trial) -> Replayed:
+    """Simulate the trial; nothing in it is left to chance."""
+    limits = trial.limits
+    sequences = min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
+    longest = int((trial.prompt_tokens + trial.output_tokens).max())
+    held = min(limits.kv_tokens, sequences * longest)
+    engine = Engine(
+        step=step_table(times, max_sequences=sequences, budget_tokens=limits.budget_tokens, kv_tokens=held),
+        kv_blocks=max(limits.kv_tokens, longest + 2 * limits.block_tokens) // limits.block_tokens,
+        block_tokens=limits.block_tokens,
+        max_sequences=sequences,
+        budget_tokens=max(limits.budget_tokens, sequences),
+    )
+    requests = Requests(
+        prompt_tokens=trial.prompt_tokens,
+        output_tokens=trial.output_tokens,
+        cached_tokens=trial.cached_tokens,
+        classes=(RequestClass(total_timeout_s=trial.timeout_s),),
+    )
+    unseen_s = _unseen_s(times, trial, sequences)
+    load: ClosedLoop | OpenLoop
+    if trial.clients is not None:
+        load = ClosedLoop(requests=requests, clients=trial.clients, think_s=np.roll(unseen_s, -trial.clients))
+    else:
+        load = OpenLoop(requests=requests, arrival_s=trial.arrival_s)
+    outcome = simulate(engine, Fleet(), load, seed=0, keep_requests=True, attribution=False)
+    found = outcome.requests
+    assert found is not None
+    whole = found.output_tokens >= trial.output_tokens
+    outside_s = times.request_overhead_s * (1.0 + CROWD_FRACTION * _others(found, whole)) + unseen_s[whole]
+    first = (found.first_token_s - found.arrival_s)[whole] + outside_s
+    end = (found.end_s - found.arrival_s)[whole] + outside_s
+    gaps = np.maximum(trial.output_tokens[whole] - 1, 1)
+    return Replayed(
+        ttft_s=first,
+        tpot_s=((end - first) / gaps)[trial.output_tokens[whole] > 1],
+        e2e_s=end,
+        duration_s=outcome.duration_s,
+        output_tokens=int(found.output_tokens.sum()),
+        sent_count=int(trial.prompt_tokens.size),
+        outside_s=outside_s,
+    )
+
+
+def _others(found: RequestArrays, whole: NDArray[np.bool_]) -> Floats:
+    """How many other requests were being answered when each of these got its first token."""
+    started, ended = np.sort(found.first_token_s[whole]), np.sort(found.end_s[whole])
+    first = found.first_token_s[whole]
+    others: Floats = (np.searchsorted(started, first, "left") - np.searchsorted(ended, first, "right")).astype(float)
+    return np.maximum(others, 0.0)
+
+
+def _unseen_s(times: RequestTimes, trial: Trial, sequences: int) -> Floats:
+    """How long each request lies before a scheduler that looks for new ones every few decode steps only.
+
+    Sent at any time between two looks, it waits evenly between none and all of them; to the engine it is not there yet.
+    All clients start before an idle engine, which looks all the time, and so does an engine with a single client.
+    """
+    unseen: Floats = np.zeros(trial.prompt_tokens.size)
+    if trial.limits.poll_steps <= 1 or trial.clients is None or trial.clients <= 1:
+        return unseen
+    context = float((trial.prompt_tokens + trial.output_tokens / 2).mean())
+    step_s = float(times.decode_s(np.array([float(sequences)]), np.array([sequences * context]))[0])
+    later = np.arange(unseen.size - trial.clients)
+    # The golden ratio spreads shares evenly over 0 to 1, whatever their number.
+    unseen[trial.clients :] = (later * 0.6180339887498949) % 1.0 * trial.limits.poll_steps * step_s
+    return unseen
+
+
+def uniform_lengths(nominal_tokens: int, count: int, *, least_fraction: float, rng: np.random.Generator) -> Counts:
+    """Lengths drawn evenly from `least_fraction` of the nominal length up to all of it."""
+    least = max(1, int(least_fraction * nominal_tokens))
+    return rng.integers(least, nominal_tokens + 1, count).astype(np.int32)

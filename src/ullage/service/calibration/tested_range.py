@@ -1,0 +1,54 @@
+"""The range that load tests covered: so many sequences at once, so many KV tokens, prompts so long.
+
+A fit is right where it was fitted. Beyond that the model's shape carries it, and a plan that goes there says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ullage.service.calibration.calibration import Measurement
+from ullage.service.calibration.replay import RequestTimes, replay
+from ullage.service.steps.step_model import MeasuredRange
+
+
+def range_tested(times: RequestTimes, measurements: Sequence[Measurement]) -> MeasuredRange:
+    """What the tests reached on average at their highest loads, by the model that was fitted to them.
+
+    Little's law gives the sequences of an open loop, the time that all requests spent over that of the test; a closed
+    loop keeps as many under way as it has clients.
+    """
+    sequences, held, longest = 1, 1, 1
+    for each in measurements:
+        trial = each.trial
+        seen = replay(times, trial)
+        little = float(np.sum(seen.e2e_s)) / max(seen.duration_s, 1e-9)
+        running = float(trial.clients) if trial.clients is not None else little
+        running = min(running, float(trial.limits.max_sequences))
+        # A sequence holds its prompt throughout and half of its answer on average.
+        context = float(np.mean(trial.prompt_tokens) + np.mean(trial.output_tokens) / 2)
+        sequences = max(sequences, math.ceil(running))
+        held = max(held, math.ceil(min(running * context, trial.limits.kv_tokens)))
+        longest = max(longest, int(min(np.percentile(trial.prompt_tokens, 95), trial.limits.budget_tokens)))
+    return MeasuredRange(sequences=sequences, kv_tokens=held, prefill_tokens=longest)
+
+
+def range_document(tested: MeasuredRange) -> dict[str, int]:
+    """The range as plain values."""
+    return {
+        "sequences": tested.sequences,
+        "kv_tokens": tested.kv_tokens,
+        "prefill_tokens": tested.prefill_tokens,
+    }
+
+
+def range_of(document: Any) -> MeasuredRange | None:
+    """The range that a document states; None where it states none, as documents of earlier versions do."""
+    names = ("sequences", "kv_tokens", "prefill_tokens")
+    if not isinstance(document, Mapping) or not all(isinstance(document.get(name), int) for name in names):
+        return None
+    return MeasuredRange(**{name: int(document[name]) for name in names})

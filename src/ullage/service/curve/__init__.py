@@ -1,0 +1,1 @@
+"""The service curve of the production mix: knee, operating point, pool size."""

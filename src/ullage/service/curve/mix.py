@@ -1,0 +1,132 @@
+"""The production mix at any load: what turns a rate and a seed into requests for the simulator.
+
+A curve needs the same traffic at many rates. The same seed gives the same bursts, lengths and sessions at every
+rate (common random numbers), so that two loads differ by their load and not by their luck.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from ullage.errors import InputError, unknown_name
+from ullage.simulate.load import OpenLoop, Requests
+from ullage.simulate.load import RequestClass as SimulatedClass
+from ullage.workload.classes import Metric, RequestClass
+from ullage.workload.definitions import TpotCount
+from ullage.workload.synthetic.model import HOURS_PER_WEEK, SyntheticModel, recipe
+from ullage.workload.synthetic.modulation import Modulation
+from ullage.workload.synthetic.stream import Recipe, generate
+
+
+class LoadAt(Protocol):
+    """Traffic of one shape at a total offered rate, for `span_s` seconds."""
+
+    def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixLoad:
+    """A synthetic model's classes, always in its own proportions, without season and growth.
+
+    A prompt's cached part is taken as cached where a cache of `cache_blocks` still holds it. Without `bursts`
+    arrivals are Poisson, everything else the same.
+    """
+
+    model: SyntheticModel
+    classes: tuple[RequestClass, ...]
+    cache_blocks: float = 0.0
+    request_overhead_s: float = 0.0
+    bursts: bool = True
+
+    def __post_init__(self) -> None:
+        names = [each.name for each in self.model.classes]
+        for each in self.classes:
+            if each.name not in names:
+                raise unknown_name(field="class", name=each.name, known=names)
+        if len(self.classes) != len(names):
+            raise InputError(
+                field="classes",
+                value=[each.name for each in self.classes],
+                problem=f"does not say what is promised to each of {names}",
+                fix="Give one request class for each class of the mix; a class without promises has no SLOs.",
+            )
+
+    @property
+    def smooth(self) -> MixLoad:
+        """The same mix, arriving as a Poisson process."""
+        return replace(self, bursts=False)
+
+    def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
+        total_rps = sum(each.mean_rate_rps for each in self.model.classes)
+        base = _recipe(self.model, self.bursts, span_s, seed)
+        ratio = rate_rps / total_rps
+        drawn = generate(replace(base, rates_rps=base.rates_rps * ratio), np.random.default_rng((seed, 1)))
+        while drawn.arrival_ps.size == 0:
+            # A span too short for one request of a trickle is given some: from none nothing can be learnt.
+            ratio *= 2.0
+            drawn = generate(replace(base, rates_rps=base.rates_rps * ratio), np.random.default_rng((seed, 1)))
+        stream = drawn.served_by_cache(self.cache_blocks)
+        promised = {each.name: each for each in self.classes}
+        return OpenLoop(
+            requests=Requests(
+                prompt_tokens=stream.prompt_tokens,
+                output_tokens=stream.output_tokens,
+                cached_tokens=np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
+                classes=tuple(
+                    simulated_class(promised[name], overhead_s=self.request_overhead_s) for name in stream.class_names
+                ),
+                class_of=stream.class_index,
+            ),
+            arrival_ps=stream.arrival_ps,
+        )
+
+
+def simulated_class(promised: RequestClass, *, overhead_s: float = 0.0) -> SimulatedClass:
+    """What makes a single request of this class good.
+
+    A request is held to the limit of the class's highest percentile of each metric: a limit on the median is broken
+    by half of all good requests. What is spent outside the engine is taken off the limits on TTFT and E2E.
+    """
+    limits = {metric: _request_limit(promised, metric) for metric in Metric}
+    first, whole = limits[Metric.TTFT], limits[Metric.E2E]
+    return SimulatedClass(
+        name=promised.name,
+        priority=promised.priority,
+        ttft_slo_s=None if first is None else max(first - overhead_s, 1e-9),
+        # The kernel knows TPOT without the first token; another one is counted after the run (defined.py).
+        tpot_slo_s=limits[Metric.TPOT] if promised.definitions.tpot is TpotCount.WITHOUT_FIRST else None,
+        e2e_slo_s=None if whole is None else max(whole - overhead_s, 1e-9),
+    )
+
+
+def _request_limit(promised: RequestClass, metric: Metric) -> float | None:
+    own = [slo for slo in promised.slos if slo.metric is metric]
+    return max(own, key=lambda slo: slo.percentile_fraction).limit_s if own else None
+
+
+@functools.lru_cache(maxsize=128)
+def _recipe(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Recipe:
+    """Rates and tables of one seed at the model's own rate. A search asks for them at many rates and scales them.
+
+    Bursts move the rate inside the run; the run's mean is held at the model's, class by class. A load is then what it
+    says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the curve.
+    """
+    level = SyntheticModel(
+        classes=tuple(
+            replace(
+                each,
+                season=(1.0,) * HOURS_PER_WEEK,
+                weekly_growth_fraction=0.0,
+                launches=(),
+                bursts=each.bursts if bursts else Modulation(),
+            )
+            for each in model.classes
+        )
+    )
+    drawn = recipe(level, span_s=span_s, rng=np.random.default_rng((seed, 0)))
+    wanted = np.array([each.mean_rate_rps for each in level.classes])
+    return replace(drawn, rates_rps=drawn.rates_rps * (wanted / np.maximum(drawn.rates_rps.mean(axis=0), 1e-300)))

@@ -1,0 +1,332 @@
+"""The operating point: the highest load that keeps every promise, less margins that are named one by one.
+
+    operating = highest x (1 - evidence) x (1 - policy)
+
+The highest load is found on the production mix, bursts included. The evidence margin is found by simulation too: how
+much lower would the highest load be if every step took as long as 1 in 10 cases of this class of evidence do?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from ullage.errors import InputError, InternalError, Rejection, Remedy
+from ullage.evidence import Assumption, Evidence, Figure
+from ullage.service.curve.curve import Effort, ServiceCurve, StablePoint, load_point
+from ullage.service.curve.highest import HighestLoad, highest_load
+from ullage.service.curve.load_run import Bench
+from ullage.service.curve.margin import DEFAULT_BANDS, NO_POLICY, Margin, StepBand
+from ullage.service.curve.mix import LoadAt
+
+
+class Covered(Protocol):
+    """The range a step model was measured in."""
+
+    def covers(self, *, sequences: float, kv_tokens: float, prefill_tokens: float = 0) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPoint:
+    """How much load one replica is given, and what it does with it.
+
+    `at_point` is the replica simulated at that load. `low_rps` and `high_rps` are the 80 % band of the highest load
+    under the evidence's own band. `findings` are what a reader has to know that no number says.
+    """
+
+    highest: HighestLoad
+    margins: tuple[Margin, ...]
+    operating_rps: float
+    low_rps: float
+    high_rps: float
+    at_point: StablePoint
+    knee_rps: float | None
+    devices: int
+    is_extrapolated: bool
+    findings: tuple[str, ...]
+    next_test: str | None
+    figures: Mapping[str, Figure]
+
+    def __post_init__(self) -> None:
+        if self.operating_rps > self.highest.rps:
+            raise InternalError(
+                law="the operating point is not above the highest load that passes",
+                left=self.operating_rps,
+                right=self.highest.rps,
+            )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.findings if self.next_test is None else (*self.findings, self.next_test)
+
+    @property
+    def goodput_per_device_rps(self) -> float:
+        return self.at_point.goodput.value / self.devices
+
+
+def replica_point(
+    curve: ServiceCurve,
+    *,
+    band: StepBand | None = None,
+    policy: Assumption = NO_POLICY,
+    smooth: LoadAt | None = None,
+    measured: Covered | None = None,
+    map: Any = map,  # noqa: A002
+) -> OperatingPoint | Rejection:
+    """Find the load to run one replica at, or refuse where no load keeps the promises.
+
+    `band` is how far step times may be off (by default that of the curve's class of evidence); `smooth` is the same mix
+    without bursts, to show what bursts cost; `measured` is the range the step model was measured in.
+    """
+    known = band or DEFAULT_BANDS[curve.evidence or Evidence.ASSUMED]
+    share = _policy_share(policy)
+    highest = _search(curve, map=map)
+    if highest.rps <= 0.0:
+        return idle_refusal(curve.bench, highest, seed=curve.seed, effort=curve.effort, inputs=curve.inputs, map=map)
+    slow = _search(curve, ratio=known.slow_ratio, with_interval=False, map=map)
+    few = curve.effort.least_replications
+    fast = _search(curve, ratio=known.fast_ratio, with_interval=False, replications=few, map=map)
+    low_rps, high_rps = min(slow.rps, highest.rps), max(fast.rps, highest.rps)
+    margins = (
+        *_burst_margin(curve, highest, smooth, map),
+        Margin(
+            name="evidence",
+            share_fraction=1.0 - low_rps / highest.rps,
+            reason=f"step times are {known.evidence}: one time in ten they are {known.slow_ratio:.3g} times as long",
+        ),
+        Margin(name="policy", share_fraction=share, reason=policy.source.what),
+    )
+    operating_rps = _less(highest.rps, margins)
+    if operating_rps <= 0.0:
+        return weak_evidence(highest, known, curve.inputs)
+    at_point = load_point(curve.bench, operating_rps, seed=curve.seed, effort=curve.effort, map=map)
+    if not isinstance(at_point, StablePoint):
+        raise InternalError(
+            law="a load below one that is sustained is sustained", left=operating_rps, right=highest.rps
+        )
+    prompt_tokens = 0.0 if measured is None else _computed_tokens(curve, operating_rps)
+    extrapolated = measured is not None and not measured.covers(
+        sequences=at_point.running.high, kv_tokens=at_point.active_tokens.high, prefill_tokens=prompt_tokens
+    )
+    return OperatingPoint(
+        highest=highest,
+        margins=margins,
+        operating_rps=operating_rps,
+        low_rps=low_rps,
+        high_rps=high_rps,
+        at_point=at_point,
+        knee_rps=curve.knee_rps,
+        devices=curve.bench.replica.devices,
+        is_extrapolated=extrapolated,
+        findings=_findings(curve, highest, at_point, operating_rps, prompt_tokens if extrapolated else None),
+        next_test=_next_test(known, highest.rps, low_rps, operating_rps),
+        figures=_figures(curve, highest, margins, known, policy, operating_rps, (low_rps, high_rps), at_point),
+    )
+
+
+def _search(
+    curve: ServiceCurve,
+    *,
+    ratio: float = 1.0,
+    load_at: LoadAt | None = None,
+    with_interval: bool = True,
+    replications: int | None = None,
+    map: Any,  # noqa: A002
+) -> HighestLoad:
+    """The same question on the same grid and seeds, of a replica whose steps are `ratio` times as long.
+
+    What is only shown, and moves neither the point nor its interval, is asked of fewer replications.
+    """
+    bench: Bench = replace(
+        curve.bench, replica=curve.bench.replica.slowed(ratio), load_at=load_at or curve.bench.load_at
+    )
+    return highest_load(
+        bench,
+        scale_rps=curve.saturation_rps,
+        seed=curve.seed,
+        replications=replications or curve.effort.search_replications,
+        with_interval=with_interval,
+        map=map,
+    )
+
+
+def _burst_margin(
+    curve: ServiceCurve,
+    highest: HighestLoad,
+    smooth: LoadAt | None,
+    map: Any,  # noqa: A002
+) -> tuple[Margin, ...]:
+    if smooth is None:
+        return ()
+    few = curve.effort.least_replications
+    calm = _search(curve, load_at=smooth, with_interval=False, replications=few, map=map)
+    share = max(0.0, 1.0 - highest.rps / calm.rps) if calm.rps > 0.0 else 0.0
+    reason = f"without bursts the highest load would be {calm.rps:.3g} req/s; it is already lower by this"
+    return (Margin(name="bursts", share_fraction=share, reason=reason, is_inside=True),)
+
+
+def _less(highest_rps: float, margins: Sequence[Margin]) -> float:
+    left = highest_rps
+    for each in margins:
+        if not each.is_inside:
+            left *= 1.0 - each.share_fraction
+    return left
+
+
+def _policy_share(policy: Assumption) -> float:
+    if isinstance(policy.value, str) or not 0.0 <= policy.value < 1.0:
+        raise InputError(
+            field=policy.name,
+            value=policy.value,
+            problem="must be a share from 0 to below 1",
+            fix="Give for example 10%.",
+        )
+    return float(policy.value)
+
+
+def _findings(
+    curve: ServiceCurve,
+    highest: HighestLoad,
+    at_point: StablePoint,
+    operating_rps: float,
+    extrapolated_tokens: float | None,
+) -> tuple[str, ...]:
+    """`extrapolated_tokens` is the long prompt of a point outside the measured range; None for one inside."""
+    found = []
+    if extrapolated_tokens is not None:
+        found.append(
+            f"extrapolated: the point runs {at_point.running.value:.0f} sequences over "
+            f"{at_point.active_tokens.value:.0f} KV tokens and computes up to {extrapolated_tokens:.0f} tokens of a "
+            "prompt in a step, beyond what the step model was measured in"
+        )
+    wanted = curve.effort.relative_half_width_fraction
+    if highest.interval.relative_half_width_fraction > wanted:
+        found.append(
+            f"the highest load is known to {highest.interval.relative_half_width_fraction:.0%}, not to {wanted:.0%}: "
+            f"{highest.replications} runs are too few for bursts like these"
+        )
+    if curve.knee_rps is not None and operating_rps > curve.knee_rps:
+        found.append("the promises allow a load above the knee: a small rise in traffic costs much latency there")
+    if at_point.broken:
+        found.append(f"at the point itself {', '.join(at_point.broken)} is missed by chance of the seeds")
+    return tuple(found)
+
+
+def _computed_tokens(curve: ServiceCurve, rate_rps: float) -> float:
+    """The 95th percentile of what is computed of a prompt, as far as one step takes it."""
+    bench = curve.bench
+    drawn = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=curve.seed).requests
+    hits = 0 if drawn.cached_tokens is None else drawn.cached_tokens
+    return float(min(np.percentile(drawn.prompt_tokens - hits, 95), bench.replica.engine.budget_tokens))
+
+
+def _next_test(band: StepBand, highest_rps: float, low_rps: float, operating_rps: float) -> str | None:
+    """Which measurement would narrow the evidence margin, and about what it is worth."""
+    better = DEFAULT_BANDS[Evidence.CALIBRATED]
+    if band.slow_ratio <= better.slow_ratio:
+        return None
+    # Between no error and this band's the loss is close to a straight line in the ratio.
+    share = (better.slow_ratio - 1.0) / (band.slow_ratio - 1.0)
+    gain_rps = (highest_rps - low_rps) * (1.0 - share)
+    return (
+        f"Load-test one replica on this mix at {operating_rps / 10:.2g} and at {operating_rps:.3g} req/s: a step model "
+        f"calibrated on the two ends of load would allow about {gain_rps:.2g} req/s more per replica."
+    )
+
+
+def _figures(
+    curve: ServiceCurve,
+    highest: HighestLoad,
+    margins: Sequence[Margin],
+    band: StepBand,
+    policy: Assumption,
+    operating_rps: float,
+    ends_rps: tuple[float, float],
+    at_point: StablePoint,
+) -> dict[str, Figure]:
+    """The point as figures; empty where the curve does not say what it rests on."""
+    if not curve.inputs:
+        return {}
+    made: dict[str, Figure] = {}
+
+    def make(name: str, value: float, unit: str, formula: str, *inputs: Figure | Assumption) -> Figure:
+        made[name] = Figure(name=name, value=value, unit=unit, formula=formula, inputs=inputs or curve.inputs)
+        return made[name]
+
+    top = make(
+        "point.highest_rps",
+        highest.rps,
+        "req/s",
+        f"highest simulated load of a replica that keeps every promise; the next breaks {highest.binding}",
+    )
+    make("point.highest_low_rps", highest.interval.low, "req/s", "least that another seed would find, 95 %", top)
+    make("point.highest_high_rps", highest.interval.high, "req/s", "most that another seed would find, 95 %", top)
+    taken: list[Figure] = []
+    for each in margins:
+        rests = {"evidence": (top, band.assumption), "policy": (policy,)}.get(each.name, (top,))
+        line = make(f"point.margin_{each.name}_fraction", each.share_fraction, "fraction", each.reason, *rests)
+        if not each.is_inside:
+            taken.append(line)
+    rate = make("point.operating_rps", operating_rps, "req/s", "highest x (1 - evidence) x (1 - policy)", top, *taken)
+    slowed = "highest load if steps were as slow (low) or fast (high) as one time in ten"
+    make("point.band_low_rps", ends_rps[0], "req/s", slowed, top, band.assumption)
+    make("point.band_high_rps", ends_rps[1], "req/s", slowed, top, band.assumption)
+    goodput = make(
+        "point.goodput_rps", at_point.goodput.value, "req/s", "requests a second that meet every limit, simulated", rate
+    )
+    devices = curve.bench.replica.devices
+    make("point.goodput_per_device_rps", at_point.goodput.value / devices, "req/s", f"goodput / {devices}", goodput)
+    make("point.kv_use_fraction", at_point.kv_use.value, "fraction", "mean KV tokens held / KV tokens", rate)
+    make("point.running_requests", at_point.running.value, "requests", "mean sequences that run at the point", rate)
+    make("point.queue_age_s", at_point.queue_age.value, "s", "p95 of the time before a request is admitted", rate)
+    return made
+
+
+def idle_refusal(
+    bench: Bench,
+    highest: HighestLoad,
+    *,
+    seed: int,
+    effort: Effort,
+    inputs: tuple[Figure | Assumption, ...],
+    map: Any = map,  # noqa: A002
+) -> Rejection:
+    """No load passes: say which promise a nearly idle replica already breaks, and what it could promise."""
+    idle = load_point(bench, max(highest.step_rps, 200.0 / bench.span_s), seed=seed, effort=effort, map=map)
+    remedies = [Remedy(change="a faster device, more devices a replica, or a smaller model", effect="shorter steps")]
+    name, _, what = highest.binding.partition(" ")
+    figure = _plain(inputs, "point.broken_promise", highest.binding, "text")
+    if isinstance(idle, StablePoint) and what in idle.latencies.get(name, {}):
+        value_s = idle.latencies[name][what].value
+        figure = _plain(inputs, f"point.idle.{name}.{what}", value_s, "s")
+        change = f"a {what} above {value_s:.3g} s for {name}"
+        remedies.insert(0, Remedy(change=change, effect="a nearly idle replica keeps it"))
+    return Rejection(
+        stage="operating point",
+        reason=f"no load keeps the promises: even a nearly idle replica breaks {highest.binding}",
+        figure=figure,
+        remedies=tuple(remedies),
+    )
+
+
+def weak_evidence(highest: HighestLoad, band: StepBand, inputs: tuple[Figure | Assumption, ...]) -> Rejection:
+    """A load would pass if the step model were right, and none if it is as wrong as one time in ten it is."""
+    return Rejection(
+        stage="operating point",
+        reason=(
+            f"the evidence is too weak: {highest.rps:.3g} req/s would pass, but none would if steps took "
+            f"{band.slow_ratio:.3g} times as long, as one time in ten they do"
+        ),
+        figure=_plain(inputs, "point.highest_rps", highest.rps, "req/s"),
+        remedies=(
+            Remedy(change="a load test of this configuration", effect="a narrower band of step times"),
+            Remedy(change=f"a looser promise than {highest.binding}", effect="room for the band"),
+        ),
+    )
+
+
+def _plain(inputs: tuple[Figure | Assumption, ...], name: str, value: float | str, unit: str) -> Figure:
+    return Figure(name=name, value=value, unit=unit, formula="simulated", inputs=inputs or (NO_POLICY,))

@@ -1,0 +1,1 @@
+"""What a load test reported, in one shape whatever tool wrote it."""

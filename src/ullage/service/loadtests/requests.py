@@ -1,0 +1,95 @@
+"""A point summed up from its requests: for files that keep no summary, and to check those that keep both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from ullage.service.loadtests.loadtest import Definition, LatencySummary, LengthSummary, Request, Status
+
+# The percentiles people ask for; every tool prints most of these.
+FRACTIONS = (0.5, 0.9, 0.95, 0.99)
+
+_VALUES: dict[Definition, Callable[[Request], float | None]] = {
+    Definition.TTFT: lambda request: request.ttft_s,
+    Definition.TPOT: lambda request: request.tpot_s,
+    Definition.ITL_PER_REQUEST: lambda request: request.itl_s,
+    Definition.NTPOT: lambda request: request.ntpot_s,
+    Definition.E2E: lambda request: request.e2e_s,
+    Definition.CLIENT_DELAY: lambda request: (
+        None if request.sent_s is None or request.due_s is None else request.sent_s - request.due_s
+    ),
+}
+
+
+def summarise(requests: Sequence[Request], definition: Definition) -> LatencySummary | None:
+    """One latency over the requests that succeeded; None where no request has it.
+
+    The client's delay is taken over all requests: one that failed was late all the same.
+    """
+    taken = requests if definition is Definition.CLIENT_DELAY else succeeded(requests)
+    values = [value for each in taken if (value := _VALUES[definition](each)) is not None]
+    return latency_of(values, definition)
+
+
+def summaries(requests: Sequence[Request]) -> tuple[LatencySummary, ...]:
+    """Every latency that these requests carry, the client's own delay apart."""
+    wanted = (each for each in _VALUES if each is not Definition.CLIENT_DELAY)
+    return tuple(found for each in wanted if (found := summarise(requests, each)) is not None)
+
+
+def latency_of(values_s: Sequence[float], definition: Definition) -> LatencySummary | None:
+    """Moments and percentiles of plain values, interpolated linearly as NumPy and most tools do."""
+    if not values_s:
+        return None
+    array = np.asarray(values_s, dtype=float)
+    return LatencySummary(
+        definition=definition,
+        mean_s=float(array.mean()),
+        std_s=float(array.std()),
+        min_s=float(array.min()),
+        max_s=float(array.max()),
+        percentiles=_percentiles(array),
+        sample_count=len(values_s),
+    )
+
+
+def lengths_of(tokens: Iterable[int | None]) -> LengthSummary | None:
+    """The distribution of lengths that are known; None where none is."""
+    known = [each for each in tokens if each is not None]
+    if not known:
+        return None
+    array = np.asarray(known, dtype=float)
+    return LengthSummary(
+        mean_tokens=float(array.mean()),
+        std_tokens=float(array.std()),
+        min_tokens=float(array.min()),
+        max_tokens=float(array.max()),
+        percentiles=_percentiles(array),
+    )
+
+
+def succeeded(requests: Iterable[Request]) -> list[Request]:
+    return [each for each in requests if each.status is Status.OK]
+
+
+def sending_rate_rps(requests: Sequence[Request]) -> float | None:
+    """How fast the client really sent: gaps a second between the first and the last request it sent."""
+    return _gaps_a_second([each.sent_s for each in requests])
+
+
+def due_rate_rps(requests: Sequence[Request]) -> float | None:
+    """How fast the client meant to send, by the times that were drawn, which is the rate offered but for luck."""
+    return _gaps_a_second([each.due_s for each in requests])
+
+
+def _gaps_a_second(times_s: Sequence[float | None]) -> float | None:
+    known = sorted(each for each in times_s if each is not None)
+    if len(known) < 2 or len(known) < len(times_s) or known[-1] == known[0]:
+        return None
+    return (len(known) - 1) / (known[-1] - known[0])
+
+
+def _percentiles(array: np.ndarray) -> tuple[tuple[float, float], ...]:
+    return tuple(zip(FRACTIONS, (float(each) for each in np.quantile(array, FRACTIONS)), strict=True))

@@ -1,0 +1,1 @@
+"""Step-time models: how long one engine iteration takes, and the physical floor below it."""

@@ -1,0 +1,121 @@
+"""From efficiency facts to the coefficients of one replica: the shared ones, times what engine and device change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from ullage.evidence import Assumption, number
+from ullage.facts.catalogue import Catalogue, bare_name
+from ullage.facts.efficiency import COEFFICIENTS, FACTORS, efficiencies
+from ullage.facts.sheet import Sheet
+from ullage.service.steps.roofline import Efficiencies
+
+MOST_FRACTION = 0.92
+"""No share of a peak goes above this, whatever factors say: the best kernels published stay below it."""
+
+FACTOR_OF: Mapping[str, str] = {
+    "bandwidth": "memory_factor",
+    "expert_bandwidth": "memory_factor",
+    "kv_bandwidth": "memory_factor",
+    "compute": "compute_factor",
+    "narrow_compute": "compute_factor",
+    "fp4_compute": "compute_factor",
+    "attention_compute": "compute_factor",
+    "link": "link_factor",
+    "step_overhead": "host_factor",
+    "kernel_overhead": "host_factor",
+    "sequence_overhead": "host_factor",
+    "prefill_kernel_overhead": "prefill_factor",
+    "request_overhead": "request_factor",
+}
+"""Which factor of an engine or architecture sheet moves which coefficient; the others are the same everywhere."""
+
+OTHER_LOAD = "load"
+"""What is new to a calibrated model: a load of its own configuration that was not tested."""
+
+ENGINE_NAMES = {"trtllm": "tensorrt-llm", "trt-llm": "tensorrt-llm", "tensorrt": "tensorrt-llm"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Where 8 of 10 measurements lie, as multiples of what was predicted, when `new` was not in the fit's data."""
+
+    new: str
+    tpot_low_ratio: float
+    tpot_high_ratio: float
+    ttft_low_ratio: float
+    ttft_high_ratio: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coefficients:
+    """The efficiencies of a replica, the facts they come from, and the band of what they estimate."""
+
+    values: Efficiencies
+    band: Band
+    facts: tuple[Assumption, ...]
+
+
+def coefficients(
+    engine: str, architecture: str, catalogue: Catalogue | None = None, *, vendor: str = ""
+) -> Coefficients:
+    """Look up an engine on a device generation; what has no sheet changes nothing and widens the band.
+
+    A new generation of a vendor whose devices were measured is nearer to them than the first device of another one.
+    """
+    known = efficiencies() if catalogue is None else catalogue
+    shared = known.sheets["shared"]
+    own = known.sheets.get(f"engine-{ENGINE_NAMES.get(engine.lower(), bare_name(engine))}")
+    generation = known.sheets.get(f"architecture-{generation_of(architecture)}")
+    sheets = [each for each in (own, generation) if each is not None]
+    values = {key: _value(key, shared, sheets) for key in COEFFICIENTS}
+    new = "model" if generation is not None else "generation" if _is_known(vendor, known) else "vendor"
+    # Two sheets may have a factor of the same name; a name in a plan means one number.
+    used = [
+        replace(fact, name=f"efficiency.{each.name}.{key}")
+        for each in (shared, *sheets)
+        for key, fact in each.values.items()
+    ]
+    return Coefficients(
+        values=Efficiencies(**{field.name: values[_key(field.name)] for field in fields(Efficiencies)}),
+        band=band(known.sheets[f"band-{new}"], new),
+        facts=tuple(used),
+    )
+
+
+def generation_of(architecture: str) -> str:
+    """The name of a generation: `Blackwell Ultra` and `Blackwell` are one.
+
+    >>> generation_of("Blackwell Ultra"), generation_of("CDNA 3")
+    ('blackwell', 'cdna-3')
+    """
+    return bare_name(architecture).removesuffix("-ultra")
+
+
+def _is_known(vendor: str, known: Catalogue) -> bool:
+    """Whether a device of this vendor was measured; a vendor that is not stated gets the benefit of the doubt."""
+    vendors = {sheet.texts["vendor"].lower() for sheet in known if "vendor" in sheet.texts}
+    return not vendor or vendor.lower() in vendors
+
+
+def band(sheet: Sheet, new: str) -> Band:
+    names = ("tpot_low", "tpot_high", "ttft_low", "ttft_high")
+    return Band(new=new, **{f"{name}_ratio": number(sheet.values[name]) for name in names})
+
+
+def _value(key: str, shared: Sheet, sheets: list[Sheet]) -> float:
+    value = number(shared.values[key])
+    for sheet in sheets:
+        factor = sheet.values.get(FACTOR_OF.get(key, ""))
+        if factor is not None:
+            value *= number(factor)
+    return min(value, MOST_FRACTION) if COEFFICIENTS[key].unit == "fraction" else value
+
+
+def _key(name: str) -> str:
+    return name.removesuffix("_fraction").removesuffix("_s")
+
+
+assert set(FACTOR_OF) <= set(COEFFICIENTS)
+assert set(FACTOR_OF.values()) <= set(FACTORS)

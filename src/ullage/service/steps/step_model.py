@@ -1,0 +1,185 @@
+"""The step model: how long one engine iteration takes, on what evidence, and in which range.
+
+    roofline   `estimated`    work over rates, with fitted efficiencies            roofline.py
+    grid       `profiled`     measured steps, interpolated                         grid.py
+    affine     `profiled`     a line through a few measured steps                  affine.py
+    any of them, scaled to the user's load tests: `calibrated`                     calibration.py
+
+Whatever the kind, no step is faster than the floor of the device (floor.py), and all of them become the same integer
+tables for the simulator (tables.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.facts.device import Device
+from ullage.facts.model import Model
+from ullage.memory.kv import KvDtype
+from ullage.memory.settings import Runtime
+from ullage.memory.sharding import Sharding
+from ullage.service.steps.coefficients import Band, Coefficients, coefficients
+from ullage.service.steps.floor import Floor
+from ullage.service.steps.roofline import Rates, Roofline
+from ullage.service.steps.tables import StepTimes, step_table
+from ullage.service.steps.work import Floats, replica_work
+from ullage.simulate.engine import StepTable
+
+_PRECISIONS = ("bf16", "fp8", "fp4", "int8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRange:
+    """What a model was measured in: up to so many sequences, and so many KV tokens, and prompt tokens a step."""
+
+    sequences: int
+    kv_tokens: int
+    prefill_tokens: int
+
+    def covers(self, *, sequences: float, kv_tokens: float, prefill_tokens: float = 0) -> bool:
+        return sequences <= self.sequences and kv_tokens <= self.kv_tokens and prefill_tokens <= self.prefill_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepModel:
+    """Step times with their floor, evidence, band and range. `measured` is None for what was never measured here.
+
+    `request_overhead_s` is what a request spends outside the engine's steps before its first token.
+    """
+
+    kind: str
+    times: StepTimes
+    floor: Floor
+    evidence: Evidence
+    request_overhead_s: float
+    band: Band
+    facts: tuple[Assumption, ...]
+    measured: MeasuredRange | None = None
+    notes: tuple[str, ...] = ()
+
+    def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
+        return np.maximum(self.times.decode_s(sequences, kv_tokens), self.floor.decode_s(sequences, kv_tokens))
+
+    def prefill_s(self, tokens: Floats) -> Floats:
+        return np.maximum(self.times.prefill_s(tokens), self.floor.prefill_s(tokens))
+
+    @property
+    def pair_s(self) -> float:
+        # A profile's prefill times have the pairs inside them; their floor would count them twice.
+        return 0.0 if self.times.pair_s == 0.0 else max(self.times.pair_s, self.floor.pair_s)
+
+    def step_s(self, *, sequences: float, kv_tokens: float, prefill_tokens: float = 0, pairs: float = 0) -> float:
+        """One step of decoding sequences, their KV tokens, new prompt tokens, and the pairs these are compared in."""
+        decode = float(self.decode_s(np.array([float(sequences)]), np.array([float(kv_tokens)]))[0])
+        if prefill_tokens <= 0:
+            return decode
+        return decode + float(self.prefill_s(np.array([float(prefill_tokens)]))[0]) + pairs * self.pair_s
+
+    def table(self, *, max_sequences: int, budget_tokens: int, kv_tokens: int) -> StepTable:
+        return step_table(self, max_sequences=max_sequences, budget_tokens=budget_tokens, kv_tokens=kv_tokens)
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """Three steps that say most: one sequence, a decode batch, and a prompt of 1,000 tokens."""
+        steps: dict[str, tuple[str, dict[str, int]]] = {
+            "step.decode_1_s": ("one sequence of 1,000 tokens", {"sequences": 1, "kv_tokens": 1_000}),
+            "step.decode_64_s": ("64 sequences of 1,000 tokens", {"sequences": 64, "kv_tokens": 64_000}),
+            "step.prefill_1000_s": (
+                "a prompt of 1,000 tokens",
+                {"sequences": 0, "kv_tokens": 0, "prefill_tokens": 1_000, "pairs": 500_000},
+            ),
+        }
+        return {
+            name: Figure(
+                name=name,
+                value=self.step_s(**step),
+                unit="s",
+                formula=f"{what}, by the {self.kind} step model, not below the device's floor",
+                inputs=self.facts,
+                own_evidence=self.evidence,
+            )
+            for name, (what, step) in steps.items()
+        }
+
+
+def replica_step(model: Model, device: Device, runtime: Runtime) -> StepModel:
+    """The roofline of a model on a device as an engine runs it."""
+    return roofline_model(model, device, sharding=runtime.sharding, engine=runtime.engine, cache=runtime.cache)
+
+
+def roofline_model(
+    model: Model,
+    device: Device,
+    *,
+    sharding: Sharding,
+    engine: str,
+    cache: KvDtype,
+    given: Coefficients | None = None,
+) -> StepModel:
+    """The estimated step model; `given` replaces the packaged efficiencies."""
+    found = coefficients(engine, device.architecture, vendor=device.vendor) if given is None else given
+    work = replica_work(model, sharding, cache)
+    rates = device_rates(device, sharding)
+    return StepModel(
+        kind="roofline",
+        times=Roofline(work=work, rates=rates, efficiencies=found.values),
+        floor=Floor(work=work, rates=rates),
+        evidence=Evidence.ESTIMATED,
+        request_overhead_s=found.values.request_overhead_s,
+        band=found.band,
+        facts=(*device_facts(device), *found.facts),
+    )
+
+
+def profiled_model(
+    kind: str, times: StepTimes, *, like: StepModel, measured: MeasuredRange, source: Source
+) -> StepModel:
+    """A measured table or line in place of the roofline `like`, whose floor, band and request overhead it keeps."""
+    name = f"{kind} of measured steps"
+    profile = Assumption(name=name, value=source.what, unit="text", evidence=Evidence.PROFILED, source=source)
+    return StepModel(
+        kind=kind,
+        times=times,
+        floor=like.floor,
+        evidence=Evidence.PROFILED,
+        request_overhead_s=like.request_overhead_s,
+        band=like.band,
+        facts=(profile,),
+        measured=measured,
+    )
+
+
+def device_rates(device: Device, sharding: Sharding) -> Rates:
+    """Peak rates; a replica of several devices needs to know their link."""
+    link = device.link_bandwidth_bytes_per_s or _number_or_none(device.pcie_bandwidth)
+    if link is None and sharding.tp > 1:
+        raise InputError(
+            field="device",
+            value=device.name,
+            problem=f"states no link, and tp = {sharding.tp} sums over devices",
+            fix="Add link_bandwidth to its sheet: docs/howto/add-a-device.md.",
+        )
+    compute = {each: rate for each in _PRECISIONS if (rate := device.dense_rate_flops(each)) is not None}
+    return Rates(
+        memory_bytes_per_s=device.memory_bandwidth_bytes_per_s,
+        compute_flops=compute,
+        link_bytes_per_s=link or 0.0,
+    )
+
+
+def device_facts(device: Device) -> tuple[Assumption, ...]:
+    optional = (device.link_bandwidth,)
+    return (
+        device.memory_bandwidth,
+        *device.dense_rates.values(),
+        *(fact for fact in optional if fact is not None),
+    )
+
+
+def _number_or_none(fact: Assumption | None) -> float | None:
+    return None if fact is None or isinstance(fact.value, str) else float(fact.value)

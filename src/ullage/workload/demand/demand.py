@@ -1,0 +1,428 @@
+"""Demand: what will be asked of the fleet, by class, at the percentile that is planned for.
+
+What a user states is a mean rate and a longest context. Everything else about the traffic (season, growth, bursts,
+lengths, sessions) comes from what was measured, or, where nothing was, from the built-in profile, and then says
+`assumed`. The stage hands over figures for the plan and streams for the simulator, from the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from ullage.errors import InputError
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
+from ullage.workload.anomalies import Finding
+from ullage.workload.classes import RequestClass
+from ullage.workload.demand.stated import StatedShape, with_lengths
+from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
+from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
+from ullage.workload.synthetic.builtin import SOURCE, builtin
+from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, Lengths, SyntheticModel, synthesised
+from ullage.workload.synthetic.stream import Stream
+
+_PERCENTILES = (0.5, 0.95, 0.99)
+# Every request is simulated. A service beyond this rate is many, and a slip in a rate or in growth is likelier.
+MOST_RPS = 20_000.0
+_LARGEST_POWER = 700.0  # of e, in a float
+
+
+class StatedClass(Protocol):
+    """What a plan knows about a class before any traffic is looked at."""
+
+    @property
+    def request_class(self) -> RequestClass: ...
+    @property
+    def mean_rate(self) -> Assumption: ...
+    @property
+    def longest_context(self) -> Assumption: ...
+    @property
+    def shape(self) -> StatedShape | None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredClass:
+    """What a trace says about a class: its forecast, the model fitted to it, and where both come from.
+
+    A trace of `logged_s` seconds that is too short to forecast from has no forecast; its model still has the rate, the
+    lengths and the bursts, and season and growth are then borrowed.
+    """
+
+    forecast: Forecast | None
+    model: ClassModel
+    source: Source
+    logged_s: float = math.inf
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What should make the reader of this class's demand careful."""
+        return self.forecast.findings if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTraffic:
+    """One class over the horizon: its mean, the busiest hour that is planned for, and the busiest minute inside it.
+
+    `model` draws its ordinary traffic, at the mean rate with its season.
+    """
+
+    name: str
+    mean_rps: float
+    planning_rps: float
+    peak_minute_rps: float
+    longest_context_tokens: int
+    model: ClassModel
+    figures: Mapping[str, Figure]
+
+    @property
+    def busy_model(self) -> ClassModel:
+        """The busiest hour for as long as one likes: the planning rate without a season, with the class's bursts."""
+        calmer = tuple(each * self.model.mean_rate_rps / self.planning_rps for each in self.model.bursts.variances)
+        return replace(
+            self.model,
+            mean_rate_rps=self.planning_rps,
+            season=(1.0,) * HOURS_PER_WEEK,
+            weekly_growth_fraction=0.0,
+            bursts=replace(self.model.bursts, variances=calmer),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """All classes together. The total is that of one hour: classes whose hours differ do not add up at their peaks."""
+
+    classes: tuple[ClassTraffic, ...]
+    planning_rps: float
+    horizon_s: float
+    figures: Mapping[str, Figure]
+
+    @property
+    def worst_approved_tokens(self) -> int:
+        """The longest context that any class may send."""
+        return max(each.longest_context_tokens for each in self.classes)
+
+    @property
+    def model(self) -> SyntheticModel:
+        """Ordinary traffic, a week with its season."""
+        return SyntheticModel(classes=tuple(each.model for each in self.classes))
+
+    @property
+    def busy_model(self) -> SyntheticModel:
+        """Every class at its own planning rate at once: what a fleet is sized for."""
+        return SyntheticModel(classes=tuple(each.busy_model for each in self.classes))
+
+    def busy_stream(self, *, span_s: float, rng: Generator) -> Stream:
+        """A stream of the busiest hour, for a simulator."""
+        return synthesised(self.busy_model, span_s=span_s, rng=rng)
+
+
+def forecast_demand(
+    stated: Sequence[StatedClass],
+    *,
+    horizon: Assumption,
+    percentile: Assumption,
+    measured: Mapping[str, MeasuredClass] | None = None,
+) -> Demand:
+    """Every class at the planning percentile of the horizon's busiest hour.
+
+    `measured` maps class names to what a trace says of them; a class that is not in it takes its shape from the
+    built-in profile at the rate that was stated.
+    """
+    if not 0.0 < number(percentile) < 1.0:
+        raise InputError(
+            field=percentile.name,
+            value=percentile.value,
+            problem="must lie strictly between 0 and 1: no rate is sure never to be exceeded",
+            fix="Give for example 95%.",
+        )
+    found = measured or {}
+    classes = tuple(
+        _from_trace(each, found[each.request_class.name], horizon, percentile)
+        if each.request_class.name in found
+        else _from_statement(each, horizon, percentile)
+        for each in stated
+    )
+    total = _total(classes, horizon, percentile)
+    check_rate(total.name, float(total.value))
+    tokens = Figure(
+        name="demand.token_rate",
+        value=sum(_value(each, "token_rate") for each in classes),
+        unit="tokens/s",
+        formula="sum of the classes' prompt and output tokens in their busiest hours",
+        inputs=tuple(_figure(each, "token_rate") for each in classes),
+    )
+    return Demand(
+        classes=classes,
+        planning_rps=float(total.value),
+        horizon_s=number(horizon),
+        figures=_by_name(total, tokens, *(figure for each in classes for figure in each.figures.values())),
+    )
+
+
+def check_rate(name: str, rate_rps: float) -> None:
+    """Refuses a rate at which a simulation of every request would not end."""
+    if not rate_rps <= MOST_RPS:
+        raise InputError(
+            field=name,
+            value=f"{rate_rps:.3g} req/s",
+            problem=f"is more than the {MOST_RPS:,.0f} req/s that are simulated request by request",
+            fix="Check the rate, its growth and the horizon, or plan one part of the traffic at a time.",
+        )
+
+
+def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
+    name = stated.request_class.name
+    mean_rps, longest = number(stated.mean_rate), int(number(stated.longest_context))
+    if mean_rps <= 0.0:
+        raise InputError(
+            field=stated.mean_rate.name,
+            value=mean_rps,
+            problem="must be greater than 0",
+            fix="Give for example 20 req/s.",
+        )
+    shape = stated.shape or StatedShape()
+    like = shape.model or _like(name, longest)
+    model = replace(like, name=name, mean_rate_rps=mean_rps, lengths=_fitting(like.lengths, longest))
+    if shape.prompt is not None or shape.output is not None:
+        model = with_lengths(model, shape, longest_tokens=longest)
+    assumed = _Assumed(name, like.name)
+    peak = shape.peak_hour or assumed(
+        "peak_hour_ratio", max(model.season) / float(np.mean(model.season)), "ratio", 1.0, 6.0
+    )
+    growth = shape.weekly_growth or assumed("weekly_growth", model.weekly_growth_fraction, "fraction", -0.02, 0.05)
+    deviation = assumed("rate_deviation", RATE_DEVIATION, "ratio", 0.05, 0.5)
+    event = shape.busiest_event
+    weeks = number(horizon) / WEEK_S
+    score = NormalDist().inv_cdf(number(percentile))
+    powers = weeks * math.log1p(number(growth))
+    grown = math.inf if powers > _LARGEST_POWER else (1.0 + number(growth)) ** weeks
+    grown *= 1.0 if event is None else max(1.0, number(event))
+    planning_rps = mean_rps * number(peak) * grown * math.exp(score * RATE_DEVIATION)
+    check_rate(f"demand.{name}.planning_rate", planning_rps)
+    planning = Figure(
+        name=f"demand.{name}.planning_rate",
+        value=planning_rps,
+        unit="req/s",
+        formula="mean rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)"
+        + ("" if event is None else " x the largest event"),
+        inputs=(stated.mean_rate, peak, growth, horizon, percentile, deviation, *([] if event is None else [event])),
+    )
+    mean = Figure(
+        name=f"demand.{name}.mean_rate",
+        value=mean_rps * ((1.0 + number(growth)) ** (weeks / 2.0)),
+        unit="req/s",
+        formula="mean rate x (1 + weekly growth)^(weeks / 2)",
+        inputs=(stated.mean_rate, growth, horizon),
+    )
+    model = replace(model, weekly_growth_fraction=number(growth))
+    own = shape.model is not None and shape.model_source is not None
+    return _traffic(
+        stated,
+        model,
+        mean,
+        planning,
+        source=shape.model_source if own and shape.model_source is not None else SOURCE,
+        evidence=Evidence.STATED if own else Evidence.ASSUMED,
+    )
+
+
+def _from_short_trace(
+    stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption
+) -> ClassTraffic:
+    """The rate, lengths and bursts of the log; the season and the growth of the built-in class that is most alike."""
+    name, shape = stated.request_class.name, stated.shape or StatedShape()
+    like = _like(name, int(number(stated.longest_context)))
+    assumed = _Assumed(name, like.name)
+    season = np.array(like.season) / np.mean(like.season)
+    peak = shape.peak_hour or assumed("peak_hour_ratio", float(season.max()), "ratio", 1.0, 6.0)
+    growth = shape.weekly_growth or assumed("weekly_growth", like.weekly_growth_fraction, "fraction", -0.02, 0.05)
+    deviation = assumed("rate_deviation", short_deviation(season, found.logged_s), "ratio", 0.05, 1.0)
+    logged = Figure(
+        name=f"demand.{name}.logged_rate",
+        value=found.model.mean_rate_rps,
+        unit="req/s",
+        sources=(found.source,),
+        own_evidence=Evidence.MEASURED,
+    )
+    weeks = number(horizon) / WEEK_S
+    score = NormalDist().inv_cdf(number(percentile))
+    grown = (1.0 + number(growth)) ** weeks
+    planning = Figure(
+        name=f"demand.{name}.planning_rate",
+        value=float(logged.value) * number(peak) * grown * math.exp(score * number(deviation)),
+        unit="req/s",
+        formula="logged rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)",
+        inputs=(logged, peak, growth, horizon, percentile, deviation),
+    )
+    mean = Figure(
+        name=f"demand.{name}.mean_rate",
+        value=float(logged.value) * (1.0 + number(growth)) ** (weeks / 2.0),
+        unit="req/s",
+        formula="logged rate x (1 + weekly growth)^(weeks / 2), the log taken for an average hour",
+        inputs=(logged, growth, horizon),
+    )
+    model = replace(found.model, season=like.season, weekly_growth_fraction=number(growth))
+    return _traffic(stated, model, mean, planning, source=found.source, evidence=Evidence.MEASURED)
+
+
+def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
+    name, forecast = stated.request_class.name, found.forecast
+    if forecast is None:
+        return _from_short_trace(stated, found, horizon, percentile)
+    planning = Figure(
+        name=f"demand.{name}.planning_rate",
+        value=forecast.planning(number(percentile)),
+        unit="req/s",
+        formula=f"the busiest step of the horizon at the percentile, forecast by {forecast.model}",
+        inputs=(horizon, percentile),
+        sources=(found.source,),
+        own_evidence=Evidence.MEASURED,
+    )
+    mean = Figure(
+        name=f"demand.{name}.mean_rate",
+        value=forecast.mean,
+        unit="req/s",
+        formula="mean over the horizon of the forecast's median",
+        inputs=(horizon,),
+        sources=(found.source,),
+        own_evidence=Evidence.MEASURED,
+    )
+    return _traffic(stated, found.model, mean, planning, source=found.source, evidence=Evidence.MEASURED)
+
+
+def _traffic(
+    stated: StatedClass, model: ClassModel, mean: Figure, planning: Figure, *, source: Source, evidence: Evidence
+) -> ClassTraffic:
+    """What follows from the rates, whichever way they were found."""
+    name = stated.request_class.name
+    planning_rps = float(planning.value)
+
+    said = (stated.shape or StatedShape()).lengths if evidence is not Evidence.MEASURED else {}
+
+    def read(what: str, value: float, unit: str) -> Figure:
+        return Figure(name=f"demand.{name}.{what}", value=value, unit=unit, sources=(source,), own_evidence=evidence)
+
+    def length(what: str, value: float, sides: tuple[str, ...]) -> Figure:
+        if not all(said.get(side) for side in sides):
+            return read(what, value, "tokens")
+        return Figure(
+            name=f"demand.{name}.{what}",
+            value=value,
+            unit="tokens",
+            formula="of the distribution through the stated percentiles",
+            inputs=tuple(each for side in sides for each in said[side]),
+        )
+
+    # Dispersion belongs to the users, not to their number: it is that of the model at its own rate.
+    dispersion = Figure(
+        name=f"demand.{name}.minute_dispersion",
+        value=model.bursts.dispersion(60.0, model.mean_rate_rps),
+        unit="ratio",
+        formula="variance over mean of the requests of a minute, at the mean rate",
+        inputs=(stated.mean_rate,),
+        sources=(source,),
+        own_evidence=evidence,
+    )
+    minute = Figure(
+        name=f"demand.{name}.peak_minute",
+        value=peak_minute_rps(planning_rps, float(dispersion.value)),
+        unit="req/s",
+        formula="median of the largest of 60 minutes whose counts have this mean and dispersion",
+        inputs=(planning, dispersion),
+    )
+    prompts, outputs = model.lengths.pairs()
+    request = length("request_tokens", float(prompts.mean() + outputs.mean()), ("prompt", "output"))
+    tokens = Figure(
+        name=f"demand.{name}.token_rate",
+        value=planning_rps * float(request.value),
+        unit="tokens/s",
+        formula="planning rate x mean tokens of prompt and output",
+        inputs=(planning, request),
+    )
+    lengths = tuple(
+        length(f"{what}_p{100 * fraction:g}", float(np.quantile(column, fraction)), (what,))
+        for what, column in (("prompt", prompts), ("output", outputs))
+        for fraction in _PERCENTILES
+    )
+    return ClassTraffic(
+        name=name,
+        mean_rps=float(mean.value),
+        planning_rps=planning_rps,
+        peak_minute_rps=float(minute.value),
+        longest_context_tokens=int(number(stated.longest_context)),
+        model=model,
+        figures=_by_name(planning, minute, mean, tokens, request, dispersion, *lengths),
+    )
+
+
+def _total(classes: Sequence[ClassTraffic], horizon: Assumption, percentile: Assumption) -> Figure:
+    """The busiest hour of the week for all classes together, each as far above its mean as it plans to be."""
+    seasons = np.array([np.array(each.model.season) / np.mean(each.model.season) for each in classes])
+    margins = np.array([each.planning_rps / season.max() for each, season in zip(classes, seasons, strict=True)])
+    return Figure(
+        name="demand.planning_rate",
+        value=float((margins @ seasons).max()),
+        unit="req/s",
+        formula="the busiest hour of the week of all classes together, each at its planning margin",
+        inputs=(*(_figure(each, "planning_rate") for each in classes), horizon, percentile),
+    )
+
+
+class _Assumed:
+    """Assumptions of one class that its stand-in from the built-in profile lends it."""
+
+    def __init__(self, name: str, like: str) -> None:
+        self._name = name
+        self._source = replace(SOURCE, what=f"{SOURCE.what}: class {like}")
+
+    def __call__(self, what: str, value: float, unit: str, low: float, high: float) -> Assumption:
+        return Assumption(
+            name=f"{self._name}.{what}",
+            value=value,
+            unit=unit,
+            evidence=Evidence.ASSUMED,
+            source=self._source,
+            low=min(low, value),
+            high=max(high, value),
+        )
+
+
+def _like(name: str, longest_tokens: int) -> ClassModel:
+    """The built-in class of this name, or else the one whose longest context is nearest."""
+    classes = builtin().classes
+    named = [each for each in classes if each.name == name]
+    if named:
+        return named[0]
+    return min(classes, key=lambda each: abs(math.log(_longest(each.lengths) / max(1, longest_tokens))))
+
+
+def _fitting(lengths: Lengths, longest_tokens: int) -> Lengths:
+    """The lengths, shortened in proportion where they would not fit the class's longest context."""
+    share = min(1.0, longest_tokens / _longest(lengths))
+    return replace(
+        lengths,
+        prompt_tokens=tuple(max(1.0, math.floor(each * share)) for each in lengths.prompt_tokens),
+        output_tokens=tuple(max(1.0, math.floor(each * share)) for each in lengths.output_tokens),
+    )
+
+
+def _longest(lengths: Lengths) -> float:
+    return lengths.prompt_tokens[-1] + lengths.output_tokens[-1]
+
+
+def _by_name(*figures: Figure) -> dict[str, Figure]:
+    return {figure.name: figure for figure in figures}
+
+
+def _figure(traffic: ClassTraffic, what: str) -> Figure:
+    return traffic.figures[f"demand.{traffic.name}.{what}"]
+
+
+def _value(traffic: ClassTraffic, what: str) -> float:
+    return float(_figure(traffic, what).value)

@@ -1,0 +1,77 @@
+"""What a trace says to a plan: its profile, and of every class its forecast and the model that draws its streams."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from numpy.random import Generator
+
+from ullage.errors import unknown_name
+from ullage.evidence import Figure, Source
+from ullage.workload.demand.demand import MeasuredClass
+from ullage.workload.forecast.demand_series import Event
+from ullage.workload.forecast.forecast import LEAST_STEPS
+from ullage.workload.forecast.part_forecast import ALL, forecast_parts, histories_of
+from ullage.workload.profile.figures import profile_figures, profile_source
+from ullage.workload.profile.profile import Profile
+from ullage.workload.synthetic.fit import fitted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """The user's own traffic. `mean_rates_rps` are those of the trace itself, by class."""
+
+    source: Source
+    profile: Profile
+    classes: Mapping[str, MeasuredClass]
+    mean_rates_rps: Mapping[str, float]
+    figures: Mapping[str, Figure]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is doubtful about the trace, and about each forecast made from it."""
+        forecasts = (finding for each in self.classes.values() for finding in each.findings)
+        return tuple(dict.fromkeys(finding.sentence for finding in (*self.profile.findings, *forecasts)))
+
+
+def traffic_of(
+    profile: Profile,
+    names: Sequence[str],
+    *,
+    horizon_s: float,
+    percentile_fraction: float,
+    as_of: datetime.date,
+    rng: Generator,
+    events: Sequence[Event] = (),
+) -> Traffic:
+    """The classes of a plan in a trace. A plan with one class takes all requests for it; with several, the trace (or
+    the rules it was profiled by) must tell them apart. A trace too short to forecast from still says all but season and
+    growth."""
+    source = profile_source(profile, as_of=as_of)
+    histories = {each.name: each for each in histories_of(profile, horizon_s=horizon_s)}
+    models = {each.name: each for each in fitted(profile).classes}
+    found: dict[str, MeasuredClass] = {}
+    rates: dict[str, float] = {}
+    for name in names:
+        known = name if name in models else ALL if len(names) == 1 else None
+        if known is None or known not in histories or known not in models:
+            fix = "Add a match to the class, or name it as the trace does."
+            raise unknown_name(field="workload.classes", name=name, known=models, fix=fix)
+        forecast = None
+        if histories[known].series.observed >= LEAST_STEPS:
+            (part,) = forecast_parts(
+                [histories[known]], horizon_s=horizon_s, percentile_fraction=percentile_fraction, rng=rng, events=events
+            )
+            forecast = part.forecast
+        found[name] = MeasuredClass(
+            forecast=forecast,
+            # All requests of a trace go by the name of the plan's only class.
+            model=replace(models[known], name=name),
+            source=source,
+            logged_s=profile.coverage.span_s,
+        )
+        rates[name] = models[known].mean_rate_rps
+    figures = {each.name: each for each in profile_figures(profile, as_of=as_of)}
+    return Traffic(source=source, profile=profile, classes=found, mean_rates_rps=rates, figures=figures)

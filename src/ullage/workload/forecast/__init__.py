@@ -1,0 +1,1 @@
+"""Demand over time: forecasters, their backtest, and bands from past errors."""

@@ -1,0 +1,194 @@
+"""Tables of counted windows: the summary that a table of client rates gives, with what it hides said.
+
+Arrivals are known by window, so nothing shorter than a window can be said. Lengths, where given, are means of a
+client in a window: their spread is that between clients, and the tail of single requests is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.workload.anomalies import Finding, FindingKind, Weight
+from ullage.workload.answers import arrays, literal, one_row
+from ullage.workload.profile.series import second_counts, value_counts
+from ullage.workload.profile.summarise import MOST_GROUPS, OTHERS, add_parts
+from ullage.workload.profile.summary import About, Part, Summary
+from ullage.workload.trace import Clock, RateTable
+
+# A client that carries more than this share of the requests is heavy: its missing lengths matter.
+HEAVY_FRACTION = 0.01
+
+
+def summarise_windows(table: RateTable) -> Summary:
+    """A summary of counted windows; what needs single requests is None in it."""
+    groups = {dimension: _parts(table, dimension) for dimension in ("class", "tenant", "model")}
+    is_even = len({part.watched for part in groups["model"].values()}) == 1
+    whole = replace(add_parts(list(groups["model"].values())), evenly_watched=is_even)
+    first_s, last_s = one_row(table.rates.aggregate("min(window_s), max(window_s)"))
+    known = {"tenant", "model", "class"} | ({"prompt_tokens", "output_tokens"} if table.lengths else set())
+    return Summary(
+        about=About(
+            format=table.format,
+            sources=table.sources,
+            clock=Clock.RELATIVE,
+            zone="",
+            rows=table.rows,
+            columns=frozenset(known),
+            block_tokens=None,
+            findings=(*table.findings, *_coverage(groups["model"]), *_silence(table), *_lengths(table)),
+        ),
+        first_s=first_s,
+        last_s=last_s + table.width_s,
+        whole=whole,
+        groups=groups,
+        distinct={
+            dimension: int(one_row(table.rates.aggregate(f'count(DISTINCT "{dimension}")'))[0]) for dimension in groups
+        },
+        gaps=None,
+        stamps=None,
+        order=None,
+        duplicate_rows=0,
+        missing_outputs=0,
+        sessions=(),
+        group_sessions={},
+        reuse=(),
+        least_width_s=int(table.width_s),
+    )
+
+
+def _parts(table: RateTable, dimension: str) -> dict[str, Part]:
+    rows = table.rates.query(
+        "rates",
+        f'SELECT "{dimension}", sum(requests) AS n FROM rates GROUP BY ALL HAVING n > 0 ORDER BY n DESC, 1',
+    )
+    assert rows is not None
+    names = [row[0] for row in rows.fetchall()]
+    kept = names[:MOST_GROUPS]
+    parts = {name: _part(table, f'"{dimension}" = {literal(name)}') for name in kept}
+    if len(names) > len(kept):
+        listed = ", ".join(literal(name) for name in kept)
+        parts[OTHERS] = _part(table, f'"{dimension}" NOT IN ({listed})')
+    return parts
+
+
+def _part(table: RateTable, where: str) -> Part:
+    counted = _columns(
+        table.rates.query(
+            "rates",
+            "SELECT CAST(window_s AS BIGINT) AS second, CAST(round(sum(requests)) AS BIGINT) AS n "
+            f"FROM rates WHERE {where} GROUP BY ALL ORDER BY second",
+        )
+    )
+    arrivals = second_counts(counted["second"], counted["n"])
+    models = table.rates.query("rates", f"SELECT min(window_s), max(window_s) FROM rates WHERE {where} GROUP BY model")
+    assert models is not None
+    return Part(
+        requests=arrivals.total,
+        arrivals=arrivals,
+        lengths=_length_counts(table, where),
+        outcomes={},
+        watched=(float(counted["second"][0]), float(counted["second"][-1]) + table.width_s),
+        evenly_watched=len(set(models.fetchall())) == 1,
+    )
+
+
+def _length_counts(table: RateTable, where: str) -> dict[str, Any]:
+    """Mean lengths of clients, each weighted by the client's requests."""
+    if table.lengths is None:
+        return {}
+    means = table.lengths.query("lengths", "SELECT tenant, field, avg(mean_tokens) AS mean FROM lengths GROUP BY ALL")
+    weights = table.rates.query("rates", f"SELECT tenant, sum(requests) AS n FROM rates WHERE {where} GROUP BY ALL")
+    assert means is not None
+    assert weights is not None
+    found: dict[str, list[tuple[int, int]]] = {}
+    by_tenant = {(tenant, field): mean for tenant, field, mean in means.fetchall()}
+    for tenant, count in sorted(weights.fetchall()):
+        for field in ("prompt_tokens", "output_tokens"):
+            if (tenant, field) in by_tenant and count > 0:
+                found.setdefault(field, []).append((round(by_tenant[tenant, field]), round(count)))
+    return {
+        field: value_counts(np.array([mean for mean, _ in pairs]), np.array([count for _, count in pairs]))
+        for field, pairs in found.items()
+    }
+
+
+def _coverage(models: Mapping[str, Part]) -> list[Finding]:
+    watched = {name: part.watched for name, part in models.items() if part.watched is not None}
+    if len(set(watched.values())) < 2:
+        return []
+    days = {name: (last_s - first_s) / 86400 for name, (first_s, last_s) in watched.items()}
+    return [
+        Finding(
+            kind=FindingKind.UNEVEN_COVERAGE,
+            weight=Weight.SERIOUS,
+            sentence="Models were watched for different times ("
+            + ", ".join(f"{name} {length:.3g} days" for name, length in days.items())
+            + "): the sum over models rises and falls with the watching; read each model by itself.",
+            touches=("arrivals", "bursts", "season", "growth"),
+        )
+    ]
+
+
+def _silence(table: RateTable) -> list[Finding]:
+    silent, windows = one_row(table.rates.aggregate("count(*) FILTER (WHERE requests = 0), count(*)"))
+    if silent == 0:
+        return []
+    return [
+        Finding(
+            kind=FindingKind.SILENT_WINDOWS,
+            weight=Weight.CAUTION,
+            sentence=f"{silent:,} of {windows:,} windows of a client have no traffic ({silent / windows:.0%}): clients "
+            "come and go, and a client's mean rate is far below its rate when it is there.",
+            share_fraction=silent / windows,
+            touches=("arrivals",),
+        )
+    ]
+
+
+def _lengths(table: RateTable) -> list[Finding]:
+    total = float(one_row(table.rates.aggregate("sum(requests)"))[0])
+    if table.lengths is None:
+        return [_missing("No client has lengths: the table of lengths was not given.", 1.0)]
+    have = {row[0] for row in table.lengths.aggregate("tenant", "tenant").fetchall()}
+    weights = table.rates.aggregate("tenant, sum(requests)", "tenant").fetchall()
+    without = [count for tenant, count in weights if tenant not in have and count > 0]
+    findings = [
+        Finding(
+            kind=FindingKind.MISSING_LENGTHS,
+            weight=Weight.CAUTION,
+            sentence="Lengths are means by client and window: quantiles are those between clients, and the tail of "
+            "single requests is not in them.",
+            touches=("lengths",),
+        )
+    ]
+    if without:
+        heavy = sum(count > HEAVY_FRACTION * total for count in without)
+        share = sum(without) / total
+        findings.append(
+            _missing(
+                f"{len(without)} clients with {share:.1%} of the requests have no lengths, {heavy} of them heavy (over "
+                f"{HEAVY_FRACTION:.0%} of all requests each); the lengths speak for the others.",
+                share,
+            )
+        )
+    return findings
+
+
+def _missing(sentence: str, share: float) -> Finding:
+    return Finding(
+        kind=FindingKind.MISSING_LENGTHS,
+        weight=Weight.SERIOUS if share > 0.05 else Weight.CAUTION,
+        sentence=sentence,
+        share_fraction=share,
+        touches=("lengths",),
+    )
+
+
+def _columns(relation: Any) -> dict[str, NDArray[Any]]:
+    assert relation is not None
+    return arrays(relation)

@@ -1,0 +1,1 @@
+"""Request streams: the synthetic model, replay and resampling of a trace, what-ifs."""
