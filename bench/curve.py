@@ -22,7 +22,7 @@ from ullage.service.curve.curve import Effort
 from ullage.service.curve.highest import highest_load
 from ullage.service.curve.load_run import run_load
 from ullage.service.stage import pool_curve, pool_point, pool_size
-from ullage.verbs.curve import Pool, load_pool
+from ullage.verbs.curve import CurveInputs, load_pool
 
 T = TypeVar("T")
 AS_OF = datetime.date(2026, 11, 15)
@@ -47,7 +47,7 @@ def main() -> None:
     agreement(pool, repeats)
 
 
-def speed(pool: Pool) -> None:
+def speed(pool: CurveInputs) -> None:
     curve, curve_s = timed(lambda: pool_curve(pool.step, pool.memory, pool.demand, pool.classes, seed=0))
     _, run_s = timed(lambda: [run_load(curve.bench, curve.saturation_rps / 2, seed) for seed in range(10)])
     _, point_s = timed(lambda: pool_point(curve, pool.step))
@@ -68,7 +68,7 @@ def speed(pool: Pool) -> None:
     sys.stdout.write(f"size for 50 req/s on all cores: {wall_s:.2f} s on the clock\n")
 
 
-def agreement(pool: Pool, repeats: int) -> None:
+def agreement(pool: CurveInputs, repeats: int) -> None:
     curve = pool_curve(pool.step, pool.memory, pool.demand, pool.classes, seed=0, effort=Effort(refined_points=0))
     found = [
         highest_load(curve.bench, scale_rps=curve.saturation_rps, seed=seed, replications=8).interval

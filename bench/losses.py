@@ -34,7 +34,7 @@ def main() -> None:
     memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
     assert not isinstance(memory, Rejection)
     step = replica_step(pool.model, pool.device, memory.runtime)
-    steady = steady_fleet(step, memory, demand, spec.classes, seed=0, promises=spec.promises)
+    steady = steady_fleet(step, memory, demand, spec.classes, seed=0, slo_limits=spec.slo_limits)
     assert not isinstance(steady, Rejection)
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
     reserves = named_reserves(steady, ready, demand, zones=policy.zones, seed=0)

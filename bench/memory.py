@@ -26,7 +26,7 @@ from ullage.facts.model import BF16, DenseFeedForward, GroupedAttention, Layer, 
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.kv import kv_dtype
 from ullage.memory.parameters import parameter_count, weight_lines
-from ullage.readers.engines import read_engine_word
+from ullage.readers.engines import read_engine_report
 
 GIB = 2**30
 DAY = datetime.date(2026, 11, 15)
@@ -191,8 +191,8 @@ def cpu_references(data: Path) -> list[Reference]:
     would have fitted, which it states too."""
     found = []
     for name in ("vllm_0.32.0_cpu_serve.log", "vllm_0.32.0_cpu_serve_smallkv.log"):
-        word = read_engine_word(data / "engines" / "vllm" / name, date=DAY)
-        per_token, tokens = word.kv_bytes_per_token, word.number("kv_tokens")
+        reported = read_engine_report(data / "engines" / "vllm" / name, date=DAY)
+        per_token, tokens = reported.kv_bytes_per_token, reported.number("kv_tokens")
         assert per_token is not None
         assert tokens is not None
         found.append(

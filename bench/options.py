@@ -24,8 +24,8 @@ from ullage.execute.pool import thread_map
 from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.options import options
 from ullage.planning.options.ranking import ranked
-from ullage.planning.options.screen import Asked, Fit, fit_of
-from ullage.planning.options.trial import Measured, Trial
+from ullage.planning.options.screen import Fit, OptionRequest, fit_of
+from ullage.planning.options.trial import CandidateResult, CandidateTrial
 from ullage.planning.spec import PlanSpec
 from ullage.service.curve.mix import MixLoad
 from ullage.simulate.fleet import Fleet
@@ -72,22 +72,22 @@ def the_spec() -> PlanSpec:
         return load_spec(file, as_of=AS_OF)
 
 
-def asked_of(spec: PlanSpec, seed: int) -> Asked:
+def asked_of(spec: PlanSpec, seed: int) -> OptionRequest:
     demand = forecast_demand(spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile)
-    return Asked(demand=demand, classes=spec.classes, promises=spec.promises, spec=spec, seed=seed)
+    return OptionRequest(demand=demand, classes=spec.classes, slo_limits=spec.slo_limits, spec=spec, seed=seed)
 
 
-def order(spec: PlanSpec, seed: int) -> list[Measured]:
+def order(spec: PlanSpec, seed: int) -> list[CandidateResult]:
     """The ranking alone, with another seed."""
     asked = asked_of(spec, seed)
     candidates = candidates_of(spec.pool, spec.options, book=spec.prices, buying=spec.buying)
     fits = [found for each in candidates if isinstance(found := fit_of(each, asked), Fit)]
     with thread_map(workers=CORES) as spread:
-        places, _ = ranked([Trial(fit, map=spread) for fit in fits])
+        places, _ = ranked([CandidateTrial(fit, map=spread) for fit in fits])
     return [each.measured for each in places]
 
 
-def whole_week(best: Measured) -> tuple[float, float, int]:
+def whole_week(best: CandidateResult) -> tuple[float, float, int]:
     """CPU seconds of one week simulated request by request on the best pool, what succeeded, and how many came."""
     fit = best.fit
     started = cpu_s()

@@ -29,10 +29,10 @@ from ullage.simulate.compile import compile_problem
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Autoscaler, Fleet
 from ullage.simulate.laws import check_laws
-from ullage.simulate.load import OpenLoop, RequestClass, Requests
+from ullage.simulate.load import LoadClass, OpenLoop, Requests
 from ullage.simulate.problem import NEVER_PS, Problem
 from ullage.simulate.reference import Reference
-from ullage.simulate.world import Run
+from ullage.simulate.world import KernelRun
 
 FIXED_PS, TOKEN_PS, PAIR_PS, WEIGHTS_PS, KV_PS = 5_000_000_000, 27_100_000, 884, 4_776_000_000, 39_127
 PROTOTYPE = Path(__file__).resolve().parents[2] / "shared" / "prototype" / "des"
@@ -71,7 +71,7 @@ def plain_problem(load: OpenLoop, replicas: int) -> Problem:
 
 def full_problem(load: OpenLoop, replicas: int, *, sample_s: float = 60.0, attribution: bool = False) -> Problem:
     """Deadlines, the step table, a control tick, histograms, samples."""
-    limits = (RequestClass(ttft_timeout_s=30, total_timeout_s=300, ttft_slo_s=1.0, tpot_slo_s=0.05),)
+    limits = (LoadClass(ttft_timeout_s=30, total_timeout_s=300, ttft_slo_s=1.0, tpot_slo_s=0.05),)
     load = replace(load, requests=replace(load.requests, classes=limits))
     scaler = Autoscaler(
         period_s=15, ready_s=120, target_per_replica=24, window_ticks=20, least_replicas=max(1, replicas // 2),
@@ -94,13 +94,13 @@ def cpu_s(work: Callable[[], object], runs: int = 3) -> float:
 
 
 def run_s(problem: Problem, runs: int = 3) -> float:
-    return cpu_s(lambda: Run(problem).finish(), runs)
+    return cpu_s(lambda: KernelRun(problem).finish(), runs)
 
 
 def capacity_rps() -> float:
     """Requests per second of one replica that always has work."""
     load = stream(20_000, 1e9)
-    run = Run(replace(plain_problem(load, 1), keep_requests=True)).finish()
+    run = KernelRun(replace(plain_problem(load, 1), keep_requests=True)).finish()
     ends = np.sort(run.finished)
     return float(10_000 / ((ends[15_000] - ends[5_000]) / 1e12))
 
@@ -202,7 +202,7 @@ def week(count: int) -> None:
 
     template = full_problem(stream(2, 1.0), 100)
     problem = replace(template, arrival_ps=arrival, prompt_tokens=prompt, output_tokens=output)
-    run = Run(problem)
+    run = KernelRun(problem)
     maker = threading.Thread(target=make)
     maker.start()
     ready = 0

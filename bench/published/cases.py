@@ -23,7 +23,7 @@ from ullage.memory.parameters import device_weights
 from ullage.memory.sharding import Sharding
 from ullage.readers.models import read_model
 from ullage.readers.models.quantisation import NVFP4
-from ullage.service.calibration.replay import EngineLimits, Trial, uniform_lengths
+from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, uniform_lengths
 from ullage.service.steps.coefficients import generation_of
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.roofline import Rates
@@ -73,7 +73,7 @@ class Case:
     concurrency: int
     work: ReplicaWork
     rates: Rates
-    trial: Trial
+    trial: LoadTestReplay
 
     @property
     def floor(self) -> Floor:
@@ -180,12 +180,12 @@ def _recipe(family: str, precision: str, device: str, engine: str, tp: int, prom
 
 
 @functools.cache
-def _trial(prompt: int, output: int, clients: int, kv_tokens: int, recipe: Recipe, engine: str) -> Trial:
+def _trial(prompt: int, output: int, clients: int, kv_tokens: int, recipe: Recipe, engine: str) -> LoadTestReplay:
     rng = np.random.default_rng(7)
     count = clients * PER_CLIENT
     reserves = engine == "tensorrt-llm"
     admitted = min(clients, max(1, kv_tokens // (prompt + output))) if reserves else clients
-    return Trial(
+    return LoadTestReplay(
         prompt_tokens=uniform_lengths(prompt, count, least_fraction=LEAST_FRACTION, rng=rng),
         output_tokens=uniform_lengths(output, count, least_fraction=LEAST_FRACTION, rng=rng),
         limits=EngineLimits(

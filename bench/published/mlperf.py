@@ -29,7 +29,7 @@ from ullage.memory.parameters import device_weights
 from ullage.memory.sharding import Sharding
 from ullage.readers.models.quantisation import NVFP4
 from ullage.service.calibration.calibration import Measurement, Target, fit_factors, scaled
-from ullage.service.calibration.replay import Counts, EngineLimits, RequestTimes, Trial
+from ullage.service.calibration.replay import Counts, EngineLimits, LoadTestReplay, RequestTimes
 from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.service.steps.tables import step_table
 from ullage.simulate import Engine, Fleet, OpenLoop, Requests
@@ -116,7 +116,7 @@ class Submission:
         prompt, output = self.drawn(count, seed=1)
         return Measurement(
             name="Offline",
-            trial=Trial(
+            trial=LoadTestReplay(
                 prompt_tokens=prompt, output_tokens=output, limits=self.limits, arrival_s=np.zeros(count, np.float64)
             ),
             targets=(Target(latency="rate", statistic="mean", value=share_rps * float(output.mean())),),

@@ -22,7 +22,7 @@ from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.readers.models import read_model
 from ullage.service.calibration.calibration import Measurement, Target, fit_factors, scaled
-from ullage.service.calibration.replay import EngineLimits, Replayed, Trial, replay
+from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, Replayed, replay
 from ullage.service.steps.scaled import Factors
 from ullage.service.steps.step_model import StepModel, roofline_model
 
@@ -45,7 +45,7 @@ class OpenRun:
     workload: str
     model: str
     tp: int
-    trial: Trial
+    trial: LoadTestReplay
     measured: Replayed
 
     def step_model(self) -> StepModel:
@@ -93,7 +93,7 @@ def _run(name: str, rows: list[dict[str, str]]) -> OpenRun:
         workload=name.rsplit("-", 1)[1],
         model=first["model"],
         tp=int(first["tp"]),
-        trial=Trial(
+        trial=LoadTestReplay(
             prompt_tokens=prompt,
             output_tokens=output,
             cached_tokens=cached,

@@ -43,12 +43,12 @@ from ullage.service.calibration.replay import EngineLimits
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
-    Load,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
-    Request,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.steps.step_model import StepModel, replica_step
@@ -153,7 +153,7 @@ def half_of(runs: int) -> int:
     return max(1, runs // 2)
 
 
-def _hit_fraction(requests: Sequence[Request], step: StepModel) -> float:
+def _hit_fraction(requests: Sequence[MeasuredRequest], step: StepModel) -> float:
     """The share of a prompt that was not computed, from how TTFT grows with its length on a replica with no queue."""
     lengths = np.array([each.prompt_tokens or 0 for each in requests], np.float64)
     waits = np.array([each.ttft_s or 0.0 for each in requests])
@@ -175,7 +175,7 @@ def _with_hits(point: Point, share: float) -> Point:
     )
 
 
-def _most_held_tokens(requests: Sequence[Request]) -> int:
+def _most_held_tokens(requests: Sequence[MeasuredRequest]) -> int:
     """The most tokens that requests in decode held at one moment: the cache had room for them."""
     first = np.array([(each.sent_s or 0.0) + (each.ttft_s or 0.0) for each in requests])
     end = np.array([(each.sent_s or 0.0) + (each.e2e_s or 0.0) for each in requests])
@@ -194,7 +194,7 @@ def _llmd_point(rows: Sequence[dict[str, str]], replicas: int) -> Point:
     ordered = sorted(rows, key=lambda row: float(row["launch_time"]))
     start_s = float(ordered[0]["launch_time"])
     requests = tuple(
-        Request(
+        MeasuredRequest(
             status=Status.OK,
             sent_s=float(row["launch_time"]) - start_s,
             ttft_s=float(row["ttft_s"]),
@@ -209,8 +209,8 @@ def _llmd_point(rows: Sequence[dict[str, str]], replicas: int) -> Point:
     tpot = np.array([each.tpot_s for each in requests if each.tpot_s is not None])
     return Point(
         name=f"{first_rate(ordered)} req/s",
-        subject=Subject(),
-        load=Load(loop=Loop.TRACE),
+        subject=LoadTestSubject(),
+        load=OfferedLoad(loop=Loop.TRACE),
         duration_s=None,
         completed_count=len(requests[::replicas]),
         failed_count=0,

@@ -68,8 +68,8 @@ def test_a_looser_success_criterion_counts_more(success: Success) -> None:
         ),
     )
     load = pool.steady(30.0)
-    by_promise = pool.run(load, patient=True).total.counts.success
-    assert loose.run(load, patient=True).total.counts.success > by_promise
+    by_slo = pool.run(load, patient=True).total.counts.success
+    assert loose.run(load, patient=True).total.counts.success > by_slo
 
 
 def test_latencies_of_a_window_are_of_those_who_came_in_it() -> None:

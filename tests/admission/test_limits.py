@@ -21,7 +21,7 @@ from support.admission_pools import (
     two_classes,
 )
 from ullage.admission.bounds import Bounds, age_grid, concurrency_grid, last_passing, replica_bounds
-from ullage.admission.cell import MOST_REPLICAS, Cell, cell_of, promises_kept
+from ullage.admission.cell import MOST_REPLICAS, Cell, cell_of, slos_met
 from ullage.admission.deadlines import class_deadlines
 from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.admission.policy import AdmissionPolicy, Tenant
@@ -30,20 +30,20 @@ from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.execute.pool import thread_map
 
 
-def cell(given: AdmissionPolicy | None = None, **promises_s: float) -> Cell:
-    return cell_of(served(**promises_s)[0], given or policy(), replicas=MOST_REPLICAS)
+def cell(given: AdmissionPolicy | None = None, **slo_limits_s: float) -> Cell:
+    return cell_of(served(**slo_limits_s)[0], given or policy(), replicas=MOST_REPLICAS)
 
 
 @functools.cache
-def bounds(**promises_s: float) -> Bounds:
-    return bounds_under(policy(), **promises_s)
+def bounds(**slo_limits_s: float) -> Bounds:
+    return bounds_under(policy(), **slo_limits_s)
 
 
-def bounds_under(given: AdmissionPolicy, **promises_s: float) -> Bounds:
-    curve, _ = served(**promises_s)
-    deadlines = class_deadlines(curve, two_classes(**promises_s), given)
+def bounds_under(given: AdmissionPolicy, **slo_limits_s: float) -> Bounds:
+    curve, _ = served(**slo_limits_s)
+    deadlines = class_deadlines(curve, two_classes(**slo_limits_s), given)
     assert isinstance(deadlines, dict)
-    return replica_bounds(cell(given, **promises_s), deadlines, saturation_rps=curve.saturation_rps, overload=1.5)
+    return replica_bounds(cell(given, **slo_limits_s), deadlines, saturation_rps=curve.saturation_rps, overload=1.5)
 
 
 # ---- the limits do what they are for ---------------------------------------------------------------------
@@ -52,12 +52,12 @@ def bounds_under(given: AdmissionPolicy, **promises_s: float) -> Bounds:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("ratio", [1.2, 1.5])
 def test_in_overload_those_admitted_at_the_limits_are_served_as_promised(seed: int, ratio: float) -> None:
-    """On other seeds than those the limits were found on; without them the same load breaks its promises."""
+    """On other seeds than those the limits were found on; without them the same load violates its SLOs."""
     found, pool = bounds(), replace(cell(), seed=seed)
     load = pool.steady(ratio * found.pace.throughput_rps)
-    guarded = promises_kept(pool, pool.run(load, guard=found.guard, patient=True))
+    guarded = slos_met(pool, pool.run(load, guard=found.guard, patient=True))
     assert [each.name for each in guarded if not each.is_kept] == []
-    bare = promises_kept(pool, pool.run(load, patient=True))
+    bare = slos_met(pool, pool.run(load, patient=True))
     assert "chat ttft_p95" in [each.name for each in bare if not each.is_kept]
 
 
@@ -73,19 +73,19 @@ def test_the_urgent_class_is_served_before_the_other_in_overload() -> None:
 
 
 def test_a_pace_that_no_queue_can_mend_is_kept_by_concurrency() -> None:
-    """Sixteen sequences take 13.2 ms a step, and prefills come on top: too long for a promise of 13.5 ms."""
+    """Sixteen sequences take 13.2 ms a step, and prefills come on top: too long for an SLO of 13.5 ms."""
     found = bounds(tpot_s=0.0135)
     assert found.guard.running_requests < 16
     assert "tpot" in found.binding
     pool = cell(tpot_s=0.0135)
     load = pool.steady(1.5 * found.pace.throughput_rps)
-    assert all(each.is_kept for each in promises_kept(pool, pool.run(load, guard=found.guard, patient=True)))
+    assert all(each.is_kept for each in slos_met(pool, pool.run(load, guard=found.guard, patient=True)))
 
 
 def test_the_pool_rate_is_one_that_the_pool_carries() -> None:
     found, pool = limits(), replace(cell(), seed=5)
     assert found.capacity_rps <= found.bounds.pace.throughput_rps
-    kept = promises_kept(pool, pool.run(pool.steady(0.95 * found.capacity_rps), patient=True))
+    kept = slos_met(pool, pool.run(pool.steady(0.95 * found.capacity_rps), patient=True))
     assert all(each.is_kept for each in kept)
 
 

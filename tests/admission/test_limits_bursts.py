@@ -19,10 +19,10 @@ from ullage.admission.retries import (
     BURST_RATIO,
     STEPS,
     amplification,
-    promised_fraction,
     protections,
     recoveries,
     recovers,
+    slo_met_fraction,
     success_fraction,
 )
 
@@ -93,7 +93,7 @@ def test_the_load_that_does_not_recover_is_carried_with_ease_where_no_burst_come
     bare = protections(storm_bounds().guard, HASTY)[0]
     found = recoveries(pool, (bare,), capacity_rps)[0]
     quiet = pool.run(pool.steady(found.recovers_rps + capacity_rps / STEPS, span_s=120.0), retry=bare.retry)
-    assert success_fraction(quiet) >= promised_fraction(two_classes(), HASTY)
+    assert success_fraction(quiet) >= slo_met_fraction(two_classes(), HASTY)
 
 
 def test_more_attempts_never_raise_the_load_that_recovers() -> None:
@@ -108,7 +108,7 @@ def test_more_attempts_never_raise_the_load_that_recovers() -> None:
 
 
 def test_what_promises_allow_to_miss_adds_up() -> None:
-    assert promised_fraction(two_classes(), policy()) == pytest.approx(0.9)
+    assert slo_met_fraction(two_classes(), policy()) == pytest.approx(0.9)
 
 
 # ---- bursts --------------------------------------------------------------------------------------------------

@@ -40,11 +40,11 @@ def test_limits_turn_away_no_more_at_the_planning_rate_than_promises_allow() -> 
 
 
 def test_the_limits_allow_the_plan_even_where_steps_are_slow() -> None:
-    """The fleet has the margin for evidence in it: its careful rate is about the planning rate."""
+    """The fleet has the margin for evidence in it: its conservative rate is about the planning rate."""
     pool = planned().pools[0]
-    careful_rps = limits().careful_rate_rps
-    assert careful_rps is not None
-    assert careful_rps > 0.9 * pool.demand.planning_rps
+    conservative_rps = limits().conservative_rate_rps
+    assert conservative_rps is not None
+    assert conservative_rps > 0.9 * pool.demand.planning_rps
     assert limits().pool_rate_rps > pool.demand.planning_rps
 
 

@@ -10,7 +10,7 @@ from ullage.errors import InputError
 from ullage.evidence import Evidence, number
 from ullage.files.plan_file import read_plan_file
 from ullage.files.sections.admission import admission_of
-from ullage.files.sections.word import word_of
+from ullage.files.sections.provenance import file_provenance
 
 FILE = """
 version: 1
@@ -30,7 +30,7 @@ def read(more: str = "") -> AdmissionPolicy:
     deadlines = {each.name: each.deadline for each in file.workload.classes}
     dated = file.dated
     assert dated is not None
-    return admission_of(file.admission, deadlines, word_of(file="plan.yaml", dated=dated, is_example=False))
+    return admission_of(file.admission, deadlines, file_provenance(file="plan.yaml", dated=dated, is_example=False))
 
 
 def test_without_a_section_every_default_stands_with_its_source() -> None:

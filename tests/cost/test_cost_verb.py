@@ -239,7 +239,7 @@ def test_one_more_of_each_is_planned_again(plan_file: Path) -> None:
     found = verbs.cost(plan_file, marginal=True, as_of=AS_OF)
     assert not isinstance(found, Rejection)
     added = {each.name: each.cents for each in found.marginals}
-    assert set(added) == {"demand", "promise", "nine"}
+    assert set(added) == {"demand", "SLO", "nine"}
     assert all(cents is None or cents >= 0 for cents in added.values())
     assert found.replicas[0].value > 0  # type: ignore[operator]
 

@@ -9,7 +9,7 @@ import pytest
 from support.bills import MISSING, given, policy, pool, quotes, traffic
 from ullage.cost.bill import Bill, monthly_bill
 from ullage.cost.host_or_buy import host_or_buy
-from ullage.cost.marginal import Step, marginal_costs, replica_usd
+from ullage.cost.marginal import MarginalStep, marginal_costs, replica_usd
 from ullage.cost.service_use import ServiceUse
 from ullage.errors import Rejection, Remedy
 from ullage.evidence import Figure
@@ -76,8 +76,10 @@ def test_a_model_without_price_is_said_to_be_missing() -> None:
 def test_a_step_costs_the_difference_of_two_bills() -> None:
     bill = _bill()
     steps = [
-        Step(name="demand", title="10 % more demand", units=1e5, per="requests", again=lambda: _bill(11, 1.1e6)),
-        Step(name="slo", title="an SLO a tenth tighter", units=1, per="step", again=_refused),
+        MarginalStep(
+            name="demand", title="10 % more demand", units=1e5, per="requests", again=lambda: _bill(11, 1.1e6)
+        ),
+        MarginalStep(name="slo", title="an SLO a tenth tighter", units=1, per="step", again=_refused),
     ]
     demand, slo = marginal_costs(bill, steps)
     assert demand.cents == _bill(11, 1.1e6).total_cents - bill.total_cents

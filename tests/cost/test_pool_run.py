@@ -13,7 +13,7 @@ from ullage.cost.lines.line import Driver
 from ullage.errors import InputError
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Fleet
-from ullage.simulate.load import OpenLoop, RequestClass, Requests
+from ullage.simulate.load import LoadClass, OpenLoop, Requests
 from ullage.simulate.outcome import Outcome
 from ullage.simulate.simulation import simulate
 
@@ -39,7 +39,7 @@ def _run(rates_rps: dict[str, float], *, seed: int = 1, keep: bool = True) -> tu
     requests = Requests(
         prompt_tokens=np.concatenate(prompts)[order],
         output_tokens=np.concatenate(outputs)[order],
-        classes=(RequestClass(ttft_slo_s=0.5),),
+        classes=(LoadClass(ttft_slo_s=0.5),),
         class_of=np.zeros(order.size, np.int16),
         tenants=tuple(rates_rps),
         tenant_of=np.concatenate(tenants)[order].astype(np.int16),

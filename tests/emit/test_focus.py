@@ -163,7 +163,7 @@ def test_any_tag_survives_the_file(tags: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "finding"),
+    ("column", "value", "anomaly"),
     [
         ("BilledCost", "108483", "row 1: BilledCost: '108483' is not a decimal with its point"),
         ("BilledCost", "", "row 1: BilledCost: must not be null"),
@@ -182,10 +182,10 @@ def test_any_tag_survives_the_file(tags: dict[str, str]) -> None:
         ("Tags", '{"a": {"b": 1}}', 'row 1: Tags: \'{"a": {"b": 1}}\' is not a flat object of keys and values'),
     ],
 )
-def test_a_planted_breach_is_named(column: str, value: str, finding: str) -> None:
+def test_a_planted_breach_is_named(column: str, value: str, anomaly: str) -> None:
     (row,) = _rows(focus_csv([USE], account_id="svc-1"))
     found = problems(_text([{**row, column: value}]))
-    assert any(each.startswith(finding) for each in found), found
+    assert any(each.startswith(anomaly) for each in found), found
 
 
 @pytest.mark.parametrize(

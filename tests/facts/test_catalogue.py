@@ -6,9 +6,9 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.facts.catalogue import Catalogue, bare_name
-from ullage.facts.sheet import Field, Kind
+from ullage.facts.sheet import Field, SheetKind
 
-KIND = Kind(
+KIND = SheetKind(
     noun="device",
     folder="devices",
     howto="docs/howto/add-a-device.md",

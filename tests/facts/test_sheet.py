@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Evidence
 from ullage.facts.quantity import DIMENSIONS, read_quantity
-from ullage.facts.sheet import Field, Kind, RowKind, Sheet, read_sheet
+from ullage.facts.sheet import Field, RowKind, Sheet, SheetKind, read_sheet
 
-KIND = Kind(
+KIND = SheetKind(
     noun="boat",
     folder="boats",
     howto="docs/howto/add-a-boat.md",

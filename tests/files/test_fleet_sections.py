@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Evidence
 from ullage.files.plan_file import PlanFile, read_plan_file
+from ullage.files.sections.provenance import Provenance, file_provenance
 from ullage.files.sections.routing import routing_of
 from ullage.files.sections.sites import QUOTA_AGE, sites_of
 from ullage.files.sections.tools import tools_of
-from ullage.files.sections.word import Word, word_of
 from ullage.fleet.sites import place
 from ullage.workload.demand.routing import RouteKind
 
@@ -34,8 +34,8 @@ pools:
 """
 
 
-def word() -> Word:
-    return word_of(file="plan.yaml", dated=DATED, is_example=False)
+def provenance() -> Provenance:
+    return file_provenance(file="plan.yaml", dated=DATED, is_example=False)
 
 
 def read(more: str) -> PlanFile:
@@ -44,7 +44,7 @@ def read(more: str) -> PlanFile:
 
 def test_an_escalation_is_read_in_order_with_its_word() -> None:
     file = read("routing: [{class: chat, escalation: [{pool: small, goes_on: 25%, success: 60%}, {pool: large}]}]")
-    (route,) = routing_of(file.routing, word()).routes
+    (route,) = routing_of(file.routing, provenance()).routes
     assert route.kind is RouteKind.ESCALATION
     assert route.reached_fractions == (1.0, 0.25)
     part = route.steps[0].part
@@ -57,16 +57,16 @@ def test_an_escalation_is_read_in_order_with_its_word() -> None:
 
 def test_shares_are_read_and_must_add_up() -> None:
     file = read("routing: [{class: chat, shares: [{pool: small, share: 70%}, {pool: large, share: 30%}]}]")
-    (route,) = routing_of(file.routing, word()).routes
+    (route,) = routing_of(file.routing, provenance()).routes
     assert route.reached_fractions == (0.7, 0.3)
     short = read("routing: [{class: chat, shares: [{pool: small, share: 70%}]}]")
     with pytest.raises(InputError, match="add up to 1"):
-        routing_of(short.routing, word())
+        routing_of(short.routing, provenance())
 
 
 def test_what_is_not_said_of_a_tool_has_a_sourced_default() -> None:
     file = read("tools: [{name: search, latency: 300ms, rate_limit: 40 req/s}]")
-    (tool,) = tools_of(file.tools, ("chat",), word())
+    (tool,) = tools_of(file.tools, ("chat",), provenance())
     assert tool.classes == ("chat",)
     assert (tool.latency.value, tool.latency.evidence) == (0.3, Evidence.STATED)
     assert tool.error_rate.evidence is Evidence.ASSUMED
@@ -81,11 +81,11 @@ def test_shares_of_regions_are_parts_of_one_whole() -> None:
     )
     right = read(regions.replace("PART", "40%")).sites
     assert right is not None
-    assert [each.name for each in sites_of(right, "h100-sxm", word()).regions] == ["w", "e"]
+    assert [each.name for each in sites_of(right, "h100-sxm", provenance()).regions] == ["w", "e"]
     wrong = read(regions.replace("PART", "60%")).sites
     assert wrong is not None
     with pytest.raises(InputError, match=r"sum to 1\.2, not to 1"):
-        sites_of(wrong, "h100-sxm", word())
+        sites_of(wrong, "h100-sxm", provenance())
 
 
 def test_a_quota_has_its_own_date_and_an_age() -> None:
@@ -94,14 +94,14 @@ def test_a_quota_has_its_own_date_and_an_age() -> None:
         "zones: [{name: a, quotas: {h100-sxm: 4}}, {name: b}]}]}"
     )
     assert file.sites is not None
-    sites = sites_of(file.sites, "h100-sxm", word())
+    sites = sites_of(file.sites, "h100-sxm", provenance())
     quota = sites.zones[0].quota
     assert quota is not None
     assert (quota.name, quota.value, quota.source.what) == ("sites.west.a.h100-sxm.quota", 4, "console")
     assert (quota.source.date, quota.max_age) == (datetime.date(2026, 11, 1), QUOTA_AGE)
     assert quota.is_stale(datetime.date(2026, 12, 15))
     assert sites.zones[1].quota is None
-    other = sites_of(file.sites, "l4", word())
+    other = sites_of(file.sites, "l4", provenance())
     assert [each.quota for each in other.regions] == [None]
     assert [each.quota for each in other.zones] == [None, None]
 
@@ -162,7 +162,7 @@ def test_a_good_section_with_one_value_changed_is_read_or_refused(section: str, 
 
 
 def _use(file: PlanFile) -> None:
-    routing_of(file.routing, word()).check(["chat"], ["small", "large"])
-    tools_of(file.tools, ("chat",), word())
+    routing_of(file.routing, provenance()).check(["chat"], ["small", "large"])
+    tools_of(file.tools, ("chat",), provenance())
     if file.sites is not None:
-        place(3, sites_of(file.sites, "h100-sxm", word()), devices=2)
+        place(3, sites_of(file.sites, "h100-sxm", provenance()), devices=2)

@@ -10,8 +10,8 @@ import pytest
 from ullage.errors import InputError
 from ullage.evidence import Evidence
 from ullage.files.plan_file import read_plan_file
+from ullage.files.sections.provenance import file_provenance
 from ullage.files.sections.reliability import reserve_settings
-from ullage.files.sections.word import word_of
 from ullage.fleet.reserves import ReserveSettings
 
 BASE = """\
@@ -25,7 +25,7 @@ workload:
       slo: {ttft_p95: 800ms}
 pool: {model: llama-3.1-8b, device: l40s}
 """
-WORD = word_of(file="plan.yaml", dated=datetime.date(2026, 11, 10), is_example=False)
+PROVENANCE = file_provenance(file="plan.yaml", dated=datetime.date(2026, 11, 10), is_example=False)
 
 
 def settings(written: str) -> ReserveSettings:
@@ -37,7 +37,7 @@ def settings(written: str) -> ReserveSettings:
         warm=file.warm,
         failover=file.failover,
         reserves=file.reserves,
-        word=WORD,
+        provenance=PROVENANCE,
     )
 
 

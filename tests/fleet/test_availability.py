@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.fleet import availability as module
 from ullage.fleet.availability import Breakage, Domains, availability, failed_chances, up_chances
-from ullage.simulate.fleet import Event, failure_events
+from ullage.simulate.fleet import FleetEvent, failure_events
 
 NEVER = Breakage(failures_per_s=0.0, repair_s=1.0)
 
@@ -133,7 +133,7 @@ def test_a_large_fleet_is_drawn_by_itself() -> None:
     assert availability(1180, case).is_exact
 
 
-def _share_enough(events: list[Event], replicas: int, needed: int, until_s: float) -> float:
+def _share_enough(events: list[FleetEvent], replicas: int, needed: int, until_s: float) -> float:
     down = np.zeros(replicas, int)
     enough_s, last_s = 0.0, 0.0
     for event in sorted(events, key=lambda each: each.at_s):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.pools import Pool, pool
-from support.served_replicas import promise
+from support.served_replicas import class_with_slos
 from ullage.fleet.binding import (
     ACTIVE_TOKENS,
     BANDWIDTH,
@@ -54,15 +54,15 @@ def tool(load: float, capacity: float, held: float = 0.0) -> ToolLoads:
 
 CASES = {
     # Long prompts and one-line answers: all is prefill.
-    COMPUTE: (pool(4000, 4, promise("chat", ttft_p95=1.5)), 8.0),
+    COMPUTE: (pool(4000, 4, class_with_slos("chat", ttft_p95=1.5)), 8.0),
     # Short prompts and long answers, in steps that mostly read weights.
-    BANDWIDTH: (pool(30, 400, promise("chat", tpot_p95=0.018)), 60.0),
+    BANDWIDTH: (pool(30, 400, class_with_slos("chat", tpot_p95=0.018)), 60.0),
     # A tenth of the cache: sequences of a thousand tokens, twelve of which fill it.
-    ACTIVE_TOKENS: (pool(500, 500, promise("chat", ttft_p95=2.0), kv_blocks=800), 4.0),
+    ACTIVE_TOKENS: (pool(500, 500, class_with_slos("chat", ttft_p95=2.0), kv_blocks=800), 4.0),
     # Four sequences at once, whatever the device could do.
-    QUEUEING: (pool(200, 200, promise("chat", ttft_p95=2.0), max_sequences=4), 3.0),
-    # A promise that an idle pool barely keeps.
-    LATENCY: (pool(2000, 20, promise("chat", ttft_p95=0.14)), 4.0),
+    QUEUEING: (pool(200, 200, class_with_slos("chat", ttft_p95=2.0), max_sequences=4), 3.0),
+    # An SLO that an idle pool barely keeps.
+    LATENCY: (pool(2000, 20, class_with_slos("chat", ttft_p95=0.14)), 4.0),
 }
 
 

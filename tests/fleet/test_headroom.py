@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.mixes import small_bench
-from support.served_replicas import PoissonLoad, promise
-from ullage.fleet.headroom import CHANGES, GROWTH_RUNGS, Change, Headroom, _margin, headroom
-from ullage.service.curve.highest import Jury, broken
+from support.served_replicas import PoissonLoad, class_with_slos
+from ullage.fleet.headroom import CHANGES, GROWTH_RUNGS, Headroom, LoadChange, _margin, headroom
+from ullage.service.curve.highest import Replications, broken
 from ullage.service.curve.load_run import run_load
 from ullage.service.curve.margin import NO_POLICY
 from ullage.simulate.statistics import replication_seeds
@@ -46,7 +46,7 @@ def test_what_holds_holds_and_what_breaks_breaks(found: Headroom) -> None:
 
 def test_more_replicas_and_looser_promises_never_leave_less(found: Headroom) -> None:
     more = headroom(small_bench(replicas=4), rate_rps=RATE_RPS, seed=SEED)
-    looser = headroom(small_bench(promise("chat", ttft_p95=1.0, tpot_p95=0.1)), rate_rps=RATE_RPS, seed=SEED)
+    looser = headroom(small_bench(class_with_slos("chat", ttft_p95=1.0, tpot_p95=0.1)), rate_rps=RATE_RPS, seed=SEED)
     for roomier in (more, looser):
         for line, other in zip(found.lines, roomier.lines, strict=True):
             assert other.holds_fraction >= line.holds_fraction
@@ -93,10 +93,10 @@ def test_one_seed_one_answer_and_figures_say_how(found: Headroom) -> None:
 
 @given(st.integers(-1, len(GROWTH_RUNGS) - 1), st.integers(0, len(GROWTH_RUNGS) - 1))
 def test_the_last_rung_that_holds_is_found_from_any_start(last: int, start: int) -> None:
-    change = Change(name="x", what="x", rungs=GROWTH_RUNGS, made=lambda bench, rate, _: (bench, rate))
+    change = LoadChange(name="x", what="x", rungs=GROWTH_RUNGS, made=lambda bench, rate, _: (bench, rate))
     looks: list[int] = []
 
-    class Counting(Jury):
+    class Counting(Replications):
         def broken(self, number: int, view: str, *, by_all: bool = False) -> tuple[str, ...]:
             looks.extend([] if by_all else [number])
             return ("x",) if number > last else ()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from support.fleets import planned_pool
-from support.served_replicas import PoissonLoad, batching_replica, promise
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Source, walk
 from ullage.execute.pool import thread_map
@@ -18,7 +18,7 @@ from ullage.fleet.attainment import WINDOW_S, Tally, last_hurt_s, part, tallies
 from ullage.fleet.choices import choice
 from ullage.fleet.failure import reliability
 from ullage.fleet.loss_scenarios import SCENARIOS
-from ullage.fleet.losses import QUICK, TITLES, LossEffort, LossTable, Verdict, loss_checks
+from ullage.fleet.losses import QUICK, TITLES, LossEffort, LossTable, LossVerdict, loss_checks
 from ullage.fleet.region import RegionPolicy
 from ullage.fleet.reserves import Reserves, ReserveSettings, named_reserves
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
@@ -88,35 +88,35 @@ def test_what_reserves_cover_holds_and_the_rest_is_said_to_be_uncovered() -> Non
     table = checked(reserves(), effort=QUICK)
     assert [each.name for each in table.checks] == list(SCENARIOS)
     for check in table.checks:
-        if check.is_promised:
-            assert check.verdict in (Verdict.HOLDS, Verdict.UNDECIDED), check
+        if check.is_covered:
+            assert check.verdict in (LossVerdict.HOLDS, LossVerdict.UNDECIDED), check
     assert not table.broken
-    assert table.check("zone").verdict is Verdict.BREAKS
+    assert table.check("zone").verdict is LossVerdict.BREAKS
     # Of two equal zones each holds the whole steady fleet.
     more = planned_pool().steady.replicas - reserves().failure.line.replicas
     assert f"not promised: reliability.survives: zone would hold {more} replicas more" in table.check("zone").reason
     assert table.figures["loss.zone.verdict"].value == "breaks"
-    assert table.check("region").verdict is Verdict.OUTAGE
+    assert table.check("region").verdict is LossVerdict.OUTAGE
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in ("normal_day", "region")])
 def test_half_a_fleet_breaks_every_check_at_peak(name: str) -> None:
-    assert checked(starved(reserves()), name).check(name).verdict is Verdict.BREAKS
+    assert checked(starved(reserves()), name).check(name).verdict is LossVerdict.BREAKS
 
 
 def test_a_zone_is_survived_where_that_was_bought() -> None:
     covered = checked(reserves("zone"), "zone").check("zone")
     assert covered.covered_by == "failure"
-    assert covered.verdict is Verdict.HOLDS
+    assert covered.verdict is LossVerdict.HOLDS
     assert covered.during is not None
     assert covered.during.attained.low <= covered.during.attained.value <= covered.during.attained.high
 
 
 def test_a_region_is_survived_where_that_was_bought() -> None:
-    assert checked(reserves(regions="one"), "region").check("region").verdict is Verdict.HOLDS
+    assert checked(reserves(regions="one"), "region").check("region").verdict is LossVerdict.HOLDS
     bare = checked(reserves(regions="none"), "region").check("region")
-    assert bare.verdict is Verdict.BREAKS
-    assert not bare.is_promised
+    assert bare.verdict is LossVerdict.BREAKS
+    assert not bare.is_covered
 
 
 def test_losing_more_never_keeps_more() -> None:
@@ -141,7 +141,7 @@ def test_cores_do_not_change_the_answer() -> None:
 
 def test_one_zone_lost_is_an_outage() -> None:
     check = checked(reserves(zones=1), "zone").check("zone")
-    assert check.verdict is Verdict.OUTAGE
+    assert check.verdict is LossVerdict.OUTAGE
     assert check.recover_s is None
 
 
@@ -170,10 +170,10 @@ def test_effort_has_a_floor() -> None:
 
 def test_tallies_agree_with_the_simulators_own_count() -> None:
     """A class with one limit on TTFT: good requests, window by window, add up to the run's successes."""
-    promised = promise("chat", ttft_p95=0.03)
-    load = PoissonLoad(classes=(promised,))(rate_rps=40.0, span_s=120.0, seed=1)
+    slo_class = class_with_slos("chat", ttft_p95=0.03)
+    load = PoissonLoad(classes=(slo_class,))(rate_rps=40.0, span_s=120.0, seed=1)
     outcome = simulate(batching_replica().engine, Fleet(), load, seed=1, keep_requests=True)
-    (tally,) = tallies(outcome, load, [promised], overhead_s=0.0, span_s=200.0).values()
+    (tally,) = tallies(outcome, load, [slo_class], overhead_s=0.0, span_s=200.0).values()
     assert int(tally.good.sum()) == outcome.total.counts.success
     assert int(tally.sent.sum()) == outcome.total.counts.requests
     assert outcome.total.counts.late > 0

@@ -14,15 +14,15 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.device import devices as catalogue
 from ullage.facts.device import find_device
-from ullage.fleet.packing import Lot, Shape, chosen_shape, least_nodes, pack, pack_on, parts_of, shapes_of
+from ullage.fleet.packing import Lot, NodeShape, chosen_shape, least_nodes, pack, pack_on, parts_of, shapes_of
 from ullage.memory.sharding import Sharding
 
 SOURCE = Source(what="a made-up machine", where="tests", date=datetime.date(2026, 11, 15))
 
 
-def shape(devices: int, name: str = "") -> Shape:
+def shape(devices: int, name: str = "") -> NodeShape:
     fact = Assumption(name="made-up.devices", value=devices, unit="count", evidence=Evidence.STATED, source=SOURCE)
-    return Shape(name=name or f"of-{devices}", provider="nobody", size=fact)
+    return NodeShape(name=name or f"of-{devices}", provider="nobody", size=fact)
 
 
 def lot(replicas: int, tp: int = 1, pp: int = 1, pool: str = "p", zone: str = "a") -> Lot:
@@ -61,7 +61,7 @@ def test_a_stage_straddles_nodes_only_where_it_does_not_fit_one(replicas: int, t
         assert all(part % tp == 0 for part in parts)
         # No cut of whole stages needs fewer nodes.
         assert len(parts) == math.ceil(pp / (size // tp))
-    assert pack_on([lot(replicas, tp, pp)], shape(size)).straddles == (tp > size)
+    assert pack_on([lot(replicas, tp, pp)], shape(size)).spans_nodes == (tp > size)
 
 
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(1, 8))
@@ -148,4 +148,4 @@ def test_every_shape_is_a_row_and_figures_rest_on_its_size() -> None:
     assert found.figures["packing.nodes"].value == 4
     assert found.figures["packing.spare_devices"].value == 6
     assert found.figures["packing.nodes"].inputs == (found.chosen.shape.size,)
-    assert [row.straddles for row in found.rows] == [True, False, False, False]
+    assert [row.spans_nodes for row in found.rows] == [True, False, False, False]

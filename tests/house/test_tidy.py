@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from support.tidy import findings
+from support.tidy import anomalies
 
 
 def test_the_source_has_no_findings() -> None:
-    assert findings() == []
+    assert anomalies() == []
 
 
 @pytest.mark.parametrize(
-    ("where", "source", "finding"),
+    ("where", "source", "anomaly"),
     [
         (
             "memory/planted.py",
@@ -55,11 +55,11 @@ def test_the_source_has_no_findings() -> None:
         ),
     ],
 )
-def test_a_planted_breach_is_named(where: str, source: str, finding: str, tmp_path: Path) -> None:
+def test_a_planted_breach_is_named(where: str, source: str, anomaly: str, tmp_path: Path) -> None:
     path = tmp_path / where
     path.parent.mkdir(parents=True)
     path.write_text(source)
-    assert findings(tmp_path) == [finding]
+    assert anomalies(tmp_path) == [anomaly]
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_a_near_miss_is_not_named(field: str, tmp_path: Path) -> None:
     path = tmp_path / "memory" / "planted.py"
     path.parent.mkdir()
     path.write_text(f"@dataclass(frozen=True, kw_only=True)\nclass Fine:\n    {field}\n")
-    assert findings(tmp_path) == []
+    assert anomalies(tmp_path) == []

@@ -319,7 +319,9 @@ def test_every_remedy_of_a_refusal_really_fits(
                 pytest.fail(f"a remedy this test does not know: {remedy.change}")
         again = memory_budget(model, where, settings(**changed), approved=load)  # type: ignore[arg-type]
         assert isinstance(again, MemoryBudget), (remedy, again)
-        tokens = next(word for word in remedy.effect.replace(";", "").split() if "," in word or word.isdigit())
+        tokens = next(
+            reported for reported in remedy.effect.replace(";", "").split() if "," in reported or reported.isdigit()
+        )
         assert f"{again.kv_tokens:,}" in remedy.effect, tokens
 
 

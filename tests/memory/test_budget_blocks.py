@@ -1,4 +1,4 @@
-"""How caches are cut into blocks, against figures worked by hand from vLLM's rules."""
+"""How caches are split into blocks, against figures worked by hand from vLLM's rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ullage.facts.model import Model
 from ullage.memory.blocks import (
     BlockGroup,
     CachePart,
-    Kept,
+    Retention,
     cache_parts,
     is_latent,
     own_pools_layout,
@@ -50,7 +50,7 @@ def test_gemma_3_has_groups_of_ten_layers_and_eight_of_padding() -> None:
     """52 sliding and 10 full layers: groups of 10, so 6 sliding groups for 52 layers and 1 full one."""
     layout = shared_pool_layout(parts_of(GEMMA_3_27B), 16, latent=False)
     kinds = [group.kept for group in layout.groups]
-    assert (kinds.count(Kept.WINDOW), kinds.count(Kept.ALL)) == (6, 1)
+    assert (kinds.count(Retention.WINDOW), kinds.count(Retention.ALL)) == (6, 1)
     page = 16 * 2 * 16 * 128 * 2
     assert layout.block_bytes == 10 * page
     assert layout.padding_fraction == pytest.approx(8 / 70)
@@ -62,21 +62,21 @@ def test_gemma_3_has_groups_of_ten_layers_and_eight_of_padding() -> None:
 def test_a_state_makes_the_attention_block_grow_until_a_page_holds_it() -> None:
     """Qwen3-Next: 12 attention layers (2 heads x 256 x 2 x 2 bytes a token) beside 36 with a state."""
     parts = parts_of(QWEN3_NEXT_80B)
-    state = next(part for part in parts if part.kept is Kept.STATE)
+    state = next(part for part in parts if part.kept is Retention.STATE)
     convolution = (2 * 16 * 128 + 32 * 128) * 3 * 2
     assert state.state_bytes == 32 * 128 * 128 * 4 + convolution
     layout = shared_pool_layout(parts, 16, latent=False)
     assert layout.block_tokens == 16 * math.ceil(state.state_bytes / (16 * 2048))
     assert layout.block_tokens * 2048 >= state.state_bytes
     kinds = [group.kept for group in layout.groups]
-    assert (kinds.count(Kept.STATE), kinds.count(Kept.ALL)) == (3, 1)
+    assert (kinds.count(Retention.STATE), kinds.count(Retention.ALL)) == (3, 1)
 
 
 def test_nearly_equal_kinds_are_padded_to_the_larger_instead_of_split() -> None:
     """12 sliding and 13 full layers (gpt-oss with a draft head) become two groups of 13, not 24 of one."""
     parts = (
-        CachePart(kept=Kept.WINDOW, layers=12, layer_bytes_per_token=2048.0, bound_tokens=128),
-        CachePart(kept=Kept.ALL, layers=13, layer_bytes_per_token=2048.0),
+        CachePart(kept=Retention.WINDOW, layers=12, layer_bytes_per_token=2048.0, bound_tokens=128),
+        CachePart(kept=Retention.ALL, layers=13, layer_bytes_per_token=2048.0),
     )
     layout = shared_pool_layout(parts, 16, latent=False)
     assert [group.layers for group in layout.groups] == [13, 13]
@@ -84,9 +84,9 @@ def test_nearly_equal_kinds_are_padded_to_the_larger_instead_of_split() -> None:
 
 
 def test_smaller_pages_hold_more_tokens_where_that_divides_and_are_padded_where_not() -> None:
-    full = CachePart(kept=Kept.ALL, layers=4, layer_bytes_per_token=1024.0)
-    half = CachePart(kept=Kept.WINDOW, layers=4, layer_bytes_per_token=512.0, bound_tokens=64)
-    odd = CachePart(kept=Kept.WINDOW, layers=4, layer_bytes_per_token=700.0, bound_tokens=64)
+    full = CachePart(kept=Retention.ALL, layers=4, layer_bytes_per_token=1024.0)
+    half = CachePart(kept=Retention.WINDOW, layers=4, layer_bytes_per_token=512.0, bound_tokens=64)
+    odd = CachePart(kept=Retention.WINDOW, layers=4, layer_bytes_per_token=700.0, bound_tokens=64)
     divided = shared_pool_layout((full, half), 16, latent=False)
     assert [group.block_tokens for group in divided.groups] == [16, 32]
     assert divided.padding_fraction == 0
@@ -96,10 +96,10 @@ def test_smaller_pages_hold_more_tokens_where_that_divides_and_are_padded_where_
 
 
 def test_a_window_holds_the_window_and_the_step_that_runs() -> None:
-    group = BlockGroup(kept=Kept.WINDOW, layers=1, block_tokens=16, bound_tokens=1024)
+    group = BlockGroup(kept=Retention.WINDOW, layers=1, block_tokens=16, bound_tokens=1024)
     assert group.blocks(100, 8192) == math.ceil(100 / 16) + 1
     assert group.blocks(10**6, 2048) == math.ceil((1023 + 2048) / 16) + 1
-    chunk = BlockGroup(kept=Kept.CHUNK, layers=1, block_tokens=16, bound_tokens=8192)
+    chunk = BlockGroup(kept=Retention.CHUNK, layers=1, block_tokens=16, bound_tokens=8192)
     assert chunk.blocks(10**6, 2048) == math.ceil((8192 + 2048) / 16)
 
 
@@ -126,7 +126,7 @@ def test_parts_add_up_to_the_cost_of_the_model() -> None:
     for model in SERVED:
         (cost,) = device_cache(model, Sharding(), BF16)
         parts = parts_of(model)
-        growing = sum(part.layers * part.layer_bytes_per_token for part in parts if part.kept is Kept.ALL)
+        growing = sum(part.layers * part.layer_bytes_per_token for part in parts if part.kept is Retention.ALL)
         assert growing == cost.bytes_per_token
         assert sum(part.layers * part.state_bytes for part in parts) == cost.state_bytes
 
@@ -142,8 +142,8 @@ def test_the_tokens_of_a_hybrid_are_sequences_times_context() -> None:
 
 def test_layers_that_an_old_engine_cannot_mix_keep_everything() -> None:
     """Before 0.9.1 vLLM kept every token of Gemma-3's sliding layers: 62 layers of it instead of 10."""
-    parts = unbounded(parts_of(GEMMA_3_27B), [Kept.WINDOW])
+    parts = unbounded(parts_of(GEMMA_3_27B), [Retention.WINDOW])
     layout = shared_pool_layout(parts, 16, latent=False)
     assert layout.is_uniform
     assert layout.block_bytes == 62 * 16 * 2 * 16 * 128 * 2
-    assert unbounded(parts_of(LLAMA_3_8B), [Kept.WINDOW]) == parts_of(LLAMA_3_8B)
+    assert unbounded(parts_of(LLAMA_3_8B), [Retention.WINDOW]) == parts_of(LLAMA_3_8B)

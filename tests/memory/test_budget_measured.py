@@ -13,7 +13,7 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Figure, Source, walk
 from ullage.facts.device import find_device
 from ullage.memory.budget import MemoryBudget, memory_budget
-from ullage.memory.engine_word import EngineMemory, OomEvent, OomKind, Rank, engine_memory, reading
+from ullage.memory.engine_report import EngineMemory, OomEvent, OomKind, Rank, engine_memory, reading
 from ullage.memory.estimate import LineName
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
@@ -36,13 +36,13 @@ SAID = {
 }
 
 
-def word_of(said: dict[str, float], *, engine: str = "vllm", ooms: tuple[OomEvent, ...] = ()) -> EngineMemory:
+def reported_of(said: dict[str, float], *, engine: str = "vllm", ooms: tuple[OomEvent, ...] = ()) -> EngineMemory:
     readings = [reading(name, value, Rank(), LOG) for name, value in said.items()]
     return engine_memory(engine=engine, version="0.31.0", readings=readings, oom_events=ooms)
 
 
 def budget(said: dict[str, float], **stated: object) -> MemoryBudget:
-    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE, **stated), word=word_of(said))  # type: ignore[arg-type]
+    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE, **stated), reported=reported_of(said))  # type: ignore[arg-type]
     assert isinstance(found, MemoryBudget), found
     return found
 
@@ -119,7 +119,7 @@ def test_a_stated_setting_that_the_log_contradicts_is_refused() -> None:
 def test_a_log_of_another_engine_is_refused() -> None:
     with pytest.raises(InputError, match="another engine"):
         memory_budget(
-            LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE, engine="sglang"), word=word_of(SAID, engine="vllm")
+            LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE, engine="sglang"), reported=reported_of(SAID, engine="vllm")
         )
 
 
@@ -139,7 +139,7 @@ def test_weights_and_workspace_in_one_number_are_taken_apart() -> None:
 def test_an_out_of_memory_raises_the_margin() -> None:
     event = OomEvent(kind=OomKind.DEVICE, while_serving=True, source=LOG, shortfall_bytes=7 * GIB)
     settings = RuntimeSettings(source=SOURCE)
-    found = memory_budget(LLAMA_3_8B, A100, settings, word=word_of(SAID, ooms=(event,)))
+    found = memory_budget(LLAMA_3_8B, A100, settings, reported=reported_of(SAID, ooms=(event,)))
     assert isinstance(found, Rejection)
     assert found.reason.startswith("safety margin: ")
     change = next(each.change for each in found.remedies if each.change.startswith("memory fraction"))
@@ -151,7 +151,7 @@ def test_an_out_of_memory_raises_the_margin() -> None:
 
 def test_an_out_of_memory_that_the_margin_covers_is_no_reason_to_refuse() -> None:
     event = OomEvent(kind=OomKind.DEVICE, while_serving=True, source=LOG)
-    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE), word=word_of(SAID, ooms=(event,)))
+    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE), reported=reported_of(SAID, ooms=(event,)))
     assert isinstance(found, MemoryBudget)
 
 
@@ -162,7 +162,7 @@ def test_tokens_of_several_attention_groups_are_shared_out() -> None:
         LLAMA_3_8B,
         A100,
         RuntimeSettings(source=SOURCE, sharding=Sharding(tp=4, dp_attention=4), max_context_tokens=8192),
-        word=word_of(said),
+        reported=reported_of(said),
     )
     assert isinstance(found, MemoryBudget)
     assert found.kv_tokens == 640_000
@@ -184,7 +184,7 @@ def test_what_a_monitor_saw_beyond_the_lines_is_fragmentation() -> None:
 
 def test_memory_that_ran_out_is_noted() -> None:
     event = OomEvent(kind=OomKind.HOST, while_serving=False, source=LOG)
-    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE), word=word_of(SAID, ooms=(event,)))
+    found = memory_budget(LLAMA_3_8B, A100, RuntimeSettings(source=SOURCE), reported=reported_of(SAID, ooms=(event,)))
     assert isinstance(found, MemoryBudget)
     assert any("Memory ran out at start-up (host)" in note for note in found.notes)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ullage import verbs
-from ullage.planning.brownfield import Brownfield, Weight, brownfield
+from ullage.planning.brownfield import Brownfield, RiskSeverity, brownfield
 from ullage.planning.document import Plan
 from ullage.planning.running import Running, RunningNode, RunningPool
 
@@ -48,7 +48,7 @@ def need(plan: Plan) -> int:
 
 def stops(found: Brownfield) -> list[str]:
     risks = [*found.risks, *(one for each in found.changes for one in each.risks)]
-    return [each.sentence for each in risks if each.weight is Weight.STOPS]
+    return [each.sentence for each in risks if each.weight is RiskSeverity.STOPS]
 
 
 def test_a_fleet_as_planned_needs_no_step(plan: Plan) -> None:

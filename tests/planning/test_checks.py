@@ -21,11 +21,11 @@ from ullage.files.plan_file import read_plan_file
 from ullage.memory.estimate import LineName
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.checks.claims import Claims, CostClaim
-from ullage.planning.checks.result import CheckFinding, Looked, Weight
+from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity
 from ullage.planning.document import Plan
 from ullage.report.decisions.check_page import check_json, check_page
 from ullage.verbs.plan import load_spec
-from ullage.workload.synthetic.model import FRACTIONS, Lengths
+from ullage.workload.synthetic.model import FRACTIONS, LengthModel
 
 SLIDE = Source(what="a slide", where="tests", date=datetime.date(2026, 5, 1))
 
@@ -120,54 +120,54 @@ def _sourced(plan: Plan) -> Plan:
 
 
 Case = Callable[[], Plan]
-CASES: dict[str, tuple[Case, Case, Weight]] = {
+CASES: dict[str, tuple[Case, Case, CheckSeverity]] = {
     "average-length": (
         lambda: claiming(planned(), replicas=_replicas() - 1),
         lambda: claiming(planned(), replicas=_replicas()),
-        Weight.MISTAKE,
+        CheckSeverity.MISTAKE,
     ),
     "maximum-throughput": (
         lambda: claiming(planned(), capacity=1.02 * _highest()),
         lambda: claiming(planned(), capacity=0.3 * _highest()),
-        Weight.MISTAKE,
+        CheckSeverity.MISTAKE,
     ),
     "forgotten-memory": (
         lambda: claiming(planned(), concurrency=_fits() + 1),
         lambda: claiming(planned(), concurrency=_fits()),
-        Weight.MISTAKE,
+        CheckSeverity.MISTAKE,
     ),
     "instant-scaling": (
         lambda: claiming(planned(), scale_up=0.9 * _start_s()),
         lambda: claiming(planned(), scale_up=1.1 * _start_s()),
-        Weight.MISTAKE,
+        CheckSeverity.MISTAKE,
     ),
-    "partial-cost": (lambda: costing(0.8, **LABELS), lambda: costing(0.97, **LABELS), Weight.MISTAKE),
+    "partial-cost": (lambda: costing(0.8, **LABELS), lambda: costing(0.97, **LABELS), CheckSeverity.MISTAKE),
     "split-by-requests": (
         lambda: claiming(planned(UNEQUAL), attribution="requests"),
         lambda: claiming(_alike(), attribution="requests"),
-        Weight.MISTAKE,
+        CheckSeverity.MISTAKE,
     ),
     "unlabelled-cost": (
         lambda: costing(1.0, **{**LABELS, "region": ""}),
         lambda: costing(1.0, **LABELS),
-        Weight.MISTAKE,
+        CheckSeverity.MISTAKE,
     ),
     "stale-assumptions": (
         lambda: replace(planned(), as_of=AS_OF + datetime.timedelta(days=4000)),
         planned,
-        Weight.MISTAKE,
+        CheckSeverity.MISTAKE,
     ),
-    "unsourced-assumptions": (planned, lambda: _sourced(planned()), Weight.DOUBT),
+    "unsourced-assumptions": (planned, lambda: _sourced(planned()), CheckSeverity.WARNING),
 }
 
 
-def _look(plan: Plan, name: str) -> Looked:
+def _look(plan: Plan, name: str) -> CheckResult:
     (found,) = check_plan(plan, (name,)).looked
     return found
 
 
-def _weighing(looked: Looked, weight: Weight) -> list[CheckFinding]:
-    return [each for each in looked.findings if each.weight is weight]
+def _weighing(looked: CheckResult, weight: CheckSeverity) -> list[CheckAnomaly]:
+    return [each for each in looked.anomalies if each.weight is weight]
 
 
 def test_every_check_has_a_plan_that_trips_it_and_a_near_miss() -> None:
@@ -201,22 +201,22 @@ def test_requests_of_one_length_are_sized_again_with_a_spread() -> None:
 
     def stretched(ratio: float) -> Plan:
         quantiles = tuple(1000.0 * (ratio if fraction > 0.9 else 1.0) for fraction in FRACTIONS)
-        lengths = Lengths(prompt_tokens=quantiles, output_tokens=quantiles)
+        lengths = LengthModel(prompt_tokens=quantiles, output_tokens=quantiles)
         classes = tuple(replace(each, model=replace(each.model, lengths=lengths)) for each in pool.demand.classes)
         return altered(plan, demand=replace(pool.demand, classes=classes))
 
-    (flat,) = _look(stretched(1.05), "average-length").findings
+    (flat,) = _look(stretched(1.05), "average-length").anomalies
     assert "one length" in flat.sentence
     # Medians of 1000 and 1000 tokens with a tail are far more work than this plan was made for.
-    assert flat.weight is Weight.MISTAKE
-    assert not _look(stretched(1.5), "average-length").findings
+    assert flat.weight is CheckSeverity.MISTAKE
+    assert not _look(stretched(1.5), "average-length").anomalies
 
 
 @pytest.mark.slow
 def test_a_claim_between_the_operating_point_and_the_highest_load_is_a_doubt() -> None:
     operating = float(planned().pools[0].operating_point.figures["point.operating_rps"].value)
-    (found,) = _look(claiming(planned(), capacity=0.5 * (operating + _highest())), "maximum-throughput").findings
-    assert found.weight is Weight.DOUBT
+    (found,) = _look(claiming(planned(), capacity=0.5 * (operating + _highest())), "maximum-throughput").anomalies
+    assert found.weight is CheckSeverity.WARNING
 
 
 @pytest.mark.slow
@@ -226,24 +226,24 @@ def test_a_device_filled_to_the_brim_is_a_mistake_and_an_unstated_concurrency_a_
         replace(each, figure=replace(each.figure, value=2**28)) if each.name is LineName.MARGIN else each
         for each in pool.memory.lines
     )
-    (brim,) = _look(altered(planned(), memory=replace(pool.memory, lines=lines)), "forgotten-memory").findings
-    assert (brim.weight, brim.fix) == (Weight.MISTAKE, "Lower memory_fraction.")
+    (brim,) = _look(altered(planned(), memory=replace(pool.memory, lines=lines)), "forgotten-memory").anomalies
+    assert (brim.weight, brim.fix) == (CheckSeverity.MISTAKE, "Lower memory_fraction.")
     ours = replace(SLIDE, what="default of Ullage")
     choices = tuple(
         replace(each, source=ours, value=1) if each.name.endswith("approved_concurrency") else each
         for each in pool.spec.choices
     )
-    (open_one,) = _look(altered(planned(), spec=replace(pool.spec, choices=choices)), "forgotten-memory").findings
-    assert open_one.weight is Weight.DOUBT
+    (open_one,) = _look(altered(planned(), spec=replace(pool.spec, choices=choices)), "forgotten-memory").anomalies
+    assert open_one.weight is CheckSeverity.WARNING
 
 
 @pytest.mark.slow
 def test_an_autoscaler_may_not_go_below_what_the_calmest_hours_need() -> None:
-    (low,) = _look(claiming(planned(), least_replicas=1), "instant-scaling").findings
-    assert low.weight is Weight.MISTAKE
+    (low,) = _look(claiming(planned(), least_replicas=1), "instant-scaling").anomalies
+    assert low.weight is CheckSeverity.MISTAKE
     least = int(low.fix.removeprefix("Set its minimum to ").rstrip("."))
-    (rest,) = _look(claiming(planned(), least_replicas=least), "instant-scaling").findings
-    assert rest.weight is Weight.DOUBT
+    (rest,) = _look(claiming(planned(), least_replicas=least), "instant-scaling").anomalies
+    assert rest.weight is CheckSeverity.WARNING
     assert "no start of it was measured" in rest.sentence
 
 
@@ -258,17 +258,17 @@ def test_a_bill_that_leaves_reserves_out_is_a_mistake() -> None:
     stages = tuple(
         replace(each, answer=replace(bill, lines=lines)) if each.name == "bill" else each for each in plan.stages
     )
-    found = _look(replace(plan, stages=stages), "partial-cost").findings
-    assert [each.weight for each in found] == [Weight.MISTAKE]
+    found = _look(replace(plan, stages=stages), "partial-cost").anomalies
+    assert [each.weight for each in found] == [CheckSeverity.MISTAKE]
     assert "idle reserve" in found[0].sentence
 
 
 @pytest.mark.slow
 def test_devices_divided_by_their_time_are_divided_well() -> None:
-    assert not _look(claiming(planned(UNEQUAL), attribution="gpu_time"), "split-by-requests").findings
+    assert not _look(claiming(planned(UNEQUAL), attribution="gpu_time"), "split-by-requests").anomalies
     # Nobody claims to divide by requests: the numbers are shown, and nothing is wrong.
     bare = _look(planned(UNEQUAL), "split-by-requests")
-    assert not bare.findings
+    assert not bare.anomalies
     assert "by requests" in bare.compared
 
 
@@ -277,9 +277,9 @@ def test_a_class_that_does_not_say_what_a_success_is_raises_a_doubt() -> None:
     plan = planned()
     silent = tuple(replace(each, success=None) for each in plan.spec.demands)
     said_nothing = replace(plan, spec=replace(plan.spec, demands=silent))
-    sentences = [each.sentence for each in _look(said_nothing, "unlabelled-cost").findings]
+    sentences = [each.sentence for each in _look(said_nothing, "unlabelled-cost").anomalies]
     assert any("what a success is" in each for each in sentences)
-    assert not any("what a success is" in each.sentence for each in _look(plan, "unlabelled-cost").findings)
+    assert not any("what a success is" in each.sentence for each in _look(plan, "unlabelled-cost").anomalies)
 
 
 @pytest.mark.slow
@@ -288,8 +288,8 @@ def test_cores_do_not_change_the_answer_and_mistakes_come_first() -> None:
     alone = check_plan(plan)
     with thread_map(workers=2) as spread:
         assert check_plan(plan, map=spread) == alone
-    weights = [each.weight for each in alone.findings]
-    assert weights == sorted(weights, key=lambda each: each is Weight.DOUBT)
+    weights = [each.weight for each in alone.anomalies]
+    assert weights == sorted(weights, key=lambda each: each is CheckSeverity.WARNING)
     assert check_json(plan, alone)["mistakes"] == len(alone.mistakes) == 2
     assert check_page(plan, alone)
 
@@ -304,7 +304,7 @@ def test_the_exit_code_tells_a_pipeline(tmp_path: Path, capsys: pytest.CaptureFi
     file.write_text(SOUND + "claims: {capacity: 900 req/s, scale_up: 0s}\n")
     assert run(["check", str(file), "maximum-throughput", "instant-scaling", *options]) == ExitCode.REFUSED
     found = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in found["findings"]] == ["maximum-throughput", "instant-scaling"]
+    assert [each["name"] for each in found["anomalies"]] == ["maximum-throughput", "instant-scaling"]
     assert run(["check", str(file), "instant", *options]) == ExitCode.WRONG_INPUT
 
 

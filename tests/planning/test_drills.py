@@ -20,8 +20,8 @@ from ullage.execute.pool import thread_map
 from ullage.memory.case import Approved
 from ullage.planning.document import Plan
 from ullage.planning.drills.drills import DRILLS, run_drills
-from ullage.planning.drills.ground import Ground, least_of
 from ullage.planning.drills.result import DrillResult, DrillVerdict
+from ullage.planning.drills.scenario import PoolScenario, least_of
 from ullage.report.decisions.drill_page import drill_json, drill_page
 from ullage.workload.demand.tools import Tool
 
@@ -223,8 +223,8 @@ def test_a_drill_by_a_wrong_name_is_answered_with_the_nearest() -> None:
 def test_a_pool_that_is_seldom_asked_is_watched_for_longer() -> None:
     plan = planned()
     (pool,) = plan.pools
-    seldom = Ground(plan=plan, pool=replace(pool, demand=replace(pool.demand, planning_rps=0.01)))
-    often = Ground(plan=plan, pool=pool)
+    seldom = PoolScenario(plan=plan, pool=replace(pool, demand=replace(pool.demand, planning_rps=0.01)))
+    often = PoolScenario(plan=plan, pool=pool)
     assert (seldom.span().end_s - seldom.span().hit_s) * 0.01 == pytest.approx(600.0)
     assert often.span().end_s - often.span().hit_s == 600.0
 

@@ -1,6 +1,6 @@
 """Laws of a whole plan at one configuration and seed, and wishes that cannot come true.
 
-More traffic, a stricter promise and a longer start never shrink the plan; the same input gives the same bytes; what
+More traffic, a stricter SLO and a longer start never shrink the plan; the same input gives the same bytes; what
 cannot be is refused with what binds and the nearest that can.
 """
 
@@ -61,7 +61,7 @@ def sizes(plan: Plan) -> tuple[int, ...]:
     """Everything that is bought: steady replicas, with reserves, and the devices of whole nodes."""
     pool = plan.pools[0]
     return (
-        pool.steady_fleet.bare_replicas,
+        pool.steady_fleet.nominal_replicas,
         pool.steady_fleet.replicas,
         pool.reserves.total_replicas,
         pool.packing.chosen.devices,

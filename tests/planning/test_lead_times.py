@@ -9,7 +9,7 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence
-from ullage.planning.options.lead_times import MONTHS, QUOTA, LeadTimes, Need, Orders, order_dates, rate_at
+from ullage.planning.options.lead_times import MONTHS, QUOTA, LeadTimes, OrderNeed, Orders, order_dates, rate_at
 from ullage.planning.spec import PlanSpec
 from ullage.prices.purchase import Purchase
 from ullage.verbs.plan import load_spec
@@ -39,8 +39,8 @@ def grown(demand: Demand, weekly_fraction: float) -> Demand:
 
 
 def dates(demand: Demand, lead: LeadTimes, *, purchase: Purchase = Purchase.ON_DEMAND, per_rps: float = 1.0) -> Orders:
-    def need(rate_rps: float) -> Need:
-        return Need(replicas=round(rate_rps * per_rps), devices=2 * round(rate_rps * per_rps))
+    def need(rate_rps: float) -> OrderNeed:
+        return OrderNeed(replicas=round(rate_rps * per_rps), devices=2 * round(rate_rps * per_rps))
 
     rests = demand.figures["demand.planning_rate"]
     return order_dates(demand, need, lead, purchases=(purchase,), as_of=AS_OF, inputs=(rests,))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.planning.options.mixes import Kind, MixProblem, Slice, best_mix
+from ullage.planning.options.mixes import MixKind, MixProblem, Slice, best_mix
 
 PARTS = 3
 
@@ -60,7 +60,7 @@ def problems(draw: st.DrawFn) -> MixProblem:
         for number in range(draw(st.integers(1, 3)))
     )
     kinds = tuple(
-        Kind(
+        MixKind(
             name=f"k{number}",
             pool=draw(st.sampled_from(pools)),
             device=draw(st.sampled_from(("x", "y"))),
@@ -100,8 +100,8 @@ def test_a_quota_sends_the_rest_to_the_dearer_device() -> None:
     problem = MixProblem(
         slices=(Slice(name="all", pool="p", rate_rps=10.0),),
         kinds=(
-            Kind(name="cheap", pool="p", device="x", devices=1, usd_per_hour=1.0),
-            Kind(name="dear", pool="p", device="y", devices=1, usd_per_hour=3.0),
+            MixKind(name="cheap", pool="p", device="x", devices=1, usd_per_hour=1.0),
+            MixKind(name="dear", pool="p", device="y", devices=1, usd_per_hour=3.0),
         ),
         carries={("cheap", "all"): 1.0, ("dear", "all"): 1.0},
         quotas={"x": 4},

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pools import pool
-from support.served_replicas import promise
+from support.served_replicas import class_with_slos
 from ullage.planning.options.bounds import TOLERANCE_FRACTION, busy_bound_s, idle_misses
 from ullage.service.curve.load_run import Bench, run_load
 from ullage.simulate.fleet import Fleet
@@ -49,7 +49,7 @@ def test_a_full_engine_comes_near_the_bound() -> None:
 
 @pytest.mark.parametrize(("metric", "limit_s"), [("ttft_p95", 0.02), ("tpot_p95", 0.004), ("e2e_p95", 0.5)])
 def test_what_is_missed_idle_is_missed_in_every_simulation(metric: str, limit_s: float) -> None:
-    bench = pool(3000, 200, promise("chat", **{metric: limit_s}), replicas=1, span_s=60.0).bench
+    bench = pool(3000, 200, class_with_slos("chat", **{metric: limit_s}), replicas=1, span_s=60.0).bench
     load = bench.load_at(rate_rps=1.0, span_s=60.0, seed=3)
     (miss,) = idle_misses(bench.replica, load, bench.classes)
     run = run_load(bench, 1.0, 3)
@@ -60,7 +60,7 @@ def test_what_is_missed_idle_is_missed_in_every_simulation(metric: str, limit_s:
 
 
 def test_what_can_be_kept_is_not_refused() -> None:
-    bench = pool(3000, 200, promise("chat", ttft_p95=2.0, tpot_p95=0.1), replicas=1).bench
+    bench = pool(3000, 200, class_with_slos("chat", ttft_p95=2.0, tpot_p95=0.1), replicas=1).bench
     load = bench.load_at(rate_rps=1.0, span_s=60.0, seed=3)
     assert idle_misses(bench.replica, load, bench.classes) == ()
     assert np.isfinite(busy_bound_s(bench.replica, load))

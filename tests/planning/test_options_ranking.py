@@ -11,7 +11,7 @@ from ullage.errors import Rejection
 from ullage.evidence import Evidence
 from ullage.planning.options import ranking as options_ranking
 from ullage.planning.options.ranking import dominates, ranked
-from ullage.planning.options.trial import USD, Measured, Trial
+from ullage.planning.options.trial import USD, CandidateResult
 from ullage.simulate.statistics import Interval, mean_interval
 
 
@@ -38,14 +38,14 @@ class _Trial:
     def idle_refusal(self) -> Rejection | None:
         return cast("Rejection", object()) if self.is_idle_refused else None
 
-    def measured(self, batches: int) -> Measured:
+    def measured(self, batches: int) -> CandidateResult:
         self.asked.append(batches)
         scores = tuple(self.scores[:batches].tolist())
         return measured(self.fit, scores)
 
 
-def measured(fit: Any, scores: tuple[float, ...], **changes: Any) -> Measured:
-    return Measured(
+def measured(fit: Any, scores: tuple[float, ...], **changes: Any) -> CandidateResult:
+    return CandidateResult(
         **{
             "fit": fit,
             "batches": len(scores),
@@ -70,7 +70,7 @@ def _made_up_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*trials: _Trial) -> tuple[list[str], list[str], dict[str, list[int]]]:
-    places, refused = ranked(cast("list[Trial]", list(trials)), rounds=(4, 8, 16))
+    places, refused = ranked(cast("Any", list(trials)), rounds=(4, 8, 16))
     return (
         [each.measured.name for each in places],
         [fit.candidate.name for fit, _ in refused],

@@ -115,7 +115,7 @@ def test_replicas_are_packed_where_they_were_placed(plan: Plan) -> None:
         packed = each.packing.chosen
         assert packed.used_devices == sum(row.devices for row in each.reserves.placement.rows)
         assert {group.zone for group in packed.groups} <= {"west-a", "west-b"}
-        assert not packed.straddles
+        assert not packed.spans_nodes
 
 
 @pytest.mark.slow

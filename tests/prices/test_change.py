@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from support.prices import amount, device_price
 from ullage.prices.book import PriceBook, RatePrice, price_book
-from ullage.prices.change import Use, explain_change, rounded_to_sum
+from ullage.prices.change import PricedUse, explain_change, rounded_to_sum
 from ullage.prices.purchase import Purchase
 from ullage.prices.wanted import DeviceWanted, RateWanted
 from ullage.readers.prices import read_prices
-from ullage.readers.prices.price_file import Said
+from ullage.readers.prices.price_file import PriceProvenance
 
 ON_DEMAND = DeviceWanted(device="h100-sxm", purchases=(Purchase.ON_DEMAND,))
 SPOT = DeviceWanted(device="h100-sxm", purchases=(Purchase.SPOT,))
@@ -34,7 +34,10 @@ def _book(on_demand: float, spot: float, egress: float) -> PriceBook:
 
 
 def test_quantity_times_change_of_price_by_hand() -> None:
-    usage = [Use(name="steady", wanted=ON_DEMAND, quantity=730.0), Use(name="egress", wanted=EGRESS, quantity=1e12)]
+    usage = [
+        PricedUse(name="steady", wanted=ON_DEMAND, quantity=730.0),
+        PricedUse(name="egress", wanted=EGRESS, quantity=1e12),
+    ]
     found = explain_change(_book(80.0, 40.0, 9e-11), _book(40.0, 40.0, 1e-10), usage)
     assert [each.change_usd for each in found.effects] == [Fraction(-3650), Fraction(10)]
     assert (found.change_cents, found.change_usd) == (-364000, Fraction(-3640))
@@ -46,9 +49,9 @@ def test_items_sum_to_the_whole_exactly(
     a: float, b: float, c: float, d: float, e: float, f: float, hours: float, spot_hours: float, sent_bytes: float
 ) -> None:
     usage = [
-        Use(name="steady", wanted=ON_DEMAND, quantity=hours),
-        Use(name="spot", wanted=SPOT, quantity=spot_hours),
-        Use(name="egress", wanted=EGRESS, quantity=sent_bytes),
+        PricedUse(name="steady", wanted=ON_DEMAND, quantity=hours),
+        PricedUse(name="spot", wanted=SPOT, quantity=spot_hours),
+        PricedUse(name="egress", wanted=EGRESS, quantity=sent_bytes),
     ]
     found = explain_change(_book(a, b, c), _book(d, e, f), usage)
     assert sum(each.change_usd for each in found.effects) == found.after_usd - found.before_usd
@@ -59,12 +62,15 @@ def test_items_sum_to_the_whole_exactly(
 
 def test_the_same_book_twice_changes_nothing() -> None:
     book = _book(80.0, 40.0, 9e-11)
-    found = explain_change(book, book, [Use(name="steady", wanted=ON_DEMAND, quantity=1e4)])
+    found = explain_change(book, book, [PricedUse(name="steady", wanted=ON_DEMAND, quantity=1e4)])
     assert (found.change_usd, found.change_cents) == (Fraction(0), 0)
 
 
 def test_an_item_without_a_price_is_listed_apart_and_not_as_no_change() -> None:
-    usage = [Use(name="steady", wanted=ON_DEMAND, quantity=1.0), Use(name="spot", wanted=SPOT, quantity=1.0)]
+    usage = [
+        PricedUse(name="steady", wanted=ON_DEMAND, quantity=1.0),
+        PricedUse(name="spot", wanted=SPOT, quantity=1.0),
+    ]
     found = explain_change(price_book([device_price(80.0)]), _book(80.0, 40.0, 1.0), usage)
     assert [each.name for each in found.effects] == ["steady"]
     ((name, missing),) = found.missing
@@ -82,10 +88,10 @@ def test_rounding_keeps_the_sum_and_moves_no_one_by_a_whole(amounts: list[Fracti
 def test_a_month_of_h100_at_the_prices_of_2023_and_2026(shared_data: Path) -> None:
     """Published: p5.48xlarge fell from 98.32 to 55.04 USD/h on demand; its spot price in us-east-1 by 70 %."""
     file = shared_data / "prices" / "gpu_price_history_weekly.csv.gz"
-    then = read_prices(file, Said(on=datetime.date(2023, 10, 21))).book
-    now = read_prices(file, Said(on=datetime.date(2026, 8, 8))).book
+    then = read_prices(file, PriceProvenance(on=datetime.date(2023, 10, 21))).book
+    now = read_prices(file, PriceProvenance(on=datetime.date(2026, 8, 8))).book
     usage = [
-        Use(name=str(purchase), wanted=_p5(purchase), quantity=hours)
+        PricedUse(name=str(purchase), wanted=_p5(purchase), quantity=hours)
         for purchase, hours in ((Purchase.ON_DEMAND, 5840.0), (Purchase.SPOT, 2920.0))
     ]
     found = explain_change(then, now, usage)

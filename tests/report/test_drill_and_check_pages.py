@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 
 from ullage.evidence import Evidence, Figure, Source
 from ullage.planning.checks.checks import CHECKS
-from ullage.planning.checks.result import CheckFinding, Checks, Looked, Weight
+from ullage.planning.checks.result import CheckAnomaly, CheckResult, Checks, CheckSeverity
 from ullage.planning.drills.drills import DRILLS
 from ullage.planning.drills.result import DrillResult, Drills, DrillVerdict
 from ullage.report.decisions.check_page import check_json, check_list, check_page
@@ -59,21 +59,23 @@ DRILLED = Drills(results=(FAILS, IDLE), notes=("three runs",))
 
 CHECKED = Checks(
     looked=(
-        Looked(
+        CheckResult(
             name="unsourced-assumptions",
             compared="3 of 9",
-            findings=(
-                CheckFinding(name="unsourced-assumptions", weight=Weight.DOUBT, sentence="3 of 9 are ours", fix="Say."),
+            anomalies=(
+                CheckAnomaly(
+                    name="unsourced-assumptions", weight=CheckSeverity.WARNING, sentence="3 of 9 are ours", fix="Say."
+                ),
             ),
         ),
-        Looked(
+        CheckResult(
             name="average-length",
             pool="east",
             compared="4 and 5",
-            findings=(
-                CheckFinding(
+            anomalies=(
+                CheckAnomaly(
                     name="average-length",
-                    weight=Weight.MISTAKE,
+                    weight=CheckSeverity.MISTAKE,
                     sentence="4 claimed, 5 needed",
                     fix="Buy 5.",
                     pool="east",
@@ -105,19 +107,19 @@ def test_drills_as_json_keep_unit_and_evidence_and_null_for_what_was_not_played(
 
 def test_a_check_page_says_mistakes_first_with_what_mends_them() -> None:
     page = shown(check_page(plan_of("east"), CHECKED))
-    assert "1 mistake, 1 doubt" in page
-    assert page.index("mistake average-length: 4 claimed, 5 needed.") < page.index("doubt unsourced-assumptions")
+    assert "1 mistake, 1 warning" in page
+    assert page.index("mistake average-length: 4 claimed, 5 needed.") < page.index("warning unsourced-assumptions")
     assert "Buy 5." in page
     assert "4 and 5" in page
     assert "mistake average-length: east: 4 claimed" in shown(check_page(plan_of("east", "west"), CHECKED))
-    assert "no mistakes, no doubts" in shown(check_page(plan_of("east"), Checks(looked=())))
+    assert "no mistakes, no warnings" in shown(check_page(plan_of("east"), Checks(looked=())))
 
 
 def test_checks_as_json_count_what_a_pipeline_asks_for() -> None:
     found = check_json(plan_of("east"), CHECKED)
-    assert (found["schema"], found["mistakes"], found["doubts"]) == ("ullage.check/1", 1, 1)
-    assert [each["weight"] for each in found["findings"]] == ["mistake", "doubt"]
-    assert found["findings"][1]["pool"] is None
+    assert (found["schema"], found["mistakes"], found["warnings"]) == ("ullage.check/1", 1, 1)
+    assert [each["weight"] for each in found["anomalies"]] == ["mistake", "warning"]
+    assert found["anomalies"][1]["pool"] is None
     assert [each["found"] for each in found["compared"]] == ["3 of 9", "4 and 5"]
 
 

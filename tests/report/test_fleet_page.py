@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from support.pools import pool
-from support.served_replicas import promise
+from support.served_replicas import class_with_slos
 from ullage.evidence import Evidence
 from ullage.facts.device import find_device
 from ullage.fleet.binding import binding_constraint
@@ -44,15 +44,15 @@ def text_of(parts: list[RenderableType]) -> str:
 
 @pytest.fixture(scope="module")
 def fleet() -> SteadyFleet:
-    given = pool(500, 50, promise("chat", ttft_p95=1.0), span_s=60.0)
+    given = pool(500, 50, class_with_slos("chat", ttft_p95=1.0), span_s=60.0)
     alone = replica_alone(given.bench.replica, given.bench.load_at, given.bench.classes, seed=1)
     found = size_pool(alone, rate_rps=120.0, band=DEFAULT_BANDS[Evidence.ESTIMATED], seed=1)
     assert isinstance(found, PoolSize)
     return SteadyFleet(
         size=found,
-        replicas=found.careful_replicas,
-        bare_replicas=found.replicas,
-        devices=found.careful_replicas,
+        replicas=found.conservative_replicas,
+        nominal_replicas=found.replicas,
+        devices=found.conservative_replicas,
         figures={},
     )
 
@@ -64,12 +64,12 @@ def test_bars_add_up_before_the_eye(fleet: SteadyFleet) -> None:
     starts = [line.index("█") for line in shown[1:] if "█" in line]
     assert starts[0] == starts[-1]
     assert f"{fleet.devices} devices" in shown[-1]
-    wide = replace(fleet, replicas=4000, bare_replicas=3000)
+    wide = replace(fleet, replicas=4000, nominal_replicas=3000)
     assert max(len(line.rstrip()) for line in text_of(steady_parts(wide)).splitlines()) <= 110
 
 
 def test_what_binds_stands_first_and_every_distance_is_shown(fleet: SteadyFleet) -> None:
-    given = pool(500, 50, promise("chat", ttft_p95=1.0), span_s=60.0)
+    given = pool(500, 50, class_with_slos("chat", ttft_p95=1.0), span_s=60.0)
     room = headroom(fleet.bench, rate_rps=fleet.size.rate_rps, seed=1, replications=2)
     found = binding_constraint(fleet.bench, given.step, given.memory, room, seed=1)
     shown = text_of(binding_parts(found))

@@ -52,7 +52,7 @@ def test_the_headline_claims_no_more_than_its_tables(tmp_path: Path) -> None:
     # One replica is enough either way: there is nothing that better evidence would buy back.
     assert "would do" not in headline
     # Nothing broke, so nothing binds.
-    assert "No promise breaks up to 200% more traffic" in headline
+    assert "No SLO breaks up to 200% more traffic" in headline
     # The devices have a price in EUR and no rate to USD: a cost of a success would be that of everything else.
     assert "No price of its devices is known" in headline
     assert "a success" not in headline

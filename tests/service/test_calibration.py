@@ -12,7 +12,7 @@ from support.replicas import floor_of, roofline
 from ullage.errors import InputError
 from ullage.service.calibration.calibration import Calibration, Measurement, Target, calibrate, scaled
 from ullage.service.calibration.next_test import COMMANDS, next_test
-from ullage.service.calibration.replay import EngineLimits, Trial, replay, uniform_lengths
+from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, replay, uniform_lengths
 from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.step_model import StepModel
 
@@ -34,10 +34,10 @@ TIMES = Timed()
 FLOOR = floor_of(TIMES.roofline)
 
 
-def trial(clients: int, prompt: int = 1024, output: int = 256) -> Trial:
+def trial(clients: int, prompt: int = 1024, output: int = 256) -> LoadTestReplay:
     rng = np.random.default_rng(clients)
     count = 10 * clients
-    return Trial(
+    return LoadTestReplay(
         prompt_tokens=uniform_lengths(prompt, count, least_fraction=0.8, rng=rng),
         output_tokens=uniform_lengths(output, count, least_fraction=0.8, rng=rng),
         limits=LIMITS,

@@ -9,19 +9,19 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.service.calibration.calibration import Calibration, Measurement
-from ullage.service.calibration.document import SCHEMA, Provenance, factors_of, to_document
+from ullage.service.calibration.document import SCHEMA, CalibrationProvenance, factors_of, to_document
 from ullage.service.calibration.repeats import NotRepeatable, measurement_of
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.loadtests.anomalies import decode_time_disagrees
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
-    Load,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
-    Request,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.steps.scaled import Factors
@@ -29,8 +29,8 @@ from ullage.service.steps.scaled import Factors
 LIMITS = EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=100_000)
 POINT = Point(
     name="run 1",
-    subject=Subject(),
-    load=Load(loop=Loop.CLOSED, concurrency_cap_count=8),
+    subject=LoadTestSubject(),
+    load=OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=8),
     duration_s=10.0,
     completed_count=80,
     failed_count=0,
@@ -64,9 +64,9 @@ def test_a_tpot_that_counted_chunks_gives_way_to_e2e_and_ttft() -> None:
         LatencySummary(definition=Definition.E2E, mean_s=0.2 + 99 * 0.02),
     )
     halved = replace(POINT, latencies=latencies)
-    finding = decode_time_disagrees(halved)
-    assert finding is not None
-    halved = replace(halved, findings=(finding,))
+    anomaly = decode_time_disagrees(halved)
+    assert anomaly is not None
+    halved = replace(halved, anomalies=(anomaly,))
     found = {each.latency: each.value for each in repeated(halved).targets}
     assert found["tpot"] == pytest.approx(0.02)
 
@@ -81,10 +81,10 @@ def test_the_statistic_the_file_has_is_the_one_compared() -> None:
 def test_requests_are_repeated_as_they_were_sent() -> None:
     sent = (0.5, 0.0, 0.25)
     requests = tuple(
-        Request(status=Status.OK, sent_s=at, prompt_tokens=100 + i, output_tokens=10 + i, cached_tokens=16)
+        MeasuredRequest(status=Status.OK, sent_s=at, prompt_tokens=100 + i, output_tokens=10 + i, cached_tokens=16)
         for i, at in enumerate(sent)
     )
-    point = replace(POINT, load=Load(loop=Loop.OPEN, offered_rps=4.0), requests=requests, completed_count=3)
+    point = replace(POINT, load=OfferedLoad(loop=Loop.OPEN, offered_rps=4.0), requests=requests, completed_count=3)
     trial = repeated(point).trial
     assert trial.arrival_s is not None
     assert trial.arrival_s.tolist() == [0.0, 0.25, 0.5]
@@ -95,7 +95,7 @@ def test_requests_are_repeated_as_they_were_sent() -> None:
 
 @pytest.mark.parametrize(("even", "spread"), [(True, 0.0), (False, 1.0)])
 def test_an_open_loop_gets_arrivals_of_its_rate(even: bool, spread: float) -> None:
-    point = replace(POINT, load=Load(loop=Loop.OPEN, offered_rps=5.0, even=even), completed_count=4000)
+    point = replace(POINT, load=OfferedLoad(loop=Loop.OPEN, offered_rps=5.0, even=even), completed_count=4000)
     arrivals = repeated(point).trial.arrival_s
     assert arrivals is not None
     gaps = np.diff(arrivals)
@@ -105,7 +105,7 @@ def test_an_open_loop_gets_arrivals_of_its_rate(even: bool, spread: float) -> No
 
 @pytest.mark.parametrize(("achieved_rps", "clients"), [(12.0, 8), (20.0, None)])
 def test_an_open_loop_whose_cap_binds_is_a_closed_one(achieved_rps: float, clients: int | None) -> None:
-    load = Load(loop=Loop.OPEN, offered_rps=20.0, concurrency_cap_count=8)
+    load = OfferedLoad(loop=Loop.OPEN, offered_rps=20.0, concurrency_cap_count=8)
     assert repeated(replace(POINT, load=load, achieved_rps=achieved_rps)).trial.clients == clients
 
 
@@ -121,8 +121,8 @@ def test_cached_tokens_are_shared_out() -> None:
     [
         ({"latencies": ()}, "neither TTFT nor TPOT"),
         ({"tokens": Tokens()}, "no prompt or output lengths"),
-        ({"load": Load(loop=Loop.CLOSED)}, "without its concurrency"),
-        ({"load": Load(loop=Loop.OPEN)}, "without its rate"),
+        ({"load": OfferedLoad(loop=Loop.CLOSED)}, "without its concurrency"),
+        ({"load": OfferedLoad(loop=Loop.OPEN)}, "without its rate"),
     ],
 )
 def test_what_cannot_be_repeated_says_why(change: dict[str, object], said: str) -> None:
@@ -131,7 +131,7 @@ def test_what_cannot_be_repeated_says_why(change: dict[str, object], said: str) 
     assert said in found.reason
 
 
-PROVENANCE = Provenance(
+PROVENANCE = CalibrationProvenance(
     model="m", device="d", engine="vllm", tp=1, pp=1, ep=1, dp_attention=1, kv_dtype="bf16",
     files=("a.json",), points=1, ullage_version="1", date="2026-11-15",
 )  # fmt: skip

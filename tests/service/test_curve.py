@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from support.served_replicas import PoissonLoad, batching_replica, promise, single_server
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, single_server
 from ullage.errors import InputError
 from ullage.service.curve.curve import Effort, ServiceCurve, StablePoint, UnstablePoint, load_point, replica_curve
 from ullage.service.curve.mix import MixLoad, simulated_class
@@ -16,7 +16,7 @@ from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.synthetic.builtin import builtin
 
 QUICK = Effort(requests=1500, most_replications=8, refined_points=4)
-CHAT = (promise(ttft_p95=0.5, tpot_p95=0.02),)
+CHAT = (class_with_slos(ttft_p95=0.5, tpot_p95=0.02),)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_loads_are_close_together_where_the_curve_is_steep(curve: ServiceCurve) 
 def test_a_point_whose_budget_is_spent_says_so(curve: ServiceCurve) -> None:
     border = max(curve.stable, key=lambda each: each.offered_rps)
     limit = border.latencies["chat"]["ttft_p95"]
-    classes = (promise(ttft_p95=limit.value),)
+    classes = (class_with_slos(ttft_p95=limit.value),)
     bench = dataclasses.replace(curve.bench, classes=classes)
     tiny = Effort(requests=100, least_replications=2, most_replications=2, relative_half_width_fraction=1e-6)
     found = load_point(bench, border.offered_rps, seed=1, effort=tiny)
@@ -89,7 +89,7 @@ def test_the_same_seed_gives_the_same_curve_and_any_map_does(curve: ServiceCurve
 @pytest.mark.parametrize("load_fraction", [0.3, 0.6, 0.8])
 def test_one_request_at_a_time_is_the_queue_m_d_1(load_fraction: float) -> None:
     service_s = 0.05
-    classes = (promise(e2e_p95=10.0),)
+    classes = (class_with_slos(e2e_p95=10.0),)
     load_at = PoissonLoad(classes=classes, prompt_tokens=16, output_tokens=1)
     server = single_server(service_s)
     effort = Effort(requests=8000, least_replications=8, most_replications=8, refined_points=0)
@@ -128,7 +128,7 @@ def test_no_promise_no_curve() -> None:
 
 # ---- the mix -------------------------------------------------------------------------------------------
 
-BOTH = (promise("chat", ttft_p95=1.0), promise("coding", ttft_p95=3.0))
+BOTH = (class_with_slos("chat", ttft_p95=1.0), class_with_slos("coding", ttft_p95=3.0))
 
 
 def test_the_mix_keeps_its_proportions_and_its_rate_at_every_load() -> None:
@@ -179,6 +179,8 @@ def test_a_request_is_held_to_the_limit_of_the_highest_percentile() -> None:
 
 def test_every_class_of_the_mix_is_named() -> None:
     with pytest.raises(InputError, match="each of"):
-        MixLoad(model=builtin(), classes=(promise("chat", ttft_p95=1.0),))
+        MixLoad(model=builtin(), classes=(class_with_slos("chat", ttft_p95=1.0),))
     with pytest.raises(InputError, match="chat"):
-        MixLoad(model=builtin(), classes=(promise("chta", ttft_p95=1.0), promise("coding", ttft_p95=1.0)))
+        MixLoad(
+            model=builtin(), classes=(class_with_slos("chta", ttft_p95=1.0), class_with_slos("coding", ttft_p95=1.0))
+        )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.served_replicas import PoissonLoad, batching_replica, promise
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
 from ullage.errors import InputError
 from ullage.files.plan_file import ClassSection
 from ullage.load.plan_spec import request_class
@@ -32,19 +32,19 @@ OVERHEAD_S, FROM_S = 0.02, 5.0
 
 
 def counted(definitions: Definitions) -> RequestClass:
-    return replace(promise(ttft_p95=0.5, tpot_p95=0.0145), definitions=definitions)
+    return replace(class_with_slos(ttft_p95=0.5, tpot_p95=0.0145), definitions=definitions)
 
 
-def simulated(promised: RequestClass) -> tuple[Outcome, OpenLoop]:
-    load = PoissonLoad(classes=(promised,))(rate_rps=30.0, span_s=60.0, seed=3)
+def simulated(slo_class: RequestClass) -> tuple[Outcome, OpenLoop]:
+    load = PoissonLoad(classes=(slo_class,))(rate_rps=30.0, span_s=60.0, seed=3)
     engine = batching_replica().engine
     return simulate(engine, Fleet(), load, seed=3, warmup_s=FROM_S, keep_requests=True, attribution=False), load
 
 
 def test_tpot_with_the_first_token_is_e2e_over_tokens_weighted_by_them() -> None:
-    promised = counted(WITH_FIRST)
-    outcome, load = simulated(promised)
-    found = histograms(outcome, load, promised, from_s=FROM_S, overhead_s=OVERHEAD_S)[Metric.TPOT]
+    slo_class = counted(WITH_FIRST)
+    outcome, load = simulated(slo_class)
+    found = histograms(outcome, load, slo_class, from_s=FROM_S, overhead_s=OVERHEAD_S)[Metric.TPOT]
     kept = outcome.requests
     assert kept is not None
     inside = kept.arrival_s >= FROM_S
@@ -63,8 +63,8 @@ def test_itl_per_request_is_the_tpot_of_each_and_hides_the_pauses() -> None:
 
 
 def test_goodput_counts_by_the_definition_of_the_promise() -> None:
-    promised = counted(WITH_FIRST)
-    outcome, load = simulated(promised)
+    slo_class = counted(WITH_FIRST)
+    outcome, load = simulated(slo_class)
     kept = outcome.requests
     assert kept is not None
     first_s, e2e_s = kept.first_token_s - kept.arrival_s, kept.end_s - kept.arrival_s
@@ -72,8 +72,8 @@ def test_goodput_counts_by_the_definition_of_the_promise() -> None:
         (first_s <= 0.5) & ((e2e_s + OVERHEAD_S) / load.requests.output_tokens <= 0.0145) & (kept.arrival_s >= FROM_S)
     )
     assert 0 < good.sum() < (kept.arrival_s >= FROM_S).sum()
-    assert good_requests(outcome, load, (promised,), from_s=FROM_S, overhead_s=OVERHEAD_S) == good.sum()
-    assert simulated_class(promised).tpot_slo_s is None
+    assert good_requests(outcome, load, (slo_class,), from_s=FROM_S, overhead_s=OVERHEAD_S) == good.sum()
+    assert simulated_class(slo_class).tpot_slo_s is None
 
 
 def test_our_own_definitions_change_nothing() -> None:
@@ -90,7 +90,7 @@ def test_a_count_that_includes_the_first_token_is_never_passed_at_a_higher_load(
     replica = batching_replica()
 
     def highest(definitions: Definitions) -> float:
-        classes = (replace(promise(tpot_p95=0.03), definitions=definitions),)
+        classes = (replace(class_with_slos(tpot_p95=0.03), definitions=definitions),)
         load_at = PoissonLoad(classes=classes)
         bench = Bench(replica=replica, load_at=load_at, classes=classes, span_s=40.0)
         scale_rps = saturation_rps(replica, load_at, seed=1)

@@ -8,23 +8,31 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError
 from ullage.service.loadtests.goodput import GOODPUT_RULES, goodput, goodput_of, rule_of
-from ullage.service.loadtests.loadtest import GoodputLimits, Load, Loop, Point, Request, Status, Subject
+from ullage.service.loadtests.loadtest import (
+    GoodputLimits,
+    LoadTestSubject,
+    Loop,
+    MeasuredRequest,
+    OfferedLoad,
+    Point,
+    Status,
+)
 
 LIMITS = GoodputLimits(ttft_s=0.5, tpot_s=0.05)
 
 
-def answered(*, ttft_s: float = 0.1, tpot_s: float = 0.02, output: int = 11) -> Request:
-    return Request(
+def answered(*, ttft_s: float = 0.1, tpot_s: float = 0.02, output: int = 11) -> MeasuredRequest:
+    return MeasuredRequest(
         status=Status.OK, ttft_s=ttft_s, e2e_s=ttft_s + tpot_s * (output - 1), output_tokens=output, prompt_tokens=10
     )
 
 
-FAILED = Request(status=Status.FAILED, sent_s=0.0)
+FAILED = MeasuredRequest(status=Status.FAILED, sent_s=0.0)
 
 requests = st.lists(
     st.one_of(
         st.just(FAILED),
-        st.just(Request(status=Status.UNFINISHED)),
+        st.just(MeasuredRequest(status=Status.UNFINISHED)),
         st.builds(
             answered,
             ttft_s=st.floats(0.001, 2.0),
@@ -40,7 +48,9 @@ rules = st.sampled_from(sorted(GOODPUT_RULES))
 
 def test_one_run_has_a_different_goodput_by_each_rule() -> None:
     run = (
-        [answered()] * 4 + [answered(output=1)] * 4 + [answered(ttft_s=0.9), FAILED, Request(status=Status.UNFINISHED)]
+        [answered()] * 4
+        + [answered(output=1)] * 4
+        + [answered(ttft_s=0.9), FAILED, MeasuredRequest(status=Status.UNFINISHED)]
     )
     found = {name: goodput(run, rule_of(name, LIMITS), duration_s=10.0) for name in GOODPUT_RULES}
     assert {name: (each.good_count, each.judged_count) for name, each in found.items()} == {
@@ -56,7 +66,9 @@ def test_one_run_has_a_different_goodput_by_each_rule() -> None:
 
 
 @given(requests=requests, limits=limits, name=rules)
-def test_counts_never_exceed_what_they_are_out_of(requests: list[Request], limits: GoodputLimits, name: str) -> None:
+def test_counts_never_exceed_what_they_are_out_of(
+    requests: list[MeasuredRequest], limits: GoodputLimits, name: str
+) -> None:
     found = goodput(requests, rule_of(name, limits))
     assert 0 <= found.good_count <= found.judged_count <= len(requests)
     assert found.good_count + found.undetermined_count <= sum(each.status is Status.OK for each in requests)
@@ -65,7 +77,7 @@ def test_counts_never_exceed_what_they_are_out_of(requests: list[Request], limit
 
 @given(requests=requests, limits=limits, name=rules, tighter=st.floats(0.1, 1.0))
 def test_a_tighter_limit_never_makes_more_good(
-    requests: list[Request], limits: GoodputLimits, name: str, tighter: float
+    requests: list[MeasuredRequest], limits: GoodputLimits, name: str, tighter: float
 ) -> None:
     assert limits.ttft_s is not None
     closer = GoodputLimits(ttft_s=limits.ttft_s * tighter, tpot_s=limits.tpot_s)
@@ -74,14 +86,16 @@ def test_a_tighter_limit_never_makes_more_good(
 
 @given(requests=requests, limits=limits)
 def test_passing_single_tokens_never_counts_fewer_than_leaving_them_or_failing_them(
-    requests: list[Request], limits: GoodputLimits
+    requests: list[MeasuredRequest], limits: GoodputLimits
 ) -> None:
     by = {name: goodput(requests, rule_of(name, limits)).good_count for name in ("vllm", "guidellm", "aiperf")}
     assert by["vllm"] >= by["guidellm"] == by["aiperf"]
 
 
 @given(requests=requests, limits=limits, name=rules)
-def test_the_order_of_requests_does_not_matter(requests: list[Request], limits: GoodputLimits, name: str) -> None:
+def test_the_order_of_requests_does_not_matter(
+    requests: list[MeasuredRequest], limits: GoodputLimits, name: str
+) -> None:
     rule = rule_of(name, limits)
     assert goodput(requests, rule) == goodput(requests[::-1], rule)
 
@@ -91,14 +105,14 @@ def test_a_limit_is_met_when_it_is_reached_exactly() -> None:
 
 
 def test_itl_is_the_tools_own_mean_where_it_has_one() -> None:
-    own = Request(status=Status.OK, ttft_s=0.1, e2e_s=1.1, itl_s=0.09, output_tokens=51)
+    own = MeasuredRequest(status=Status.OK, ttft_s=0.1, e2e_s=1.1, itl_s=0.09, output_tokens=51)
     rule = rule_of("guidellm", GoodputLimits(itl_s=0.05))
     assert goodput([own], rule).good_count == 0
     assert goodput([answered()], rule).good_count == 1
 
 
 def test_an_unknown_length_is_undetermined_not_good() -> None:
-    unknown = Request(status=Status.OK, ttft_s=0.1, e2e_s=1.0)
+    unknown = MeasuredRequest(status=Status.OK, ttft_s=0.1, e2e_s=1.0)
     found = goodput([unknown], rule_of("vllm", LIMITS))
     assert (found.good_count, found.undetermined_count) == (0, 1)
 
@@ -106,8 +120,8 @@ def test_an_unknown_length_is_undetermined_not_good() -> None:
 def point(kept: int, sent: int) -> Point:
     return Point(
         name="p",
-        subject=Subject(),
-        load=Load(loop=Loop.OPEN, offered_rps=1.0),
+        subject=LoadTestSubject(),
+        load=OfferedLoad(loop=Loop.OPEN, offered_rps=1.0),
         duration_s=10.0,
         completed_count=sent,
         failed_count=0,

@@ -13,17 +13,17 @@ from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.service.calibration.measured import MeasuredPoint, measured_points
-from ullage.service.calibration.replay import EngineLimits, Replayed, Trial, replay
+from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, Replayed, replay
 from ullage.service.curve.margin import DEFAULT_BANDS
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
-    Load,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
-    Request,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.steps.step_model import StepModel, roofline_model
@@ -51,7 +51,7 @@ def step() -> StepModel:
 
 @pytest.fixture(scope="module")
 def replayed(step: StepModel) -> Replayed:
-    trial = Trial(
+    trial = LoadTestReplay(
         prompt_tokens=np.full(COUNT, PROMPT, np.int32),
         output_tokens=np.full(COUNT, OUTPUT, np.int32),
         limits=LIMITS,
@@ -69,8 +69,8 @@ def point(replayed: Replayed, ratio: float = 1.0, **changes: object) -> Point:
 
     settings: dict[str, object] = {
         "name": "run",
-        "subject": Subject(),
-        "load": Load(loop=Loop.CLOSED, concurrency_cap_count=CLIENTS),
+        "subject": LoadTestSubject(),
+        "load": OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=CLIENTS),
         "duration_s": replayed.duration_s,
         "completed_count": COUNT,
         "failed_count": 0,
@@ -95,7 +95,7 @@ def beside(step: StepModel, *points: Point, evidence: Evidence = Evidence.CALIBR
 def test_a_test_of_the_model_itself_has_no_residual(step: StepModel, replayed: Replayed) -> None:
     (found,) = beside(step, point(replayed))
     assert [each.ratio for each in found.residuals] == pytest.approx([1.0, 1.0])
-    assert not found.findings
+    assert not found.anomalies
     assert found.is_like_mix
     assert found.use_ratio == pytest.approx(
         max(replayed.statistic("ttft", "p95") / 1.0, replayed.statistic("tpot", "p95") / 0.05)
@@ -108,7 +108,7 @@ def test_a_test_of_another_machine_is_a_finding_that_names_both_sides(
 ) -> None:
     (found,) = beside(step, point(replayed, ratio))
     assert {each.latency for each in found.residuals if each.is_outside} == {"ttft", "tpot"}
-    assert all("its band allows" in sentence for sentence in found.findings)
+    assert all("its band allows" in sentence for sentence in found.anomalies)
 
 
 def test_weaker_evidence_forgives_more(step: StepModel, replayed: Replayed) -> None:
@@ -116,11 +116,11 @@ def test_weaker_evidence_forgives_more(step: StepModel, replayed: Replayed) -> N
     (known,), (guessed,) = beside(step, slower), beside(step, slower, evidence=Evidence.ESTIMATED)
     for narrow, wide in zip(known.residuals, guessed.residuals, strict=True):
         assert wide.low_s <= narrow.low_s <= narrow.simulated_s <= narrow.high_s <= wide.high_s
-    assert len(guessed.findings) < len(known.findings)
+    assert len(guessed.anomalies) < len(known.anomalies)
 
 
 def test_a_point_that_cannot_be_repeated_is_kept_with_its_reason(step: StepModel, replayed: Replayed) -> None:
-    (found,) = beside(step, point(replayed, load=Load(loop=Loop.CLOSED)))
+    (found,) = beside(step, point(replayed, load=OfferedLoad(loop=Loop.CLOSED)))
     assert found.residuals == ()
     assert found.reason is not None
     assert "concurrency" in found.reason
@@ -133,10 +133,12 @@ def test_other_lengths_are_said(step: StepModel, replayed: Replayed) -> None:
 
 def test_a_percentile_that_the_file_lacks_is_counted_from_its_requests(step: StepModel, replayed: Replayed) -> None:
     requests = tuple(
-        Request(status=Status.OK, sent_s=0.1 * place, ttft_s=0.01 * place, prompt_tokens=PROMPT, output_tokens=OUTPUT)
+        MeasuredRequest(
+            status=Status.OK, sent_s=0.1 * place, ttft_s=0.01 * place, prompt_tokens=PROMPT, output_tokens=OUTPUT
+        )
         for place in range(COUNT)
     )
     bare = (LatencySummary(definition=Definition.TTFT, mean_s=0.4),)
-    (found,) = beside(step, point(replayed, requests=requests, latencies=bare, load=Load(loop=Loop.TRACE)))
+    (found,) = beside(step, point(replayed, requests=requests, latencies=bare, load=OfferedLoad(loop=Loop.TRACE)))
     assert found.use_of == "chat ttft_p95"
     assert found.use_ratio == pytest.approx(float(np.quantile([0.01 * place for place in range(COUNT)], 0.95)))

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from support.served_replicas import PoissonLoad, batching_replica, promise
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Source, walk
 from ullage.service.curve.curve import Effort, ServiceCurve, replica_curve
@@ -32,7 +32,7 @@ STEP = Assumption(
 
 
 def _curve(replica: Replica | None = None, *, seed: int = 3, **limits_s: float) -> ServiceCurve:
-    classes: tuple[RequestClass, ...] = (promise("chat", **(limits_s or {"ttft_p95": 0.3, "tpot_p95": 0.02})),)
+    classes: tuple[RequestClass, ...] = (class_with_slos("chat", **(limits_s or {"ttft_p95": 0.3, "tpot_p95": 0.02})),)
     used = replica or batching_replica()
     return replica_curve(used, PoissonLoad(classes=classes), classes, seed=seed, effort=QUICK, inputs=(STEP,))
 
@@ -103,7 +103,7 @@ def test_policy_is_taken_off_once() -> None:
 
 
 def test_bursts_are_shown_and_not_taken_off_again() -> None:
-    classes = (promise("chat", ttft_p95=1.0), promise("coding", ttft_p95=3.0))
+    classes = (class_with_slos("chat", ttft_p95=1.0), class_with_slos("coding", ttft_p95=3.0))
     mix = MixLoad(model=builtin(), classes=classes, cache_blocks=2e4)
     replica = batching_replica(kv_blocks=20_000, step_s=0.002)
     curve = replica_curve(replica, mix, classes, seed=1, effort=dataclasses.replace(QUICK, requests=3000))
@@ -157,7 +157,7 @@ def test_a_point_outside_the_measured_range_says_extrapolated() -> None:
 
     found = _point(_curve(), measured=Narrow())
     assert found.is_extrapolated
-    assert any("extrapolated" in each for each in found.findings)
+    assert any("extrapolated" in each for each in found.anomalies)
 
 
 def test_every_figure_ends_in_a_source_and_the_class_is_the_weakest(point: OperatingPoint) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.served_replicas import PoissonLoad, batching_replica, promise
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
 from ullage.service.curve.curve import Effort, replica_curve
 from ullage.service.curve.mix import MixLoad
 from ullage.service.curve.sensitivity import SETTING, TRAFFIC, Tried, try_changes
@@ -15,7 +15,7 @@ QUICK = Effort(requests=2000, most_replications=4, search_replications=4, refine
 
 @pytest.fixture(scope="module")
 def tried() -> dict[str, Tried]:
-    classes = (promise("chat", ttft_p95=2.0), promise("coding", ttft_p95=6.0))
+    classes = (class_with_slos("chat", ttft_p95=2.0), class_with_slos("coding", ttft_p95=6.0))
     mix = MixLoad(model=builtin(), classes=classes, cache_blocks=2e4)
     curve = replica_curve(batching_replica(kv_blocks=6_000), mix, classes, seed=1, effort=QUICK)
     return {each.change: each for each in try_changes(curve)}
@@ -36,7 +36,7 @@ def test_more_memory_never_hurts_and_far_fewer_sequences_do(tried: dict[str, Tri
 
 
 def test_every_setting_is_tried_once_and_a_load_without_a_model_has_no_traffic_to_change() -> None:
-    classes = (promise(ttft_p95=0.3),)
+    classes = (class_with_slos(ttft_p95=0.3),)
     curve = replica_curve(batching_replica(), PoissonLoad(classes=classes), classes, seed=1, effort=QUICK)
     found = try_changes(curve, replications=2)
     assert {each.kind for each in found} == {SETTING}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ullage.service.calibration.replay import CROWD_FRACTION, EngineLimits, Trial, replay
+from ullage.service.calibration.replay import CROWD_FRACTION, EngineLimits, LoadTestReplay, replay
 from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.work import Floats
 
@@ -30,9 +30,9 @@ class Flat:
         return 0.0 * tokens
 
 
-def trial(clients: int, *, poll_steps: int = 1, per_client: int = 10) -> Trial:
+def trial(clients: int, *, poll_steps: int = 1, per_client: int = 10) -> LoadTestReplay:
     count = clients * per_client
-    return Trial(
+    return LoadTestReplay(
         prompt_tokens=np.full(count, 100, np.int32),
         # Lengths that differ, so that clients do not stay in step with each other.
         output_tokens=(200 + np.arange(count) * 37 % 100).astype(np.int32),

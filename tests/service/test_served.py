@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from support.served_replicas import batching_replica, promise
+from support.served_replicas import batching_replica, class_with_slos
 from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.service.replica import Replica
-from ullage.service.served import Pool, Served, serve
+from ullage.service.served import Served, ServedPool, serve
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.step_model import roofline_model
 from ullage.simulate.engine import Engine, StepTable
@@ -56,10 +56,10 @@ def poisson(rate_rps: float, span_s: float = 200.0, seed: int = 1) -> np.ndarray
 
 
 def run(arrival_s: np.ndarray, **changes: object) -> Served:
-    pool = changes.pop("pool", Pool())
-    classes = changes.pop("classes", (promise(ttft_p95=0.5),))
+    pool = changes.pop("pool", ServedPool())
+    classes = changes.pop("classes", (class_with_slos(ttft_p95=0.5),))
     replica = changes.pop("replica", batching_replica())
-    assert isinstance(pool, Pool)
+    assert isinstance(pool, ServedPool)
     assert isinstance(replica, Replica)
     assert isinstance(classes, tuple)
     return serve(replica, stream(arrival_s), classes, floor=floor(), pool=pool, seed=0)
@@ -76,7 +76,7 @@ def test_a_request_alone_takes_its_steps() -> None:
 
 
 def test_every_request_comes_to_one_end() -> None:
-    served = run(poisson(30.0), pool=Pool(waiting_requests=5, timeout_s=1.0))
+    served = run(poisson(30.0), pool=ServedPool(waiting_requests=5, timeout_s=1.0))
     counts = served.classes[0].counts
     assert counts.requests == served.requests
     assert counts.shed > 0
@@ -90,7 +90,7 @@ def test_more_traffic_is_not_served_faster() -> None:
 
 
 def test_more_replicas_help() -> None:
-    one, four = (run(poisson(70.0), pool=Pool(replicas=count)) for count in (1, 4))
+    one, four = (run(poisson(70.0), pool=ServedPool(replicas=count)) for count in (1, 4))
     assert four.classes[0].latencies["ttft"].quantiles_s[0.95] < one.classes[0].latencies["ttft"].quantiles_s[0.95]
     assert not one.is_keeping_up
     assert four.is_keeping_up
@@ -99,15 +99,15 @@ def test_more_replicas_help() -> None:
 
 
 def test_a_limit_that_all_keep_makes_every_request_good() -> None:
-    assert run(poisson(5.0), classes=(promise(ttft_p95=60.0),)).classes[0].good_fraction == 1.0
-    assert run(poisson(5.0), classes=(promise(ttft_p95=1e-3),)).classes[0].good_fraction == 0.0
+    assert run(poisson(5.0), classes=(class_with_slos(ttft_p95=60.0),)).classes[0].good_fraction == 1.0
+    assert run(poisson(5.0), classes=(class_with_slos(ttft_p95=1e-3),)).classes[0].good_fraction == 0.0
 
 
 def test_a_class_that_is_promised_nothing_is_served_all_the_same() -> None:
     both = stream(poisson(10.0), names=("chat", "batch"))
-    served = serve(batching_replica(), both, (promise(ttft_p95=0.5),), floor=floor(), seed=0)
+    served = serve(batching_replica(), both, (class_with_slos(ttft_p95=0.5),), floor=floor(), seed=0)
     assert [each.name for each in served.classes] == ["chat", "batch"]
-    assert served.classes[1].promises == ()
+    assert served.classes[1].slo_limits == ()
     assert served.classes[1].good_fraction == 1.0
 
 
@@ -117,7 +117,7 @@ def test_reporting_progress_changes_nothing() -> None:
     loud = serve(
         batching_replica(),
         stream(poisson(20.0)),
-        (promise(ttft_p95=0.5),),
+        (class_with_slos(ttft_p95=0.5),),
         floor=floor(),
         seed=0,
         report=told.append,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.served_replicas import PoissonLoad, batching_replica, promise
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence
 from ullage.service.curve.curve import Effort
@@ -21,7 +21,7 @@ QUICK = Effort(requests=1500, most_replications=4, refined_points=0)
 
 
 def _size(rate_rps: float, replica: Replica | None = None, *, limit_s: float = 0.3) -> PoolSize:
-    classes = (promise(ttft_p95=limit_s),)
+    classes = (class_with_slos(ttft_p95=limit_s),)
     found = size_pool(
         replica_alone(replica or batching_replica(), PoissonLoad(classes=classes), classes, seed=2, effort=QUICK),
         rate_rps=rate_rps,
@@ -47,7 +47,7 @@ def test_a_stricter_promise_never_needs_fewer() -> None:
 def test_the_answer_lies_in_its_interval_and_weak_evidence_adds() -> None:
     found = _size(200.0)
     assert found.low_replicas <= found.replicas <= found.high_replicas
-    assert found.careful_replicas >= found.replicas
+    assert found.conservative_replicas >= found.replicas
     assert found.at_size.passes
 
 
@@ -63,7 +63,7 @@ def test_a_pool_evens_out_what_one_replica_cannot() -> None:
 
 
 def test_an_impossible_promise_is_refused_and_a_rate_of_nothing_is_an_error() -> None:
-    classes = (promise(tpot_p95=0.001),)
+    classes = (class_with_slos(tpot_p95=0.001),)
     given_ = {"band": DEFAULT_BANDS[Evidence.STATED], "seed": 1, "effort": QUICK}
     alone = replica_alone(batching_replica(), PoissonLoad(classes=classes), classes, seed=1, effort=QUICK)
     refused = size_pool(alone, rate_rps=10.0, **given_)  # type: ignore[arg-type]
@@ -90,13 +90,13 @@ def test_the_first_guess_lies_between_saturation_and_one_replica_alone(
 
 def test_what_is_known_of_one_replica_does_not_change_the_pool() -> None:
     """A curve's and a point's findings save work and nothing else: the same sizes come out with any start."""
-    classes = (promise(ttft_p95=0.3),)
+    classes = (class_with_slos(ttft_p95=0.3),)
     alone = replica_alone(batching_replica(), PoissonLoad(classes=classes), classes, seed=2, effort=QUICK)
     band = DEFAULT_BANDS[Evidence.CALIBRATED]
 
     def sized(known: Alone) -> tuple[int, ...]:
         found = size_pool(known, rate_rps=200.0, band=band, seed=2, effort=QUICK)
         assert isinstance(found, PoolSize)
-        return found.low_replicas, found.replicas, found.high_replicas, found.careful_replicas
+        return found.low_replicas, found.replicas, found.high_replicas, found.conservative_replicas
 
     assert sized(alone) == sized(replace(alone, slow_rps=alone.highest.rps * 0.7))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.served_replicas import PoissonLoad, promise, single_server
+from support.served_replicas import PoissonLoad, class_with_slos, single_server
 from ullage.service.curve.load_run import Bench, run_load
 from ullage.service.curve.stability import Drift, drift, instability
 
 SERVICE_S = 0.1
-CLASSES = (promise(e2e_p95=1_000.0),)
+CLASSES = (class_with_slos(e2e_p95=1_000.0),)
 
 
 def _drifts(load_fraction: float, *, seeds: int = 6) -> list[Drift]:

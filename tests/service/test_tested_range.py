@@ -16,7 +16,7 @@ from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.service.calibration.calibration import Measurement
-from ullage.service.calibration.replay import EngineLimits, Trial
+from ullage.service.calibration.replay import EngineLimits, LoadTestReplay
 from ullage.service.calibration.tested_range import range_document, range_of, range_tested
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.steps.step_model import StepModel, roofline_model
@@ -35,7 +35,7 @@ def step() -> StepModel:
 
 def closed(clients: int, prompt: int = 500) -> Measurement:
     count = 4 * clients
-    trial = Trial(
+    trial = LoadTestReplay(
         prompt_tokens=np.full(count, prompt, np.int32),
         output_tokens=np.full(count, 100, np.int32),
         limits=LIMITS,
@@ -59,7 +59,7 @@ def test_more_tests_never_narrow_the_range(step: StepModel) -> None:
 
 
 def test_an_open_loop_covers_what_little_says(step: StepModel) -> None:
-    trial = Trial(
+    trial = LoadTestReplay(
         prompt_tokens=np.full(200, 500, np.int32),
         output_tokens=np.full(200, 100, np.int32),
         limits=LIMITS,
@@ -88,4 +88,4 @@ def test_a_point_beyond_the_calibrations_tests_says_extrapolated(tmp_path: Path)
     assert isinstance(found, CurveAnswer)
     assert isinstance(found.point, OperatingPoint)
     assert found.point.is_extrapolated
-    assert any(each.startswith("extrapolated") for each in found.point.findings)
+    assert any(each.startswith("extrapolated") for each in found.point.anomalies)

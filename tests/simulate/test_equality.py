@@ -13,7 +13,7 @@ from support.scenarios import FEATURES, covering_rows, pairs_of, scenario
 from ullage.simulate.compile import compile_problem
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Fleet
-from ullage.simulate.load import RequestClass, poisson
+from ullage.simulate.load import LoadClass, poisson
 
 # Each row of the covering array with this many random problems: hundreds here, thousands in `make soak`.
 PROBLEMS_PER_ROW = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 25
@@ -41,7 +41,7 @@ def test_they_agree_at_natural_size(kv_blocks: int, scheduling: str) -> None:
     """Milliseconds, hundreds of tokens, tens of sequences: long plans that the tiny problems do not have."""
     step = StepTable.affine(step_s=0.008, sequence_s=5e-5, kv_token_s=2e-8, prefill_token_s=3e-5, max_sequences=48)
     engine = Engine(step=step, kv_blocks=kv_blocks, max_sequences=48, budget_tokens=512, scheduling=scheduling)  # type: ignore[arg-type]
-    classes = (RequestClass(name="a", ttft_timeout_s=6.0), RequestClass(name="b", priority=1, tpot_slo_s=0.01))
+    classes = (LoadClass(name="a", ttft_timeout_s=6.0), LoadClass(name="b", priority=1, tpot_slo_s=0.01))
     load = poisson(
         rate_rps=25, requests=220, prompt_tokens=300, output_tokens=90, spread=0.8,
         rng=np.random.default_rng(kv_blocks), classes=classes,

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ullage.simulate import ClosedLoop, Engine, Fleet, OpenLoop, RequestClass, Requests, StepTable, poisson, simulate
+from ullage.simulate import ClosedLoop, Engine, Fleet, LoadClass, OpenLoop, Requests, StepTable, poisson, simulate
 from ullage.simulate.outcome import Outcome
 from ullage.simulate.statistics import difference_interval, replication_seeds
 
 SEEDS = replication_seeds(11, 8)
-CHAT = RequestClass(name="chat", ttft_slo_s=0.5, tpot_slo_s=0.025, ttft_timeout_s=5)
+CHAT = LoadClass(name="chat", ttft_slo_s=0.5, tpot_slo_s=0.025, ttft_timeout_s=5)
 
 
 def engine(kv_blocks: int = 3000) -> Engine:
@@ -84,7 +84,7 @@ def test_more_kv_may_lower_goodput_under_a_tpot_slo() -> None:
     requests = Requests(
         prompt_tokens=np.full(4000, 500),
         output_tokens=np.full(4000, 120),
-        classes=(RequestClass(name="chat", tpot_slo_s=0.0125),),
+        classes=(LoadClass(name="chat", tpot_slo_s=0.0125),),
     )
     small, large = (
         simulate(

@@ -18,7 +18,7 @@ from ullage.simulate.problem import (
     EventKind,
     Problem,
     RetryTerms,
-    Routing,
+    RouterArrays,
 )
 from ullage.simulate.reference import Reference
 
@@ -224,7 +224,7 @@ def test_the_retry_budget_runs_out() -> None:
 
 
 def test_round_robin_goes_round() -> None:
-    found = run(problem([0, 1, 2, 3], [5] * 4, [1] * 4, replicas=3, routing=Routing.ROUND_ROBIN))
+    found = run(problem([0, 1, 2, 3], [5] * 4, [1] * 4, replicas=3, routing=RouterArrays.ROUND_ROBIN))
     assert [each.replica for each in found.requests] == [0, 1, 2, 0]
 
 
@@ -234,7 +234,7 @@ def test_least_outstanding_takes_the_emptier_and_the_lower_on_a_tie() -> None:
 
 
 def test_least_tokens_counts_what_is_queued() -> None:
-    found = run(problem([0, 1, 2], [50, 5, 5], [1, 1, 1], replicas=2, routing=Routing.LEAST_TOKENS))
+    found = run(problem([0, 1, 2], [50, 5, 5], [1, 1, 1], replicas=2, routing=RouterArrays.LEAST_TOKENS))
     assert [each.replica for each in found.requests] == [0, 1, 1]
 
 

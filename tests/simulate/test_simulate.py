@@ -21,10 +21,10 @@ from ullage.simulate import (
     Autoscaler,
     ClosedLoop,
     Engine,
-    Event,
     Fleet,
+    FleetEvent,
+    LoadClass,
     OpenLoop,
-    RequestClass,
     Requests,
     Retry,
     Signals,
@@ -37,10 +37,10 @@ from ullage.simulate import (
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 from ullage.simulate.laws import check_laws
 from ullage.simulate.outcome import Outcome
-from ullage.simulate.world import Run
+from ullage.simulate.world import KernelRun
 
 ENGINE = Engine(step=StepTable.affine(step_s=0.008, prefill_token_s=3e-5, kv_token_s=1e-8), kv_blocks=4000)
-CLASSES = (RequestClass(name="chat", ttft_slo_s=0.05), RequestClass(name="batch"))
+CLASSES = (LoadClass(name="chat", ttft_slo_s=0.05), LoadClass(name="batch"))
 
 
 def load(requests: int = 3000, rate_rps: float = 12.0, retry: Retry | None = None) -> OpenLoop:
@@ -110,8 +110,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not() -> None:
 def test_an_interrupted_run_goes_on_to_the_same_end() -> None:
     for number in range(0, 32, 5):
         problem = scenario(dict(covering_rows()[number] + (("control", "none"),)), number)
-        whole = Run(problem).finish()
-        pieces = Run(problem)
+        whole = KernelRun(problem).finish()
+        pieces = KernelRun(problem)
         for until_ps in np.linspace(0, min(problem.until_ps, whole.clock(kernel.G_NOW)), 17).astype(int).tolist():
             pieces.advance(until_ps)
         pieces.finish()
@@ -121,8 +121,8 @@ def test_an_interrupted_run_goes_on_to_the_same_end() -> None:
 
 
 def test_a_node_failure_takes_its_replicas_and_retries_save_the_requests() -> None:
-    node = Event(at_s=60, kind="fail", replicas=(0, 1))
-    back = Event(at_s=90, kind="repair", replicas=(0, 1))
+    node = FleetEvent(at_s=60, kind="fail", replicas=(0, 1))
+    back = FleetEvent(at_s=90, kind="repair", replicas=(0, 1))
     fleet = Fleet(replicas=3, events=(node, back))
     lost = simulate(ENGINE, fleet, load(), seed=1).total.counts
     saved = simulate(ENGINE, fleet, load(retry=Retry(backoff_s=0.1)), seed=1).total.counts
@@ -192,7 +192,7 @@ def test_outcomes_cannot_be_changed() -> None:
 
 
 def test_a_broken_ledger_is_an_internal_error() -> None:
-    run = Run(scenario(dict(covering_rows()[3]), 1)).finish()
+    run = KernelRun(scenario(dict(covering_rows()[3]), 1)).finish()
     check_laws(run)
     run.counters[0, 0, 0] += 1
     with pytest.raises(InternalError, match="every request issued comes to one end"):
@@ -211,7 +211,7 @@ def test_a_run_is_bounded_by_its_event_budget() -> None:
         (lambda: replace(ENGINE, block_tokens=12), "engine.block_tokens = 12: is not a power of two"),
         (lambda: replace(ENGINE, max_sequences=300), "above the step table's 256"),
         (lambda: Fleet(routing="least_outstandin"), "Did you mean least_outstanding"),
-        (lambda: Fleet(events=(Event(at_s=1, kind="fail", replicas=(3,)),)), "names a replica"),
+        (lambda: Fleet(events=(FleetEvent(at_s=1, kind="fail", replicas=(3,)),)), "names a replica"),
         (lambda: Requests(prompt_tokens=np.array([0]), output_tokens=np.array([1])), "requests.prompt_tokens = 0"),
         (
             lambda: Requests(prompt_tokens=np.array([5]), output_tokens=np.array([1]), cached_tokens=np.array([5])),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from support.served import LLAMA_3_8B
-from support.served_replicas import PoissonLoad, batching_replica, promise
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
 from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.admission.policy import (
     DEADLINE,
@@ -47,8 +47,8 @@ class Asked:
 
 
 def two_classes(ttft_s: float = 0.5, tpot_s: float = 0.05) -> tuple[RequestClass, RequestClass]:
-    urgent = promise("chat", ttft_p95=ttft_s, tpot_p95=tpot_s)
-    return urgent, replace(promise("batch", ttft_p95=4 * ttft_s, tpot_p95=tpot_s), priority=1)
+    urgent = class_with_slos("chat", ttft_p95=ttft_s, tpot_p95=tpot_s)
+    return urgent, replace(class_with_slos("batch", ttft_p95=4 * ttft_s, tpot_p95=tpot_s), priority=1)
 
 
 @functools.cache

@@ -37,11 +37,11 @@ def planned_pool() -> PlannedPool:
     pool, policy = spec.pool, spec.policy
     demand = forecast_demand(spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile)
     memory = memory_budget(
-        pool.model, pool.device, pool.settings, approved=pool.approved, word=pool.word, engines=pool.engines
+        pool.model, pool.device, pool.settings, approved=pool.approved, reported=pool.reported, engines=pool.engines
     )
     assert not isinstance(memory, Rejection)
     step = replica_step(pool.model, pool.device, memory.runtime)
-    steady = steady_fleet(step, memory, demand, spec.classes, seed=0, promises=spec.promises)
+    steady = steady_fleet(step, memory, demand, spec.classes, seed=0, slo_limits=spec.slo_limits)
     assert not isinstance(steady, Rejection)
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
     return PlannedPool(spec=spec, demand=demand, memory=memory, step=step, ready=ready, steady=steady)

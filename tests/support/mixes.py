@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from support.served_replicas import batching_replica, promise
+from support.served_replicas import batching_replica, class_with_slos
 from ullage.service.curve.load_run import Bench
 from ullage.service.curve.mix import MixLoad
 from ullage.workload.classes import RequestClass
-from ullage.workload.synthetic.model import FRACTIONS, ClassModel, Lengths, Reuse, SyntheticModel
+from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel, ReuseModel, SyntheticModel
 
 
 def small_model(name: str = "chat", rate_rps: float = 10.0) -> ClassModel:
@@ -14,11 +14,13 @@ def small_model(name: str = "chat", rate_rps: float = 10.0) -> ClassModel:
     return ClassModel(
         name=name,
         mean_rate_rps=rate_rps,
-        lengths=Lengths(
+        lengths=LengthModel(
             prompt_tokens=tuple(8 + 792 * each for each in FRACTIONS),
             output_tokens=tuple(2 + 58 * each for each in FRACTIONS),
         ),
-        reuse=Reuse(first_turn_fractions=(0.3, 0.7), later_turn_fractions=(0.3, 0.7), distance_blocks=(10.0, 1_000.0)),
+        reuse=ReuseModel(
+            first_turn_fractions=(0.3, 0.7), later_turn_fractions=(0.3, 0.7), distance_blocks=(10.0, 1_000.0)
+        ),
     )
 
 
@@ -26,10 +28,10 @@ def small_bench(
     *classes: RequestClass, replicas: int = 3, span_s: float = 60.0, cache_blocks: float = 2_000.0, **changes: float
 ) -> Bench:
     """Replicas that decode 16 sequences at about 13 ms, under the small mix."""
-    promised = classes or (promise("chat", ttft_p95=0.5, tpot_p95=0.05),)
+    slo_class = classes or (class_with_slos("chat", ttft_p95=0.5, tpot_p95=0.05),)
     mix = MixLoad(
-        model=SyntheticModel(classes=tuple(small_model(each.name) for each in promised)),
-        classes=promised,
+        model=SyntheticModel(classes=tuple(small_model(each.name) for each in slo_class)),
+        classes=slo_class,
         cache_blocks=cache_blocks,
     )
-    return Bench(replica=batching_replica(**changes), load_at=mix, classes=promised, span_s=span_s, replicas=replicas)
+    return Bench(replica=batching_replica(**changes), load_at=mix, classes=slo_class, span_s=span_s, replicas=replicas)

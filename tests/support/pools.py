@@ -6,7 +6,7 @@ import datetime
 import functools
 from dataclasses import dataclass, replace
 
-from support.served_replicas import promise
+from support.served_replicas import class_with_slos
 from ullage.evidence import Evidence, Source
 from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
@@ -17,7 +17,7 @@ from ullage.service.curve.mix import MixLoad
 from ullage.service.stage import replica_of
 from ullage.service.steps.step_model import StepModel, replica_step
 from ullage.workload.classes import RequestClass
-from ullage.workload.synthetic.model import FRACTIONS, ClassModel, Lengths, SyntheticModel
+from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel, SyntheticModel
 
 SOURCE = Source(what="a made-up pool", where="tests", date=datetime.date(2026, 11, 15))
 
@@ -53,7 +53,7 @@ def pool(
 ) -> Pool:
     """Prompts and answers up to twice these lengths, half of them at least half as long."""
     step, memory = _llama()
-    promised = classes or (promise("chat", ttft_p95=2.0, tpot_p95=0.1),)
+    slo_class = classes or (class_with_slos("chat", ttft_p95=2.0, tpot_p95=0.1),)
     replica = replica_of(step, memory)
     engine = replace(
         replica.engine,
@@ -64,17 +64,17 @@ def pool(
         ClassModel(
             name=each.name,
             mean_rate_rps=1.0,
-            lengths=Lengths(
+            lengths=LengthModel(
                 prompt_tokens=tuple(max(2.0, 2 * prompt_tokens * at) for at in FRACTIONS),
                 output_tokens=tuple(max(2.0, 2 * output_tokens * at) for at in FRACTIONS),
             ),
         )
-        for each in promised
+        for each in slo_class
     )
     bench = Bench(
         replica=replace(replica, engine=engine),
-        load_at=MixLoad(model=SyntheticModel(classes=models), classes=promised),
-        classes=promised,
+        load_at=MixLoad(model=SyntheticModel(classes=models), classes=slo_class),
+        classes=slo_class,
         span_s=span_s,
         replicas=replicas,
     )

@@ -23,7 +23,7 @@ from ullage.simulate.problem import (
     Int64s,
     Problem,
     RetryTerms,
-    Routing,
+    RouterArrays,
     SignalKind,
 )
 
@@ -137,7 +137,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         replica_type=rng.integers(0, types, replicas).astype(np.int16),
         ready_at_start=at_start,
         event_ps=event_ps, event_replica=event_replica, event_kind=event_kind,
-        routing=Routing[row["routing"].upper()],
+        routing=RouterArrays[row["routing"].upper()],
         refresh_ps=max(1, span // int(rng.integers(2, 12))) if row["refresh"] == "stale" else 0,
         control=_control(row, rng, replicas, span, need),
         classes=_classes(row, rng, groups, life),

@@ -38,8 +38,8 @@ class PoissonLoad:
         )
 
 
-def promise(name: str = "chat", **limits_s: float) -> RequestClass:
-    """A class by its limits: promise("chat", ttft_p95=0.5)."""
+def class_with_slos(name: str = "chat", **limits_s: float) -> RequestClass:
+    """A class by its limits: SLO("chat", ttft_p95=0.5)."""
     slos = []
     for key, limit_s in limits_s.items():
         metric, _, percentile = key.partition("_p")

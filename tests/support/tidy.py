@@ -52,9 +52,9 @@ STATE_MACHINES = frozenset({"simulate/reference.py"})
 LONGEST_FUNCTION_LINES = 80
 
 
-def findings(root: Path = SOURCE) -> list[str]:
+def anomalies(root: Path = SOURCE) -> list[str]:
     """Every breach below this folder, in order of file and line."""
-    return [finding for path in sorted(root.rglob("*.py")) for finding in _file_findings(path, path.relative_to(root))]
+    return [anomaly for path in sorted(root.rglob("*.py")) for anomaly in _file_findings(path, path.relative_to(root))]
 
 
 def _file_findings(path: Path, inside: Path) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ullage.evidence import Evidence, Source, walk
 from ullage.service.curve.curve import UnstablePoint
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.stage import band_of
-from ullage.verbs.curve import CurveAnswer, curve, load_pool, promised
+from ullage.verbs.curve import CurveAnswer, curve, load_pool, slo_class
 from ullage.workload.classes import Metric, RequestClass, Slo
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -100,7 +100,7 @@ def test_engines_on_the_same_devices_slow_a_replica_and_never_narrow_its_band() 
 
 def test_a_promise_that_cannot_be_kept_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["curve", "--quiet", "--slo", "chat:tpot_p95=1ms"]) == 3
-    assert "no load keeps the promises" in capsys.readouterr().out
+    assert "no load meets the SLOs" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -114,14 +114,14 @@ def test_what_if_tries_settings_and_traffic(capsys: pytest.CaptureFixture[str]) 
 def test_promises_are_replaced_added_and_given_to_all() -> None:
     slo = Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=1.0)
     classes = [RequestClass(name="chat", slos=(slo,)), RequestClass(name="coding", slos=(slo,))]
-    chat, coding = promised(classes, ["chat:ttft_p95=500ms", "e2e_p99=1min"])
+    chat, coding = slo_class(classes, ["chat:ttft_p95=500ms", "e2e_p99=1min"])
     assert [str(each) for each in chat.slos] == ["ttft p95 <= 500 ms", "e2e p99 <= 60 s"]
     assert [str(each) for each in coding.slos] == ["ttft p95 <= 1 s", "e2e p99 <= 60 s"]
     with pytest.raises(InputError, match="coding"):
-        promised(classes, ["codng:ttft_p95=1s"])
+        slo_class(classes, ["codng:ttft_p95=1s"])
     for wrong in ("ttft=1s", "ttft_p95", "ttft_p95=1", "chat:speed_p95=1s"):
         with pytest.raises(InputError, match="--slo"):
-            promised(classes, [wrong])
+            slo_class(classes, [wrong])
 
 
 def _calibration(**changes: object) -> dict[str, object]:
@@ -166,6 +166,6 @@ def test_a_damaged_calibration_is_an_input_error(tmp_path: Path, text: str) -> N
 def test_a_stated_promise_is_an_input_of_the_figures() -> None:
     pool = load_pool(None, slos=["chat:ttft_p95=700ms"], as_of=AS_OF)
     assert not isinstance(pool, Rejection)
-    stated = {each.name: each for each in pool.promises}
+    stated = {each.name: each for each in pool.slo_limits}
     assert stated["chat.ttft_p95"].value == 0.7
     assert stated["chat.ttft_p95"].source.where == "--slo"

@@ -67,7 +67,7 @@ def test_a_trace_is_forecast_by_class_in_requests_and_tokens(capsys: pytest.Capt
     assert chat["peak_minute_rps"] > chat["planning_rps"]
     assert chat["planning_tokens_per_s"] == pytest.approx(150 * chat["planning_rps"], rel=1e-6)
     assert chat["planning_active_tokens"] is None
-    assert {each["kind"] for each in found["findings"]} >= {"cold_start"}
+    assert {each["kind"] for each in found["anomalies"]} >= {"cold_start"}
 
 
 def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[str], trace: Path) -> None:

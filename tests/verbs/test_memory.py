@@ -57,8 +57,15 @@ def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[st
 def test_the_page_shows_every_line_and_result(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = ending(capsys, "llama-3.1-8b", "--device", "h100", "--no-color")
     assert code == 0
-    for word in ("weights", "KV cache", "activations", "safety margin", "KV tokens of a replica", "sequences at once"):
-        assert word in out
+    for reported in (
+        "weights",
+        "KV cache",
+        "activations",
+        "safety margin",
+        "KV tokens of a replica",
+        "sequences at once",
+    ):
+        assert reported in out
     assert "█" in out
 
 

@@ -25,7 +25,7 @@ def test_more_traffic_needs_more_and_a_looser_promise_not_more() -> None:
     assert small.size.replicas < large.size.replicas
     loose = _size("12 req/s", "tpot_p95=200ms", "ttft_p95=10s")
     assert loose.size.replicas <= large.size.replicas
-    assert loose.size.careful_replicas >= loose.size.replicas
+    assert loose.size.conservative_replicas >= loose.size.replicas
 
 
 def test_json_says_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""SLOs and classes say what they promise and refuse what cannot be promised."""
+"""SLOs and classes say what they SLO and refuse what cannot be promised."""
 
 from __future__ import annotations
 

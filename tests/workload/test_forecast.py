@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from support.demand_laws import hourly, known_law
 from ullage.errors import InputError
-from ullage.workload.anomalies import FindingKind
+from ullage.workload.anomalies import AnomalyKind
+from ullage.workload.forecast import challenger
 from ullage.workload.forecast.conformal import FRACTIONS
-from ullage.workload.forecast.demand_series import Event, break_of, from_counts, without_holes
-from ullage.workload.forecast.forecast import Forecast, challenger, forecast, peak_minute_rps
+from ullage.workload.forecast.demand_series import DemandEvent, break_of, from_counts, without_holes
+from ullage.workload.forecast.forecast import Forecast, forecast, peak_minute_rps
 from ullage.workload.forecast.point_forecasts import FORECASTERS, NAIVE, grid_of, seasonal_naive
 from ullage.workload.forecast.scores import pinball, scores
 from ullage.workload.profile.arrivals import CountSeries
@@ -121,14 +122,14 @@ def test_growth_is_carried_on() -> None:
 )
 def test_a_cold_start_is_said(days: float, phrase: str) -> None:
     found = run(known_law(5, 2)[: round(days * 24)], 24)
-    said = [each.sentence for each in found.findings if each.kind is FindingKind.COLD_START]
+    said = [each.sentence for each in found.anomalies if each.kind is AnomalyKind.COLD_START]
     assert len(said) == 1
     assert phrase in said[0]
 
 
 def test_leads_that_no_history_tests_are_said_and_wider() -> None:
     found = run(known_law(6, 4), 13 * 168)
-    assert FindingKind.LONG_HORIZON in [each.kind for each in found.findings]
+    assert AnomalyKind.LONG_HORIZON in [each.kind for each in found.anomalies]
     relative = (found.quantiles[:, HIGH] - found.quantiles[:, LOW]) / found.quantiles[:, MIDDLE]
     assert relative[-168:].mean() > 1.5 * relative[:168].mean()
 
@@ -139,7 +140,7 @@ def test_gaps_are_not_learnt_as_quiet() -> None:
     gappy[700:748] = np.nan
     gappy[1000:1010] = np.nan
     assert run(gappy).at(0.5) == pytest.approx(run(values).at(0.5), rel=0.15)
-    assert FindingKind.HOLES in [each.kind for each in run(gappy).findings]
+    assert AnomalyKind.HOLES in [each.kind for each in run(gappy).anomalies]
 
 
 def test_counts_of_a_profile_become_rates_and_holes_become_unknown() -> None:
@@ -171,17 +172,17 @@ def test_a_planned_event_multiplies_and_a_past_one_lends_its_factor() -> None:
     values = known_law(8, 8)
     holiday = values.copy()
     holiday[1100:1124] *= 0.5
-    past = Event(name="holiday", start_s=1100 * 3600.0, end_s=1124 * 3600.0)
+    past = DemandEvent(name="holiday", start_s=1100 * 3600.0, end_s=1124 * 3600.0)
     end_s = values.size * 3600.0
-    coming = Event(name="holiday", start_s=end_s + 24 * 3600.0, end_s=end_s + 48 * 3600.0)
-    launch = Event(name="launch", start_s=end_s + 72 * 3600.0, end_s=end_s + 96 * 3600.0, demand_ratio=3.0)
+    coming = DemandEvent(name="holiday", start_s=end_s + 24 * 3600.0, end_s=end_s + 48 * 3600.0)
+    launch = DemandEvent(name="launch", start_s=end_s + 72 * 3600.0, end_s=end_s + 96 * 3600.0, demand_ratio=3.0)
     plain, planned = run(holiday, events=[past]), run(holiday, events=[past, coming, launch])
     ratio = planned.at(0.5) / plain.at(0.5)
     assert ratio[24:48] == pytest.approx(0.5, abs=0.15)
     assert ratio[72:96] == pytest.approx(3.0)
     assert ratio[:24] == pytest.approx(1.0)
     with pytest.raises(InputError, match=r"event\.parade\.demand_ratio"):
-        run(values, events=[Event(name="parade", start_s=end_s, end_s=end_s + 3600.0)])
+        run(values, events=[DemandEvent(name="parade", start_s=end_s, end_s=end_s + 3600.0)])
 
 
 @pytest.mark.parametrize("values", [np.ones(5), np.full(300, np.nan), np.zeros(300)])

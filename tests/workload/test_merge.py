@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.traces import make_trace, where
-from ullage.workload.anomalies import FindingKind
+from ullage.workload.anomalies import AnomalyKind
 from ullage.workload.profile.merge import merge
 from ullage.workload.profile.profile import Profile, profile_of
 from ullage.workload.profile.saved import to_plain
@@ -88,7 +88,7 @@ def test_partitions_that_overlap_merge_all_but_the_gaps(seed: int, hosts: int) -
     assert together.whole.arrivals.gap_cv_ratio is None
     assert whole.whole.arrivals is not None
     without = replace(whole, whole=replace(whole.whole, arrivals=replace(whole.whole.arrivals, gap_cv_ratio=None)))
-    ignored = ("findings", "coverage")
+    ignored = ("anomalies", "coverage")
     one, other = exact(together), exact(without)
     assert {key: one[key] for key in one if key not in ignored} == {
         key: other[key] for key in other if key not in ignored
@@ -114,7 +114,7 @@ def test_what_crosses_a_border_is_said_to_be_per_partition() -> None:
     found = profile_of(merge([summarise(where(trace, "arrival_s < 5")), summarise(where(trace, "arrival_s >= 5"))]))
     assert found.whole.sessions is None
     assert found.reuse is None
-    (said,) = [each for each in found.findings if each.kind is FindingKind.PER_PARTITION]
+    (said,) = [each for each in found.anomalies if each.kind is AnomalyKind.PER_PARTITION]
     assert "sessions and prefix reuse" in said.sentence
 
 

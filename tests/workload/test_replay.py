@@ -10,7 +10,7 @@ import pytest
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
 from ullage.workload.synthetic.builtin import builtin
-from ullage.workload.synthetic.model import ClassModel, Lengths, SyntheticModel, synthesised
+from ullage.workload.synthetic.model import ClassModel, LengthModel, SyntheticModel, synthesised
 from ullage.workload.synthetic.modulation import Modulation, local_dispersion
 from ullage.workload.synthetic.replay import moved, replayed, resampled, scaled
 from ullage.workload.synthetic.stream import PS_PER_S, Stream
@@ -23,7 +23,7 @@ def bursty(hours: float = 24.0, rate_rps: float = 10.0) -> Stream:
     one = ClassModel(
         name="one",
         mean_rate_rps=rate_rps,
-        lengths=Lengths(prompt_tokens=(50.0,) * 12, output_tokens=(5.0,) * 12),
+        lengths=LengthModel(prompt_tokens=(50.0,) * 12, output_tokens=(5.0,) * 12),
         bursts=Modulation(variances=(0.3, 0.1, 0.1, 0.1, 0.05, 0.05)),
     )
     return synthesised(SyntheticModel(classes=(one,)), span_s=hours * 3600.0, rng=np.random.default_rng(5))
@@ -77,7 +77,7 @@ def test_days_are_drawn_whole_and_from_their_own_kind() -> None:
         name="one",
         mean_rate_rps=1.0,
         season=season,
-        lengths=Lengths(prompt_tokens=(50.0,) * 12, output_tokens=(5.0,) * 12),
+        lengths=LengthModel(prompt_tokens=(50.0,) * 12, output_tokens=(5.0,) * 12),
     )
     source = synthesised(SyntheticModel(classes=(one,)), span_s=7 * 86_400.0, rng=np.random.default_rng(0))
     drawn = resampled(source, days=21, rng=np.random.default_rng(1))

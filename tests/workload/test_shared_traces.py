@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ullage.readers.traces.open import open_trace
-from ullage.workload.anomalies import FindingKind
+from ullage.workload.anomalies import AnomalyKind
 from ullage.workload.profile.profile import Profile, profile, profile_of
 from ullage.workload.profile.windows import summarise_windows
 from ullage.workload.trace import RateTable, Trace
@@ -20,8 +20,8 @@ def profiled(folder: Path, *names: str, mapping: dict[str, str] | None = None) -
     return profile_of(summarise_windows(trace)) if isinstance(trace, RateTable) else profile(trace)
 
 
-def said(found: Profile, kind: FindingKind) -> str:
-    return " ".join(finding.sentence for finding in found.findings if finding.kind is kind)
+def said(found: Profile, kind: AnomalyKind) -> str:
+    return " ".join(anomaly.sentence for anomaly in found.anomalies if anomaly.kind is kind)
 
 
 # Requests per second and deviation of gaps, prompt and output percentiles, as DATA.md gives them.
@@ -83,28 +83,28 @@ def test_servegen_rates_are_the_known_ones(shared_data: Path) -> None:
 
 def test_trap_mooncake_is_stamped_in_batches(shared_data: Path) -> None:
     found = profiled(shared_data, "mooncake_conversation")
-    assert "batches of 3 s" in said(found, FindingKind.TIME_BATCHING)
+    assert "batches of 3 s" in said(found, AnomalyKind.TIME_BATCHING)
     assert found.whole.arrivals is not None
     assert [window.artefact for window in found.whole.arrivals.windows] == [True, True, False, False]
 
 
 def test_trap_azure_code_has_holes(shared_data: Path) -> None:
     found = profiled(shared_data, "azure2023_code")
-    assert "6 holes of 65.5 s to 2.89 min" in said(found, FindingKind.HOLES)
-    assert not said(profiled(shared_data, "azure2023_conv"), FindingKind.HOLES)
+    assert "6 holes of 65.5 s to 2.89 min" in said(found, AnomalyKind.HOLES)
+    assert not said(profiled(shared_data, "azure2023_conv"), AnomalyKind.HOLES)
 
 
 def test_trap_servegen_has_silence_and_heavy_clients_without_lengths(shared_data: Path) -> None:
     found = profiled(shared_data, "servegen_client_rates", "servegen_client_lengths")
-    assert "windows of a client have no traffic (68%)" in said(found, FindingKind.SILENT_WINDOWS)
-    assert "7 of them heavy" in said(found, FindingKind.MISSING_LENGTHS)
-    assert "watched for different times" in said(found, FindingKind.UNEVEN_COVERAGE)
+    assert "windows of a client have no traffic (68%)" in said(found, AnomalyKind.SILENT_WINDOWS)
+    assert "7 of them heavy" in said(found, AnomalyKind.MISSING_LENGTHS)
+    assert "watched for different times" in said(found, AnomalyKind.UNEVEN_COVERAGE)
 
 
 def test_trap_copies_of_sharegpt_differ(shared_data: Path) -> None:
     mapping = {"class": "dataset", "prompt_tokens": "prompt_tokens", "output_tokens": "output_tokens"}
     found = profiled(shared_data, "length_datasets", mapping=mapping)
-    assert "named sharegpt differ 48-fold" in said(found, FindingKind.COPIES_DIFFER)
+    assert "named sharegpt differ 48-fold" in said(found, AnomalyKind.COPIES_DIFFER)
 
 
 def test_trap_agent_sessions_are_recorded_twice(shared_data: Path) -> None:
@@ -113,7 +113,7 @@ def test_trap_agent_sessions_are_recorded_twice(shared_data: Path) -> None:
         f"SELECT count(*) FROM '{shared_data / 'traces' / 'weka_sessions.parquet'}' WHERE is_duplicate"
     )
     (count,) = flagged.fetchall()[0]
-    assert f"{count} of 487 sessions are exact repeats" in said(found, FindingKind.REPEATED_SESSIONS)
+    assert f"{count} of 487 sessions are exact repeats" in said(found, AnomalyKind.REPEATED_SESSIONS)
     assert found.whole.sessions is not None
     assert found.whole.sessions.repeated_blocks_fraction == pytest.approx(0.962, abs=5e-4)
 

@@ -122,16 +122,16 @@ def test_what_is_stated_takes_the_place_of_what_would_be_borrowed(tmp_path: Path
 
 def test_the_shorter_the_log_the_wider_the_doubt_about_its_hour() -> None:
     season = np.array(CHAT.season)
-    doubts = [short_deviation(season, hours * 3600.0) for hours in (1 / 3, 3, 11, 24, 168)]
-    assert all(wide >= narrow for wide, narrow in pairwise(doubts))
-    assert doubts[0] == pytest.approx(np.hypot(RATE_DEVIATION, np.log(season).std()))
-    assert doubts[-1] == pytest.approx(RATE_DEVIATION)
+    warnings = [short_deviation(season, hours * 3600.0) for hours in (1 / 3, 3, 11, 24, 168)]
+    assert all(wide >= narrow for wide, narrow in pairwise(warnings))
+    assert warnings[0] == pytest.approx(np.hypot(RATE_DEVIATION, np.log(season).std()))
+    assert warnings[-1] == pytest.approx(RATE_DEVIATION)
 
 
 def test_enough_steps_are_forecast_as_ever(tmp_path: Path) -> None:
     found = traffic(log(tmp_path, 16 * 60.0)).classes["chat"]
     assert found.forecast is not None
-    assert found.findings == found.forecast.findings
+    assert found.anomalies == found.forecast.anomalies
 
 
 PLAN = """

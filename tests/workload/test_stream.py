@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError
 from ullage.workload.synthetic.builtin import builtin
-from ullage.workload.synthetic.model import ClassModel, Lengths, Sessions, SyntheticModel, Tenants, synthesised
+from ullage.workload.synthetic.model import ClassModel, LengthModel, SessionModel, SyntheticModel, Tenants, synthesised
 from ullage.workload.synthetic.modulation import Modulation, drawn_levels, local_dispersion, measured
 from ullage.workload.synthetic.stream import (
     BLOCK_TOKENS,
@@ -25,7 +25,7 @@ from ullage.workload.synthetic.stream import (
     joined,
 )
 
-FLAT = Lengths(prompt_tokens=(100.0,) * 12, output_tokens=(10.0,) * 12)
+FLAT = LengthModel(prompt_tokens=(100.0,) * 12, output_tokens=(10.0,) * 12)
 
 
 def drawn(seed: int = 0, hours: float = 1.0, **changes: object) -> Stream:
@@ -108,7 +108,7 @@ def test_the_season_shows_in_the_rate() -> None:
 
 
 def test_sessions_have_their_turns_and_think_times() -> None:
-    stream = drawn(hours=20.0, sessions=Sessions(mean_turns=5.0, mean_think_s=30.0), tenants=Tenants(tenants=7))
+    stream = drawn(hours=20.0, sessions=SessionModel(mean_turns=5.0, mean_think_s=30.0), tenants=Tenants(tenants=7))
     _, first, turns = np.unique(stream.session, return_index=True, return_counts=True)
     whole = stream.arrival_ps[first] < (stream.until_ps * 9) // 10
     assert turns[whole].mean() == pytest.approx(5.0, rel=0.05)
@@ -153,7 +153,7 @@ def test_batch_classes_stand_beside_interactive_ones() -> None:
 
 
 def test_joined_streams_lose_no_row_and_share_no_session() -> None:
-    left, right = (drawn(seed, sessions=Sessions(mean_turns=3.0)) for seed in (1, 2))
+    left, right = (drawn(seed, sessions=SessionModel(mean_turns=3.0)) for seed in (1, 2))
     both = joined([left, replace(right, class_names=("two",))])
     assert both.requests == left.requests + right.requests
     assert (np.diff(both.arrival_ps) >= 0).all()

@@ -13,7 +13,7 @@ from ullage.readers.traces.open import open_trace
 from ullage.workload.profile.profile import Profile, profile
 from ullage.workload.synthetic.builtin import builtin
 from ullage.workload.synthetic.fit import Match, synthesis
-from ullage.workload.synthetic.model import Lengths, as_document, from_document
+from ullage.workload.synthetic.model import LengthModel, as_document, from_document
 from ullage.workload.trace import Trace
 
 
@@ -31,7 +31,7 @@ def test_an_unknown_parameter_is_named_with_its_neighbour() -> None:
 
 def test_quantiles_that_fall_are_refused() -> None:
     with pytest.raises(InputError, match=r"lengths\.prompt_tokens"):
-        Lengths(prompt_tokens=tuple(range(12, 0, -1)), output_tokens=(1.0,) * 12)
+        LengthModel(prompt_tokens=tuple(range(12, 0, -1)), output_tokens=(1.0,) * 12)
 
 
 def _profile(shared_data: Path, name: str) -> Profile:

@@ -7,7 +7,7 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.workload.synthetic.builtin import builtin
-from ullage.workload.synthetic.model import ClassModel, Launch, Lengths, SyntheticModel, synthesised
+from ullage.workload.synthetic.model import ClassModel, Launch, LengthModel, SyntheticModel, synthesised
 from ullage.workload.synthetic.modulation import local_dispersion
 from ullage.workload.synthetic.whatif import (
     and_then,
@@ -60,7 +60,7 @@ def test_a_cold_cache_holds_nothing() -> None:
 
 
 def test_a_new_tenant_comes_on_top() -> None:
-    lengths = Lengths(prompt_tokens=(9.0,) * 12, output_tokens=(9.0,) * 12)
+    lengths = LengthModel(prompt_tokens=(9.0,) * 12, output_tokens=(9.0,) * 12)
     arriving = ClassModel(name="acme", mean_rate_rps=3.0, lengths=lengths)
     assert rates(and_then(builtin(), new_tenant(arriving))) == {"chat": 20.0, "coding": 4.0, "acme": 3.0}
     with pytest.raises(InputError, match="already a class"):

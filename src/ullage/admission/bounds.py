@@ -2,7 +2,7 @@
 
     running   the most sequences at which a replica that is never idle still keeps the pace it promises
     waiting   what it works off within the longest wait that any class can afford
-    age       how long a class may wait: the latest first token that keeps its promise, less its prefill
+    age       how long a class may wait: the latest first token that meets its SLO, less its prefill
 
 None of them depends on the size of the pool: in overload every replica is full, so the limits of a pool are those of
 a replica times their number. Searches walk fixed grids that promises and deadlines do not enter, so a stricter one
@@ -17,7 +17,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.admission.cell import REQUESTS, Cell, Floats, Guard, Kept, promises_kept, quantile, requests_of
+from ullage.admission.cell import (
+    REQUESTS,
+    AdmittedAttainment,
+    Cell,
+    Floats,
+    Guard,
+    quantile,
+    requests_of,
+    slos_met,
+)
 from ullage.admission.deadlines import Deadline
 from ullage.simulate.load import OpenLoop
 from ullage.simulate.outcome import GroupOutcome
@@ -85,7 +94,7 @@ def concurrency_grid(most: int) -> tuple[int, ...]:
 
 
 def most_running(cell: Cell, saturation_rps: float) -> tuple[Pace, str]:
-    """The highest concurrency whose pace keeps every promise, and what the next one breaks."""
+    """The highest concurrency whose pace meets every SLO, and what the next one breaks."""
     alone = replace(cell, replicas=1, span_s=max(cell.span_s, REQUESTS / saturation_rps))
     grid = concurrency_grid(alone.replica.engine.max_sequences)
     known: dict[int, Pace] = {}
@@ -139,14 +148,14 @@ def _busy(group: GroupOutcome) -> float:
     return group.busy_s / max(group.counts.requests, 1)
 
 
-def _broken(promised: RequestClass, spent: Mapping[Metric, Floats], gap: Callable[[float], float]) -> list[str]:
-    """The promises that are missed before any waiting: the pace of tokens, and prefill and decode by themselves."""
+def _broken(slo_class: RequestClass, spent: Mapping[Metric, Floats], gap: Callable[[float], float]) -> list[str]:
+    """The SLOs that are missed before any waiting: the pace of tokens, and prefill and decode by themselves."""
     broken = []
-    for slo in promised.slos:
+    for slo in slo_class.slos:
         fraction = slo.percentile_fraction
         value_s = gap(fraction) if slo.metric is Metric.ITL else quantile(spent[slo.metric], fraction)
-        if not Kept(class_name=promised.name, slo=slo, found_s=value_s).is_clear:
-            broken.append(f"{promised.name} {slo.name}")
+        if not AdmittedAttainment(class_name=slo_class.name, slo=slo, found_s=value_s).is_clear:
+            broken.append(f"{slo_class.name} {slo.name}")
     return broken
 
 
@@ -161,7 +170,7 @@ def age_grid(cap_s: float) -> tuple[float, ...]:
 
 
 def _first_tokens(cell: Cell, deadlines: Mapping[str, Deadline], pace: Pace, offered_rps: float) -> Guard:
-    """When to take a request down that has no token yet: as late as those who stay keep the promises of their class.
+    """When to take a request down that has no token yet: as late as those who stay meet the SLOs of their class.
 
     Most urgent class first: what it leaves is what the others wait for.
     """
@@ -182,7 +191,7 @@ def _with_latest(cell: Cell, load: OpenLoop, guard: Guard, name: str) -> Guard:
         return replace(guard, first_token_s={**guard.first_token_s, name: grid[place]})
 
     def passes(place: int) -> bool:
-        kept = promises_kept(cell, cell.run(load, guard=at(place), patient=True))
+        kept = slos_met(cell, cell.run(load, guard=at(place), patient=True))
         return all(each.is_clear for each in kept if each.class_name == name and each.is_on_wait)
 
     return at(max(0, last_passing(len(grid), passes)))

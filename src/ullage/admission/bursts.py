@@ -1,7 +1,7 @@
-"""The burst budget: how high a burst may be for how long, so that the hour it falls into still keeps its promises.
+"""The burst budget: how high a burst may be for how long, so that the hour it falls into still meets its SLOs.
 
 Traffic is steady at the planning rate, then for a while a multiple of it, then steady again; nothing is refused. Some
-of those who come in the burst, or while its queue is worked off, wait too long. A promise on a percentile allows for
+of those who come in the burst, or while its queue is worked off, wait too long. An SLO on a percentile allows for
 some such requests in every window it is judged over, and the error budget for a few whose clients have given up by
 then: the burst is absorbed where they are not more.
 
@@ -35,9 +35,9 @@ READY_FRACTION = 0.9
 _SETTLED_S = 30.0
 # After the burst the queue is watched for as long as it should take to empty, and for a minute more.
 _WATCHED_RATIO, _WATCHED_S = 1.5, 60.0
-# A queue that two hours do not empty has cost more than any promise allows.
+# A queue that two hours do not empty has cost more than any SLO allows.
 _MOST_WATCHED_S = 7200.0
-# A replica completes a little more than the highest load at which it keeps its promises.
+# A replica completes a little more than the highest load at which it meets its SLOs.
 _THROUGHPUT_RATIO = 1.15
 
 
@@ -78,7 +78,7 @@ class Judged:
 
 
 def judged_by(cell: Cell) -> tuple[Judged, ...]:
-    """The promises, but for those on gaps, and the patience of clients."""
+    """The SLOs, but for those on gaps, and the patience of clients."""
     found = []
     for each in cell.classes:
         limits = [
@@ -184,7 +184,7 @@ def _absorbs_place(
 
 
 def absorbs(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: float) -> bool:
-    """Whether the promises are kept over a window that has this burst in it and is quiet otherwise."""
+    """Whether the SLOs are met over a window that has this burst in it and is quiet otherwise."""
     window_s = max(number(cell.policy.slo_window), length_s)
     if _is_hopeless(cell, way, base, length_s=length_s, height=height, window_s=window_s):
         return False

@@ -25,9 +25,8 @@ from ullage.service.curve.curve import ServiceCurve
 from ullage.service.curve.mix import LoadAt, MixLoad
 from ullage.service.replica import Replica
 from ullage.simulate.engine import Engine
-from ullage.simulate.fleet import Event, Fleet
-from ullage.simulate.load import PS_PER_S, OpenLoop, Retry
-from ullage.simulate.load import RequestClass as SimulatedClass
+from ullage.simulate.fleet import Fleet, FleetEvent
+from ullage.simulate.load import PS_PER_S, LoadClass, OpenLoop, Retry
 from ullage.simulate.outcome import Outcome, RequestArrays
 from ullage.simulate.simulation import simulate
 from ullage.workload.classes import Metric, RequestClass, Slo
@@ -98,14 +97,14 @@ class Cell:
             attribution=attribution,
         )
 
-    def _class(self, given: SimulatedClass, guard: Guard | None, patient: bool) -> SimulatedClass:
+    def _class(self, given: LoadClass, guard: Guard | None, patient: bool) -> LoadClass:
         policy, overhead_s = self.policy.of_class(given.name), self.replica.request_overhead_s
         deadline_s = number(self.policy.deadline_of(given.name))
         first = [] if patient else [number(self.policy.first_token_timeout)]
         if guard is not None and given.name in guard.first_token_s:
             first.append(guard.first_token_s[given.name])
-        if policy.success is not Success.PROMISES:
-            given = SimulatedClass(
+        if policy.success is not Success.SLOS:
+            given = LoadClass(
                 name=given.name,
                 priority=given.priority,
                 e2e_slo_s=deadline_s if policy.success is Success.DEADLINE else None,
@@ -185,7 +184,7 @@ def _columns(load: OpenLoop) -> list[str]:
 
 def arrivals_at(replicas: int, more: int, *, at_s: float) -> Fleet:
     """A fleet that `more` replicas join at a time."""
-    joining = Event(at_s=at_s, kind="ready", replicas=tuple(range(replicas, replicas + more)))
+    joining = FleetEvent(at_s=at_s, kind="ready", replicas=tuple(range(replicas, replicas + more)))
     return Fleet(replicas=replicas + more, ready_replicas=replicas, events=(joining,) if more else ())
 
 
@@ -193,8 +192,8 @@ def arrivals_at(replicas: int, more: int, *, at_s: float) -> Fleet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """One promise in one run: what was found against what was promised."""
+class AdmittedAttainment:
+    """One SLO in one run: what was found against what was promised."""
 
     class_name: str
     slo: Slo
@@ -219,8 +218,8 @@ class Kept:
         return self.slo.metric in (Metric.TTFT, Metric.E2E)
 
 
-def promises_kept(cell: Cell, outcome: Outcome) -> tuple[Kept, ...]:
-    """Every promise against those requests of the run that were admitted and answered."""
+def slos_met(cell: Cell, outcome: Outcome) -> tuple[AdmittedAttainment, ...]:
+    """Every SLO against those requests of the run that were admitted and answered."""
     found = []
     for each in cell.classes:
         group = outcome.of_class(each.name)
@@ -232,7 +231,7 @@ def promises_kept(cell: Cell, outcome: Outcome) -> tuple[Kept, ...]:
         }
         for slo in each.slos:
             value_s = histograms[slo.metric].quantile_s(slo.percentile_fraction) + cell.overhead_s(slo.metric)
-            found.append(Kept(class_name=each.name, slo=slo, found_s=value_s))
+            found.append(AdmittedAttainment(class_name=each.name, slo=slo, found_s=value_s))
     return tuple(found)
 
 

@@ -1,6 +1,6 @@
 """Deadlines: how long a class can wait at most, and when there is no point in going on.
 
-A deadline is stated for a class, or is the time after which its clients give up. A promise of TTFT or E2E is a deadline
+A deadline is stated for a class, or is the time after which its clients give up. An SLO of TTFT or E2E is a deadline
 too, only softer: a request that misses it is answered, but is no success. The latest useful first token of a class is
 
     the least of its TTFT limit, its E2E limit, and its deadline less the decode of an idle replica
@@ -68,7 +68,7 @@ def class_deadlines(
         first_s, whole_s = _idle(idle, each.name, "ttft_p50"), _idle(idle, each.name, "e2e_p50")
         if number(stated) < whole_s:
             return _too_short(curve, idle, each, stated, first_s, whole_s)
-        # A promise is among the inputs of the curve already; a client's patience is not.
+        # An SLO is among the inputs of the curve already; a client's patience is not.
         caps: list[tuple[float, str, tuple[Assumption, ...]]] = [
             (slo.limit_s, slo.name, ()) for slo in each.slos if slo.metric in (Metric.TTFT, Metric.E2E)
         ]
@@ -127,22 +127,22 @@ def _idle(point: StablePoint, name: str, what: str) -> float:
 def _too_short(
     curve: ServiceCurve,
     idle: StablePoint,
-    promised: RequestClass,
+    slo_class: RequestClass,
     stated: Assumption,
     first_s: float,
     whole_s: float,
 ) -> Rejection:
     prefill_alone = number(stated) < first_s
     what = "prefill" if prefill_alone else "prefill and decode"
-    enough_s = max(whole_s, _idle(idle, promised.name, "e2e_p95"))
+    enough_s = max(whole_s, _idle(idle, slo_class.name, "e2e_p95"))
     return Rejection(
         stage="admission limits",
         reason=(
-            f"{promised.name} has a deadline of {number(stated):.3g} s, and {what} of half of its requests "
+            f"{slo_class.name} has a deadline of {number(stated):.3g} s, and {what} of half of its requests "
             f"{'takes' if prefill_alone else 'take'} longer on a nearly idle replica"
         ),
         figure=Figure(
-            name=f"limit.{promised.name}.floor_s",
+            name=f"limit.{slo_class.name}.floor_s",
             value=first_s if prefill_alone else whole_s,
             unit="s",
             formula=f"median of {what} on a nearly idle replica, simulated",
@@ -150,7 +150,7 @@ def _too_short(
         ),
         remedies=(
             Remedy(
-                change=f"a deadline of {enough_s:.3g} s for {promised.name}",
+                change=f"a deadline of {enough_s:.3g} s for {slo_class.name}",
                 effect="a nearly idle replica answers 19 of 20 in time",
             ),
             Remedy(change="a faster device, more devices a replica, or a smaller model", effect="shorter steps"),

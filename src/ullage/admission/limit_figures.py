@@ -21,7 +21,7 @@ _SHORT = {NO_LIMITS: "bare", BUDGET: "budget_alone", LIMITS: "limited", LIMITS_A
 Inputs = tuple[Figure | Assumption, ...]
 
 
-class _Maker:
+class _LimitFigures:
     """Figures by name, in the order in which they are made."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ def limit_figures(
     fleet: tuple[Figure, ...],
 ) -> dict[str, Figure]:
     """Every number that a plan prints of the limits."""
-    make = _Maker()
+    make = _LimitFigures()
     rate = _capacity(make, found, curve, memory, policy, fleet)
     _by_class(make, found, curve, demand, memory, policy, rate)
     _by_tenant(make, found, policy, rate, demand)
@@ -52,7 +52,7 @@ def limit_figures(
 
 
 def _capacity(
-    make: _Maker,
+    make: _LimitFigures,
     found: AdmissionLimits,
     curve: ServiceCurve,
     memory: MemoryBudget,
@@ -63,12 +63,14 @@ def _capacity(
         "limit.replica_concurrency",
         found.running_requests,
         "requests",
-        f"most sequences at which a replica that is never idle keeps its promises; bound by {found.bounds.binding}",
+        f"most sequences at which a replica that is never idle meets its SLOs; bound by {found.bounds.binding}",
         curve.inputs,
     )
-    if found.careful is not None:
+    if found.conservative is not None:
         slow = "the same where every step takes as long as one time in ten"
-        make("limit.careful_replica_concurrency", found.careful.running_requests, "requests", slow, (running,))
+        make(
+            "limit.conservative_replica_concurrency", found.conservative.running_requests, "requests", slow, (running,)
+        )
     waiting = make(
         "limit.replica_queue_requests",
         found.waiting_requests,
@@ -95,12 +97,16 @@ def _capacity(
         "limit.pool_rate_rps",
         found.pool_rate_rps,
         "req/s",
-        f"highest steady load at which the pool keeps every promise, simulated, {times}",
+        f"highest steady load at which the pool meets every SLO, simulated, {times}",
         (*curve.inputs, *fleet),
     )
-    if found.careful_rate_rps is not None:
+    if found.conservative_rate_rps is not None:
         make(
-            "limit.careful_pool_rate_rps", found.careful_rate_rps, "req/s", "less by what slow steps complete", (rate,)
+            "limit.conservative_pool_rate_rps",
+            found.conservative_rate_rps,
+            "req/s",
+            "less by what slow steps complete",
+            (rate,),
         )
     drained = "time to work off a full queue beside the planned load"
     make("limit.retry_after_s", signal.retry_after_s, "s", drained, (waiting, rate))
@@ -108,7 +114,7 @@ def _capacity(
 
 
 def _by_class(
-    make: _Maker,
+    make: _LimitFigures,
     found: AdmissionLimits,
     curve: ServiceCurve,
     demand: Demand,
@@ -153,7 +159,9 @@ def _by_class(
         make(f"limit.{name}.context_tokens", context, "tokens", "its longest context, as far as it fits", fits)
 
 
-def _by_tenant(make: _Maker, found: AdmissionLimits, policy: AdmissionPolicy, rate: Figure, demand: Demand) -> None:
+def _by_tenant(
+    make: _LimitFigures, found: AdmissionLimits, policy: AdmissionPolicy, rate: Figure, demand: Demand
+) -> None:
     given = {each.name: each for each in policy.tenants}
     for each in found.tenants:
         tenant = given[each.tenant]
@@ -177,7 +185,7 @@ def _by_tenant(make: _Maker, found: AdmissionLimits, policy: AdmissionPolicy, ra
 
 
 def _retries(
-    make: _Maker,
+    make: _LimitFigures,
     found: AdmissionLimits,
     curve: ServiceCurve,
     demand: Demand,
@@ -205,7 +213,12 @@ def _retries(
 
 
 def _bursts(
-    make: _Maker, found: AdmissionLimits, demand: Demand, ready: TimeToReady, policy: AdmissionPolicy, rate: Figure
+    make: _LimitFigures,
+    found: AdmissionLimits,
+    demand: Demand,
+    ready: TimeToReady,
+    policy: AdmissionPolicy,
+    rate: Figure,
 ) -> None:
     planned = demand.figures["demand.planning_rate"]
     starts = {"hot": Level.HOT, "warm": Level.WARM, "scale-up": Level.COLD}
@@ -214,7 +227,7 @@ def _bursts(
         if each.absorber in starts:
             joins = (ready.figures[f"ready.{starts[each.absorber]}_p90_s"], policy.scale_delay, policy.warm)
         name = f"burst.{each.absorber.replace('-', '_')}_{each.length_s:.0f}s_ratio"
-        formula = f"highest burst of {each.length_s:.0f} s, by {each.absorber}, that leaves the hour's promises kept"
+        formula = f"highest burst of {each.length_s:.0f} s, by {each.absorber}, that leaves the hour's SLOs kept"
         make(
             name,
             each.height_ratio,

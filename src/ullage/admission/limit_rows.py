@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.admission.bounds import OWN_LIMIT, Bounds
-from ullage.admission.cell import Cell, promises_kept
+from ullage.admission.cell import Cell, slos_met
 from ullage.admission.deadlines import Deadline
 from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.retries import NO_LIMITS, Protection
@@ -35,12 +35,12 @@ class LimitLine:
 
 @dataclass(frozen=True, kw_only=True)
 class LimitCheck:
-    """One promise in overload, with the limits or without them, as those saw it who were answered."""
+    """One SLO in overload, with the limits or without them, as those saw it who were answered."""
 
     protection: str
     offered_ratio: float
     class_name: str
-    promise: str
+    slo_name: str
     found_s: float
     limit_s: float
     is_kept: bool
@@ -65,19 +65,19 @@ class Backpressure:
 def overload_checks(
     cell: Cell, ways: Sequence[Protection], overload: float, offered_rps: float
 ) -> tuple[LimitCheck, ...]:
-    """Every promise in overload: with the limits, and without."""
+    """Every SLO in overload: with the limits, and without."""
     load = cell.steady(offered_rps)
     found = []
     for way in ways:
         outcome = cell.run(load, guard=way.guard, patient=True)
-        for each in promises_kept(cell, outcome):
+        for each in slos_met(cell, outcome):
             counts = outcome.of_class(each.class_name).counts
             found.append(
                 LimitCheck(
                     protection=way.name,
                     offered_ratio=overload,
                     class_name=each.class_name,
-                    promise=each.slo.name,
+                    slo_name=each.slo.name,
                     found_s=each.found_s,
                     limit_s=each.slo.limit_s,
                     is_kept=each.is_kept,
@@ -118,7 +118,7 @@ def limit_lines(
             replica_value=capacity_rps,
             pool_value=capacity_rps * replicas,
             unit="req/s",
-            why="the highest at which the pool keeps every promise, bursts aside: what a rate limiter lets through",
+            why="the highest at which the pool meets every SLO, bursts aside: what a rate limiter lets through",
         ),
         LimitLine(
             name="context",

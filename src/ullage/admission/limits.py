@@ -56,15 +56,15 @@ POOLED_REPLICAS = 16
 class AdmissionLimits:
     """Where to stop admitting. Numbers of the pool are those of a replica times the replicas, except its rate.
 
-    `capacity_rps` is the highest steady load per replica at which the pool keeps every promise; `careful` is the pace
+    `capacity_rps` is the highest steady load per replica at which the pool meets every SLO; `conservative` is the pace
     of a replica whose steps all take as long as one time in ten. `refused_fraction` is what the limits turn away at
-    the planning rate, bursts included, and `late_fraction` what would miss its promise there without them.
+    the planning rate, bursts included, and `late_fraction` what would miss its SLO there without them.
     """
 
     classes: tuple[RequestClass, ...]
     replicas: int
     bounds: Bounds
-    careful: Pace | None
+    conservative: Pace | None
     capacity_rps: float
     context_tokens: int
     deadlines: Mapping[str, Deadline]
@@ -96,11 +96,11 @@ class AdmissionLimits:
         return self.capacity_rps * self.replicas
 
     @property
-    def careful_rate_rps(self) -> float | None:
+    def conservative_rate_rps(self) -> float | None:
         """The pool's rate if every step took as long as one time in ten: as much less as its replicas complete."""
-        if self.careful is None:
+        if self.conservative is None:
             return None
-        return self.pool_rate_rps * min(1.0, self.careful.throughput_rps / self.bounds.pace.throughput_rps)
+        return self.pool_rate_rps * min(1.0, self.conservative.throughput_rps / self.bounds.pace.throughput_rps)
 
     def burst_ratio(self, absorber: str, length_s: float) -> float:
         return next(p.height_ratio for p in self.bursts if (p.absorber, p.length_s) == (absorber, length_s))
@@ -150,7 +150,7 @@ def admission_limits(
         classes=tuple(classes),
         replicas=replicas,
         bounds=bounds,
-        careful=_careful(curve, cell, point),
+        conservative=_conservative(curve, cell, point),
         capacity_rps=capacity_rps,
         context_tokens=min(memory.longest_context_tokens, memory.approved.context_tokens),
         deadlines=deadlines,
@@ -190,7 +190,7 @@ def pool_capacity(
     replicas: int,
     map: Any = map,  # noqa: A002
 ) -> float:
-    """The highest steady load per replica at which a pool of this size keeps every promise, bursts aside.
+    """The highest steady load per replica at which a pool of this size meets every SLO, bursts aside.
 
     Never more than a replica completes at its limits, and never less than one replica alone keeps with its bursts.
     """
@@ -204,7 +204,7 @@ def pool_capacity(
     return min(max(found.rps, point.highest.rps), bounds.pace.throughput_rps)
 
 
-def _careful(curve: ServiceCurve, cell: Cell, point: OperatingPoint) -> Pace | None:
+def _conservative(curve: ServiceCurve, cell: Cell, point: OperatingPoint) -> Pace | None:
     """The pace if every step took as long as one time in ten; None where no band is known."""
     figure = point.figures.get("point.band_low_rps")
     given = [] if figure is None else [each for each in figure.inputs if each.name.endswith("slow_step_ratio")]
@@ -234,7 +234,7 @@ def _hops(deadlines: Mapping[str, Deadline], bounds: Bounds, policy: AdmissionPo
 
 def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float) -> tuple[str, ...]:
     """What a reader has to know that no single number says."""
-    missed = [f"{each.class_name} {each.promise}" for each in found.checks if each.is_missed_with_limits]
+    missed = [f"{each.class_name} {each.slo_name}" for each in found.checks if each.is_missed_with_limits]
     kept = "those they admit are served as promised" if not missed else f"{', '.join(missed)} is still missed"
     overload = (
         f"At {number(policy.overload):.3g} times what the replicas can do, {kept}, with priority scheduling in the "
@@ -242,7 +242,7 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
     )
     planned = (
         f"At the planning rate, bursts included, the limits would turn away {found.refused_fraction:.1%}; without "
-        f"them {found.late_fraction:.1%} miss a promise."
+        f"them {found.late_fraction:.1%} miss an SLO."
     )
     notes = [overload, planned]
     bare, whole = found.recovery(NO_LIMITS), found.recovery(LIMITS_AND_BUDGET)
@@ -253,11 +253,11 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
             f"works off what they gave up on. With limits and a retry budget it is back within "
             f"{number(policy.recovery) / 60:.3g} min up to {whole.capacity_fraction:.0%} of capacity."
         )
-    if found.careful is not None and found.careful.running_requests < found.running_requests:
+    if found.conservative is not None and found.conservative.running_requests < found.running_requests:
         notes.append(
             f"If step times are as slow as the evidence allows one time in ten, these limits are too loose: until TPOT "
-            f"is measured, start with {found.careful.running_requests} running requests a replica and "
-            f"{found.careful_rate_rps:.3g} req/s in all."
+            f"is measured, start with {found.conservative.running_requests} running requests a replica and "
+            f"{found.conservative_rate_rps:.3g} req/s in all."
         )
     if planning_rps > found.pool_rate_rps:
         notes.append(
@@ -265,5 +265,5 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
             "work is shed, and no burst is absorbed."
         )
     if any(slo.metric is Metric.ITL for each in found.classes for slo in each.slos):
-        notes.append("The burst budget does not judge promises on ITL: gaps are not kept request by request.")
+        notes.append("The burst budget does not judge SLOs on ITL: gaps are not kept request by request.")
     return tuple(notes)

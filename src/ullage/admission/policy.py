@@ -46,9 +46,9 @@ _SCALER = Source(
 
 
 class Success(enum.Enum):
-    """What makes a request a success: its promises kept, an answer before its deadline, or any answer at all."""
+    """What makes a request a success: its SLOs kept, an answer before its deadline, or any answer at all."""
 
-    PROMISES = "promises"
+    SLOS = "slo"
     DEADLINE = "deadline"
     ANSWER = "answer"
 
@@ -91,7 +91,7 @@ DEADLINE = _assumed("deadline", 600.0, "s", _SDK, 30.0, 600.0)
 OVERLOAD = _assumed("overload", 1.5, "ratio", _CHECKED, decision=True)
 # Whoever is on call will have been paged and have stepped in by then.
 RECOVERY = _assumed("recovery", 600.0, "s", _CHECKED, decision=True)
-# A promise on a percentile is judged over a window; error budgets burn by the hour.
+# An SLO on a percentile is judged over a window; error budgets burn by the hour.
 SLO_WINDOW = _assumed("slo_window", 3600.0, "s", _CHECKED, decision=True)
 # Of a pool of eight, one; where a plan file states a number of replicas, that number.
 WARM_SHARE = _assumed("warm_share", 0.125, "fraction", _CHECKED, decision=True)
@@ -117,10 +117,10 @@ class Tenant:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassPolicy:
-    """What is known of one class beyond its promises. Without a `deadline` its clients wait for the policy's."""
+    """What is known of one class beyond its SLOs. Without a `deadline` its clients wait for the policy's."""
 
     deadline: Assumption | None = None
-    success: Success = Success.PROMISES
+    success: Success = Success.SLOS
 
 
 @dataclass(frozen=True, kw_only=True)

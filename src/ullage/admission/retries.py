@@ -128,7 +128,7 @@ def recovers(cell: Cell, way: Protection, base_rps: float, capacity_rps: float) 
         span_s=judged_from_s + _JUDGED_S,
     )
     outcome = cell.run(load, guard=way.guard, retry=way.retry, from_s=judged_from_s)
-    return success_fraction(outcome) >= BACK_FRACTION * promised_fraction(cell.classes, cell.policy)
+    return success_fraction(outcome) >= BACK_FRACTION * slo_met_fraction(cell.classes, cell.policy)
 
 
 def burst_length_s(policy: AdmissionPolicy, classes: Sequence[RequestClass]) -> float:
@@ -137,12 +137,12 @@ def burst_length_s(policy: AdmissionPolicy, classes: Sequence[RequestClass]) -> 
     return min(1.5 * min(waits) / (BURST_RATIO - 1.0), LONGEST_BURST_S)
 
 
-def promised_fraction(classes: Sequence[RequestClass], policy: AdmissionPolicy) -> float:
-    """The least share of successes that is compatible with every promise being kept: misses of one do not hide in
+def slo_met_fraction(classes: Sequence[RequestClass], policy: AdmissionPolicy) -> float:
+    """The least share of successes that is compatible with every SLO being kept: misses of one do not hide in
     those of another."""
     shares = []
     for each in classes:
-        if policy.of_class(each.name).success is not Success.PROMISES:
+        if policy.of_class(each.name).success is not Success.SLOS:
             continue
         worst = {slo.metric: 1.0 - slo.percentile_fraction for slo in each.slos}
         for slo in each.slos:

@@ -56,7 +56,7 @@ Columns = Annotated[
 Against = Annotated[
     str | None, typer.Option("--against", metavar="PROVIDER/MODEL", help="Compare with buying the same tokens.")
 ]
-More = Annotated[bool, typer.Option("--marginal", help="Plan again with more demand, tighter promises, one more nine.")]
+More = Annotated[bool, typer.Option("--marginal", help="Plan again with more demand, tighter SLOs, one more nine.")]
 Commit = Annotated[
     str | None, typer.Option("--commit", metavar="PURCHASE", help="How much to commit, as 1y-no-upfront, and why.")
 ]

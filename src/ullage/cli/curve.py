@@ -53,7 +53,7 @@ def command(
     """Sweep the load of one replica: latency and goodput by load, the knee, and the load to run at.
 
     Every load is simulated on the plan file's mix. A load that is not sustained has no percentiles. Where no load
-    keeps the promises, the point is refused (exit 3).
+    meets the SLOs, the point is refused (exit 3).
     """
     from ullage.verbs.curve import curve
 

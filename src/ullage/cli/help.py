@@ -20,7 +20,7 @@ VERBS: dict[str, str] = {
     "memory": "Budget the memory of a device: does a model fit, and how much fits beside it.",
     "curve": "Sweep the load of one replica: latency and goodput by load, the knee, and the load to run at.",
     "simulate": "Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.",
-    "size": "Size a pool: the least replicas that keep every promise at a rate, by simulation.",
+    "size": "Size a pool: the least replicas that meet every SLO at a rate, by simulation.",
     "cost": "Bill a plan: every line of a month, what a success costs, and who caused it.",
 }
 

@@ -35,7 +35,7 @@ PlanArgument = Annotated[Path | None, typer.Argument(help="The plan file. Defaul
 Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")]
 Slos = Annotated[
     list[str] | None,
-    typer.Option("--slo", metavar="PROMISE", help="A promise in place of the file's: chat:ttft_p95=500ms. Repeat."),
+    typer.Option("--slo", metavar="PROMISE", help="An SLO in place of the file's: chat:ttft_p95=500ms. Repeat."),
 ]
 Definitions = Annotated[
     str | None,

@@ -21,7 +21,7 @@ _Traces = Annotated[
 ]
 _Plan = Annotated[
     Path | None,
-    typer.Option("--plan", metavar="FILE", help="A plan file: its replica, its promises, and its traffic."),
+    typer.Option("--plan", metavar="FILE", help="A plan file: its replica, its SLOs, and its traffic."),
 ]
 _Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model: a name, or a config.json.")]
 _Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help="The device it runs on.")]
@@ -127,7 +127,7 @@ def command(
     One run, until every request has ended. A replica that is not named is the plan file's, or that of the built-in
     example. Exit 3 where the replica does not fit its device.
     """
-    from ullage.service.served import Pool
+    from ullage.service.served import ServedPool
     from ullage.verbs.memory import share_of, tokens_of
     from ullage.verbs.profile import mapping_of
     from ullage.verbs.simulate import LoadChoice, ReplicaChoice, duration_of, rate_of, simulate
@@ -145,7 +145,7 @@ def command(
         prompt_tokens=prompt_tokens, output_tokens=output_tokens, arrivals=arrivals,
         rate_rps=rate_of(rate), scale_ratio=scale, span_s=duration_of(span, "--span"),
     )  # fmt: skip
-    pool = Pool(
+    pool = ServedPool(
         replicas=replicas,
         routing=routing,
         waiting_requests=queue_limit,

@@ -27,9 +27,9 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Size a pool: the least replicas that keep every promise at a rate, found by simulating the pool.
+    """Size a pool: the least replicas that meet every SLO at a rate, found by simulating the pool.
 
-    Reserves for failures, rollouts and growth are not in it: those are lines of a plan. A promise that no replica
+    Reserves for failures, rollouts and growth are not in it: those are lines of a plan. An SLO that no replica
     keeps is refused (exit 3).
     """
     from ullage.report.plan.json_document import to_text

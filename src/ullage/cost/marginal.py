@@ -1,4 +1,4 @@
-"""What one more costs: of demand, of a replica, of promise, of certainty.
+"""What one more costs: of demand, of a replica, of SLO, of certainty.
 
 A fleet grows in whole replicas, so the cost of one more request is nothing until it is a replica. Asked is therefore
 the cost of a stated step (ten percent more demand, an SLO a tenth tighter, one more nine), by planning again with it,
@@ -21,7 +21,7 @@ from ullage.prices.book import MissingPrice
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class MarginalStep:
     """A change to plan again with. `units` is how many of `per` it is: 3.2e6 requests, one nine."""
 
     name: str
@@ -44,12 +44,12 @@ class Marginal:
     why: str = ""
 
 
-def marginal_costs(bill: Bill, steps: Sequence[Step]) -> tuple[Marginal, ...]:
+def marginal_costs(bill: Bill, steps: Sequence[MarginalStep]) -> tuple[Marginal, ...]:
     """Every step planned again, and its bill less this one."""
     return tuple(_marginal(bill, step) for step in steps)
 
 
-def _marginal(bill: Bill, step: Step) -> Marginal:
+def _marginal(bill: Bill, step: MarginalStep) -> Marginal:
     found = step.again()
     if isinstance(found, Rejection):
         return Marginal(

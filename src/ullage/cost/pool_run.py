@@ -151,7 +151,7 @@ def class_uses(
 
     `criteria` are the owner's words for what a success is; the limits of the class are part of it in any case.
     """
-    promised = {each.name: each for each in classes}
+    slo_class = {each.name: each for each in classes}
     simulated = {each.name: each for each in groups}
     found = []
     for each in demand.classes:
@@ -170,14 +170,14 @@ def class_uses(
                 cached_tokens=used.cached_tokens if used else 0.0,
                 gpu_s=used.gpu_s if used else 0.0,
                 failed_gpu_s=used.failed_gpu_s if used else 0.0,
-                criterion=_criterion(promised[each.name], (criteria or {}).get(each.name, "")),
+                criterion=_criterion(slo_class[each.name], (criteria or {}).get(each.name, "")),
                 basis=(each.figures[f"demand.{each.name}.mean_rate"], *basis),
             )
         )
     return tuple(found)
 
 
-def _criterion(promised: RequestClass, words: str) -> str:
-    limits = ", ".join(str(slo) for slo in promised.slos)
-    within = f"answered within the limits of {promised.name}: {limits}" if limits else f"{promised.name} answered"
+def _criterion(slo_class: RequestClass, words: str) -> str:
+    limits = ", ".join(str(slo) for slo in slo_class.slos)
+    within = f"answered within the limits of {slo_class.name}: {limits}" if limits else f"{slo_class.name} answered"
     return f"{words}, {within}" if words else within

@@ -22,7 +22,7 @@ ELEMENTS = "JSON elements"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class FocusColumn:
     """What the specification says of a column."""
 
     level: str
@@ -31,8 +31,8 @@ class Column:
     values: tuple[str, ...] = ()
 
 
-def _columns(level: str, nulls: bool, kind: str, names: str) -> dict[str, Column]:
-    return {name: Column(level=level, nulls=nulls, type=kind) for name in names.split()}
+def _columns(level: str, nulls: bool, kind: str, names: str) -> dict[str, FocusColumn]:
+    return {name: FocusColumn(level=level, nulls=nulls, type=kind) for name in names.split()}
 
 
 _CATEGORIES = {
@@ -124,7 +124,7 @@ _SPLIT = {
     **_columns(ALLOCATED, True, ELEMENTS, "AllocatedMethodDetails"),
 }
 COLUMNS = {
-    name: Column(level=each.level, nulls=each.nulls, type=each.type, values=_VALUES.get(name, ()))
+    name: FocusColumn(level=each.level, nulls=each.nulls, type=each.type, values=_VALUES.get(name, ()))
     for name, each in {**_PLAIN, **_SPLIT}.items()
 }
 """Every column by name: the 57 of version 1.2 and the five of 1.3 that say how a cost was split."""
@@ -174,7 +174,7 @@ def _row_problems(row: Row) -> Iterator[str]:
     yield from _rules(row)
 
 
-def _value_problem(value: str, column: Column) -> str:
+def _value_problem(value: str, column: FocusColumn) -> str:
     if column.values and value not in column.values:
         return "is not an allowed value"
     if column.type == DECIMAL:

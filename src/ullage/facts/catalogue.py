@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ullage.errors import InputError, unknown_name
-from ullage.facts.sheet import Kind, Sheet, read_sheet
+from ullage.facts.sheet import Sheet, SheetKind, read_sheet
 
 _VENDORS = ("nvidia", "amd", "intel", "google", "aws", "instinct", "tesla")
 
@@ -24,7 +24,7 @@ _VENDORS = ("nvidia", "amd", "intel", "google", "aws", "instinct", "tesla")
 class Catalogue:
     """The sheets of one kind by name."""
 
-    kind: Kind
+    kind: SheetKind
     sheets: Mapping[str, Sheet]
 
     def __iter__(self) -> Iterator[Sheet]:
@@ -70,7 +70,7 @@ class Catalogue:
         return Catalogue(kind=self.kind, sheets=sheets)
 
 
-def packaged(kind: Kind) -> Catalogue:
+def packaged(kind: SheetKind) -> Catalogue:
     """The facts of this kind that come with ullage; keep the result, reading them takes a moment."""
     directory = importlib.resources.files("ullage.facts") / kind.folder
     files = {each.name: each.read_text(encoding="utf-8") for each in directory.iterdir() if each.name.endswith(".toml")}

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue, packaged
-from ullage.facts.sheet import Field, Kind, RowKind, Sheet
+from ullage.facts.sheet import Field, RowKind, Sheet, SheetKind
 
 PRECISIONS = ("bf16", "fp8", "fp4", "int8")
 """The number formats whose dense matrix rate a device sheet may state, widest first."""
 
-DEVICES = Kind(
+DEVICES = SheetKind(
     noun="device",
     folder="devices",
     howto="docs/howto/add-a-device.md",

@@ -16,7 +16,7 @@ import datetime
 import functools
 
 from ullage.facts.catalogue import Catalogue, packaged
-from ullage.facts.sheet import Field, Kind
+from ullage.facts.sheet import Field, SheetKind
 
 # Kernels get faster within a generation: a year later the shares have moved by about their spread.
 _MAX_AGE = datetime.timedelta(days=365)
@@ -66,7 +66,7 @@ BANDS = {
     "ttft_high": _ratio("the same, 90th percentile"),
 }
 
-EFFICIENCIES = Kind(
+EFFICIENCIES = SheetKind(
     noun="efficiency",
     folder="efficiencies",
     howto="docs/explanation/step-models.md",

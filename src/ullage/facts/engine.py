@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from ullage.errors import InputError
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue, bare_name, packaged
-from ullage.facts.sheet import Field, Kind, Row, RowKind, Sheet
+from ullage.facts.sheet import FactRow, Field, RowKind, Sheet, SheetKind
 
 # Engines release every two to four weeks; half a year later a default has had a dozen chances to change.
 _MAX_AGE = datetime.timedelta(days=183)
@@ -52,7 +52,7 @@ def _default(unit: str, meaning: str, choices: tuple[str, ...] = ()) -> RowKind:
     )
 
 
-ENGINES = Kind(
+ENGINES = SheetKind(
     noun="engine",
     folder="engines",
     howto="docs/howto/add-a-device.md",
@@ -164,13 +164,13 @@ class _Case:
     device: str
     devices: int
 
-    def choose(self, rows: Iterable[Row]) -> Row | None:
+    def choose(self, rows: Iterable[FactRow]) -> FactRow | None:
         fitting = [row for row in rows if self._fits(row)]
         return max(
             fitting, key=lambda row: (_least(row, "device_memory_from"), _least(row, "devices_from")), default=None
         )
 
-    def _fits(self, row: Row) -> bool:
+    def _fits(self, row: FactRow) -> bool:
         excluded = row.texts.get("not_on")
         return (
             in_range(self.version, row.texts["versions"])
@@ -181,11 +181,11 @@ class _Case:
         )
 
 
-def _least(row: Row, key: str) -> float:
+def _least(row: FactRow, key: str) -> float:
     return _bound(row, key, 0.0)
 
 
-def _bound(row: Row, key: str, absent: float) -> float:
+def _bound(row: FactRow, key: str, absent: float) -> float:
     condition = row.values.get(key)
     return absent if condition is None or isinstance(condition.value, str) else float(condition.value)
 

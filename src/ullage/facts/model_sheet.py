@@ -47,7 +47,7 @@ from ullage.facts.model import (
     WeightFormat,
     grouped,
 )
-from ullage.facts.sheet import Field, Kind, Row, RowKind, Sheet
+from ullage.facts.sheet import FactRow, Field, RowKind, Sheet, SheetKind
 
 Part = TypeVar("Part")
 
@@ -82,7 +82,7 @@ def _fields_of(*kinds: type[Any]) -> dict[str, Field]:
 
 _PARTS = {"name": True, "kind": True}
 
-MODELS = Kind(
+MODELS = SheetKind(
     noun="model",
     folder="models",
     howto="docs/howto/read-a-model-config.md",
@@ -204,7 +204,7 @@ def _layers(sheet: Sheet, formats: Mapping[str, WeightFormat], base: WeightForma
     return found
 
 
-def _mixer(sheet: Sheet, row: Row) -> Mixer:
+def _mixer(sheet: Sheet, row: FactRow) -> Mixer:
     kind = _named(sheet, "mixers.kind", row.texts["kind"], MIXER_KINDS)
     extra: dict[str, Any] = {}
     if kind is LinearAttention:
@@ -220,11 +220,11 @@ def _mixer(sheet: Sheet, row: Row) -> Mixer:
     return _build(sheet, "mixers", kind, row, extra)
 
 
-def _block(sheet: Sheet, row: Row) -> FeedForward:
+def _block(sheet: Sheet, row: FactRow) -> FeedForward:
     return _build(sheet, "blocks", _named(sheet, "blocks.kind", row.texts["kind"], BLOCK_KINDS), row, {})
 
 
-def _build(sheet: Sheet, where: str, kind: type[Part], row: Row, extra: Mapping[str, Any]) -> Part:
+def _build(sheet: Sheet, where: str, kind: type[Part], row: FactRow, extra: Mapping[str, Any]) -> Part:
     """A part from the numbers of its row; a number that the part does not have is an error."""
     known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
     numbers: dict[str, Any] = {}

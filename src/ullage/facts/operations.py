@@ -10,7 +10,7 @@ import functools
 
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue, packaged
-from ullage.facts.sheet import Field, Kind
+from ullage.facts.sheet import Field, SheetKind
 
 # Failure rates follow generations of hardware, which last two years.
 _MAX_AGE = datetime.timedelta(days=1095)
@@ -25,7 +25,7 @@ def _time(meaning: str) -> Field:
     return Field(unit="s", meaning=meaning, required=True, max_age=_MAX_AGE)
 
 
-OPERATIONS = Kind(
+OPERATIONS = SheetKind(
     noun="operations sheet",
     folder="operations",
     howto="docs/explanation/reserves.md",

@@ -12,7 +12,7 @@ import datetime
 import functools
 
 from ullage.facts.catalogue import Catalogue, packaged
-from ullage.facts.sheet import Field, Kind, RowKind
+from ullage.facts.sheet import Field, RowKind, SheetKind
 
 LIST_MAX_AGE = datetime.timedelta(days=180)
 """On-demand, committed and token lists: after half a year one in ten has changed."""
@@ -41,7 +41,7 @@ def _kept(unit: str, meaning: str) -> Field:
     return Field(unit=unit, meaning=meaning, max_age=RATE_MAX_AGE)
 
 
-PRICES = Kind(
+PRICES = SheetKind(
     noun="price list",
     folder="prices",
     howto="docs/howto/bring-your-prices.md",

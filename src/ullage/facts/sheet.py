@@ -55,7 +55,7 @@ class RowKind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class SheetKind:
     """What the files of one folder hold.
 
     `texts` and a row's texts map each key to whether it is required; `listed` are the texts and values that a
@@ -72,7 +72,7 @@ class Kind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class FactRow:
     texts: Mapping[str, str]
     values: Mapping[str, Assumption]
     notes: Mapping[str, str]
@@ -87,7 +87,7 @@ class Sheet:
     aliases: tuple[str, ...]
     values: Mapping[str, Assumption]
     notes: Mapping[str, str]
-    rows: Mapping[str, tuple[Row, ...]]
+    rows: Mapping[str, tuple[FactRow, ...]]
 
     def number(self, key: str) -> int | float | None:
         """The value of a numeric fact, or None where the file does not state it."""
@@ -111,7 +111,7 @@ _SOURCE_KEYS = ("what", "where", "date", "evidence", "licence")
 _VALUE_KEYS = ("value", "low", "high", "source", "disputed_by", "note")
 
 
-def read_sheet(text: str, *, name: str, kind: Kind, file: str, partial: bool = False) -> Sheet:
+def read_sheet(text: str, *, name: str, kind: SheetKind, file: str, partial: bool = False) -> Sheet:
     """Read one fact file. `partial` is for an overlay on a sheet that exists: nothing is required of it."""
     table = _toml(text, file)
     _refuse_unknown(file, table, {*_FILE_KEYS, *kind.texts, *kind.rows})
@@ -141,19 +141,19 @@ class _Reader:
     default: object
     used: set[str] = field(default_factory=set)
 
-    def rows(self, key: str, written: object, kind: RowKind) -> tuple[Row, ...]:
+    def rows(self, key: str, written: object, kind: RowKind) -> tuple[FactRow, ...]:
         if not isinstance(written, list) or not all(isinstance(each, dict) for each in written):
             raise InputError(
                 field=f"{self.file}: {key}", value=written, problem="is not a list of tables", fix=f"Write [[{key}]]."
             )
         return tuple(self._row(f"{self.file}: {key}[{index}]", each, kind) for index, each in enumerate(written))
 
-    def _row(self, where: str, written: Mapping[str, Any], kind: RowKind) -> Row:
+    def _row(self, where: str, written: Mapping[str, Any], kind: RowKind) -> FactRow:
         _refuse_unknown(where, written, {"source", *kind.texts, *kind.fields})
         facts = {key: value for key, value in written.items() if key in kind.fields}
         values, notes = self.values(where, facts, kind.fields, source=written.get("source"))
         _require(where, values, kind.fields)
-        return Row(texts=_texts(where, written, kind.texts), values=values, notes=notes)
+        return FactRow(texts=_texts(where, written, kind.texts), values=values, notes=notes)
 
     def values(
         self, where: str, written: Mapping[str, Any], fields: Mapping[str, Field], source: object = None

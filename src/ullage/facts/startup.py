@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from ullage.errors import InputError, InternalError
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue, packaged
-from ullage.facts.sheet import Field, Kind, Row, RowKind, Sheet
+from ullage.facts.sheet import FactRow, Field, RowKind, Sheet, SheetKind
 
 # Engines change how they start every few weeks, clouds less often; half a year as for their other defaults.
 _MAX_AGE = datetime.timedelta(days=183)
@@ -52,7 +52,7 @@ volume at once, straight to the device."""
 
 STAND_IN = "vllm"
 
-STARTUP = Kind(
+STARTUP = SheetKind(
     noun="start-up sheet",
     folder="startups",
     howto="docs/explanation/time-to-ready.md",
@@ -168,7 +168,7 @@ def _phases(sheet: Sheet) -> list[PhaseFact]:
     return [_phase(sheet.name, row) for row in sheet.rows.get("phases", ())]
 
 
-def _phase(sheet: str, row: Row) -> PhaseFact:
+def _phase(sheet: str, row: FactRow) -> PhaseFact:
     phase = row.texts["phase"]
     if phase not in PHASES:
         raise InputError(
@@ -186,7 +186,7 @@ def _phase(sheet: str, row: Row) -> PhaseFact:
     )
 
 
-def _storage(row: Row) -> str:
+def _storage(row: FactRow) -> str:
     storage = row.texts["storage"]
     if storage not in STORAGES:
         raise InputError(
@@ -198,12 +198,12 @@ def _storage(row: Row) -> str:
     return storage
 
 
-def _rate(row: Row) -> Assumption:
+def _rate(row: FactRow) -> Assumption:
     storage = row.texts["storage"]
     return dataclasses.replace(_with_range("storage", storage, row), name=f"{storage} bandwidth")
 
 
-def _with_range(sheet: str, what: str, row: Row) -> Assumption:
+def _with_range(sheet: str, what: str, row: FactRow) -> Assumption:
     """A fact without its p10 and p90 would be taken as certain."""
     fact = row.values["value"]
     if fact.low is None or fact.high is None:

@@ -49,7 +49,7 @@ class MatchSection(Section):
 
 
 class ClassSection(Section):
-    """Requests that share promises and a shape."""
+    """Requests that share SLOs and a shape."""
 
     name: Name
     rate: Annotated[
@@ -61,7 +61,7 @@ class ClassSection(Section):
         dict[str, Duration],
         Field(
             min_length=1,
-            description="Promises: metric and percentile, such as ttft_p95, tpot_p95, itl_p99, e2e_p95.",
+            description="SLOs: metric and percentile, such as ttft_p95, tpot_p95, itl_p99, e2e_p95.",
             json_schema_extra={"propertyNames": {"pattern": r"^(ttft|tpot|itl|e2e)_p[0-9]+(\\.[0-9]+)?$"}},
         ),
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-# Promises to begin with. They are placeholders and the file says so: only the service's owner can make a promise.
+# SLOs to begin with. They are placeholders and the file says so: only the service's owner can make an SLO.
 _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
 
 
@@ -97,7 +97,7 @@ def _class(each: StarterClass) -> list[str]:
         lines.append(_line("rate", each.rate, indent=6))
     lines += [
         _line("longest_context", each.longest_context, indent=6),
-        f"      slo: {_SLO}  # decide: these are placeholders, not your promises",
+        f"      slo: {_SLO}  # decide: these are placeholders, not your SLOs",
         "      priority: 0  # 0 is served first",
     ]
     return lines

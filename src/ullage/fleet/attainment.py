@@ -1,4 +1,4 @@
-"""How well promises were kept, over time: of each promise, the share of requests that arrived and met its limit.
+"""How well SLOs were kept, over time: of each SLO, the share of requests that arrived and met its limit.
 
 A run is reduced to counts in short windows of arrival. A part of it (before, during, after a loss) is a sum of windows;
 its interval comes from how minutes differ, as in service/curve/pooled.py, because requests of one minute share their
@@ -35,7 +35,7 @@ _ENDED_WELL = (Counts._fields.index("success"), Counts._fields.index("late"))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tally:
-    """Of one promise: requests that arrived in each window, and those of them that met its limit."""
+    """Of one SLO: requests that arrived in each window, and those of them that met its limit."""
 
     required_fraction: float
     sent: Ints
@@ -47,9 +47,9 @@ Tallies = Mapping[str, Tally]
 
 @dataclass(frozen=True, kw_only=True)
 class Attainment:
-    """One promise over one part of a run: what was promised, and what was kept."""
+    """One SLO over one part of a run: what was promised, and what was kept."""
 
-    promise: str
+    slo_name: str
     required_fraction: float
     attained: Interval
 
@@ -69,7 +69,7 @@ class Attainment:
 def tallies(
     outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *, overhead_s: float, span_s: float
 ) -> dict[str, Tally]:
-    """Every promise of every class, window by window of arrival."""
+    """Every SLO of every class, window by window of arrival."""
     found = outcome.requests
     if found is None:
         raise InternalError(law="a run that asked for its requests has them", left=None, right=load.requests.count)
@@ -111,10 +111,10 @@ def _met(found: RequestArrays, slo: Slo, overhead_s: float) -> tuple[Bools, Bool
 
 
 def part(runs: Sequence[Tallies], *, from_s: float, until_s: float) -> Attainment | None:
-    """The promise that comes off worst between two times, over all runs; None where no request arrived."""
+    """The SLO that comes off worst between two times, over all runs; None where no request arrived."""
     first, last = math.ceil(from_s / WINDOW_S), math.floor(until_s / WINDOW_S)
     found = [
-        Attainment(promise=name, required_fraction=runs[0][name].required_fraction, attained=interval)
+        Attainment(slo_name=name, required_fraction=runs[0][name].required_fraction, attained=interval)
         for name in runs[0]
         if (interval := _share([each[name] for each in runs], first, last)) is not None
     ]
@@ -169,7 +169,7 @@ def last_hurt_s(
 
 
 def _kept(runs: Sequence[Tallies], name: str) -> tuple[NDArray[np.float64], Ints]:
-    """The share of a promise in every window, all runs together, and of how many; whole where nothing arrived."""
+    """The share of an SLO in every window, all runs together, and of how many; whole where nothing arrived."""
     sent = np.sum([each[name].sent for each in runs], axis=0)
     good = np.sum([each[name].good for each in runs], axis=0)
     return np.where(sent > 0, good / np.maximum(sent, 1), 1.0), sent

@@ -1,6 +1,6 @@
 """The binding constraint: what stops a pool first when traffic grows, how far away it is, and what comes next.
 
-The pool is simulated nearly idle, as planned, and at the first load that breaks a promise (headroom found it). There
+The pool is simulated nearly idle, as planned, and at the first load that violates an SLO (headroom found it). There
 it is simulated again with a quarter more of one thing at a time, all else equal:
 
     active tokens    KV blocks
@@ -8,7 +8,7 @@ it is simulated again with a quarter more of one thing at a time, all else equal
     bandwidth        what a device reads in a second
     compute          what a device computes in a second
 
-What brings the promise furthest back is what the pool ran out of; the second best is next. Two things are decided
+What brings the SLO furthest back is what the pool ran out of; the second best is next. Two things are decided
 before that: where an idle pool already uses half of the limit that breaks, **latency** binds, and load is not the
 matter; where a tool takes less than the pool, the **tool** binds, and devices are not. Memory does not grow with
 traffic. Every constraint also has its distance at the planned load, in its own unit against its own limit.
@@ -25,12 +25,12 @@ import numpy as np
 
 from ullage.errors import InternalError
 from ullage.evidence import Assumption, Figure
-from ullage.fleet.headroom import Headroom, Margin
+from ullage.fleet.headroom import Headroom, LoadMargin
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.estimate import LineName
 from ullage.service.curve.load_run import SAMPLES, WARMUP_FRACTION, Bench, overhead_of
 from ullage.service.steps.step_model import StepModel
-from ullage.service.steps.step_parts import Need, need_of, relieved
+from ullage.service.steps.step_parts import StepNeed, need_of, relieved
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.histogram import LogHistogram
@@ -62,7 +62,7 @@ class Constraint:
     """One constraint at the planned load: its value against its limit, in its own unit.
 
     `growth_fraction` is the growth of traffic at which it stops the pool, known of the binding one and of tools;
-    negative where the planned load is beyond it already. `relieved_fraction` is the promise closest to breaking, as a
+    negative where the planned load is beyond it already. `relieved_fraction` is the SLO closest to breaking, as a
     share of its limit at the load that breaks it, with a quarter more of this; None where it was not tried.
     """
 
@@ -87,7 +87,7 @@ class Constraint:
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """All constraints, the binding one in front, then the next. `broken_fraction` is how far the promise is broken at
+    """All constraints, the binding one in front, then the next. `broken_fraction` is how far the SLO is violated at
     the load in question, as a multiple of its limit: what the relieved ones are to be compared with."""
 
     lines: tuple[Constraint, ...]
@@ -229,7 +229,7 @@ def _kv_tokens(bench: Bench, outcome: Outcome) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class _Views:
-    """The pool nearly idle, as planned, and where a promise breaks, which is `growth_fraction` above the plan."""
+    """The pool nearly idle, as planned, and where an SLO breaks, which is `growth_fraction` above the plan."""
 
     bench: Bench
     idle: _State
@@ -237,7 +237,7 @@ class _Views:
     broken: _State
     growth_fraction: float
 
-    def promises(self) -> list[tuple[RequestClass, Slo]]:
+    def slo_limits(self) -> list[tuple[RequestClass, Slo]]:
         return [(each, slo) for each in self.bench.classes for slo in each.slos]
 
     def value_s(self, state: _State, name: str, slo: Slo) -> float:
@@ -245,21 +245,21 @@ class _Views:
         return (found if math.isfinite(found) else 0.0) + overhead_of(self.bench, slo.metric)
 
     def queue_s(self, state: _State, name: str, slo: Slo) -> float:
-        """Time before admission at the promise's percentile; a gap between tokens has none in it."""
+        """Time before admission at the SLO's percentile; a gap between tokens has none in it."""
         if slo.metric not in (Metric.TTFT, Metric.E2E):
             return 0.0
         found = state.queues[name].quantile_s(slo.percentile_fraction)
         return min(found if math.isfinite(found) else 0.0, self.value_s(state, name, slo))
 
     def worst(self, state: _State) -> float:
-        """The promise closest to breaking, as a share of its limit."""
-        return max(self.value_s(state, each.name, slo) / slo.limit_s for each, slo in self.promises())
+        """The SLO closest to breaking, as a share of its limit."""
+        return max(self.value_s(state, each.name, slo) / slo.limit_s for each, slo in self.slo_limits())
 
     def is_slow_when_idle(self, breaks: str) -> bool:
-        """Whether an idle pool uses half of the limit of the promise that breaks first."""
+        """Whether an idle pool uses half of the limit of the SLO that breaks first."""
         return any(
             self.value_s(self.idle, each.name, slo) >= HALF * slo.limit_s
-            for each, slo in self.promises()
+            for each, slo in self.slo_limits()
             if f"{each.name} {slo.name}" == breaks
         )
 
@@ -289,16 +289,16 @@ def _active_tokens(views: _Views, held_tokens: float) -> Constraint:
 
 
 def _queueing(views: _Views) -> Constraint:
-    """The wait that comes closest to using up what its promise leaves for waiting."""
+    """The wait that comes closest to using up what its SLO leaves for waiting."""
 
     def use(state: _State, name: str, slo: Slo) -> tuple[float, float]:
         waited = views.queue_s(state, name, slo)
         own = views.value_s(views.planned, name, slo) - views.queue_s(views.planned, name, slo)
         return waited, max(slo.limit_s - own, 1e-9)
 
-    waits = [(each, slo) for each, slo in views.promises() if slo.metric in (Metric.TTFT, Metric.E2E)]
+    waits = [(each, slo) for each, slo in views.slo_limits() if slo.metric in (Metric.TTFT, Metric.E2E)]
     if not waits:
-        return Constraint(name=QUEUEING, what="no promise limits waiting", value=0.0, limit_value=1.0, unit="s")
+        return Constraint(name=QUEUEING, what="no SLO limits waiting", value=0.0, limit_value=1.0, unit="s")
 
     def ratio(state: _State, name: str, slo: Slo) -> float:
         waited, left = use(state, name, slo)
@@ -316,12 +316,12 @@ def _queueing(views: _Views) -> Constraint:
 
 
 def _latency(views: _Views) -> Constraint:
-    """The promise that comes closest to its limit by what is not waiting."""
+    """The SLO that comes closest to its limit by what is not waiting."""
 
     def own_s(state: _State, name: str, slo: Slo) -> float:
         return views.value_s(state, name, slo) - views.queue_s(state, name, slo)
 
-    each, slo = max(views.promises(), key=lambda one: own_s(views.broken, one[0].name, one[1]) / one[1].limit_s)
+    each, slo = max(views.slo_limits(), key=lambda one: own_s(views.broken, one[0].name, one[1]) / one[1].limit_s)
     return Constraint(
         name=LATENCY,
         what=f"{each.name} {slo.name} without waiting",
@@ -331,7 +331,7 @@ def _latency(views: _Views) -> Constraint:
     )
 
 
-def _device(need: Need, rate_rps: float) -> tuple[Constraint, Constraint]:
+def _device(need: StepNeed, rate_rps: float) -> tuple[Constraint, Constraint]:
     """What a device reads and computes in a second at this rate, against what it could if it did nothing else."""
     return (
         Constraint(
@@ -411,13 +411,13 @@ def _figures(found: Binding, inputs: tuple[Figure | Assumption, ...]) -> dict[st
     return {each.name: each for each in made}
 
 
-def _notes(lines: Sequence[Constraint], traffic: Margin, need: Need) -> tuple[str, ...]:
+def _notes(lines: Sequence[Constraint], traffic: LoadMargin, need: StepNeed) -> tuple[str, ...]:
     first = "Binding" if lines[0].growth_fraction is not None else "Nearest"
     notes = [f"{first} is {_sentence(lines[0])} Next is {_sentence(lines[1])}"]
     if traffic.breaks:
-        notes.append(f"The first promise to break as traffic grows is {traffic.breaks}.")
+        notes.append(f"The first SLO to break as traffic grows is {traffic.breaks}.")
     else:
-        notes.append(f"No promise breaks up to {traffic.holds_fraction:.0%} more traffic, the most that was tried.")
+        notes.append(f"No SLO breaks up to {traffic.holds_fraction:.0%} more traffic, the most that was tried.")
     if need.is_peak:
         notes.append("Bandwidth and compute are against the data sheet's peaks: measured steps do not tell them apart.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Headroom: how much more the planned replicas take before a promise breaks, one change at a time, by simulation.
+"""Headroom: how much more the planned replicas take before an SLO breaks, one change at a time, by simulation.
 
     traffic    more requests of the same mix
     prompts    longer prompts, at every quantile
@@ -6,7 +6,7 @@
     cache      fewer prompt tokens found in the prefix cache
 
 Every change is tried on the same seeds as the pool's size (common random numbers) and looked for by bisection on one
-ladder, so that an answer is a pair: this much holds, and the next rung breaks a promise that is named. Step times are
+ladder, so that an answer is a pair: this much holds, and the next rung violates an SLO that is named. Step times are
 those that are believed; where they are as slow as one time in ten, the plan's margin for evidence has used most of
 this headroom already.
 """
@@ -20,11 +20,11 @@ from typing import Any
 
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.steady import SteadyFleet
-from ullage.service.curve.highest import LIKELY, Jury
+from ullage.service.curve.highest import LIKELY, Replications
 from ullage.service.curve.load_run import Bench
 from ullage.service.curve.mix import MixLoad
 from ullage.simulate.statistics import replication_seeds
-from ullage.workload.synthetic.model import ClassModel, Reuse, SyntheticModel
+from ullage.workload.synthetic.model import ClassModel, ReuseModel, SyntheticModel
 from ullage.workload.synthetic.whatif import outputs, prompts
 
 # Rungs of growth: fine where a plan is tight, coarse where it has plenty. Beyond the last nobody asks.
@@ -33,13 +33,13 @@ GROWTH_RUNGS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00
 LOSS_RUNGS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00)
 
 _HOW = (
-    "Headroom is that of the steady replicas at the planning rate, with step times as believed and no reserve; one "
+    "Headroom is that of the steady replicas at the planning rate, with nominal step times and no reserve; one "
     "change at a time, on the seeds of the pool's size."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class LoadChange:
     """One thing that may come worse than planned: `made(bench, rate, share)` is the pool and its load with it."""
 
     name: str
@@ -50,7 +50,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Margin:
+class LoadMargin:
     """One change: `holds_fraction` of it breaks nothing, `breaks_fraction` (the next rung) breaks `breaks`.
 
     `breaks_fraction` is None where even the last rung holds.
@@ -69,11 +69,11 @@ class Headroom:
 
     replicas: int
     rate_rps: float
-    lines: tuple[Margin, ...]
+    lines: tuple[LoadMargin, ...]
     figures: Mapping[str, Figure]
     notes: tuple[str, ...]
 
-    def line(self, name: str) -> Margin:
+    def line(self, name: str) -> LoadMargin:
         return next(each for each in self.lines if each.name == name)
 
 
@@ -87,18 +87,18 @@ def headroom(
     inputs: tuple[Figure | Assumption, ...] = (),
     map: Any = map,  # noqa: A002
 ) -> Headroom:
-    """Try every change on the pool that the bench describes (its replicas, its mix, its promises) at this rate.
+    """Try every change on the pool that the bench describes (its replicas, its mix, its SLOs) at this rate.
 
     `likely_fraction` is where the answer for traffic is looked for first; it saves time and changes nothing else.
     """
     seeds = replication_seeds(seed, replications)
-    lines: list[Margin] = []
+    lines: list[LoadMargin] = []
     for change in CHANGES:
         if change.needs_mix and not isinstance(bench.load_at, MixLoad):
             continue
-        jury = Jury(_cases(change, bench, rate_rps), seeds=seeds, map=map)
+        tried = Replications(_cases(change, bench, rate_rps), seeds=seeds, map=map)
         start = _first_look(change, lines[0].holds_fraction if lines else likely_fraction)
-        lines.append(_margin(change, start, jury))
+        lines.append(_margin(change, start, tried))
     found = Headroom(replicas=bench.replicas, rate_rps=rate_rps, lines=tuple(lines), figures={}, notes=(_HOW,))
     return replace(found, figures=_figures(found, inputs))
 
@@ -116,7 +116,7 @@ def steady_headroom(
     return headroom(fleet.bench, rate_rps=rate_rps, seed=seed, likely_fraction=likely, inputs=inputs, map=map)
 
 
-def _first_look(change: Change, likely_fraction: float | None) -> int:
+def _first_look(change: LoadChange, likely_fraction: float | None) -> int:
     """The rung to try first: everything for the cache, else the one that is likely, else the middle."""
     if change.rungs is LOSS_RUNGS:
         return len(change.rungs) - 1
@@ -125,18 +125,18 @@ def _first_look(change: Change, likely_fraction: float | None) -> int:
     return max((place for place, each in enumerate(change.rungs) if each <= likely_fraction), default=0)
 
 
-def _cases(change: Change, bench: Bench, rate_rps: float) -> Callable[[int], tuple[Bench, float]]:
+def _cases(change: LoadChange, bench: Bench, rate_rps: float) -> Callable[[int], tuple[Bench, float]]:
     """The pool and its load at every rung of the change, each made once."""
     return functools.cache(lambda place: change.made(bench, rate_rps, change.rungs[place]))
 
 
-def _margin(change: Change, start: int, jury: Jury) -> Margin:
+def _margin(change: LoadChange, start: int, tried: Replications) -> LoadMargin:
     """The last rung that holds: bisection, its first look where the answer is likely to be and the next beside it."""
     rungs = change.rungs
     low, high, breaks = -1, len(rungs), ""
     look = start
     while high - low > 1:
-        found = jury.broken(look, LIKELY)
+        found = tried.broken(look, LIKELY)
         if found:
             high, breaks = look, found[0]
         else:
@@ -144,9 +144,9 @@ def _margin(change: Change, start: int, jury: Jury) -> Margin:
         beside = look - 1 if found else look + 1
         look = beside if look == start and low < beside < high else (low + high) // 2
     # Two runs may speak for rungs on the way; the answer itself is confirmed by all of them.
-    while low >= 0 and (found := jury.broken(low, LIKELY, by_all=True)):
+    while low >= 0 and (found := tried.broken(low, LIKELY, by_all=True)):
         low, high, breaks = low - 1, low, found[0]
-    return Margin(
+    return LoadMargin(
         name=change.name,
         what=change.what,
         holds_fraction=rungs[low] if low >= 0 else 0.0,
@@ -171,11 +171,11 @@ def _fewer_hits(bench: Bench, rate_rps: float, loss: float) -> tuple[Bench, floa
     return _with_model(bench, lambda model: _less_reuse(model, loss)), rate_rps
 
 
-CHANGES: tuple[Change, ...] = (
-    Change(name="traffic", what="more traffic", rungs=GROWTH_RUNGS, made=_more_traffic, needs_mix=False),
-    Change(name="prompts", what="longer prompts", rungs=GROWTH_RUNGS, made=_longer_prompts),
-    Change(name="outputs", what="longer outputs", rungs=GROWTH_RUNGS, made=_longer_outputs),
-    Change(name="cache", what="fewer cached prompt tokens", rungs=LOSS_RUNGS, made=_fewer_hits),
+CHANGES: tuple[LoadChange, ...] = (
+    LoadChange(name="traffic", what="more traffic", rungs=GROWTH_RUNGS, made=_more_traffic, needs_mix=False),
+    LoadChange(name="prompts", what="longer prompts", rungs=GROWTH_RUNGS, made=_longer_prompts),
+    LoadChange(name="outputs", what="longer outputs", rungs=GROWTH_RUNGS, made=_longer_outputs),
+    LoadChange(name="cache", what="fewer cached prompt tokens", rungs=LOSS_RUNGS, made=_fewer_hits),
 )
 
 
@@ -188,7 +188,7 @@ def _with_model(bench: Bench, change: Callable[[SyntheticModel], SyntheticModel]
 def _less_reuse(model: SyntheticModel, loss: float) -> SyntheticModel:
     """Every prompt finds less of itself in the cache, by the same share."""
 
-    def less(reuse: Reuse) -> Reuse:
+    def less(reuse: ReuseModel) -> ReuseModel:
         return replace(
             reuse,
             first_turn_fractions=tuple(each * (1.0 - loss) for each in reuse.first_turn_fractions),
@@ -216,10 +216,10 @@ def _figures(found: Headroom, inputs: tuple[Figure | Assumption, ...]) -> dict[s
     }
 
 
-def _formula(line: Margin, found: Headroom) -> str:
+def _formula(line: LoadMargin, found: Headroom) -> str:
     end = (
         f"the last that was tried; {found.replicas} replicas take it"
         if line.breaks_fraction is None
         else f"simulated on {found.replicas} replicas; {line.breaks_fraction:.0%} breaks {line.breaks}"
     )
-    return f"{line.what} that breaks no promise: {end}"
+    return f"{line.what} that violates no SLO: {end}"

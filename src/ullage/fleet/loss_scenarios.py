@@ -23,7 +23,7 @@ from ullage.fleet.sites import Placement
 from ullage.service.curve.mix import MixLoad
 from ullage.service.replica import Replica
 from ullage.simulate.engine import Engine
-from ullage.simulate.fleet import Event, Fleet
+from ullage.simulate.fleet import Fleet, FleetEvent
 from ullage.simulate.load import PS_PER_S, OpenLoop, Retry
 from ullage.workload.demand.demand import Demand
 
@@ -47,7 +47,7 @@ class Times:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class LossScenario:
     """What scenarios are played on: the fleet as it serves, its traffic, and the reserves it was given.
 
     `serving` places the replicas behind the router; those beyond its number are devices kept free.
@@ -95,141 +95,141 @@ Impossible = str
 """Why a scenario cannot be played: nothing would be left to simulate."""
 
 
-def normal_day(scene: Scene) -> Scenario:
-    rate_rps = sum(each.mean_rps for each in scene.demand.classes)
+def normal_day(setup: LossScenario) -> Scenario:
+    rate_rps = sum(each.mean_rps for each in setup.demand.classes)
 
     def load(seed: int) -> OpenLoop:
-        return _retried(scene.ordinary(rate_rps=rate_rps, span_s=scene.times.end_s, seed=seed))
+        return _retried(setup.ordinary(rate_rps=rate_rps, span_s=setup.times.end_s, seed=seed))
 
-    return _scenario(scene, (), load_of=load)
-
-
-def peak_hour(scene: Scene) -> Scenario:
-    return replace(_scenario(scene, ()), is_calm=True)
+    return _scenario(setup, (), load_of=load)
 
 
-def lost_replica(scene: Scene) -> Scenario | Impossible:
-    return _lost(scene, (0,), "the only replica is lost")
+def peak_hour(setup: LossScenario) -> Scenario:
+    return replace(_scenario(setup, ()), is_calm=True)
 
 
-def lost_node(scene: Scene) -> Scenario | Impossible:
-    return _lost(scene, scene.nodes[0], "all replicas stand on one node")
+def lost_replica(setup: LossScenario) -> Scenario | Impossible:
+    return _lost(setup, (0,), "the only replica is lost")
 
 
-def lost_zone(scene: Scene) -> Scenario | Impossible:
-    largest = max(scene.serving.rows, key=lambda row: row.replicas)
-    return _lost(scene, scene.serving.replicas_in(largest.zone), "all replicas stand in one zone")
+def lost_node(setup: LossScenario) -> Scenario | Impossible:
+    return _lost(setup, setup.nodes[0], "all replicas stand on one node")
 
 
-def lost_region(scene: Scene) -> Scenario | Impossible:
+def lost_zone(setup: LossScenario) -> Scenario | Impossible:
+    largest = max(setup.serving.rows, key=lambda row: row.replicas)
+    return _lost(setup, setup.serving.replicas_in(largest.zone), "all replicas stand in one zone")
+
+
+def lost_region(setup: LossScenario) -> Scenario | Impossible:
     """The region that the loss of another fills most, by itself: its traffic rises while the other is gone."""
-    regions = scene.reserves.region.shares
+    regions = setup.reserves.region.shares
     if len(regions) < 2:
         return "all replicas stand in one region"
     shares = tuple(each.traffic_fraction for each in regions)
-    held = [len(scene.serving.replicas_in_region(each.name)) for each in regions]
-    failover = number(scene.reserves.settings.regions.failover)
+    held = [len(setup.serving.replicas_in_region(each.name)) for each in regions]
+    failover = number(setup.reserves.settings.regions.failover)
     carried = [carried_fraction(place, shares, failover) for place in range(len(shares))]
     own = max(range(len(regions)), key=lambda each: carried[each] / max(held[each], 1))
     if held[own] == 0:
         return f"{regions[own].name} has no replica"
-    times, ratio = scene.times, carried[own] / shares[own]
+    times, ratio = setup.times, carried[own] / shares[own]
 
     def load(seed: int) -> OpenLoop:
-        full = scene.mix(rate_rps=scene.planning_rps * carried[own], span_s=times.end_s, seed=seed)
+        full = setup.mix(rate_rps=setup.planning_rps * carried[own], span_s=times.end_s, seed=seed)
         return _retried(_thinned(full, _between(full, times.lost_s, times.back_s, 1.0, 1.0 / ratio), seed))
 
-    return Scenario(fleet=Fleet(replicas=held[own]), engines=(scene.replica.engine,), load_of=load)
+    return Scenario(fleet=Fleet(replicas=held[own]), engines=(setup.replica.engine,), load_of=load)
 
 
-def rollout_at_peak(scene: Scene) -> Scenario:
+def rollout_at_peak(setup: LossScenario) -> Scenario:
     """New replicas on free devices take the place of old ones, turn by turn, until the time is over."""
-    rollout, times = scene.reserves.rollout, scene.times
-    free = list(range(scene.replicas, scene.replicas + rollout.surge_replicas))
-    old = list(range(scene.replicas))
-    events: list[Event] = []
+    rollout, times = setup.reserves.rollout, setup.times
+    free = list(range(setup.replicas, setup.replicas + rollout.surge_replicas))
+    old = list(range(setup.replicas))
+    events: list[FleetEvent] = []
     for turn in rollout.course.turns:
         at_s = times.lost_s + turn.at_s
         if at_s >= times.back_s:
             break
         if turn.ready_replicas:
             started, free = free[: turn.ready_replicas], free[turn.ready_replicas :]
-            events.append(Event(at_s=at_s, kind="ready", replicas=tuple(started)))
+            events.append(FleetEvent(at_s=at_s, kind="ready", replicas=tuple(started)))
         if turn.retired_replicas:
             retired, old = old[: turn.retired_replicas], old[turn.retired_replicas :]
-            events.append(Event(at_s=at_s, kind="drain", replicas=tuple(retired)))
+            events.append(FleetEvent(at_s=at_s, kind="drain", replicas=tuple(retired)))
             free += retired
-    return _scenario(scene, tuple(events), spare_replicas=rollout.surge_replicas)
+    return _scenario(setup, tuple(events), spare_replicas=rollout.surge_replicas)
 
 
-def maintenance_at_peak(scene: Scene) -> Scenario | Impossible:
-    out = tuple(replica for node in scene.nodes[: scene.reserves.maintenance.nodes] for replica in node)
-    if len(out) >= scene.replicas:
+def maintenance_at_peak(setup: LossScenario) -> Scenario | Impossible:
+    out = tuple(replica for node in setup.nodes[: setup.reserves.maintenance.nodes] for replica in node)
+    if len(out) >= setup.replicas:
         return "all replicas are drained at once"
-    times = scene.times
+    times = setup.times
     return _scenario(
-        scene,
+        setup,
         (
-            Event(at_s=times.lost_s, kind="drain", replicas=out),
-            Event(at_s=times.back_s, kind="ready", replicas=out),
+            FleetEvent(at_s=times.lost_s, kind="drain", replicas=out),
+            FleetEvent(at_s=times.back_s, kind="ready", replicas=out),
         ),
     )
 
 
-def burst_during_scale_up(scene: Scene) -> Scenario:
+def burst_during_scale_up(setup: LossScenario) -> Scenario:
     """Demand has risen by what it rises in one start, the replicas for it are still starting, and a burst comes."""
-    times, warm = scene.times, scene.reserves.warm
-    below = 1.0 - warm.rise_rps / scene.planning_rps
-    missing = int(scene.reserves.steady_replicas * (1.0 - below))
-    peak = sum(each.peak_minute_rps for each in scene.demand.classes)
-    height = max(1.0, peak / sum(each.planning_rps for each in scene.demand.classes))
+    times, warm = setup.times, setup.reserves.warm
+    below = 1.0 - warm.rise_rps / setup.planning_rps
+    missing = int(setup.reserves.steady_replicas * (1.0 - below))
+    peak = sum(each.peak_minute_rps for each in setup.demand.classes)
+    height = max(1.0, peak / sum(each.planning_rps for each in setup.demand.classes))
 
     def load(seed: int) -> OpenLoop:
-        full = scene.mix(rate_rps=scene.planning_rps * height, span_s=times.end_s, seed=seed)
+        full = setup.mix(rate_rps=setup.planning_rps * height, span_s=times.end_s, seed=seed)
         keep = _between(full, times.lost_s, times.lost_s + BURST_S, 1.0, 1.0 / height)
         early = _arrival_s(full) < times.lost_s
         return _retried(_thinned(full, np.where(early, below / height, keep), seed))
 
-    late = tuple(range(scene.replicas - missing, scene.replicas))
-    events = (Event(at_s=times.back_s, kind="ready", replicas=late),) if late else ()
-    fleet = Fleet(replicas=scene.replicas, ready_replicas=scene.replicas - missing, events=events)
-    return Scenario(fleet=fleet, engines=(scene.replica.engine,), load_of=load)
+    late = tuple(range(setup.replicas - missing, setup.replicas))
+    events = (FleetEvent(at_s=times.back_s, kind="ready", replicas=late),) if late else ()
+    fleet = Fleet(replicas=setup.replicas, ready_replicas=setup.replicas - missing, events=events)
+    return Scenario(fleet=fleet, engines=(setup.replica.engine,), load_of=load)
 
 
-def cache_flush(scene: Scene) -> Scenario:
+def cache_flush(setup: LossScenario) -> Scenario:
     """All cached prefixes are gone at once, and every prompt is computed in full until caches are full again."""
-    tokens_per_s = float(scene.demand.figures["demand.token_rate"].value)
-    refill_s = max(LEAST_REFILL_S, scene.replica.engine.kv_tokens * scene.replicas / tokens_per_s)
-    times = scene.times
+    tokens_per_s = float(setup.demand.figures["demand.token_rate"].value)
+    refill_s = max(LEAST_REFILL_S, setup.replica.engine.kv_tokens * setup.replicas / tokens_per_s)
+    times = setup.times
 
     def load(seed: int) -> OpenLoop:
-        calm = _calm(scene, seed)
+        calm = _calm(setup, seed)
         cold = _between(calm, times.lost_s, times.lost_s + refill_s, 1.0, 0.0) > 0.5
         cached = calm.requests.cached_tokens
         requests = replace(calm.requests, cached_tokens=None if cached is None else np.where(cold, 0, cached))
         return replace(calm, requests=requests)
 
-    return replace(_scenario(scene, (), load_of=load), is_on_calm_load=True)
+    return replace(_scenario(setup, (), load_of=load), is_on_calm_load=True)
 
 
-def slow_replica(scene: Scene) -> Scenario:
+def slow_replica(setup: LossScenario) -> Scenario:
     """One replica is replaced by one at half its speed, and later by a sound one again."""
-    times, last = scene.times, scene.replicas
+    times, last = setup.times, setup.replicas
     events = (
-        Event(at_s=times.lost_s, kind="ready", replicas=(last,)),
-        Event(at_s=times.lost_s, kind="drain", replicas=(0,)),
-        Event(at_s=times.back_s, kind="ready", replicas=(0,)),
-        Event(at_s=times.back_s, kind="drain", replicas=(last,)),
+        FleetEvent(at_s=times.lost_s, kind="ready", replicas=(last,)),
+        FleetEvent(at_s=times.lost_s, kind="drain", replicas=(0,)),
+        FleetEvent(at_s=times.back_s, kind="ready", replicas=(0,)),
+        FleetEvent(at_s=times.back_s, kind="drain", replicas=(last,)),
     )
     return Scenario(
-        fleet=Fleet(replicas=(scene.replicas, 1), ready_replicas=scene.replicas, events=events),
-        engines=(scene.replica.engine, scene.replica.slowed(SLOW_RATIO).engine),
-        load_of=lambda seed: _calm(scene, seed),
+        fleet=Fleet(replicas=(setup.replicas, 1), ready_replicas=setup.replicas, events=events),
+        engines=(setup.replica.engine, setup.replica.slowed(SLOW_RATIO).engine),
+        load_of=lambda seed: _calm(setup, seed),
         is_on_calm_load=True,
     )
 
 
-SCENARIOS: dict[str, Callable[[Scene], Scenario | Impossible]] = {
+SCENARIOS: dict[str, Callable[[LossScenario], Scenario | Impossible]] = {
     "normal_day": normal_day,
     "peak_hour": peak_hour,
     "replica": lost_replica,
@@ -244,34 +244,34 @@ SCENARIOS: dict[str, Callable[[Scene], Scenario | Impossible]] = {
 }
 
 
-def _lost(scene: Scene, lost: tuple[int, ...], why_not: str) -> Scenario | Impossible:
-    if len(lost) >= scene.replicas:
+def _lost(setup: LossScenario, lost: tuple[int, ...], why_not: str) -> Scenario | Impossible:
+    if len(lost) >= setup.replicas:
         return why_not
-    times = scene.times
+    times = setup.times
     return _scenario(
-        scene,
+        setup,
         (
-            Event(at_s=times.lost_s, kind="fail", replicas=lost),
-            Event(at_s=times.back_s, kind="repair", replicas=lost),
+            FleetEvent(at_s=times.lost_s, kind="fail", replicas=lost),
+            FleetEvent(at_s=times.back_s, kind="repair", replicas=lost),
         ),
     )
 
 
 def _scenario(
-    scene: Scene, events: tuple[Event, ...], *, spare_replicas: int = 0, load_of: LoadOf | None = None
+    setup: LossScenario, events: tuple[FleetEvent, ...], *, spare_replicas: int = 0, load_of: LoadOf | None = None
 ) -> Scenario:
     """These events on the serving fleet; at the planning rate where no other load is given."""
-    fleet = Fleet(replicas=scene.replicas + spare_replicas, ready_replicas=scene.replicas, events=events)
+    fleet = Fleet(replicas=setup.replicas + spare_replicas, ready_replicas=setup.replicas, events=events)
     return Scenario(
         fleet=fleet,
-        engines=(scene.replica.engine,),
-        load_of=load_of or (lambda seed: _calm(scene, seed)),
+        engines=(setup.replica.engine,),
+        load_of=load_of or (lambda seed: _calm(setup, seed)),
         is_on_calm_load=load_of is None,
     )
 
 
-def _calm(scene: Scene, seed: int) -> OpenLoop:
-    return _retried(scene.mix(rate_rps=scene.planning_rps, span_s=scene.times.end_s, seed=seed))
+def _calm(setup: LossScenario, seed: int) -> OpenLoop:
+    return _retried(setup.mix(rate_rps=setup.planning_rps, span_s=setup.times.end_s, seed=seed))
 
 
 def _retried(load: OpenLoop) -> OpenLoop:

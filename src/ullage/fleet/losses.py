@@ -1,6 +1,6 @@
 """Loss checks: the fleet as planned, simulated while things break, change and surge.
 
-    loss_checks(...)  ->  LossTable of LossCheck: promises kept before, during and after, time to recover, verdict
+    loss_checks(...)  ->  LossTable of LossCheck: SLOs kept before, during and after, time to recover, verdict
 
 The fleet is the steady one with its reserves, at the planning rate, with steps as slow as the fleet was sized for: the
 margin for evidence is not there to pay for losses. A check that a reserve covers is promised; what none covers is
@@ -19,7 +19,7 @@ from ullage.errors import InputError, InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.attainment import Attainment, Tallies, last_hurt_s, part, tallies
 from ullage.fleet.failure import SURVIVED, failure_reserve
-from ullage.fleet.loss_scenarios import SCENARIOS, Scenario, Scene, Times
+from ullage.fleet.loss_scenarios import SCENARIOS, LossScenario, Scenario, Times
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import place
 from ullage.fleet.steady import SteadyFleet
@@ -49,7 +49,7 @@ TITLES = {
 }
 
 
-class Verdict(enum.Enum):
+class LossVerdict(enum.Enum):
     """What a check shows. Undecided: less is kept than promised, by no more than the runs differ."""
 
     HOLDS = "holds"
@@ -88,10 +88,10 @@ QUICK = LossEffort(replications=1, before_s=240.0, after_s=300.0, longest_loss_s
 
 @dataclass(frozen=True, kw_only=True)
 class LossCheck:
-    """One check. The parts show the promise that comes off worst; None where nothing could be simulated.
+    """One check. The parts show the SLO that comes off worst; None where nothing could be simulated.
 
     `covered_by` names the reserve that promises it, empty where none does. `recover_s` is how long after the loss the
-    last promise was hurt by it: 0 where none was, None where it still was at the end.
+    last SLO was hurt by it: 0 where none was, None where it still was at the end.
     """
 
     name: str
@@ -101,17 +101,17 @@ class LossCheck:
     during: Attainment | None
     after: Attainment | None
     recover_s: float | None
-    verdict: Verdict
+    verdict: LossVerdict
     reason: str
 
     @property
-    def is_promised(self) -> bool:
+    def is_covered(self) -> bool:
         return bool(self.covered_by)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossTable:
-    """Every check in its order. `broken` are those that a reserve promises and that do not hold."""
+    """Every check in its order. `broken` are those that a reserve SLOs and that do not hold."""
 
     checks: tuple[LossCheck, ...]
     effort: LossEffort
@@ -120,7 +120,7 @@ class LossTable:
 
     @property
     def broken(self) -> tuple[LossCheck, ...]:
-        return tuple(each for each in self.checks if each.is_promised and each.verdict is Verdict.BREAKS)
+        return tuple(each for each in self.checks if each.is_covered and each.verdict is LossVerdict.BREAKS)
 
     def check(self, name: str) -> LossCheck:
         return next(each for each in self.checks if each.name == name)
@@ -141,12 +141,12 @@ def loss_checks(
     map: Any = map,  # noqa: A002
 ) -> LossTable:
     """Play the named scenarios on the planned fleet; the same arrivals for all of them that share a load."""
-    scene = _scene(step, memory, demand, classes, steady, reserves, ready, effort)
-    scenarios = {name: SCENARIOS[name](scene) for name in dict.fromkeys(("peak_hour", *names))}
+    setup = _scene(step, memory, demand, classes, steady, reserves, ready, effort)
+    scenarios = {name: SCENARIOS[name](setup) for name in dict.fromkeys(("peak_hour", *names))}
     possible = {name: each for name, each in scenarios.items() if isinstance(each, Scenario)}
     seeds = replication_seeds(seed, effort.replications)
     jobs = [(name, one) for name in possible for one in seeds]
-    play = partial(_play, scene, tuple(classes))
+    play = partial(_play, setup, tuple(classes))
     results = list(map(lambda job: play(possible[job[0]], job[1]), jobs))
     runs = {
         name: [found for job, found in zip(jobs, results, strict=True) if job[0] == name] for name in possible
@@ -157,14 +157,14 @@ def loss_checks(
         scenario = scenarios[name]
         if isinstance(scenario, Scenario):
             calm = runs["peak_hour"] if scenario.is_on_calm_load and not scenario.is_calm else None
-            checks.append(_check(name, runs[name], calm, scene, price))
+            checks.append(_check(name, runs[name], calm, setup, price))
         else:
             checks.append(_outage(name, scenario, reserves))
     return LossTable(
         checks=tuple(checks),
         effort=effort,
         figures=_figures(checks, steady, reserves),
-        notes=_notes(scene, steady, effort),
+        notes=_notes(setup, steady, effort),
     )
 
 
@@ -177,7 +177,7 @@ def _scene(
     reserves: Reserves,
     ready: TimeToReady,
     effort: LossEffort,
-) -> Scene:
+) -> LossScenario:
     replica = replica_of(step, memory).slowed(steady.size.band.slow_ratio)
     serving = place(
         reserves.steady_replicas + reserves.serving_replicas,
@@ -186,7 +186,7 @@ def _scene(
     )
     if isinstance(serving, Rejection):
         raise InternalError(law="a part of a fleet that was placed can be placed", left=serving.reason, right=reserves)
-    return Scene(
+    return LossScenario(
         replica=replica,
         mix=mix_of(demand, classes, replica),
         ordinary=MixLoad(
@@ -214,19 +214,19 @@ def _times(effort: LossEffort, replacement_s: float, rate_rps: float) -> Times:
     return Times(counted_s=longer * effort.lead_s, lost_s=lost_s, back_s=back_s, end_s=back_s + longer * effort.after_s)
 
 
-def _play(scene: Scene, classes: tuple[RequestClass, ...], scenario: Scenario, seed: int) -> Tallies:
+def _play(setup: LossScenario, classes: tuple[RequestClass, ...], scenario: Scenario, seed: int) -> Tallies:
     load = scenario.load_of(seed)
     outcome = simulate(
         scenario.engines,
         scenario.fleet,
         load,
         seed=seed,
-        until_s=scene.times.end_s,
+        until_s=setup.times.end_s,
         keep_requests=True,
         attribution=False,
     )
     return tallies(
-        outcome, load, classes, overhead_s=scene.replica.request_overhead_s, span_s=scene.times.end_s
+        outcome, load, classes, overhead_s=setup.replica.request_overhead_s, span_s=setup.times.end_s
     )  # fmt: skip
 
 
@@ -252,9 +252,9 @@ def _zone_price(steady: SteadyFleet, reserves: Reserves, seed: int) -> str:
 
 
 def _check(
-    name: str, runs: Sequence[Tallies], calm: Sequence[Tallies] | None, scene: Scene, zone_price: str
+    name: str, runs: Sequence[Tallies], calm: Sequence[Tallies] | None, setup: LossScenario, zone_price: str
 ) -> LossCheck:
-    times = scene.times
+    times = setup.times
     hit_s, last_s = times.lost_s - _EDGE_S, times.end_s - _EDGE_S
     before, during, after = (
         part(runs, from_s=start_s, until_s=stop_s)
@@ -269,7 +269,7 @@ def _check(
         recover_s: float | None = 0.0
     else:
         recover_s = None if hurt_s >= last_s else max(0.0, hurt_s - times.lost_s)
-    covered = _covered_by(name, scene.reserves)
+    covered = _covered_by(name, setup.reserves)
     verdict = _verdict([each for each in (during, after) if each is not None])
     return LossCheck(
         name=name,
@@ -284,10 +284,10 @@ def _check(
     )
 
 
-def _verdict(parts: Sequence[Attainment]) -> Verdict:
+def _verdict(parts: Sequence[Attainment]) -> LossVerdict:
     if parts and all(each.holds for each in parts):
-        return Verdict.HOLDS
-    return Verdict.BREAKS if any(each.surely_breaks for each in parts) else Verdict.UNDECIDED
+        return LossVerdict.HOLDS
+    return LossVerdict.BREAKS if any(each.surely_breaks for each in parts) else LossVerdict.UNDECIDED
 
 
 def _outage(name: str, why: str, reserves: Reserves) -> LossCheck:
@@ -299,7 +299,7 @@ def _outage(name: str, why: str, reserves: Reserves) -> LossCheck:
         during=None,
         after=None,
         recover_s=None,
-        verdict=Verdict.OUTAGE,
+        verdict=LossVerdict.OUTAGE,
         reason=why,
     )
 
@@ -319,20 +319,20 @@ def _covered_by(name: str, reserves: Reserves) -> str:
 
 def _reason(
     name: str,
-    verdict: Verdict,
+    verdict: LossVerdict,
     during: Attainment | None,
     after: Attainment | None,
     covered: str,
     zone_price: str,
 ) -> str:
-    if verdict is Verdict.HOLDS:
+    if verdict is LossVerdict.HOLDS:
         return ""
     worst = min(
         (each for each in (during, after) if each is not None), key=lambda each: each.margin_fraction, default=None
     )
     if worst is None:
         return "no request arrived"
-    broken = f"{worst.promise} kept for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
+    broken = f"{worst.slo_name} kept for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
     if covered:
         return broken
     prices = {"zone": zone_price, "region": "failover: {survives: one} would hold replicas for it"}
@@ -357,7 +357,7 @@ def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserve
                 name=name,
                 value=check.during.attained.value,
                 unit="fraction",
-                formula=f"requests that met {check.during.promise} during {check.title}, simulated; "
+                formula=f"requests that met {check.during.slo_name} during {check.title}, simulated; "
                 f"{check.during.required_fraction:g} is promised",
                 inputs=rests,
             )
@@ -367,7 +367,7 @@ def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserve
                 name=name,
                 value=check.recover_s,
                 unit="s",
-                formula=f"until the last promise was hurt by {check.title}, in windows of 20 s",
+                formula=f"until the last SLO was hurt by {check.title}, in windows of 20 s",
                 inputs=rests,
             )
     return found
@@ -375,21 +375,17 @@ def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserve
 
 _TAKEN_FOR_GRANTED = (
     "The router knows of a failure at once, and what it cuts off is sent again once. No request is refused: admission "
-    "limits would keep more promises for fewer requests."
+    "limits would keep more SLOs for fewer requests."
 )
 
 
-def _notes(scene: Scene, steady: SteadyFleet, effort: LossEffort) -> tuple[str, ...]:
-    loss_s = scene.times.back_s - scene.times.lost_s
+def _notes(setup: LossScenario, steady: SteadyFleet, effort: LossEffort) -> tuple[str, ...]:
+    loss_s = setup.times.back_s - setup.times.lost_s
     runs = "one run" if effort.replications == 1 else f"{effort.replications} runs"
     slow_ratio = steady.size.band.slow_ratio
     return (
-        f"{scene.replicas} serving replicas at the planning rate, {runs} of each check. "
-        + (
-            f"Steps are {slow_ratio:.3g} times as long as believed, as the fleet was sized. "
-            if slow_ratio > 1.0
-            else ""
-        )
-        + f"A loss lasts {loss_s / 60:.3g} min; a longer one that breaks a promise goes on breaking it.",
+        f"{setup.replicas} serving replicas at the planning rate, {runs} of each check. "
+        + (f"Steps are {slow_ratio:.3g} times as long nominal, as the fleet was sized. " if slow_ratio > 1.0 else "")
+        + f"A loss lasts {loss_s / 60:.3g} min; a longer one that violates an SLO goes on breaking it.",
         _TAKEN_FOR_GRANTED,
     )

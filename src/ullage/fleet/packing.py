@@ -42,7 +42,7 @@ ASSUMED_NODE = Assumption(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class NodeShape:
     """A machine that can be had: its name, who sells it, and how many devices are in it."""
 
     name: str
@@ -81,9 +81,9 @@ class NodeGroup:
 class PackedShape:
     """All lots on nodes of one shape. Devices are used, spare or stranded; the three add up to what is paid for."""
 
-    shape: Shape
+    shape: NodeShape
     groups: tuple[NodeGroup, ...]
-    straddles: bool
+    spans_nodes: bool
 
     @property
     def nodes(self) -> int:
@@ -121,18 +121,18 @@ class Packing:
     notes: tuple[str, ...]
 
 
-def shapes_of(device: Device) -> tuple[Shape, ...]:
+def shapes_of(device: Device) -> tuple[NodeShape, ...]:
     """The machines a device is known to come in; a node of eight, or of its link's domain, where none is known."""
-    known = tuple(Shape(name=each.name, provider=each.provider, size=each.devices) for each in device.instances)
+    known = tuple(NodeShape(name=each.name, provider=each.provider, size=each.devices) for each in device.instances)
     if known:
         return known
     link = device.link_devices
     smaller = link is not None and not isinstance(link.value, str) and 1 < link.value < NODE_DEVICES
     size = link if smaller and link is not None else ASSUMED_NODE
-    return (Shape(name=f"node of {size.value}", provider="assumed", size=size),)
+    return (NodeShape(name=f"node of {size.value}", provider="assumed", size=size),)
 
 
-def chosen_shape(shapes: Sequence[Shape], stated: str | None = None) -> Shape:
+def chosen_shape(shapes: Sequence[NodeShape], stated: str | None = None) -> NodeShape:
     """The shape of this name; without one, the first whose size is nearest to eight devices."""
     if stated is None:
         return min(shapes, key=lambda each: abs(each.devices - NODE_DEVICES))
@@ -144,7 +144,7 @@ def chosen_shape(shapes: Sequence[Shape], stated: str | None = None) -> Shape:
 
 def pack(
     lots: Sequence[Lot],
-    shapes: Sequence[Shape],
+    shapes: Sequence[NodeShape],
     *,
     stated: str | None = None,
     inputs: tuple[Figure | Assumption, ...] = (),
@@ -157,14 +157,14 @@ def pack(
 
 
 def pack_placed(
-    placement: Placement, sharding: Sharding, shapes: Sequence[Shape], *, pool: str, stated: str | None = None
+    placement: Placement, sharding: Sharding, shapes: Sequence[NodeShape], *, pool: str, stated: str | None = None
 ) -> Packing:
     """The replicas of one pool where they were placed, on nodes of its own."""
     lots = [Lot(pool=pool, zone=row.zone, replicas=row.replicas, sharding=sharding) for row in placement.rows]
     return pack(lots, shapes, stated=stated, inputs=tuple(placement.figures.values()))
 
 
-def pack_on(lots: Sequence[Lot], shape: Shape) -> PackedShape:
+def pack_on(lots: Sequence[Lot], shape: NodeShape) -> PackedShape:
     """Fill nodes zone by zone, the largest parts first, each into the fullest node that still holds it.
 
     For one pool, and wherever part sizes divide one another, no packing needs fewer nodes; for odd mixtures it is the
@@ -181,7 +181,7 @@ def pack_on(lots: Sequence[Lot], shape: Shape) -> PackedShape:
     return PackedShape(
         shape=shape,
         groups=tuple(groups),
-        straddles=any(lot.sharding.tp > shape.devices for lot in lots if lot.replicas > 0),
+        spans_nodes=any(lot.sharding.tp > shape.devices for lot in lots if lot.replicas > 0),
     )
 
 
@@ -254,7 +254,7 @@ def _figures(chosen: PackedShape, inputs: tuple[Figure | Assumption, ...]) -> di
 def _notes(chosen: PackedShape, lots: Sequence[Lot]) -> tuple[str, ...]:
     notes = []
     size = chosen.shape.devices
-    if chosen.straddles:
+    if chosen.spans_nodes:
         widest = max(lot.sharding.tp for lot in lots)
         notes.append(
             f"Tensor parallelism over {widest} devices straddles nodes of {size}: its sums leave the node's own links, "

@@ -345,6 +345,6 @@ def _notes(given: ReserveSettings, bought: int) -> tuple[str, ...]:
     if bought and given.policy.batch.value == "fills":
         notes.append(
             f"Batch work may fill the reserve of {bought} replicas while it is idle; it is stopped first, before any "
-            "other request is refused, and has no promise."
+            "other request is refused, and has no SLO."
         )
     return tuple(notes)

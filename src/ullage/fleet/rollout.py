@@ -2,7 +2,7 @@
 
 A rolling update starts new replicas and retires old ones in turns. It may run `surge` replicas more than the fleet has,
 and may be `unavailable` replicas short. Without free devices a surge never starts, and without a surge nothing may be
-retired that the promises need: the update waits for devices that only its own end would free. `roll` follows the
+retired that the SLOs need: the update waits for devices that only its own end would free. `roll` follows the
 controller of a Deployment turn by turn and says so.
 
     unavailable = 0 and no free devices     ->  deadlock
@@ -25,7 +25,7 @@ STRATEGIES = ("rolling", "canary", "blue-green")
 
 STRATEGY = choice("rollout.strategy", "rolling", "", "what a Deployment does")
 UNAVAILABLE = choice(
-    "rollout.max_unavailable", 0, "replicas", "a replica that is short at the busiest hour breaks a promise"
+    "rollout.max_unavailable", 0, "replicas", "a replica that is short at the busiest hour violates an SLO"
 )
 WITHIN = choice("rollout.within", 3600.0, "s", "a change that takes longer than an hour is not watched to its end")
 CANARY_SHARE = choice("rollout.canary", 0.05, "fraction", "one request in twenty shows a bad version")

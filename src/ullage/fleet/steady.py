@@ -33,25 +33,25 @@ _HOW = (
 class SteadyFleet:
     """So many replicas carry the planning rate, even where the evidence errs on the slow side.
 
-    `bare_replicas` would be enough if the step times were exactly as believed; what is beyond them is the margin for
+    `bare_replicas` would be enough if the step times were exactly nominal; what is beyond them is the margin for
     evidence, and a load test buys it back. It is applied here and nowhere else.
     """
 
     size: PoolSize
     replicas: int
-    bare_replicas: int
+    nominal_replicas: int
     devices: int
     figures: Mapping[str, Figure]
 
     @property
     def bench(self) -> Bench:
-        """The pool as planned, its steps as believed, to simulate more of it."""
+        """The pool as planned, its steps nominal, to simulate more of it."""
         return replace(self.size.bench, replicas=self.replicas)
 
     @property
     def evidence_fraction(self) -> float:
-        """What the margin for evidence adds: about what the pool takes beyond its rate where steps are as believed."""
-        return self.replicas / self.bare_replicas - 1.0
+        """What the margin for evidence adds: about what the pool takes beyond its rate where steps are nominal."""
+        return self.replicas / self.nominal_replicas - 1.0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -82,13 +82,13 @@ def steady_fleet(
     classes: Sequence[RequestClass],
     *,
     seed: int,
-    promises: Sequence[Assumption] = (),
+    slo_limits: Sequence[Assumption] = (),
     curve: ServiceCurve | None = None,
     point: OperatingPoint | None = None,
     kept: KeptFree | None = None,
     map: Any = map,  # noqa: A002
 ) -> SteadyFleet | Rejection:
-    """The least pool that keeps every promise at the planning rate of demand, in replicas and devices.
+    """The least pool that meets every SLO at the planning rate of demand, in replicas and devices.
 
     `curve` and `point` are those of one of its replicas, where they are known: they save looking for them again.
     `kept` is what is kept free or running on principle.
@@ -102,7 +102,7 @@ def steady_fleet(
         classes,
         rate_rps=demand.planning_rps / (1.0 - number(policy)),
         seed=seed,
-        promises=promises,
+        slo_limits=slo_limits,
         curve=curve,
         point=point,
         map=map,
@@ -110,11 +110,11 @@ def steady_fleet(
     if isinstance(found, Rejection):
         return found
     each = memory.runtime.sharding.devices
-    replicas = max(found.careful_replicas, 0 if least is None else int(number(least)))
+    replicas = max(found.conservative_replicas, 0 if least is None else int(number(least)))
     return SteadyFleet(
         size=found,
         replicas=replicas,
-        bare_replicas=found.replicas,
+        nominal_replicas=found.replicas,
         devices=replicas * each,
         figures=_figures(found, replicas, each, policy, least),
     )
@@ -123,16 +123,16 @@ def steady_fleet(
 def _figures(
     found: PoolSize, planned: int, devices_each: int, policy: Assumption, least: Assumption | None
 ) -> dict[str, Figure]:
-    bare, careful = found.figures["size.replicas"], found.figures["size.careful_replicas"]
+    bare, conservative = found.figures["size.replicas"], found.figures["size.conservative_replicas"]
     kept = [*([] if number(policy) == 0.0 else [policy]), *([] if least is None else [least])]
     said = " with the policy's share kept free" if policy in kept else ""
     replicas = Figure(
         name="fleet.replicas",
         value=planned,
         unit="replicas",
-        formula="replicas that keep every promise even where steps are as slow as in one case of ten of this evidence"
+        formula="replicas that meet every SLO even where steps are as slow as in one case of ten of this evidence"
         f"{said}{'' if least is None else f', at least {least.value}'}",
-        inputs=(careful, *kept),
+        inputs=(conservative, *kept),
     )
     devices = Figure(
         name="fleet.devices",
@@ -143,9 +143,9 @@ def _figures(
     )
     margin = Figure(
         name="fleet.evidence_replicas",
-        value=found.careful_replicas - found.replicas,
+        value=found.conservative_replicas - found.replicas,
         unit="replicas",
-        formula="replicas - those that would do if the step times were exactly as believed",
+        formula="replicas - those that would do if the step times were exactly nominal",
         inputs=(replicas, bare),
     )
     return {**{each.name: each for each in (replicas, devices, margin)}, **found.figures}

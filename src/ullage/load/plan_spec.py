@@ -20,18 +20,18 @@ from ullage.files.sections.class_shape import event_inputs, shape_of
 from ullage.files.sections.cost import bought_of, cost_policy, tasks_of
 from ullage.files.sections.options import options_of
 from ullage.files.sections.prices import prices_of
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.reliability import reserve_settings
 from ullage.files.sections.routing import routing_of
 from ullage.files.sections.sites import sites_of
 from ullage.files.sections.tools import tools_of
-from ullage.files.sections.word import Word
 from ullage.fleet.packing import chosen_shape, shapes_of
 from ullage.fleet.sites import Sites
 from ullage.memory.case import Approved
-from ullage.memory.engine_word import EngineMemory
+from ullage.memory.engine_report import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
-from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, promises
+from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
@@ -62,7 +62,7 @@ class LoadedPool:
 
     model: Model
     device: Device
-    word: EngineMemory | None
+    reported: EngineMemory | None
     tested: StepEvidence = NO_EVIDENCE
     starts: tuple[MeasuredStart, ...] = ()
 
@@ -86,8 +86,8 @@ class Loaded:
     option_models: Mapping[str, tuple[Model, ...]] = field(default_factory=dict)
 
 
-def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
-    """The specification; a class named twice or a promise that is none is an InputError."""
+def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
+    """The specification; a class named twice or an SLO that is none is an InputError."""
     names = [each.name for each in file.workload.classes]
     for name in names:
         if names.count(name) > 1:
@@ -95,20 +95,24 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
                 field="workload.classes", value=name, problem="is named twice", fix="Give each class its own name."
             )
     sections = file.every_pool
-    routing = routing_of(file.routing, word)
+    routing = routing_of(file.routing, provenance)
     routing.check(names, [each.name or POOL for each in sections])
     ours = packaged_book() if loaded.prices is None else book_of(loaded.prices)
-    book, buying = prices_of(file.prices, loaded.price_lists, ours, word, as_of=loaded.as_of)
+    book, buying = prices_of(file.prices, loaded.price_lists, ours, provenance, as_of=loaded.as_of)
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,
-        demands=tuple(_demand(each, file, loaded, word) for each in file.workload.classes),
-        pools=tuple(_pool(file, one, found, loaded, word) for one, found in zip(sections, loaded.pools, strict=True)),
-        policy=_policy(file, word),
-        admission=admission_of(file.admission, {each.name: each.deadline for each in file.workload.classes}, word),
+        demands=tuple(_demand(each, file, loaded, provenance) for each in file.workload.classes),
+        pools=tuple(
+            _pool(file, one, found, loaded, provenance) for one, found in zip(sections, loaded.pools, strict=True)
+        ),
+        policy=_policy(file, provenance),
+        admission=admission_of(
+            file.admission, {each.name: each.deadline for each in file.workload.classes}, provenance
+        ),
         routing=routing,
-        tools=tools_of(file.tools, tuple(names), word),
-        sites=_sites(file, loaded, word),
+        tools=tools_of(file.tools, tuple(names), provenance),
+        sites=_sites(file, loaded, provenance),
         reserves=reserve_settings(
             reliable=file.reliability,
             rollout=file.rollout,
@@ -116,30 +120,30 @@ def spec_of(file: PlanFile, loaded: Loaded, word: Word) -> PlanSpec:
             warm=file.warm,
             failover=file.failover,
             reserves=file.reserves,
-            word=word,
+            provenance=provenance,
             catalogue=loaded.operations,
         ),
         prices=book,
         buying=buying,
-        cost=cost_policy(file.cost, word),
-        tasks=tasks_of(file.cost, tuple(names), word),
-        bought=bought_of(file.cost, cost_policy(file.cost, word), word),
+        cost=cost_policy(file.cost, provenance),
+        tasks=tasks_of(file.cost, tuple(names), provenance),
+        bought=bought_of(file.cost, cost_policy(file.cost, provenance), provenance),
         options=options_of(
             file.options,
-            word,
+            provenance,
             devices=loaded.option_devices,
             models=loaded.option_models,
-            sites=_option_sites(file, loaded, word),
+            sites=_option_sites(file, loaded, provenance),
         ),
-        claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), word),
+        claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), provenance),
     )
 
 
 def request_class(section: ClassSection) -> RequestClass:
-    """A class as the workload knows it: its promises, and the rule that finds its requests in a trace."""
+    """A class as the workload knows it: its SLOs, and the rule that finds its requests in a trace."""
     return RequestClass(
         name=section.name,
-        slos=tuple(_slo(section.name, promise, limit_s) for promise, limit_s in section.slo.items()),
+        slos=tuple(_slo(section.name, slo_name, limit_s) for slo_name, limit_s in section.slo.items()),
         priority=section.priority,
         rule=None if section.match is None else ClassRule(**section.match.model_dump()),
         definitions=_definitions(section),
@@ -152,24 +156,24 @@ def _definitions(section: ClassSection) -> Definitions:
     return definitions_of(section.definitions, field=f"workload.classes.{section.name}.definitions")
 
 
-def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, word: Word) -> ClassDemand:
+def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, provenance: Provenance) -> ClassDemand:
     name = section.name
     found = request_class(section)
     model = None if loaded.synthetic is None else loaded.synthetic.named(name)
     return ClassDemand(
         request_class=found,
         pool=_serving(section, file),
-        promises=promises(found, evidence=word.evidence, source=word.source),
-        mean_rate=_mean_rate(section, model, loaded.traffic, word),
-        longest_context=word.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
+        slo_limits=slo_limits(found, evidence=provenance.evidence, source=provenance.source),
+        mean_rate=_mean_rate(section, model, loaded.traffic, provenance),
+        longest_context=provenance.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
         shape=shape_of(
             section,
-            word,
+            provenance,
             is_traced=loaded.traffic is not None,
             is_forecast=loaded.traffic is not None and loaded.traffic.classes[name].forecast is not None,
             model=model,
-            model_source=word.source,
-            events=event_inputs(file.workload.events, word, horizon_s=file.policy.horizon or HORIZON_S),
+            model_source=provenance.source,
+            events=event_inputs(file.workload.events, provenance, horizon_s=file.policy.horizon or HORIZON_S),
         ),
         success=section.success,
     )
@@ -183,7 +187,7 @@ def _routed_to(file: PlanFile, request_class: str) -> tuple[str, ...]:
     return (*(each.pool for each in found.shares), *(each.pool for each in found.escalation))
 
 
-def _sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
+def _sites(file: PlanFile, loaded: Loaded, provenance: Provenance) -> dict[str, Sites]:
     """Where each device of the plan may stand; nothing where only the number of zones is known."""
     if file.sites is None:
         return {}
@@ -197,14 +201,14 @@ def _sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
         for name in (*region.quotas, *(name for zone in region.zones for name in zone.quotas)):
             if name not in known:
                 raise unknown_name(field=f"sites.{region.name}.quotas", name=name, known=known)
-    return {each.device.name: sites_of(file.sites, each.device.name, word) for each in loaded.pools}
+    return {each.device.name: sites_of(file.sites, each.device.name, provenance) for each in loaded.pools}
 
 
-def _option_sites(file: PlanFile, loaded: Loaded, word: Word) -> dict[str, Sites]:
+def _option_sites(file: PlanFile, loaded: Loaded, provenance: Provenance) -> dict[str, Sites]:
     """Where any device may stand that could be chosen."""
     if file.sites is None:
         return {}
-    return {each.name: sites_of(file.sites, each.name, word) for each in loaded.alternatives}
+    return {each.name: sites_of(file.sites, each.name, provenance) for each in loaded.alternatives}
 
 
 def _serving(section: ClassSection, file: PlanFile) -> str:
@@ -227,28 +231,30 @@ def _serving(section: ClassSection, file: PlanFile) -> str:
     return section.pool
 
 
-def _mean_rate(section: ClassSection, model: ClassModel | None, traffic: Traffic | None, word: Word) -> Assumption:
+def _mean_rate(
+    section: ClassSection, model: ClassModel | None, traffic: Traffic | None, provenance: Provenance
+) -> Assumption:
     """The rate has one word behind it: the trace's, or the file's, or the synthetic model's where the file has none."""
     field, name = f"workload.classes.{section.name}.rate", f"{section.name}.mean_rate"
     if section.rate is None and traffic is None and model is not None:
-        return word.says(name, model.mean_rate_rps, "req/s", 0)
+        return provenance.says(name, model.mean_rate_rps, "req/s", 0)
     if section.rate is None and traffic is None:
         raise InputError(field=field, value=None, problem="is missing", fix="Give a rate such as 12 req/s, or a trace.")
     if section.rate is not None and traffic is not None:
         problem = "is given beside a trace, which says it too"
         raise InputError(field=field, value=section.rate, problem=problem, fix="Leave out one of the two.")
     if traffic is None:
-        return word.says(name, section.rate, "req/s", 0)
+        return provenance.says(name, section.rate, "req/s", 0)
     rate = traffic.mean_rates_rps[section.name]
     return Assumption(name=name, value=rate, unit="req/s", evidence=Evidence.MEASURED, source=traffic.source)
 
 
-def _slo(name: str, promise: str, limit_s: float) -> Slo:
-    found = re.fullmatch(r"(ttft|tpot|itl|e2e)_p(\d+(?:\.\d+)?)", promise)
+def _slo(name: str, slo_name: str, limit_s: float) -> Slo:
+    found = re.fullmatch(r"(ttft|tpot|itl|e2e)_p(\d+(?:\.\d+)?)", slo_name)
     if found is None:
         raise InputError(
             field=f"workload.classes.{name}.slo",
-            value=promise,
+            value=slo_name,
             problem="is not a metric and a percentile",
             fix="Write ttft, tpot, itl or e2e and the percentile, for example ttft_p95.",
         )
@@ -266,32 +272,32 @@ def _coming_to(pool: str, file: PlanFile) -> list[ClassSection]:
     return found
 
 
-def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, word: Word) -> PoolSpec:
+def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, provenance: Provenance) -> PoolSpec:
     name = pool.name or POOL
     prefix = "pool" if len(file.every_pool) == 1 else f"{name}.pool"
-    engine = word.says(f"{prefix}.engine", pool.engine, "", ENGINE)
-    tp = word.says(f"{prefix}.tensor_parallel", pool.tensor_parallel, "devices", TENSOR_PARALLEL)
-    concurrency = word.says(
+    engine = provenance.says(f"{prefix}.engine", pool.engine, "", ENGINE)
+    tp = provenance.says(f"{prefix}.tensor_parallel", pool.tensor_parallel, "devices", TENSOR_PARALLEL)
+    concurrency = provenance.says(
         f"{prefix}.approved_concurrency", pool.approved_concurrency, "requests", APPROVED_CONCURRENCY
     )
     longest = max(each.longest_context for each in _coming_to(name, file))
-    start = _start(pool, prefix, loaded, shared, word)
+    start = _start(pool, prefix, loaded, shared, provenance)
     # A machine that the device does not come in is better refused before anything is simulated.
     chosen_shape(shapes_of(loaded.device), pool.instance)
     version = pool.engine_version
     choices = [
-        word.says(f"{prefix}.model", pool.model, "", ""),
+        provenance.says(f"{prefix}.model", pool.model, "", ""),
         engine,
-        *([] if version is None else [word.says(f"{prefix}.engine_version", version, "", "")]),
-        word.says(f"{prefix}.device", pool.device, "", ""),
+        *([] if version is None else [provenance.says(f"{prefix}.engine_version", version, "", "")]),
+        provenance.says(f"{prefix}.device", pool.device, "", ""),
         tp,
         concurrency,
-        *([] if pool.instance is None else [word.says(f"{prefix}.instance", pool.instance, "", "")]),
+        *([] if pool.instance is None else [provenance.says(f"{prefix}.instance", pool.instance, "", "")]),
         start.storage,
         *([] if start.bandwidth is None else [start.bandwidth]),
     ]
     least, most = (
-        None if value is None else word.decides(f"{prefix}.{what}_replicas", value, "replicas", 1)
+        None if value is None else provenance.decides(f"{prefix}.{what}_replicas", value, "replicas", 1)
         for what, value in (("least", pool.least_replicas), ("most", pool.most_replicas))
     )
     choices += [each for each in (least, most) if each is not None]
@@ -302,10 +308,10 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         choices=tuple(choices),
         model=loaded.model,
         device=loaded.device,
-        settings=_settings(pool, str(engine.value), int(tp.value), longest, word),
+        settings=_settings(pool, str(engine.value), int(tp.value), longest, provenance),
         approved=Approved(context_tokens=longest, sequences=int(concurrency.value)),
         start=start,
-        word=loaded.word,
+        reported=loaded.reported,
         tested=loaded.tested,
         engines=shared.engines,
         alternatives=shared.alternatives,
@@ -313,22 +319,22 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
     )
 
 
-def _start(pool: PoolSection, prefix: str, loaded: LoadedPool, shared: Loaded, word: Word) -> StartSettings:
+def _start(pool: PoolSection, prefix: str, loaded: LoadedPool, shared: Loaded, provenance: Provenance) -> StartSettings:
     if pool.storage is not None and pool.storage not in STORAGES:
         raise unknown_name(field=f"{prefix}.storage", name=pool.storage, known=STORAGES)
     rate = pool.storage_bandwidth
     return StartSettings(
-        storage=word.says(f"{prefix}.storage", pool.storage, "", STORAGE),
-        bandwidth=None if rate is None else word.says(f"{prefix}.storage_bandwidth", rate, "bytes/s", rate),
+        storage=provenance.says(f"{prefix}.storage", pool.storage, "", STORAGE),
+        bandwidth=None if rate is None else provenance.says(f"{prefix}.storage_bandwidth", rate, "bytes/s", rate),
         measured=loaded.starts,
         sheets=shared.startups,
     )
 
 
-def _settings(pool: PoolSection, engine: str, tp: int, longest_tokens: int, word: Word) -> RuntimeSettings:
+def _settings(pool: PoolSection, engine: str, tp: int, longest_tokens: int, provenance: Provenance) -> RuntimeSettings:
     return RuntimeSettings(
-        source=word.source,
-        evidence=word.evidence,
+        source=provenance.source,
+        evidence=provenance.evidence,
         engine=engine,
         version=pool.engine_version,
         sharding=Sharding(tp=tp, pp=pool.pipeline_parallel or 1, ep=pool.expert_parallel or 1),
@@ -341,14 +347,16 @@ def _settings(pool: PoolSection, engine: str, tp: int, longest_tokens: int, word
     )
 
 
-def _policy(file: PlanFile, word: Word) -> Policy:
+def _policy(file: PlanFile, provenance: Provenance) -> Policy:
     policy = file.policy
     return Policy(
-        horizon=word.decides("policy.horizon", policy.horizon, "s", HORIZON_S),
-        planning_percentile=word.decides(
+        horizon=provenance.decides("policy.horizon", policy.horizon, "s", HORIZON_S),
+        planning_percentile=provenance.decides(
             "policy.planning_percentile", policy.planning_percentile, "fraction", PLANNING_FRACTION
         ),
-        margin=NO_POLICY if policy.margin is None else word.decides(NO_POLICY.name, policy.margin, "fraction", 0.0),
-        zones=word.decides("policy.zones", policy.zones, "zones", ZONES),
-        reconcile_every=word.decides("policy.reconcile_every", policy.reconcile_every, "s", RECONCILE_S),
+        margin=NO_POLICY
+        if policy.margin is None
+        else provenance.decides(NO_POLICY.name, policy.margin, "fraction", 0.0),
+        zones=provenance.decides("policy.zones", policy.zones, "zones", ZONES),
+        reconcile_every=provenance.decides("policy.reconcile_every", policy.reconcile_every, "s", RECONCILE_S),
     )

@@ -33,7 +33,7 @@ def read_step_profile(
         grid, measured = read_profile(read_profile_rows(folder / name, field=field))
         source = Source(what="profile of measured steps", where=name, date=as_of)
         return StepProfile(grid=grid, measured=measured, source=source)
-    asked = aiconfigurator.Asked(
+    asked = aiconfigurator.ProfileQuery(
         model_names=[each for each in (*model.aliases, model.name) if "/" in each],
         device=device,
         engine=engine,

@@ -26,7 +26,7 @@ from ullage.memory.kv import KvDtype, device_cache
 from ullage.memory.sharding import Sharding, stage_layers
 
 
-class Kept(enum.Enum):
+class Retention(enum.Enum):
     """What a layer keeps of a sequence."""
 
     ALL = "all tokens"
@@ -39,7 +39,7 @@ class Kept(enum.Enum):
 class CachePart:
     """The cache of some equal layers on one device. Bytes are of one layer."""
 
-    kept: Kept
+    kept: Retention
     layers: int
     layer_bytes_per_token: float = 0.0
     bound_tokens: int = 0
@@ -47,7 +47,7 @@ class CachePart:
 
     def block_bytes(self, block_tokens: int) -> int:
         """What one layer keeps in one block."""
-        if self.kept is Kept.STATE:
+        if self.kept is Retention.STATE:
             return self.state_bytes
         return math.ceil(self.layer_bytes_per_token * block_tokens)
 
@@ -56,7 +56,7 @@ class CachePart:
 class BlockGroup:
     """Layers that share a block table. Each block a sequence takes here is worth `weight_blocks` blocks of the pool."""
 
-    kept: Kept
+    kept: Retention
     layers: int
     block_tokens: int
     bound_tokens: int = 0
@@ -65,14 +65,14 @@ class BlockGroup:
     def blocks(self, context_tokens: int, step_tokens: int) -> int:
         """Blocks one sequence holds at most: a window slides only after the tokens of a step are computed."""
         match self.kept:
-            case Kept.ALL:
+            case Retention.ALL:
                 return math.ceil(context_tokens / self.block_tokens)
-            case Kept.WINDOW:
+            case Retention.WINDOW:
                 held = min(self.bound_tokens - 1 + step_tokens, context_tokens)
                 return math.ceil(held / self.block_tokens) + 1
-            case Kept.CHUNK:
+            case Retention.CHUNK:
                 return math.ceil(min(self.bound_tokens + step_tokens, context_tokens) / self.block_tokens)
-            case Kept.STATE:
+            case Retention.STATE:
                 return 1
 
 
@@ -102,7 +102,8 @@ class BlockLayout:
     def is_uniform(self) -> bool:
         """Whether every layer keeps every token, so that tokens and blocks are the same thing."""
         return (
-            all(group.kept is Kept.ALL and group.weight_blocks == 1 for group in self.groups) and len(self.groups) == 1
+            all(group.kept is Retention.ALL and group.weight_blocks == 1 for group in self.groups)
+            and len(self.groups) == 1
         )
 
 
@@ -123,14 +124,14 @@ def cache_parts(
     return tuple(replace(part, layers=layers) for part, layers in parts.items())
 
 
-def unbounded(parts: tuple[CachePart, ...], kinds: Collection[Kept]) -> tuple[CachePart, ...]:
+def unbounded(parts: tuple[CachePart, ...], kinds: Collection[Retention]) -> tuple[CachePart, ...]:
     """The same where layers of these kinds keep every token, as engines do that cannot mix them with others.
 
     A model whose layers all have the same bound mixes nothing, and keeps its bound.
     """
     if len({(part.kept, part.bound_tokens) for part in parts}) == 1:
         return parts
-    return tuple(replace(part, kept=Kept.ALL, bound_tokens=0) if part.kept in kinds else part for part in parts)
+    return tuple(replace(part, kept=Retention.ALL, bound_tokens=0) if part.kept in kinds else part for part in parts)
 
 
 def shared_pool_layout(parts: tuple[CachePart, ...], block_tokens: int, *, latent: bool) -> BlockLayout:
@@ -144,7 +145,7 @@ def shared_pool_layout(parts: tuple[CachePart, ...], block_tokens: int, *, laten
     groups, used_bytes = [], 0
     for part in parts:
         own_bytes = part.block_bytes(block_tokens)
-        times = page_bytes // own_bytes if part.kept is not Kept.STATE and page_bytes % own_bytes == 0 else 1
+        times = page_bytes // own_bytes if part.kept is not Retention.STATE and page_bytes % own_bytes == 0 else 1
         count = math.ceil(part.layers / size)
         used_bytes += part.layers * own_bytes * times
         groups += [
@@ -164,7 +165,7 @@ def own_pools_layout(parts: tuple[CachePart, ...], block_tokens: int) -> BlockLa
     if len(kinds) == 1:
         return _one_group(parts, block_tokens)
     # The unit is a block of the layers that keep everything; where there are none, of all layers together.
-    growing = [part for part in parts if part.kept is Kept.ALL] or list(parts)
+    growing = [part for part in parts if part.kept is Retention.ALL] or list(parts)
     unit_bytes = sum(part.layers * part.block_bytes(block_tokens) for part in growing)
     groups = tuple(
         BlockGroup(
@@ -193,17 +194,17 @@ def _parts_of(mixer: Mixer, model: Model, sharding: Sharding, dtype: KvDtype, co
     (cost,) = device_cache(alone, Sharding(tp=sharding.attention_tp), dtype, shared_kv_copies=copies)
     for growing in (cost.kv_bytes_per_token, cost.indexer_bytes_per_token):
         if growing:
-            yield CachePart(kept=Kept.ALL, layers=1, layer_bytes_per_token=growing)
+            yield CachePart(kept=Retention.ALL, layers=1, layer_bytes_per_token=growing)
     chunked = isinstance(mixer, GroupedAttention) and mixer.chunk_tokens is not None
     for bounded in cost.bounded:
         yield CachePart(
-            kept=Kept.CHUNK if chunked else Kept.WINDOW,
+            kept=Retention.CHUNK if chunked else Retention.WINDOW,
             layers=1,
             layer_bytes_per_token=bounded.bytes_per_token,
             bound_tokens=bounded.bound_tokens,
         )
     if cost.state_bytes:
-        yield CachePart(kept=Kept.STATE, layers=1, state_bytes=cost.state_bytes)
+        yield CachePart(kept=Retention.STATE, layers=1, state_bytes=cost.state_bytes)
 
 
 def _one_group(parts: tuple[CachePart, ...], block_tokens: int) -> BlockLayout:

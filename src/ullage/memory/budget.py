@@ -14,8 +14,8 @@ from ullage.evidence import Evidence, Figure
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
-from ullage.memory.case import Approved, Case, Outcome, Shortfall
-from ullage.memory.engine_word import EngineMemory, OomEvent
+from ullage.memory.case import Approved, Case, MemoryOutcome, Shortfall
+from ullage.memory.engine_report import EngineMemory, OomEvent
 from ullage.memory.estimate import LineName
 from ullage.memory.figures import BudgetFigures, budget_figures
 from ullage.memory.host import HostBudget, host_budget
@@ -105,7 +105,7 @@ def memory_budget(
     *,
     approved: Approved | None = None,
     contexts_tokens: Iterable[int] = (),
-    word: EngineMemory | None = None,
+    reported: EngineMemory | None = None,
     host_bytes: int | None = None,
     device_bytes: int | None = None,
     engines: Catalogue | None = None,
@@ -121,17 +121,17 @@ def memory_budget(
     case = Case(
         model=model,
         device=device,
-        settings=settings if word is None else settings_with(settings, word),
+        settings=settings if reported is None else settings_with(settings, reported),
         approved=approved,
-        word=word,
-        margin=None if word is None else required_margin(word, total_bytes),
+        reported=reported,
+        margin=None if reported is None else required_margin(reported, total_bytes),
         engines=engines,
         device_bytes=device_bytes,
     )
     outcome = case.outcome()
     figures = budget_figures(case, outcome)
-    if word is not None:
-        check_same(word, outcome.stage, device, model)
+    if reported is not None:
+        check_same(reported, outcome.stage, device, model)
     if outcome.shortfall is not None:
         return _rejection(outcome.shortfall, figures, remedies(case, devices))
     budget = _budget(case, outcome, figures, tuple(contexts_tokens), host_bytes)
@@ -139,7 +139,7 @@ def memory_budget(
 
 
 def _budget(
-    case: Case, outcome: Outcome, figures: BudgetFigures, contexts_tokens: tuple[int, ...], host_bytes: int | None
+    case: Case, outcome: MemoryOutcome, figures: BudgetFigures, contexts_tokens: tuple[int, ...], host_bytes: int | None
 ) -> MemoryBudget:
     stage, runtime = outcome.stage, outcome.runtime
     approved = case.approved or outcome.least
@@ -176,7 +176,7 @@ def _budget(
     )
 
 
-def _concurrency(outcome: Outcome, context_tokens: int) -> Concurrency:
+def _concurrency(outcome: MemoryOutcome, context_tokens: int) -> Concurrency:
     held, running = outcome.capacity.held(context_tokens), outcome.capacity.sequences(context_tokens)
     return Concurrency(
         context_tokens=context_tokens,
@@ -185,7 +185,7 @@ def _concurrency(outcome: Outcome, context_tokens: int) -> Concurrency:
     )
 
 
-def _notes(case: Case, outcome: Outcome) -> tuple[str, ...]:
+def _notes(case: Case, outcome: MemoryOutcome) -> tuple[str, ...]:
     """What a reader has to know that no number says."""
     model, runtime, stage = case.model, outcome.runtime, outcome.stage
     notes = [runtime.fallback] if runtime.fallback else []
@@ -198,9 +198,9 @@ def _notes(case: Case, outcome: Outcome) -> tuple[str, ...]:
         notes.append("The vision tower's weights are counted, its activations are not: check an engine log.")
     if model.mtp is not None and not case.settings.mtp:
         notes.append("The MTP layers are left out: engines load them only for speculative decoding.")
-    if case.word is not None:
-        notes += [f"Restarts in the log: {len(case.word.restarts)}."] if case.word.restarts else []
-        notes += [_oom_note(event) for event in case.word.oom_events]
+    if case.reported is not None:
+        notes += [f"Restarts in the log: {len(case.reported.restarts)}."] if case.reported.restarts else []
+        notes += [_oom_note(event) for event in case.reported.oom_events]
     return (*notes, *model.notes)
 
 

@@ -10,8 +10,8 @@ from ullage.evidence import Figure
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
-from ullage.memory.engine_word import EngineMemory
-from ullage.memory.estimate import LineName, Measured, StageEstimate, estimate_stages, tightest
+from ullage.memory.engine_report import EngineMemory
+from ullage.memory.estimate import LineName, MeasuredLines, StageEstimate, estimate_stages, tightest
 from ullage.memory.measured import measured_lines
 from ullage.memory.settings import Runtime, RuntimeSettings, resolve, whole
 
@@ -88,11 +88,11 @@ class Shortfall:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class MemoryOutcome:
     """A case, worked out."""
 
     runtime: Runtime
-    measured: Measured
+    measured: MeasuredLines
     stage: StageEstimate
     capacity: Capacity
     shortfall: Shortfall | None
@@ -121,15 +121,15 @@ class Case:
     device: Device
     settings: RuntimeSettings
     approved: Approved | None = None
-    word: EngineMemory | None = None
+    reported: EngineMemory | None = None
     margin: Figure | None = None
     engines: Catalogue | None = None
     device_bytes: int | None = None
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> MemoryOutcome:
         runtime = resolve(self.settings, self.model, self.device, self.engines)
         memory_bytes = self.device.memory_bytes if self.device_bytes is None else self.device_bytes
-        measured = Measured() if self.word is None else measured_lines(self.word, runtime)
+        measured = MeasuredLines() if self.reported is None else measured_lines(self.reported, runtime)
         stage = tightest(estimate_stages(self.model, memory_bytes, runtime, measured))
         capacity = Capacity(
             stage=stage,
@@ -138,7 +138,7 @@ class Case:
             groups=runtime.sharding.dp_attention,
             null_blocks=_NULL_BLOCKS.get(runtime.engine, 0),
         )
-        return Outcome(
+        return MemoryOutcome(
             runtime=runtime,
             measured=measured,
             stage=stage,
@@ -148,7 +148,7 @@ class Case:
 
     def with_settings(self, settings: RuntimeSettings) -> Case:
         """The same with other settings: measured lines hold for the measured settings alone, so they go."""
-        return replace(self, settings=replace(settings, logged={}), word=None)
+        return replace(self, settings=replace(settings, logged={}), reported=None)
 
     def with_approved(self, approved: Approved | None, *, max_context_tokens: int | None = None) -> Case:
         context = max_context_tokens or self.settings.max_context_tokens

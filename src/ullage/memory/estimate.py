@@ -26,7 +26,7 @@ from ullage.memory.adapters import adapter_bytes
 from ullage.memory.blocks import (
     BlockLayout,
     CachePart,
-    Kept,
+    Retention,
     cache_parts,
     is_compressed,
     is_latent,
@@ -71,7 +71,7 @@ _TWO_COPIES_ENGINES = ("vllm",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredLines:
     """What an engine itself reported, by line; it takes the place of the estimate.
 
     The KV cache is of one device, its tokens are of the replica. `resident` is the most that a monitor saw in use.
@@ -110,7 +110,7 @@ class StageEstimate:
     @property
     def stored_bytes_per_token(self) -> float:
         """What one token takes in the layers that keep every token, as the engine stores it."""
-        return sum(part.layers * part.layer_bytes_per_token for part in self.parts if part.kept is Kept.ALL)
+        return sum(part.layers * part.layer_bytes_per_token for part in self.parts if part.kept is Retention.ALL)
 
     @property
     def sequence_state_bytes(self) -> float:
@@ -118,7 +118,7 @@ class StageEstimate:
         return sum(
             part.layers * (part.bound_tokens * part.layer_bytes_per_token + part.state_bytes)
             for part in self.parts
-            if part.kept is not Kept.ALL
+            if part.kept is not Retention.ALL
         )
 
     @property
@@ -130,12 +130,14 @@ class StageEstimate:
 
 
 def estimate_stages(
-    model: Model, device_bytes: int, runtime: Runtime, measured: Measured | None = None
+    model: Model, device_bytes: int, runtime: Runtime, measured: MeasuredLines | None = None
 ) -> tuple[StageEstimate, ...]:
     """One device of every pipeline stage; `device_bytes` is its memory as far as the catalogue knows."""
     settings = runtime.settings
     held = device_weights(model, runtime.sharding, mtp=settings.mtp, vision=settings.vision)
-    return tuple(_estimate_stage(model, device_bytes, runtime, measured or Measured(), weights) for weights in held)
+    return tuple(
+        _estimate_stage(model, device_bytes, runtime, measured or MeasuredLines(), weights) for weights in held
+    )
 
 
 def tightest(stages: tuple[StageEstimate, ...]) -> StageEstimate:
@@ -144,7 +146,7 @@ def tightest(stages: tuple[StageEstimate, ...]) -> StageEstimate:
 
 
 def _estimate_stage(
-    model: Model, device_bytes: int, runtime: Runtime, measured: Measured, held: StageWeights
+    model: Model, device_bytes: int, runtime: Runtime, measured: MeasuredLines, held: StageWeights
 ) -> StageEstimate:
     sharding, stage = runtime.sharding, held.stage
     weights = {line.tensor_class: line.stored_bytes for line in held.lines}
@@ -199,8 +201,8 @@ def _fixed_lines(
     }
 
 
-def _replaced(word: Figure | None, estimate: int) -> int:
-    return estimate if word is None else whole(word)
+def _replaced(reported: Figure | None, estimate: int) -> int:
+    return estimate if reported is None else whole(reported)
 
 
 def _pool_bytes(device_bytes: int, fixed: Mapping[LineName, int], runtime: Runtime) -> int:
@@ -227,7 +229,7 @@ def _pool_bytes(device_bytes: int, fixed: Mapping[LineName, int], runtime: Runti
             )
 
 
-def _measured_blocks(measured: Measured, layout: BlockLayout, runtime: Runtime) -> int | None:
+def _measured_blocks(measured: MeasuredLines, layout: BlockLayout, runtime: Runtime) -> int | None:
     """Blocks of one device, from the engine's blocks or from its tokens."""
     if measured.kv_blocks is not None:
         return whole(measured.kv_blocks)
@@ -240,7 +242,7 @@ def _measured_blocks(measured: Measured, layout: BlockLayout, runtime: Runtime) 
     return math.ceil(tokens / context * layout.sequence_blocks(context, whole(runtime.step_tokens)))
 
 
-def _measured_pool(measured: Measured, layout: BlockLayout, blocks: int | None, estimate: int) -> int:
+def _measured_pool(measured: MeasuredLines, layout: BlockLayout, blocks: int | None, estimate: int) -> int:
     if measured.kv_pool is not None:
         return whole(measured.kv_pool)
     return estimate if blocks is None else blocks * layout.block_bytes
@@ -267,6 +269,6 @@ def block_layout(model: Model, runtime: Runtime, parts: tuple[CachePart, ...]) -
     return own_pools_layout(parts, block_tokens)
 
 
-_BOUNDED_SINCE = {Kept.WINDOW: (0, 9, 1), Kept.CHUNK: (0, 14)}
+_BOUNDED_SINCE = {Retention.WINDOW: (0, 9, 1), Retention.CHUNK: (0, 14)}
 """The vLLM versions that free what a window or a chunk no longer needs, where other layers keep everything; those
 before keep it all (the hybrid manager of 0.9.1; chunks wait for 0.14, when they were let in by default)."""

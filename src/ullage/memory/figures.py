@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.memory.assumed import ONE_SEQUENCE
-from ullage.memory.case import Approved, Case, Outcome
+from ullage.memory.case import Approved, Case, MemoryOutcome
 from ullage.memory.estimate import IN_FRACTION, LineName
 from ullage.memory.kv import device_cache
 from ullage.memory.parameters import parameter_count
@@ -44,7 +44,7 @@ class BudgetFigures:
         return {figure.name: figure for figure in (*found, *self.results.values())}
 
     def with_results(
-        self, outcome: Outcome, asked: Approved | None, longest_tokens: int, least_tp: int | None
+        self, outcome: MemoryOutcome, asked: Approved | None, longest_tokens: int, least_tp: int | None
     ) -> dict[str, Figure]:
         """Blocks, tokens, sequences and headroom, from the lines."""
         runtime, stage, capacity = outcome.runtime, outcome.stage, outcome.capacity
@@ -107,7 +107,7 @@ def _load(asked: Approved | None, runtime: Runtime) -> tuple[Assumption, Assumpt
     )
 
 
-def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
+def budget_figures(case: Case, outcome: MemoryOutcome) -> BudgetFigures:
     """The figures of every line of one device."""
     runtime, stage, measured = outcome.runtime, outcome.stage, outcome.measured
     model = _model_figure(case)
@@ -156,7 +156,9 @@ def budget_figures(case: Case, outcome: Outcome) -> BudgetFigures:
     )
 
 
-def _pool(outcome: Outcome, memory: Figure | Assumption, lines: Mapping[LineName, Figure], block: Figure) -> Figure:
+def _pool(
+    outcome: MemoryOutcome, memory: Figure | Assumption, lines: Mapping[LineName, Figure], block: Figure
+) -> Figure:
     """What the cache may take: by the engine's word, from its blocks or tokens, or by the rule of its fraction."""
     measured, pool_bytes = outcome.measured, outcome.stage.pool_bytes
     if measured.kv_pool is not None:
@@ -167,7 +169,7 @@ def _pool(outcome: Outcome, memory: Figure | Assumption, lines: Mapping[LineName
     return _pool_figure(outcome.runtime, memory, lines, pool_bytes)
 
 
-def _fragmentation(outcome: Outcome, lines: Mapping[LineName, Figure], pool: Figure) -> Figure:
+def _fragmentation(outcome: MemoryOutcome, lines: Mapping[LineName, Figure], pool: Figure) -> Figure:
     """What the allocator holds beyond the bytes in use: as a monitor saw it, or a share of the activations."""
     name, value = _key(LineName.FRAGMENTATION), outcome.stage.fixed[LineName.FRAGMENTATION]
     resident = outcome.measured.resident
@@ -190,7 +192,7 @@ def _model_figure(case: Case) -> Figure:
     )
 
 
-def _weight_figures(case: Case, outcome: Outcome, model: Figure) -> dict[str, Figure]:
+def _weight_figures(case: Case, outcome: MemoryOutcome, model: Figure) -> dict[str, Figure]:
     return {
         name.value: _figure(
             f"weights.{name.name.lower()}_bytes",
@@ -204,7 +206,7 @@ def _weight_figures(case: Case, outcome: Outcome, model: Figure) -> dict[str, Fi
 
 
 def _fixed_figures(
-    case: Case, outcome: Outcome, model: Figure, weights: Mapping[str, Figure]
+    case: Case, outcome: MemoryOutcome, model: Figure, weights: Mapping[str, Figure]
 ) -> dict[LineName, Figure]:
     runtime, stage = outcome.runtime, outcome.stage
     cuts = _cuts(runtime)
@@ -227,7 +229,7 @@ def _fixed_figures(
 
 
 def _cache_lines(
-    outcome: Outcome,
+    outcome: MemoryOutcome,
     pool: Figure,
     block: Figure,
     memory: Figure | Assumption,
@@ -269,7 +271,7 @@ def _pool_figure(
     return _figure("kv_pool_bytes", pool_bytes, "bytes", formula, (memory, runtime.memory_fraction, *used))
 
 
-def _tokens_formula(outcome: Outcome) -> str:
+def _tokens_formula(outcome: MemoryOutcome) -> str:
     groups = outcome.runtime.sharding.dp_attention
     times = f" x {groups} attention groups" if groups > 1 else ""
     if outcome.stage.layout.is_uniform:

@@ -15,8 +15,8 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.device import Device
 from ullage.facts.model import Model
-from ullage.memory.engine_word import EngineMemory, OomKind
-from ullage.memory.estimate import LineName, Measured, StageEstimate
+from ullage.memory.engine_report import EngineMemory, OomKind
+from ullage.memory.estimate import LineName, MeasuredLines, StageEstimate
 from ullage.memory.settings import Runtime, RuntimeSettings, whole
 
 _OOM_MARGIN_FRACTION = 0.02
@@ -24,33 +24,33 @@ _OOM_MARGIN_FRACTION = 0.02
 (a layer's activations) on common devices. The stated shortfall is taken where there is one."""
 
 
-def settings_with(settings: RuntimeSettings, word: EngineMemory) -> RuntimeSettings:
+def settings_with(settings: RuntimeSettings, reported: EngineMemory) -> RuntimeSettings:
     """The settings, with gaps filled from what the engine said it was started with."""
-    if word.engine and settings.engine and word.engine != settings.engine:
+    if reported.engine and settings.engine and reported.engine != settings.engine:
         raise InputError(
             field="log",
-            value=word.engine,
+            value=reported.engine,
             problem=f"is the log of another engine than {settings.engine}",
-            fix=f"State --engine {word.engine}, or give a log of {settings.engine}.",
+            fix=f"State --engine {reported.engine}, or give a log of {settings.engine}.",
         )
     numbers = {
-        name: _agreed(name, getattr(settings, field), word.number(quantity))
+        name: _agreed(name, getattr(settings, field), reported.number(quantity))
         for name, (field, quantity) in _LOGGED.items()
     }
     logged = {
-        name: _source(word.figures[quantity])
+        name: _source(reported.figures[quantity])
         for name, (field, quantity) in {**_LOGGED, "context": ("max_context_tokens", "context_tokens")}.items()
-        if getattr(settings, field) is None and quantity in word.figures
+        if getattr(settings, field) is None and quantity in reported.figures
     }
     return replace(
         settings,
-        engine=settings.engine or word.engine or None,
-        version=settings.version or word.version or None,
+        engine=settings.engine or reported.engine or None,
+        version=settings.version or reported.version or None,
         memory_fraction=numbers["memory fraction"],
         step_tokens=_whole_or_none(numbers["token budget"]),
         max_sequences=_whole_or_none(numbers["max sequences"]),
         block_tokens=_whole_or_none(numbers["block size"]),
-        max_context_tokens=settings.max_context_tokens or _whole_or_none(word.number("context_tokens")),
+        max_context_tokens=settings.max_context_tokens or _whole_or_none(reported.number("context_tokens")),
         logged=logged,
     )
 
@@ -89,9 +89,9 @@ _SAME_TOKEN_FRACTION = 0.05
 percent between drivers, and a cache by what a connector keeps beside it (1.1 % was seen)."""
 
 
-def check_same(word: EngineMemory, stage: StageEstimate, device: Device, model: Model) -> None:
+def check_same(reported: EngineMemory, stage: StageEstimate, device: Device, model: Model) -> None:
     """Refuse a log that is plainly of another device, model, tp or cache dtype."""
-    memory, per_token = word.number("device_memory"), word.kv_bytes_per_token
+    memory, per_token = reported.number("device_memory"), reported.kv_bytes_per_token
     if memory is not None and abs(memory - device.memory_bytes) > _SAME_DEVICE_FRACTION * device.memory_bytes:
         raise InputError(
             field="log",
@@ -111,47 +111,47 @@ def check_same(word: EngineMemory, stage: StageEstimate, device: Device, model: 
         )
 
 
-def measured_lines(word: EngineMemory, runtime: Runtime) -> Measured:
+def measured_lines(reported: EngineMemory, runtime: Runtime) -> MeasuredLines:
     """What takes the place of estimates, line by line."""
-    reader = _Lines(word=word, runtime=runtime)
+    reader = _Lines(reported=reported, runtime=runtime)
     found = {
         LineName.WEIGHTS: reader.weights(),
         LineName.WORKSPACE: reader.workspace(),
         LineName.ACTIVATIONS: reader.activations(),
-        LineName.GRAPHS: word.figures.get("graphs"),
+        LineName.GRAPHS: reported.figures.get("graphs"),
         LineName.CONTEXT: reader.context(),
         LineName.COMMUNICATION: reader.communication(),
     }
-    return Measured(
+    return MeasuredLines(
         lines={name: figure for name, figure in found.items() if figure is not None},
         device_memory=reader.device_memory(),
         kv_pool=reader.pool(),
         kv_blocks=reader.blocks(),
-        kv_tokens=word.figures.get("kv_tokens"),
-        resident=word.figures.get("resident_peak"),
+        kv_tokens=reported.figures.get("kv_tokens"),
+        resident=reported.figures.get("resident_peak"),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Lines:
-    word: EngineMemory
+    reported: EngineMemory
     runtime: Runtime
 
     def device_memory(self) -> Figure | None:
         """A monitor's total has the driver's own reserve in it (0.5 GiB on an H100), which no process ever gets."""
-        figures = self.word.figures
+        figures = self.reported.figures
         from_monitor = "resident_peak" in figures and not {"free_at_start", "requested_memory"} & figures.keys()
         return None if from_monitor else figures.get("device_memory")
 
     def weights(self) -> Figure | None:
-        figures = self.word.figures
+        figures = self.reported.figures
         if "weights" in figures or "weights_and_non_torch" not in figures:
             return figures.get("weights")
         both, workspace = figures["weights_and_non_torch"], self.runtime.workspace_memory
         return _less("weights_alone", both, (workspace,), "weights and workspace, as logged, - assumed workspace")
 
     def workspace(self) -> Figure | None:
-        figures = self.word.figures
+        figures = self.reported.figures
         for key in ("non_torch", "workspace"):
             if key in figures:
                 return figures[key]
@@ -162,7 +162,7 @@ class _Lines:
 
     def activations(self) -> Figure | None:
         """vLLM's figure has the graphs in it from the version on that takes them out of the fraction."""
-        figures = self.word.figures
+        figures = self.reported.figures
         peak = figures.get("activations")
         if peak is None or not (self.runtime.covers == "everything" and self.runtime.graphs_in_fraction):
             return peak
@@ -172,21 +172,21 @@ class _Lines:
         return _less("activations_alone", peak, (graphs,), "peak, as logged, - graphs")
 
     def context(self) -> Figure | None:
-        figures = self.word.figures
+        figures = self.reported.figures
         if "device_memory" in figures and "free_at_start" in figures:
             formula = "device memory - free at start"
             return _less("taken_at_start", figures["device_memory"], (figures["free_at_start"],), formula)
         return None
 
     def communication(self) -> Figure | None:
-        both = self.word.figures.get("communication")
+        both = self.reported.figures.get("communication")
         if both is None:
             return None
         formula = "context and collectives, as logged, - assumed context"
         return _less("communication_alone", both, (self.runtime.context_memory,), formula)
 
     def pool(self) -> Figure | None:
-        figures = self.word.figures
+        figures = self.reported.figures
         cache, state = figures.get("kv_cache"), figures.get("state_cache")
         if cache is None or state is None:
             return cache
@@ -200,7 +200,7 @@ class _Lines:
 
     def blocks(self) -> Figure | None:
         """Blocks of one device; a log's sum is over the attention groups."""
-        found, groups = self.word.figures.get("kv_blocks"), self.runtime.sharding.dp_attention
+        found, groups = self.reported.figures.get("kv_blocks"), self.runtime.sharding.dp_attention
         if found is None or groups == 1:
             return found
         return Figure(
@@ -217,9 +217,9 @@ def _less(name: str, whole_figure: Figure, parts: tuple[Figure | Assumption, ...
     return Figure(name=name, value=max(rest, 0), unit="bytes", formula=formula, inputs=(whole_figure, *parts))
 
 
-def required_margin(word: EngineMemory, device_bytes: int) -> Figure | None:
+def required_margin(reported: EngineMemory, device_bytes: int) -> Figure | None:
     """What has to stay free after the device ran out of memory: the largest shortfall seen; None where it never did."""
-    events = [event for event in word.oom_events if event.kind is OomKind.DEVICE]
+    events = [event for event in reported.oom_events if event.kind is OomKind.DEVICE]
     if not events:
         return None
     usual = round(_OOM_MARGIN_FRACTION * device_bytes)

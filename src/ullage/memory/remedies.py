@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ullage.errors import InputError, Remedy
 from ullage.facts.device import Device
-from ullage.memory.case import Approved, Case, Outcome
+from ullage.memory.case import Approved, Case, MemoryOutcome
 from ullage.memory.estimate import LineName
 from ullage.memory.settings import share, whole
 from ullage.memory.sharding import Sharding
@@ -50,13 +50,13 @@ def smallest_tp(case: Case) -> int | None:
     return None
 
 
-def longest_context(case: Case, outcome: Outcome) -> int:
+def longest_context(case: Case, outcome: MemoryOutcome) -> int:
     """The longest context of which the approved sequences (or one) fit; 0 where none does."""
     sequences = 1 if case.approved is None else case.approved.sequences
     return outcome.capacity.longest_context(sequences, case.model.max_context_tokens)
 
 
-def _held_degrees(case: Case, above: int) -> Iterator[tuple[int, Outcome]]:
+def _held_degrees(case: Case, above: int) -> Iterator[tuple[int, MemoryOutcome]]:
     for tp in TP_DEGREES:
         sharding = _with_tp(case.settings.sharding, tp) if tp > above else None
         if sharding is not None:
@@ -73,7 +73,7 @@ def _with_tp(old: Sharding, tp: int) -> Sharding | None:
     return Sharding(tp=tp, pp=old.pp, ep=ep, dp_attention=groups) if tp % ep == 0 and tp % groups == 0 else None
 
 
-def _holds(case: Case) -> Outcome | None:
+def _holds(case: Case) -> MemoryOutcome | None:
     """The outcome of a case that holds; None for one that does not, or that no engine could load."""
     try:
         outcome = case.outcome()
@@ -82,7 +82,7 @@ def _holds(case: Case) -> Outcome | None:
     return outcome if outcome.shortfall is None else None
 
 
-def _fraction(case: Case, first: Outcome) -> Remedy | None:
+def _fraction(case: Case, first: MemoryOutcome) -> Remedy | None:
     """A larger fraction makes room for the cache, a smaller one for what lies outside it."""
     now = share(first.runtime.memory_fraction)
     assert first.shortfall is not None
@@ -96,14 +96,14 @@ def _fraction(case: Case, first: Outcome) -> Remedy | None:
     return None
 
 
-def _cache_dtype(case: Case, first: Outcome) -> Remedy | None:
+def _cache_dtype(case: Case, first: MemoryOutcome) -> Remedy | None:
     if first.runtime.cache.stored_bits <= _FP8_BITS:
         return None
     outcome = _holds(case.with_settings(replace(case.settings, kv_dtype="fp8")))
     return None if outcome is None else Remedy(change="KV dtype fp8", effect=_effect(case, outcome))
 
 
-def _smaller_steps(case: Case, first: Outcome) -> Remedy | None:
+def _smaller_steps(case: Case, first: MemoryOutcome) -> Remedy | None:
     tokens, sequences = whole(first.runtime.step_tokens), whole(first.runtime.max_sequences)
     needed = 1 if case.approved is None else -(-case.approved.sequences // first.capacity.groups)
     while tokens > _LEAST_STEP_TOKENS:
@@ -127,7 +127,7 @@ def _fewer_sequences(case: Case) -> Remedy | None:
     return None if outcome is None else Remedy(change=f"concurrency {fitting}", effect=_effect(fewer, outcome))
 
 
-def _shorter_context(case: Case, first: Outcome) -> Remedy | None:
+def _shorter_context(case: Case, first: MemoryOutcome) -> Remedy | None:
     longest = longest_context(case, first)
     # A round number is easier to write into a command line, and leaves the last block whole.
     longest = longest // _CONTEXT_UNIT_TOKENS * _CONTEXT_UNIT_TOKENS or longest
@@ -159,7 +159,7 @@ def _other_device(case: Case, devices: Iterable[Device]) -> Remedy | None:
     return None
 
 
-def _effect(case: Case, outcome: Outcome) -> str:
+def _effect(case: Case, outcome: MemoryOutcome) -> str:
     context = case.approved.context_tokens if case.approved is not None else whole(outcome.runtime.max_context)
     sequences = outcome.capacity.sequences(context)
     plural = "sequence" if sequences == 1 else "sequences"

@@ -1,11 +1,11 @@
-"""A plan asked for again with one thing changed: more demand, tighter promises, one more nine."""
+"""A plan asked for again with one thing changed: more demand, tighter SLOs, one more nine."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ullage.evidence import Assumption
-from ullage.planning.spec import ClassDemand, PlanSpec, promises
+from ullage.planning.spec import ClassDemand, PlanSpec, slo_limits
 
 
 def with_demand_times(spec: PlanSpec, ratio: float) -> PlanSpec:
@@ -13,9 +13,9 @@ def with_demand_times(spec: PlanSpec, ratio: float) -> PlanSpec:
     return replace(spec, demands=tuple(replace(each, mean_rate=_times(each.mean_rate, ratio)) for each in spec.demands))
 
 
-def with_promises_times(spec: PlanSpec, ratio: float) -> PlanSpec:
+def with_slos_times(spec: PlanSpec, ratio: float) -> PlanSpec:
     """Every limit of every class times so much."""
-    return replace(spec, demands=tuple(_promised(each, ratio) for each in spec.demands))
+    return replace(spec, demands=tuple(_with_slos(each, ratio) for each in spec.demands))
 
 
 def with_one_more_nine(spec: PlanSpec) -> PlanSpec:
@@ -30,12 +30,12 @@ def _times(given: Assumption, ratio: float) -> Assumption:
     return replace(given, value=float(given.value) * ratio, low=None, high=None)
 
 
-def _promised(demand: ClassDemand, ratio: float) -> ClassDemand:
+def _with_slos(demand: ClassDemand, ratio: float) -> ClassDemand:
     slos = tuple(replace(slo, limit_s=slo.limit_s * ratio) for slo in demand.request_class.slos)
     changed = replace(demand.request_class, slos=slos)
-    if not demand.promises:
+    if not demand.slo_limits:
         return replace(demand, request_class=changed)
-    like = demand.promises[0]
+    like = demand.slo_limits[0]
     return replace(
-        demand, request_class=changed, promises=promises(changed, evidence=like.evidence, source=like.source)
+        demand, request_class=changed, slo_limits=slo_limits(changed, evidence=like.evidence, source=like.source)
     )

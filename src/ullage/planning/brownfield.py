@@ -20,8 +20,8 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.running import Running, RunningPool
 
 
-class Weight(enum.Enum):
-    """How much a risk matters: it breaks a promise or stops a step, or it costs or hides something."""
+class RiskSeverity(enum.Enum):
+    """How much a risk matters: it violates an SLO or stops a step, or it costs or hides something."""
 
     STOPS = "stops"
     COSTS = "costs"
@@ -29,7 +29,7 @@ class Weight(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Risk:
-    weight: Weight
+    weight: RiskSeverity
     sentence: str
 
 
@@ -155,7 +155,7 @@ def _risks(pool: PoolPlan, found: RunningPool, need: int, running: Running) -> l
     if found.most_replicas is not None and found.most_replicas < need:
         risks.append(
             Risk(
-                weight=Weight.STOPS,
+                weight=RiskSeverity.STOPS,
                 sentence=f"{found.scaled_by} allows at most {found.most_replicas} replicas, and {need} are needed.",
             )
         )
@@ -163,7 +163,7 @@ def _risks(pool: PoolPlan, found: RunningPool, need: int, running: Running) -> l
         slow = pool.time_to_ready.figures["ready.cold_p90_s"]
         risks.append(
             Risk(
-                weight=Weight.COSTS,
+                weight=RiskSeverity.COSTS,
                 sentence=f"{found.scaled_by} may go down to {found.least_replicas} replicas; back to {steady} takes a "
                 f"cold start of up to {float(slow.value) / 60:.0f} min.",
             )
@@ -171,7 +171,7 @@ def _risks(pool: PoolPlan, found: RunningPool, need: int, running: Running) -> l
     if found.devices_per_replica != pool.memory.runtime.sharding.devices:
         risks.append(
             Risk(
-                weight=Weight.STOPS,
+                weight=RiskSeverity.STOPS,
                 sentence=f"A replica holds {found.devices_per_replica} devices, and the plan's has "
                 f"{pool.memory.runtime.sharding.devices}: the plan is about another replica.",
             )
@@ -179,7 +179,7 @@ def _risks(pool: PoolPlan, found: RunningPool, need: int, running: Running) -> l
     if found.device and not _same_device(found.device, pool):
         risks.append(
             Risk(
-                weight=Weight.STOPS,
+                weight=RiskSeverity.STOPS,
                 sentence=f"It runs on {found.device}, and the plan is for {pool.spec.device.name}.",
             )
         )
@@ -203,7 +203,7 @@ def _rollout_risk(pool: PoolPlan, found: RunningPool, running: Running) -> list[
     if course.is_deadlocked:
         return [
             Risk(
-                weight=Weight.STOPS,
+                weight=RiskSeverity.STOPS,
                 sentence=f"A rollout never ends: it may surge by {found.surge} with {found.unavailable} unavailable, "
                 f"and {running.free_devices} devices are free for replicas of {found.devices_per_replica}.",
             )
@@ -230,10 +230,10 @@ def _same_device(label: str, pool: PoolPlan) -> bool:
 def _shared_risks(wanted: int, free: int | None) -> tuple[Risk, ...]:
     if free is None:
         sentence = "No node was read, so nobody knows how many devices are free."
-        return (Risk(weight=Weight.COSTS, sentence=sentence),)
+        return (Risk(weight=RiskSeverity.COSTS, sentence=sentence),)
     if wanted > free:
         sentence = f"{wanted} more devices are needed and {free} are free: {wanted - free} must be ordered first."
-        return (Risk(weight=Weight.STOPS, sentence=sentence),)
+        return (Risk(weight=RiskSeverity.STOPS, sentence=sentence),)
     return ()
 
 

@@ -9,7 +9,7 @@ from ullage.planning.record import Entry, PlanRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class FigureChange:
     """A number in both plans, or in one alone (the other side is None). `because` are changed inputs behind it."""
 
     name: str
@@ -31,8 +31,8 @@ class Difference:
 
     old: PlanRecord
     new: PlanRecord
-    inputs: tuple[Change, ...]
-    figures: tuple[Change, ...]
+    inputs: tuple[FigureChange, ...]
+    figures: tuple[FigureChange, ...]
     also: tuple[str, ...]
 
     @property
@@ -45,7 +45,7 @@ def difference(old: PlanRecord, new: PlanRecord) -> Difference:
     inputs = _changes(old.inputs, new.inputs)
     changed = {each.name for each in inputs}
     figures = tuple(
-        Change(
+        FigureChange(
             name=each.name,
             old=each.old,
             new=each.new,
@@ -63,9 +63,9 @@ def difference(old: PlanRecord, new: PlanRecord) -> Difference:
     return Difference(old=old, new=new, inputs=inputs, figures=figures, also=tuple(also))
 
 
-def _changes(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> tuple[Change, ...]:
+def _changes(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> tuple[FigureChange, ...]:
     return tuple(
-        Change(name=name, old=before, new=after)
+        FigureChange(name=name, old=before, new=after)
         for name in sorted({*old, *new})
         for before, after in ((old.get(name), new.get(name)),)
         if before is None or after is None or _said(before) != _said(after)

@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def verdict(self) -> Verdict:
-        """A loss that a reserve was bought for and that breaks a promise all the same is worse than a missing stage."""
+        """A loss that a reserve was bought for and that violates an SLO all the same is worse than a missing stage."""
         if any(pool.loss_checks.broken for pool in self.pools):
             return Verdict.BREAKS
         return Verdict.HOLDS if all(stage.is_built for stage in self.stages) else Verdict.INCOMPLETE

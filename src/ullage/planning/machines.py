@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ullage.errors import Rejection
-from ullage.fleet.packing import Packing, Shape, chosen_shape, pack_placed, shapes_of
+from ullage.fleet.packing import NodeShape, Packing, chosen_shape, pack_placed, shapes_of
 from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.sites import Sites
 from ullage.fleet.steady import SteadyFleet
@@ -59,7 +59,7 @@ def on_machines(
     return min(found, key=lambda pair: (pair[1].chosen.devices, -pair[1].chosen.shape.devices))
 
 
-def _machines(pool: PoolSpec, spec: PlanSpec, shapes: Sequence[Shape], *, least_devices: int) -> list[Shape]:
+def _machines(pool: PoolSpec, spec: PlanSpec, shapes: Sequence[NodeShape], *, least_devices: int) -> list[NodeShape]:
     """The stated machine, or one of each size that holds a stage, from the provider whose prices the plan has."""
     if pool.instance is not None:
         return [chosen_shape(shapes, pool.instance)]

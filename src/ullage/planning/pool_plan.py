@@ -96,19 +96,19 @@ def plan_pool(
     `middling` is the same demand at even odds: the margin of the planning percentile is what is above it. `taken` is
     the devices by zone that pools before this one have of the same quotas, `service` the demand of all pools.
     """
-    classes, promises = _promised(demands)
+    classes, slo_limits = _with_slos(demands)
     memory = _memory(pool)
     if isinstance(memory, Rejection):
         return memory
     step = pool_step(memory, pool.tested)
-    curve = pool_curve(step, memory, demand, classes, seed=seed, promises=promises, map=map)
+    curve = pool_curve(step, memory, demand, classes, seed=seed, slo_limits=slo_limits, map=map)
     point = pool_point(curve, step, policy=spec.policy.margin, map=map)
     if isinstance(point, Rejection):
         return point
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     kept = KeptFree(policy=spec.policy.margin, least=pool.least)
     steady = steady_fleet(
-        step, memory, demand, classes, seed=seed, promises=promises, curve=curve, point=point, kept=kept, map=map
+        step, memory, demand, classes, seed=seed, slo_limits=slo_limits, curve=curve, point=point, kept=kept, map=map
     )
     if isinstance(steady, Rejection):
         return steady
@@ -161,8 +161,8 @@ def plan_pool(
     )
 
 
-def _promised(demands: Sequence[ClassDemand]) -> tuple[tuple[RequestClass, ...], tuple[Assumption, ...]]:
-    return tuple(each.request_class for each in demands), tuple(one for each in demands for one in each.promises)
+def _with_slos(demands: Sequence[ClassDemand]) -> tuple[tuple[RequestClass, ...], tuple[Assumption, ...]]:
+    return tuple(each.request_class for each in demands), tuple(one for each in demands for one in each.slo_limits)
 
 
 def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
@@ -171,7 +171,7 @@ def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
         pool.device,
         pool.settings,
         approved=pool.approved,
-        word=pool.word,
+        reported=pool.reported,
         engines=pool.engines,
         devices=pool.alternatives,
     )
@@ -214,7 +214,9 @@ def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Reje
         ),
         remedies=(
             Remedy(change=f"a {most.name} of {needed}", effect="the plan fits"),
-            Remedy(change="a load test of a replica", effect=f"up to {steady.replicas - steady.bare_replicas} fewer"),
+            Remedy(
+                change="a load test of a replica", effect=f"up to {steady.replicas - steady.nominal_replicas} fewer"
+            ),
         ),
     )
 

@@ -47,7 +47,7 @@ def scorecard(
     point = point_of(bench, demand.planning_rps, runs, wanted_fraction=_WANTED_FRACTION)
     if not isinstance(point, StablePoint):
         raise InternalError(law="the planned fleet keeps up", left=steady.replicas, right=demand.planning_rps)
-    utilisation = steady.bare_replicas / steady.replicas
+    utilisation = steady.nominal_replicas / steady.replicas
     return Scorecard(
         at_plan=point,
         utilisation_fraction=utilisation,
@@ -100,7 +100,7 @@ def _figures(point: StablePoint, steady: SteadyFleet, utilisation: float, device
             "utilisation_fraction",
             utilisation,
             "fraction",
-            "replicas that the load needs if step times are as believed / replicas planned",
+            "replicas that the load needs if step times are nominal / replicas planned",
             (bare, replicas),
         ),
     )

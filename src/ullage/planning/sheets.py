@@ -16,7 +16,7 @@ from ullage.planning.document import Plan, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class InputRow:
     """A row of a table before there is a plan: what it says, and which figures of which stages say it."""
 
     what: str
@@ -24,7 +24,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class SheetRow:
     """A row with its figures, and what is missing from it and why."""
 
     what: str
@@ -57,20 +57,22 @@ class Row:
 
 
 INPUT_SHEET = (
-    Asked(
+    InputRow(
         what="arrival distribution",
         answers=(("demand", "demand.planning_rate"), ("demand", "demand.*.minute_dispersion")),
     ),
-    Asked(what="lengths", answers=(("demand", "demand.*.prompt_p95"), ("demand", "demand.*.output_p95"))),
-    Asked(what="goodput per device", answers=(("operating_point", "point.goodput_per_device_rps"),)),
-    Asked(what="memory profile", answers=(("memory", "memory.kv_tokens"),)),
-    Asked(what="time to ready", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.cold_p90_s"))),
-    Asked(what="failure reserve", answers=(("reserves", "reserve.failure_replicas"),)),
-    Asked(what="unit costs", answers=(("bill", "bill.per_success_usd"),)),
+    InputRow(what="lengths", answers=(("demand", "demand.*.prompt_p95"), ("demand", "demand.*.output_p95"))),
+    InputRow(what="goodput per device", answers=(("operating_point", "point.goodput_per_device_rps"),)),
+    InputRow(what="memory profile", answers=(("memory", "memory.kv_tokens"),)),
+    InputRow(
+        what="time to ready", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.cold_p90_s"))
+    ),
+    InputRow(what="failure reserve", answers=(("reserves", "reserve.failure_replicas"),)),
+    InputRow(what="unit costs", answers=(("bill", "bill.per_success_usd"),)),
 )
 
 QUESTIONS = (
-    Asked(
+    InputRow(
         what="Which request distributions and bursts are supported?",
         answers=(
             ("demand", "demand.planning_rate"),
@@ -79,7 +81,7 @@ QUESTIONS = (
             ("admission_limits", "burst.*"),
         ),
     ),
-    Asked(
+    InputRow(
         what="What device memory is reserved for what?",
         answers=(
             ("memory", "memory.weights_bytes"),
@@ -87,7 +89,7 @@ QUESTIONS = (
             ("memory", "memory.margin_bytes"),
         ),
     ),
-    Asked(
+    InputRow(
         what="Which operating point meets the SLOs?",
         answers=(
             ("operating_point", "point.highest_rps"),
@@ -95,11 +97,11 @@ QUESTIONS = (
             ("scorecard", "score.utilisation_fraction"),
         ),
     ),
-    Asked(
+    InputRow(
         what="How much reserve covers failure, rollout and burst?",
         answers=(("reserves", "reserve.*_replicas"),),
     ),
-    Asked(
+    InputRow(
         what="How long does new capacity take?",
         answers=(
             ("time_to_ready", "ready.cold_p90_s"),
@@ -107,7 +109,7 @@ QUESTIONS = (
             ("time_to_ready", "ready.hot_p90_s"),
         ),
     ),
-    Asked(
+    InputRow(
         what="Which costs are fixed, variable, shared, external?",
         answers=(
             ("bill", "bill.fixed_usd"),
@@ -116,35 +118,37 @@ QUESTIONS = (
             ("bill", "bill.external_usd"),
         ),
     ),
-    Asked(
+    InputRow(
         what="Which variables move the plan most?", answers=(("uncertainty", "driver.*"), ("headroom", "headroom.*"))
     ),
-    Asked(what="How often is it reconciled?", answers=(("policy", "policy.reconcile_every"),)),
+    InputRow(what="How often is it reconciled?", answers=(("policy", "policy.reconcile_every"),)),
 )
 
 SCORECARD = (
-    Asked(what="arrival rate", answers=(("demand", "demand.planning_rate"),)),
-    Asked(what="service time", answers=(("scorecard", "score.service_time_s"),)),
-    Asked(what="goodput per device", answers=(("scorecard", "score.goodput_per_device_rps"),)),
-    Asked(what="goodput per replica", answers=(("scorecard", "score.goodput_per_replica_rps"),)),
-    Asked(what="active tokens", answers=(("scorecard", "score.active_tokens"),)),
-    Asked(what="memory headroom", answers=(("memory", "memory.headroom_bytes"),)),
-    Asked(what="queue depth", answers=(("scorecard", "score.queue_requests"),)),
-    Asked(what="queue age", answers=(("scorecard", "score.queue_age_s"),)),
-    Asked(what="utilisation", answers=(("scorecard", "score.utilisation_fraction"),)),
-    Asked(what="scale-up time", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.warm_p50_s"))),
-    Asked(what="idle reserve", answers=(("reserves", "reserve.replicas"),)),
-    Asked(what="cost per success", answers=(("bill", "bill.per_success_usd"),)),
-    Asked(what="forecast error", answers=(("scorecard", "score.*.forecast_wape_fraction"),)),
+    InputRow(what="arrival rate", answers=(("demand", "demand.planning_rate"),)),
+    InputRow(what="service time", answers=(("scorecard", "score.service_time_s"),)),
+    InputRow(what="goodput per device", answers=(("scorecard", "score.goodput_per_device_rps"),)),
+    InputRow(what="goodput per replica", answers=(("scorecard", "score.goodput_per_replica_rps"),)),
+    InputRow(what="active tokens", answers=(("scorecard", "score.active_tokens"),)),
+    InputRow(what="memory headroom", answers=(("memory", "memory.headroom_bytes"),)),
+    InputRow(what="queue depth", answers=(("scorecard", "score.queue_requests"),)),
+    InputRow(what="queue age", answers=(("scorecard", "score.queue_age_s"),)),
+    InputRow(what="utilisation", answers=(("scorecard", "score.utilisation_fraction"),)),
+    InputRow(
+        what="scale-up time", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.warm_p50_s"))
+    ),
+    InputRow(what="idle reserve", answers=(("reserves", "reserve.replicas"),)),
+    InputRow(what="cost per success", answers=(("bill", "bill.per_success_usd"),)),
+    InputRow(what="forecast error", answers=(("scorecard", "score.*.forecast_wape_fraction"),)),
 )
 
 
-def rows(plan: Plan, asked: tuple[Asked, ...]) -> tuple[Row, ...]:
+def rows(plan: Plan, asked: tuple[InputRow, ...]) -> tuple[SheetRow, ...]:
     """The rows with the plan's figures in them."""
     return tuple(_row(plan, each) for each in asked)
 
 
-def _row(plan: Plan, asked: Asked) -> Row:
+def _row(plan: Plan, asked: InputRow) -> SheetRow:
     figures: list[Figure | Assumption] = []
     missing: list[str] = []
     for stage_name, pattern in asked.answers:
@@ -158,7 +162,7 @@ def _row(plan: Plan, asked: Asked) -> Row:
         figures += found
         if not found:
             missing.append(_why(stage_name, stages))
-    return Row(what=asked.what, figures=tuple(figures), missing=tuple(dict.fromkeys(missing)))
+    return SheetRow(what=asked.what, figures=tuple(figures), missing=tuple(dict.fromkeys(missing)))
 
 
 def _why(name: str, stages: list[Stage]) -> str:

@@ -1,4 +1,4 @@
-"""What a plan is asked for: traffic, promises, model, devices and policy, each input with its source.
+"""What a plan is asked for: traffic, SLOs, model, devices and policy, each input with its source.
 
 Every number a user can give is an `Assumption`, whether the user stated it or a default stands in, so that
 the plan can list it, print its age, and walk any result back to it.
@@ -20,7 +20,7 @@ from ullage.facts.model import Model
 from ullage.fleet.reserves import ReserveSettings
 from ullage.fleet.sites import Sites
 from ullage.memory.case import Approved
-from ullage.memory.engine_word import EngineMemory
+from ullage.memory.engine_report import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.planning.checks.claims import Claims
 from ullage.planning.options.settings import OptionSettings
@@ -45,7 +45,7 @@ class ClassDemand:
 
     request_class: RequestClass
     pool: str
-    promises: tuple[Assumption, ...]
+    slo_limits: tuple[Assumption, ...]
     mean_rate: Assumption
     longest_context: Assumption
     shape: StatedShape | None = None
@@ -54,10 +54,10 @@ class ClassDemand:
     @property
     def inputs(self) -> tuple[Assumption, ...]:
         shape = () if self.shape is None else self.shape.inputs
-        return (*self.promises, self.mean_rate, self.longest_context, *shape)
+        return (*self.slo_limits, self.mean_rate, self.longest_context, *shape)
 
 
-def promises(request_class: RequestClass, *, evidence: Evidence, source: Source) -> tuple[Assumption, ...]:
+def slo_limits(request_class: RequestClass, *, evidence: Evidence, source: Source) -> tuple[Assumption, ...]:
     """The limits of a class's SLOs as inputs, so that they too can be explained."""
     return tuple(
         Assumption(
@@ -84,7 +84,7 @@ class PoolSpec:
     start: StartSettings
     least: Assumption | None = None
     most: Assumption | None = None
-    word: EngineMemory | None = None
+    reported: EngineMemory | None = None
     tested: StepEvidence = NO_EVIDENCE
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
@@ -160,8 +160,8 @@ class PlanSpec:
         return {each.request_class.name: each.pool for each in self.demands}
 
     @property
-    def promises(self) -> tuple[Assumption, ...]:
-        return tuple(promise for each in self.demands for promise in each.promises)
+    def slo_limits(self) -> tuple[Assumption, ...]:
+        return tuple(slo_name for each in self.demands for slo_name in each.slo_limits)
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:

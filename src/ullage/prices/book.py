@@ -340,7 +340,7 @@ def price_book(
     )
 
 
-def is_own_word(price: AnyPrice) -> bool:
+def is_own_price(price: AnyPrice) -> bool:
     """Whether the user stated this price or was billed it; such a price stands before any list."""
     return is_own(price.amounts[0])
 

@@ -20,7 +20,7 @@ from ullage.prices.wanted import Wanted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class PricedUse:
     """So many units of something: device-hours, tokens, byte-months."""
 
     name: str
@@ -60,9 +60,9 @@ class PriceChange:
         return self.after_usd - self.before_usd
 
 
-def explain_change(before: PriceBook, after: PriceBook, usage: Sequence[Use]) -> PriceChange:
+def explain_change(before: PriceBook, after: PriceBook, usage: Sequence[PricedUse]) -> PriceChange:
     """The difference that prices alone make to this use."""
-    priced_items: list[tuple[Use, Figure, Figure]] = []
+    priced_items: list[tuple[PricedUse, Figure, Figure]] = []
     missing: list[tuple[str, MissingPrice]] = []
     for use in usage:
         old, new = priced(before, use.wanted), priced(after, use.wanted)

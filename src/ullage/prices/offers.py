@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ullage.evidence import Assumption, Figure
-from ullage.prices.book import ANYWHERE, DevicePrice, MissingPrice, OwnedHardware, PriceBook, is_own_word
+from ullage.prices.book import ANYWHERE, DevicePrice, MissingPrice, OwnedHardware, PriceBook, is_own_price
 from ullage.prices.effective import device_hour
-from ullage.prices.own_word import own_word_first
+from ullage.prices.own_prices import own_prices_first
 from ullage.prices.purchase import Purchase, PurchaseMix
 from ullage.prices.unit_prices import rate_price
 from ullage.prices.wanted import HOWTO, DeviceWanted, RateWanted, check_names
@@ -35,7 +35,7 @@ def offers(book: PriceBook, wanted: DeviceWanted) -> tuple[Offer, ...]:
     """All prices that meet the constraints, cheapest first; equal ones in order of provider, region and instance."""
     check_names(book, providers=wanted.providers, regions=wanted.regions)
     found = []
-    for price in own_word_first(_matching(book, wanted)):
+    for price in own_prices_first(_matching(book, wanted)):
         figure = _whole_hour(book, price, wanted)
         if isinstance(figure, Figure):
             found.append(Offer(price=price, usd_per_device_hour=figure))
@@ -48,7 +48,7 @@ def cheapest(book: PriceBook, wanted: DeviceWanted) -> Offer | MissingPrice:
     A price of the user's own that cannot be used, for want of a rate, is said before any list answers in its place.
     """
     found = offers(book, wanted)
-    own = [each for each in _matching(book, wanted) if is_own_word(each)]
+    own = [each for each in _matching(book, wanted) if is_own_price(each)]
     unusable = next((hour for each in own if isinstance(hour := _whole_hour(book, each, wanted), MissingPrice)), None)
     return unusable or (found[0] if found else _why_no_offer(book, wanted))
 
@@ -107,7 +107,7 @@ def _matching_owned(book: PriceBook, wanted: DeviceWanted) -> list[OwnedHardware
         price
         for price in book.owned
         if price.device == wanted.device
-        and (wanted.purchases or is_own_word(price))
+        and (wanted.purchases or is_own_price(price))
         and _allows(wanted.providers, price.provider)
         and (_allows(wanted.regions, price.region) or price.region == ANYWHERE)
         and price.devices >= wanted.least_devices

@@ -15,7 +15,7 @@ from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import devices
 from ullage.facts.price import prices
-from ullage.facts.sheet import Row, Sheet
+from ullage.facts.sheet import FactRow, Sheet
 from ullage.prices.book import (
     ANYWHERE,
     AnyPrice,
@@ -71,7 +71,7 @@ def _prices(sheet: Sheet, catalogue: Catalogue) -> Iterator[AnyPrice]:
         yield _machine(sheet, row, own_hardware_defaults(catalogue))
 
 
-def _device(sheet: Sheet, row: Row) -> DevicePrice:
+def _device(sheet: Sheet, row: FactRow) -> DevicePrice:
     where = f"prices/{sheet.name}.toml: devices"
     purchase = purchase_of(row.texts["purchase"], field=f"{where}.purchase")
     key = "spot_hourly" if purchase is Purchase.SPOT else "hourly"
@@ -96,7 +96,7 @@ def _device(sheet: Sheet, row: Row) -> DevicePrice:
     )
 
 
-def _tokens(sheet: Sheet, row: Row) -> TokenPrice:
+def _tokens(sheet: Sheet, row: FactRow) -> TokenPrice:
     tiers = {each.value: each for each in Tier}
     written = row.texts.get("tier", Tier.STANDARD.value)
     if written not in tiers:
@@ -118,7 +118,7 @@ def _tokens(sheet: Sheet, row: Row) -> TokenPrice:
     )
 
 
-def _provisioned(sheet: Sheet, row: Row) -> ProvisionedUnit:
+def _provisioned(sheet: Sheet, row: FactRow) -> ProvisionedUnit:
     where = f"prices/{sheet.name}.toml: provisioned"
     written = row.texts.get("purchase", Purchase.ON_DEMAND.value)
     name = (_provider(sheet), row.texts.get("region", ""), row.texts["model"], row.texts["unit"])
@@ -138,7 +138,7 @@ def _provisioned(sheet: Sheet, row: Row) -> ProvisionedUnit:
     )
 
 
-def _rate(sheet: Sheet, row: Row) -> RatePrice:
+def _rate(sheet: Sheet, row: FactRow) -> RatePrice:
     where, item = f"prices/{sheet.name}.toml: rates", row.texts["item"]
     if item not in ITEMS:
         raise unknown_name(field=f"{where}.item", name=item, known=ITEMS)
@@ -160,7 +160,7 @@ def _rate(sheet: Sheet, row: Row) -> RatePrice:
     )
 
 
-def _machine(sheet: Sheet, row: Row, shared: dict[str, Assumption]) -> OwnedHardware:
+def _machine(sheet: Sheet, row: FactRow, shared: dict[str, Assumption]) -> OwnedHardware:
     device = devices().find(row.texts["device"], field=f"prices/{sheet.name}.toml: machines.device").name
     region = row.texts.get("region", ANYWHERE)
     return OwnedHardware(

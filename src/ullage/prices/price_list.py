@@ -36,7 +36,7 @@ class PriceList:
     rows: int
     book: PriceBook
     dropped: Mapping[str, int]
-    findings: tuple[ListFinding, ...] = ()
+    anomalies: tuple[ListFinding, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class PriceList:
         kept = f"{self.file}: {self.format}; {self.rows} rows, {len(self.book)} prices."
         return (
             f"{kept} Not taken over: {lost}." if lost else kept,
-            *(f"{self.file}: {each}" for each in self.findings),
+            *(f"{self.file}: {each}" for each in self.anomalies),
         )
 
 
@@ -82,7 +82,7 @@ class Gathering:
             rows=rows,
             book=price_book(self.prices.values()),
             dropped=dict(sorted(self.dropped.items())),
-            findings=tuple(
+            anomalies=tuple(
                 ListFinding(what=what, rows=len(examples), example=examples[0], done=done)
                 for (what, done), examples in self.odd.items()
             ),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ullage.errors import unknown_name
 from ullage.evidence import Figure
-from ullage.prices.book import ANYWHERE, TOKENS, MissingPrice, PriceBook, TokenPrice, is_own_word
+from ullage.prices.book import ANYWHERE, TOKENS, MissingPrice, PriceBook, TokenPrice, is_own_price
 from ullage.prices.effective import usd
 from ullage.prices.items import ITEMS
-from ullage.prices.own_word import own_word_first
+from ullage.prices.own_prices import own_prices_first
 from ullage.prices.wanted import HOWTO, RateWanted, TokenWanted
 
 
@@ -24,7 +24,7 @@ def token_price(book: PriceBook, wanted: TokenWanted) -> Figure | MissingPrice:
         )
     found = [(usd(book, amount, provider=row.provider, kind=TOKENS), row) for row, amount in amounts]
     figures = [(each, row) for each, row in found if isinstance(each, Figure)]
-    unusable = [each for each, row in found if isinstance(each, MissingPrice) and (is_own_word(row) or not figures)]
+    unusable = [each for each, row in found if isinstance(each, MissingPrice) and (is_own_price(row) or not figures)]
     if unusable:
         return unusable[0]
     return min(figures, key=lambda each: (each[0].value, each[1].key))[0]
@@ -48,7 +48,7 @@ def rate_price(book: PriceBook, wanted: RateWanted) -> Figure | MissingPrice:
             why="the book has no such price",
             fix=f"Give prices.own.{wanted.item}, in a currency per {ITEMS[wanted.item].per} ({HOWTO}).",
         )
-    best = max(own_word_first(rows), key=lambda row: (row.provider != "", row.region != ANYWHERE, row.name != ""))
+    best = max(own_prices_first(rows), key=lambda row: (row.provider != "", row.region != ANYWHERE, row.name != ""))
     return usd(book, best.amount, provider=best.provider, kind=best.item)
 
 
@@ -63,7 +63,7 @@ def _token_rows(book: PriceBook, wanted: TokenWanted) -> list[TokenPrice]:
         and row.from_prompt_tokens <= wanted.prompt_tokens
     ]
     best: dict[str, TokenPrice] = {}
-    for row in own_word_first(rows):
+    for row in own_prices_first(rows):
         known = best.get(row.provider)
         if known is None or _nearness(row) > _nearness(known):
             best[row.provider] = row

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ullage.evidence import Assumption
 from ullage.facts.quantity import DIMENSIONS, FLAG_UNIT
-from ullage.facts.sheet import Kind, Row, Sheet
+from ullage.facts.sheet import FactRow, Sheet, SheetKind
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
 from ullage.units import brief, brief_number
@@ -25,7 +25,7 @@ _DIGITS = 4
 _PLAIN_SCALES = {"": 1.0, "10^9": 1e9}
 
 
-def list_page(kind: Kind, sheets: Sequence[Sheet]) -> list[RenderableType]:
+def list_page(kind: SheetKind, sheets: Sequence[Sheet]) -> list[RenderableType]:
     """Many sheets, one line each; a value stands in the unit of its column."""
     columns = {
         key: unit
@@ -49,7 +49,7 @@ def _listed(sheet: Sheet, key: str, unit: str) -> str:
     return brief_number(fact.value / scale, _DIGITS)
 
 
-def one_page(kind: Kind, sheet: Sheet, as_of: datetime.date) -> list[RenderableType]:
+def one_page(kind: SheetKind, sheet: Sheet, as_of: datetime.date) -> list[RenderableType]:
     """One sheet: every value with range, evidence, source and age, then its rows, then its sources."""
     parts: list[RenderableType] = [_headline(sheet)]
     if sheet.values:
@@ -67,7 +67,7 @@ def one_page(kind: Kind, sheet: Sheet, as_of: datetime.date) -> list[RenderableT
     return [*parts, "", Text("Sources", style="bold"), *_source_lines(sheet)]
 
 
-def facts_json(kind: Kind, sheets: Sequence[Sheet], as_of: datetime.date) -> dict[str, Any]:
+def facts_json(kind: SheetKind, sheets: Sequence[Sheet], as_of: datetime.date) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "kind": kind.folder,
@@ -115,7 +115,7 @@ def _headline(sheet: Sheet) -> RenderableType:
     return text.append("".join(f"\n{line}" for line in about), style="not bold")
 
 
-def _rows_table(key: str, sheet: Sheet, rows: Sequence[Row], as_of: datetime.date) -> RenderableType:
+def _rows_table(key: str, sheet: Sheet, rows: Sequence[FactRow], as_of: datetime.date) -> RenderableType:
     texts = list(dict.fromkeys(name for row in rows for name in row.texts))
     values = list(dict.fromkeys(name for row in rows for name in row.values))
     main = [_main_fact(row) for row in rows]
@@ -132,7 +132,7 @@ def _rows_table(key: str, sheet: Sheet, rows: Sequence[Row], as_of: datetime.dat
     return table
 
 
-def _main_fact(row: Row) -> Assumption | None:
+def _main_fact(row: FactRow) -> Assumption | None:
     """The fact whose range and source a row shows: its `value`, or its first; parts may have none of their own."""
     return row.values.get("value", next(iter(row.values.values()), None))
 

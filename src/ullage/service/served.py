@@ -3,7 +3,7 @@
     serve(replica, stream, classes, pool=Pool(...), seed=...)  ->  Served
 
 One run, from the first arrival until the last request has ended, nothing cut off. It answers "what would this traffic
-have met"; what load a replica can promise to carry is the question of a service curve (curve.py), which repeats runs.
+have met"; what load a replica can SLO to carry is the question of a service curve (curve.py), which repeats runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SAMPLES = 240
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
+class ServedPool:
     """The replicas that serve the stream, and when work is refused or given up.
 
     `waiting_requests` bounds the queue of a replica, `timeout_s` is when a client gives up; None is never.
@@ -54,8 +54,8 @@ class Latency:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """A promise and what was found; a promise to requests that never came to it is not kept."""
+class SloAttainment:
+    """An SLO and what was found; an SLO to requests that never came to it is not kept."""
 
     slo: Slo
     found_s: float
@@ -72,7 +72,7 @@ class ClassServed:
     name: str
     counts: Counts
     latencies: Mapping[str, Latency]
-    promises: tuple[Kept, ...]
+    slo_limits: tuple[SloAttainment, ...]
     goodput_rps: float
     prompt_tokens: int
     output_tokens: int
@@ -131,8 +131,10 @@ class Served:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Promises that were not kept, as `class name`."""
-        return tuple(f"{each.name} {one.slo.name}" for each in self.classes for one in each.promises if not one.is_kept)
+        """SLOs that were not kept, as `class name`."""
+        return tuple(
+            f"{each.name} {one.slo.name}" for each in self.classes for one in each.slo_limits if not one.is_kept
+        )
 
 
 def serve(
@@ -141,7 +143,7 @@ def serve(
     classes: Sequence[RequestClass],
     *,
     floor: Floor,
-    pool: Pool = Pool(),  # noqa: B008 - frozen
+    pool: ServedPool = ServedPool(),  # noqa: B008 - frozen
     seed: int,
     report: Callable[[float], None] | None = None,
 ) -> Served:
@@ -150,9 +152,9 @@ def serve(
     A prefix counts as cached where a cache of one replica's size would still hold it.
     """
     engine = replica.engine
-    promised = {each.name: each for each in classes}
+    slo_class = {each.name: each for each in classes}
     served = stream.served_by_cache(engine.kv_tokens / BLOCK_TOKENS)
-    own = [promised.get(name) or RequestClass(name=name, slos=()) for name in stream.class_names]
+    own = [slo_class.get(name) or RequestClass(name=name, slos=()) for name in stream.class_names]
     load = OpenLoop(
         requests=Requests(
             prompt_tokens=served.prompt_tokens,
@@ -179,7 +181,7 @@ def serve(
 
 
 def _read(
-    replica: Replica, stream: Stream, classes: Sequence[RequestClass], outcome: Outcome, floor: Floor, pool: Pool
+    replica: Replica, stream: Stream, classes: Sequence[RequestClass], outcome: Outcome, floor: Floor, pool: ServedPool
 ) -> Served:
     series, total = outcome.series, outcome.total
     if series is None:
@@ -217,12 +219,12 @@ def _has(outcome: Outcome, name: str) -> bool:
     return any(each.class_name == name and each.counts.requests for each in outcome.groups)
 
 
-def _class(replica: Replica, stream: Stream, promised: RequestClass, outcome: Outcome) -> ClassServed:
-    group = outcome.of_class(promised.name)
+def _class(replica: Replica, stream: Stream, slo_class: RequestClass, outcome: Outcome) -> ClassServed:
+    group = outcome.of_class(slo_class.name)
     histograms = {
         Metric.TTFT: group.ttft,
         Metric.TPOT: group.tpot,
-        Metric.ITL: outcome.itl[promised.name],
+        Metric.ITL: outcome.itl[slo_class.name],
         Metric.E2E: group.e2e,
     }
     # What a request spends outside the engine lies before its first token.
@@ -230,18 +232,18 @@ def _class(replica: Replica, stream: Stream, promised: RequestClass, outcome: Ou
         metric: replica.request_overhead_s if metric in (Metric.TTFT, Metric.E2E) else 0.0 for metric in histograms
     }
     return ClassServed(
-        name=promised.name,
+        name=slo_class.name,
         counts=group.counts,
         latencies={
             **{str(metric): _latency(each, outside_s[metric]) for metric, each in histograms.items()},
             "queue": _latency(group.queue, 0.0),
         },
-        promises=tuple(
-            Kept(
+        slo_limits=tuple(
+            SloAttainment(
                 slo=slo,
                 found_s=histograms[slo.metric].quantile_s(slo.percentile_fraction) + outside_s[slo.metric],
             )
-            for slo in promised.slos
+            for slo in slo_class.slos
         ),
         goodput_rps=group.counts.success / stream.span_s,
         prompt_tokens=group.prompt_tokens,

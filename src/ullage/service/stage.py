@@ -1,7 +1,7 @@
 """From what a plan's earlier stages found to a curve, a point and a size.
 
 step model + memory budget  ->  the replica: step times, KV blocks, the scheduler's limits
-demand + promises           ->  the mix: the busy hour's classes, lengths, sessions and bursts
+demand + SLOs           ->  the mix: the busy hour's classes, lengths, sessions and bursts
 step model's evidence       ->  the band of step times, and with it the evidence margin
 """
 
@@ -23,7 +23,7 @@ from ullage.service.curve.mix import MixLoad
 from ullage.service.curve.point import OperatingPoint, replica_point
 from ullage.service.curve.sizing import Alone, PoolSize, replica_alone, size_pool
 from ullage.service.replica import Replica
-from ullage.service.steps.coefficients import OTHER_LOAD, Band
+from ullage.service.steps.coefficients import OTHER_LOAD, StepErrorBand
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 from ullage.simulate.engine import Engine
@@ -62,7 +62,7 @@ def calibrated_step(
     factors: Factors,
     source: Source,
     *,
-    band: Band | None = None,
+    band: StepErrorBand | None = None,
     tested: MeasuredRange | None = None,
 ) -> StepModel:
     """The step model scaled to load tests of this very configuration, not below the device's floor.
@@ -142,11 +142,11 @@ def pool_curve(
     classes: Sequence[RequestClass],
     *,
     seed: int,
-    promises: Sequence[Assumption] = (),
+    slo_limits: Sequence[Assumption] = (),
     effort: Effort = Effort(),  # noqa: B008 - frozen
     map: Any = map,  # noqa: A002
 ) -> ServiceCurve:
-    """The service curve of one replica of the pool under its busy hour; `promises` are the limits as inputs."""
+    """The service curve of one replica of the pool under its busy hour; `SLOs` are the limits as inputs."""
     replica = replica_of(step, memory)
     return replica_curve(
         replica,
@@ -154,7 +154,7 @@ def pool_curve(
         classes,
         seed=seed,
         effort=effort,
-        inputs=rests_on(step, memory, demand, promises),
+        inputs=rests_on(step, memory, demand, slo_limits),
         map=map,
     )
 
@@ -186,7 +186,7 @@ def pool_size(
     *,
     rate_rps: float,
     seed: int,
-    promises: Sequence[Assumption] = (),
+    slo_limits: Sequence[Assumption] = (),
     effort: Effort = Effort(),  # noqa: B008 - frozen
     curve: ServiceCurve | None = None,
     point: OperatingPoint | None = None,
@@ -202,7 +202,7 @@ def pool_size(
         band=band_of(step),
         seed=seed,
         effort=effort,
-        inputs=rests_on(step, memory, demand, promises),
+        inputs=rests_on(step, memory, demand, slo_limits),
         map=map,
     )
 
@@ -226,7 +226,7 @@ def _alone(
 
 
 def rests_on(
-    step: StepModel, memory: MemoryBudget, demand: Demand, promises: Sequence[Assumption]
+    step: StepModel, memory: MemoryBudget, demand: Demand, slo_limits: Sequence[Assumption]
 ) -> tuple[Figure | Assumption, ...]:
     """What every figure of a curve was computed from."""
     shown = Figure(
@@ -245,5 +245,5 @@ def rests_on(
         runtime.max_sequences,
         runtime.step_tokens,
         *traffic,
-        *promises,
+        *slo_limits,
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ullage.simulate.engine import Engine, StepTable
-from ullage.simulate.fleet import Autoscaler, Event, Fleet, Signals, failure_events
-from ullage.simulate.load import ClosedLoop, Load, OpenLoop, RequestClass, Requests, Retry, poisson
+from ullage.simulate.fleet import Autoscaler, Fleet, FleetEvent, Signals, failure_events
+from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Requests, Retry, poisson
 
 if TYPE_CHECKING:
     from ullage.simulate.outcome import Outcome
@@ -21,12 +21,12 @@ __all__ = [
     "Autoscaler",
     "ClosedLoop",
     "Engine",
-    "Event",
     "Fleet",
+    "FleetEvent",
     "Load",
+    "LoadClass",
     "OpenLoop",
     "Outcome",
-    "RequestClass",
     "Requests",
     "Retry",
     "Signals",

@@ -11,7 +11,7 @@ from ullage.errors import InputError
 from ullage.simulate import kernel as k
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Autoscaler, Fleet
-from ullage.simulate.load import ClosedLoop, Load, OpenLoop, RequestClass, Requests, Retry
+from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Requests, Retry
 from ullage.simulate.problem import (
     NEVER_PS,
     PS_PER_S,
@@ -22,7 +22,7 @@ from ullage.simulate.problem import (
     Int64s,
     Problem,
     RetryTerms,
-    Routing,
+    RouterArrays,
     SignalKind,
 )
 
@@ -68,7 +68,7 @@ def compile_problem(
         replica_type=np.repeat(np.arange(len(engines), dtype=np.int16), fleet.counts),
         ready_at_start=(np.arange(fleet.total_replicas) < ready).astype(np.int8),
         event_ps=event_ps, event_replica=event_replica, event_kind=event_kind,
-        routing=Routing[fleet.routing.upper()],
+        routing=RouterArrays[fleet.routing.upper()],
         refresh_ps=to_ps(fleet.refresh_s),
         control=_control(fleet.autoscaler),
         classes=_classes(requests.classes),
@@ -160,7 +160,7 @@ def _control(autoscaler: Autoscaler | None) -> ControlTerms:
     )
 
 
-def _classes(classes: tuple[RequestClass, ...]) -> Int64s:
+def _classes(classes: tuple[LoadClass, ...]) -> Int64s:
     ranks = sorted({each.priority for each in classes})
     rows = np.zeros((len(classes), k.CLASS_FIELDS), np.int64)
     for row, each in zip(rows, classes, strict=True):

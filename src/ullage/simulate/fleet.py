@@ -14,7 +14,7 @@ ROUTINGS = ("round_robin", "random", "power_of_two", "least_outstanding", "least
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class FleetEvent:
     """Something that happens to replicas at one time; several replicas at once are a node or a zone."""
 
     at_s: float
@@ -84,7 +84,7 @@ class Fleet:
     routing: str = "least_outstanding"
     refresh_s: float = 0.0
     ready_replicas: int | None = None
-    events: tuple[Event, ...] = ()
+    events: tuple[FleetEvent, ...] = ()
     autoscaler: Autoscaler | None = None
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ def failure_events(
     mean_down_s: float,
     until_s: float,
     rng: np.random.Generator,
-) -> tuple[Event, ...]:
+) -> tuple[FleetEvent, ...]:
     """Failures and repairs of domains (a replica, a node's replicas, a zone's) with exponential times between.
 
     Every domain fails as a whole and independently of the others; overlapping failures of one replica (its node
@@ -129,8 +129,8 @@ def failure_events(
     for replicas in domains:
         now_s = float(rng.exponential(mean_up_s))
         while now_s < until_s:
-            events.append(Event(at_s=now_s, kind="fail", replicas=replicas))
+            events.append(FleetEvent(at_s=now_s, kind="fail", replicas=replicas))
             now_s += float(rng.exponential(mean_down_s))
-            events.append(Event(at_s=now_s, kind="repair", replicas=replicas))
+            events.append(FleetEvent(at_s=now_s, kind="repair", replicas=replicas))
             now_s += float(rng.exponential(mean_up_s))
     return tuple(sorted(events, key=lambda each: each.at_s))

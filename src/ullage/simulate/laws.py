@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ullage.errors import InternalError
 from ullage.simulate import kernel as k
-from ullage.simulate.world import Run
+from ullage.simulate.world import KernelRun
 
 
-def check_laws(run: Run) -> None:
+def check_laws(run: KernelRun) -> None:
     """Little's law, and the conservation of outcomes and tokens, to the last unit."""
     _equal(
         "Little's law: time integral of outstanding requests = time that attempts spent in the system",

@@ -17,7 +17,7 @@ Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequestClass:
+class LoadClass:
     """Requests that share an SLO and deadlines. The SLO decides between success and late; a timeout ends the attempt.
 
     Under priority scheduling a lower `priority` is served first.
@@ -76,7 +76,7 @@ class Requests:
     output_tokens: Numbers
     cached_tokens: Numbers | None = None
     cancel_after_s: Numbers | None = None
-    classes: tuple[RequestClass, ...] = (RequestClass(),)
+    classes: tuple[LoadClass, ...] = (LoadClass(),)
     class_of: Numbers | None = None
     tenants: tuple[str, ...] = ("all",)
     tenant_of: Numbers | None = None
@@ -189,7 +189,7 @@ def poisson(
     output_tokens: int,
     rng: np.random.Generator,
     spread: float = 0.0,
-    classes: tuple[RequestClass, ...] = (RequestClass(),),
+    classes: tuple[LoadClass, ...] = (LoadClass(),),
     retry: Retry | None = None,
 ) -> OpenLoop:
     """A synthetic stream: exponential gaps, lengths constant or, with `spread`, log-normal around their mean.

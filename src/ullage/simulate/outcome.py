@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ullage.simulate import kernel as k
 from ullage.simulate.histogram import LogHistogram
 from ullage.simulate.load import Requests
-from ullage.simulate.world import Run
+from ullage.simulate.world import KernelRun
 
 PS_PER_S = 10**12
 
@@ -183,7 +183,7 @@ def merged(groups: Any, *, class_name: str, tenant: str) -> GroupOutcome:
     return GroupOutcome(class_name=class_name, tenant=tenant, **summed)
 
 
-def read_outcome(run: Run, requests: Requests) -> Outcome:
+def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
     """Copies what a finished run shows into frozen values."""
     problem = run.problem
     end_ps = run.clock(k.G_NOW)
@@ -205,7 +205,7 @@ def read_outcome(run: Run, requests: Requests) -> Outcome:
     )  # fmt: skip
 
 
-def _group(run: Run, place: int, class_name: str, tenant: str) -> GroupOutcome:
+def _group(run: KernelRun, place: int, class_name: str, tenant: str) -> GroupOutcome:
     counters = run.counters[1, place]
     histograms = [LogHistogram(counts=each.copy()) for each in run.histograms[place]]
     return GroupOutcome(
@@ -239,7 +239,7 @@ def _replica(index: int, row: Ints) -> ReplicaOutcome:
     )
 
 
-def _series(run: Run) -> Series:
+def _series(run: KernelRun) -> Series:
     samples = run.samples
     period_ps = run.problem.sample_ps
     busy = np.diff(samples[:, :, 3], axis=0, prepend=0)
@@ -253,7 +253,7 @@ def _series(run: Run) -> Series:
     )
 
 
-def _controls(run: Run) -> Controls:
+def _controls(run: KernelRun) -> Controls:
     log = run.controls
     return Controls(
         at_s=log[:, 0] / PS_PER_S,
@@ -263,7 +263,7 @@ def _controls(run: Run) -> Controls:
     )
 
 
-def _requests(run: Run) -> RequestArrays:
+def _requests(run: KernelRun) -> RequestArrays:
     state = run.state
     issued = state != k.UNSEEN
     return RequestArrays(

@@ -53,7 +53,7 @@ class ClassField(enum.IntEnum):
     LEVEL = k.LEVEL  # rank of the class's priority, 0 is served first
 
 
-class Routing(enum.IntEnum):
+class RouterArrays(enum.IntEnum):
     ROUND_ROBIN = k.ROUND_ROBIN
     RANDOM = k.RANDOM
     POWER_OF_TWO = k.POWER_OF_TWO
@@ -124,7 +124,7 @@ class Problem:
     event_ps: Int64s
     event_replica: Int32s
     event_kind: Int8s
-    routing: Routing = Routing.LEAST_OUTSTANDING
+    routing: RouterArrays = RouterArrays.LEAST_OUTSTANDING
     refresh_ps: int = 0  # 0: the router sees the present; otherwise its view is renewed this often
     control: ControlTerms = ControlTerms()
 

@@ -27,11 +27,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ullage.simulate import kernel as k
-from ullage.simulate.problem import NEVER_PS, ControlKind, EngineField, Int64s, Problem, Routing, SignalKind
+from ullage.simulate.problem import NEVER_PS, ControlKind, EngineField, Int64s, Problem, RouterArrays, SignalKind
 
 
 @dataclass(kw_only=True)
-class Request:
+class ReferenceRequest:
     """One request and what became of it."""
 
     number: int
@@ -77,7 +77,7 @@ class Request:
 
 
 @dataclass(kw_only=True)
-class Step:
+class ReferenceStep:
     """What one engine step does."""
 
     start_ps: int
@@ -87,14 +87,14 @@ class Step:
 
 
 @dataclass(kw_only=True)
-class Replica:
+class ReferenceReplica:
     index: int
     engine: list[int]
     type: int
     state: int
-    running: list[Request] = field(default_factory=list)
-    waiting: list[Request] = field(default_factory=list)
-    step: Step | None = None
+    running: list[ReferenceRequest] = field(default_factory=list)
+    waiting: list[ReferenceRequest] = field(default_factory=list)
+    step: ReferenceStep | None = None
     boundary_ps: int = NEVER_PS
     ready_ps: int = NEVER_PS
     down: int = 0
@@ -143,7 +143,7 @@ class Reference:
         cancel = problem.cancel_after_ps.tolist() or [NEVER_PS] * problem.requests
         think = problem.think_ps.tolist() or zeros
         self.requests = [
-            Request(
+            ReferenceRequest(
                 number=i, prompt=int(problem.prompt_tokens[i]), output=int(problem.output_tokens[i]),
                 cached=cached[i], group=groups[i], class_row=classes[group_class[groups[i]]],
                 cancel_after_ps=cancel[i], think_ps=think[i],
@@ -153,7 +153,9 @@ class Reference:
         self.group_class = group_class
         engines = problem.engines.tolist()
         self.replicas = [
-            Replica(index=r, type=kind, engine=engines[kind], state=k.READY if problem.ready_at_start[r] else k.OFF)
+            ReferenceReplica(
+                index=r, type=kind, engine=engines[kind], state=k.READY if problem.ready_at_start[r] else k.OFF
+            )
             for r, kind in enumerate(problem.replica_type.tolist())
         ]
         self.now_ps = 0
@@ -249,14 +251,14 @@ class Reference:
 
     # ---- arrivals, endings, retries -----------------------------------------------------------------
 
-    def first_attempt(self, request: Request) -> None:
+    def first_attempt(self, request: ReferenceRequest) -> None:
         self.issued += 1
         request.arrival_ps = self.now_ps
         retry = self.problem.retry
         self.bucket_milli = min(retry.bucket_milli, self.bucket_milli + retry.deposit_milli)
         self.attempt(request)
 
-    def attempt(self, request: Request) -> None:
+    def attempt(self, request: ReferenceRequest) -> None:
         request.attempts += 1
         request.attempt_ps = self.now_ps
         self.attempts += 1
@@ -277,12 +279,12 @@ class Reference:
             if replica.boundary_ps == NEVER_PS:
                 replica.boundary_ps = self.now_ps
 
-    def enqueue(self, replica: Replica, request: Request) -> None:
+    def enqueue(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
         replica.waiting.append(request)
         if replica.engine[EngineField.PRIORITY]:
-            replica.waiting.sort(key=Request.urgency)
+            replica.waiting.sort(key=ReferenceRequest.urgency)
 
-    def end(self, request: Request, outcome: int) -> None:
+    def end(self, request: ReferenceRequest, outcome: int) -> None:
         """An attempt is over: the request is repeated, or this is what became of it."""
         if outcome not in (k.SUCCESS, k.LATE):
             self.count(request, k.C_WASTED_COMPUTED, request.computed - self.hit(request))
@@ -310,11 +312,11 @@ class Reference:
         if request.client >= 0 and outcome != k.UNFINISHED and self.issued < len(self.requests):
             self.clients.append((self.now_ps + max(1, request.think_ps), request.client))
 
-    def hit(self, request: Request) -> int:
+    def hit(self, request: ReferenceRequest) -> int:
         """Tokens of `computed` that came from the prefix cache and were not computed here."""
         return request.cached if request.computed > 0 else 0
 
-    def retries_now(self, request: Request, outcome: int) -> bool:
+    def retries_now(self, request: ReferenceRequest, outcome: int) -> bool:
         terms = self.problem.retry
         wanted = {k.SHED: terms.on_shed, k.TIMED_OUT: terms.on_timeout, k.FAILED: terms.on_failure}
         if not wanted.get(outcome, False) or request.attempts >= terms.most_attempts or self.bucket_milli < 1000:
@@ -324,7 +326,7 @@ class Reference:
         self.bucket_milli -= 1000
         return True
 
-    def backoff(self, request: Request) -> int:
+    def backoff(self, request: ReferenceRequest) -> int:
         terms = self.problem.retry
         wait = terms.backoff_ps
         for _ in range(request.attempts - 1):
@@ -333,7 +335,7 @@ class Reference:
         chance: int = k.chance32(self.problem.seed, request.number, request.attempts + k.JITTER_STREAM)
         return max(1, wait + (spread >> 16) * (chance >> 16))
 
-    def finish(self, request: Request) -> None:
+    def finish(self, request: ReferenceRequest) -> None:
         """The last token is out: success, or late where the class's SLO is missed."""
         row = request.class_row
         late = (
@@ -345,51 +347,51 @@ class Reference:
 
     # ---- routing ------------------------------------------------------------------------------------
 
-    def load_of(self, replica: Replica) -> int:
+    def load_of(self, replica: ReferenceReplica) -> int:
         routing = self.problem.routing
-        if routing == Routing.LEAST_TOKENS:
+        if routing == RouterArrays.LEAST_TOKENS:
             return sum(each.prompt for each in replica.running + replica.waiting)
-        if routing == Routing.LEAST_KV:
+        if routing == RouterArrays.LEAST_KV:
             return replica.kv_tokens + replica.queued_tokens
         return replica.outstanding
 
-    def route(self, request: Request) -> Replica | None:
+    def route(self, request: ReferenceRequest) -> ReferenceReplica | None:
         ready = [each for each in self.replicas if each.state == k.READY]
         if not ready:
             return None
         routing = self.problem.routing
 
-        def visible_load(replica: Replica) -> int:
+        def visible_load(replica: ReferenceReplica) -> int:
             return replica.seen if self.problem.refresh_ps > 0 else self.load_of(replica)
 
-        if routing == Routing.ROUND_ROBIN:
+        if routing == RouterArrays.ROUND_ROBIN:
             later = [each for each in ready if each.index > self.last_replica]
             chosen = (later or ready)[0]
             self.last_replica = chosen.index
             return chosen
-        if routing in (Routing.RANDOM, Routing.POWER_OF_TWO):
+        if routing in (RouterArrays.RANDOM, RouterArrays.POWER_OF_TWO):
             first = ready[self.pick(request, 0, len(ready))]
-            if routing == Routing.RANDOM or len(ready) == 1:
+            if routing == RouterArrays.RANDOM or len(ready) == 1:
                 return first
             others = [each for each in ready if each is not first]
             second = others[self.pick(request, 1, len(others))]
             return second if visible_load(second) < visible_load(first) else first
         return min(ready, key=visible_load)
 
-    def pick(self, request: Request, draw: int, choices: int) -> int:
+    def pick(self, request: ReferenceRequest, draw: int, choices: int) -> int:
         chance: int = k.chance32(self.problem.seed, request.number, 2 * request.attempts + draw)
         return chance * choices >> 32
 
     # ---- the engine ---------------------------------------------------------------------------------
 
-    def handle_boundary(self, replica: Replica) -> None:
+    def handle_boundary(self, replica: ReferenceReplica) -> None:
         self.complete_step(replica)
         self.drop_given_up(replica)
         self.start_step(replica)
         if replica.state == k.DRAINING and replica.outstanding == 0:
             self.switch_off(replica)
 
-    def complete_step(self, replica: Replica) -> None:
+    def complete_step(self, replica: ReferenceReplica) -> None:
         step = replica.step
         if step is None:
             return
@@ -412,7 +414,7 @@ class Reference:
                 self.leave(replica, replica.running, request)
                 self.finish(request)
 
-    def account(self, replica: Replica, step: Step) -> None:
+    def account(self, replica: ReferenceReplica, step: ReferenceStep) -> None:
         """Books the step's time up to now: to the replica by kind, to each group by tokens and by KV held."""
         duration = self.now_ps - step.start_ps
         kind = k.BUSY_DECODE if step.prefill_tokens == 0 else k.BUSY_MIXED if step.decodes else k.BUSY_PREFILL
@@ -423,7 +425,7 @@ class Reference:
             self.shares[place][k.SHARE_BUSY] += share
             self.shares[place][k.SHARE_KV] += float(request.computed) * duration
 
-    def drop_given_up(self, replica: Replica) -> None:
+    def drop_given_up(self, replica: ReferenceReplica) -> None:
         """Ends what a client or a deadline has given up on, highest number first (the retry budget is finite)."""
         for request in sorted(replica.running + replica.waiting, key=lambda each: -each.number):
             outcome = request.ends_at(self.now_ps)
@@ -431,12 +433,12 @@ class Reference:
                 self.leave(replica, replica.running if request in replica.running else replica.waiting, request)
                 self.end(request, outcome)
 
-    def leave(self, replica: Replica, queue: list[Request], request: Request) -> None:
+    def leave(self, replica: ReferenceReplica, queue: list[ReferenceRequest], request: ReferenceRequest) -> None:
         queue.remove(request)
         self.outstanding -= 1
         self.sojourn_ps += self.now_ps - request.attempt_ps
 
-    def start_step(self, replica: Replica) -> None:
+    def start_step(self, replica: ReferenceReplica) -> None:
         while True:
             preempted = self.schedule(replica)
             scheduled = [each for each in replica.running if each.scheduled]
@@ -453,10 +455,10 @@ class Reference:
         end_ps = self.now_ps + self.step_time(replica, decodes, kv_tokens, tokens, pairs)
         replica.prefill_tokens += tokens
         replica.decode_tokens += decodes
-        replica.step = Step(start_ps=self.now_ps, end_ps=end_ps, decodes=decodes, prefill_tokens=tokens)
+        replica.step = ReferenceStep(start_ps=self.now_ps, end_ps=end_ps, decodes=decodes, prefill_tokens=tokens)
         replica.boundary_ps = end_ps
 
-    def schedule(self, replica: Replica) -> bool:
+    def schedule(self, replica: ReferenceReplica) -> bool:
         """Gives tokens and KV blocks to requests for one step; says whether any was preempted."""
         engine = replica.engine
         budget = engine[EngineField.TOKEN_BUDGET]
@@ -498,12 +500,12 @@ class Reference:
             budget -= new
         return preempted
 
-    def victim(self, replica: Replica) -> Request:
+    def victim(self, replica: ReferenceReplica) -> ReferenceRequest:
         if replica.engine[EngineField.PRIORITY]:
-            return max(replica.running, key=Request.urgency)
+            return max(replica.running, key=ReferenceRequest.urgency)
         return replica.running[-1]
 
-    def preempt(self, replica: Replica, request: Request) -> None:
+    def preempt(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
         replica.running.remove(request)
         self.count(request, k.C_RECOMPUTED, request.computed - request.scheduled - request.cached)
         request.computed = request.scheduled = 0
@@ -514,9 +516,9 @@ class Reference:
         self.count(request, k.C_PREEMPTIONS, 1)
         replica.waiting.insert(0, request)
         if replica.engine[EngineField.PRIORITY]:
-            replica.waiting.sort(key=Request.urgency)
+            replica.waiting.sort(key=ReferenceRequest.urgency)
 
-    def admit(self, replica: Replica, request: Request, new: int) -> None:
+    def admit(self, replica: ReferenceReplica, request: ReferenceRequest, new: int) -> None:
         replica.waiting.remove(request)
         replica.running.append(request)
         if request.state == k.WAITING and request.attempts == 1:
@@ -527,7 +529,7 @@ class Reference:
         request.scheduled = new
         request.computed = request.cached + new
 
-    def step_time(self, replica: Replica, decodes: int, kv_tokens: int, tokens: int, pairs: int) -> int:
+    def step_time(self, replica: ReferenceReplica, decodes: int, kv_tokens: int, tokens: int, pairs: int) -> int:
         engine, kind, problem = replica.engine, replica.type, self.problem
         segment = min(kv_tokens >> engine[EngineField.KV_SHIFT], engine[EngineField.KV_SEGMENTS] - 1)
         past = kv_tokens - (segment << engine[EngineField.KV_SHIFT])
@@ -544,7 +546,7 @@ class Reference:
 
     # ---- replicas come and go -----------------------------------------------------------------------
 
-    def platform_event(self, kind: int, replica: Replica) -> None:
+    def platform_event(self, kind: int, replica: ReferenceReplica) -> None:
         if kind == k.EVENT_READY:
             if replica.state == k.OFF:
                 replica.on_since_ps = self.now_ps
@@ -575,22 +577,22 @@ class Reference:
                     replica.on_since_ps = self.now_ps
                     self.become_ready(replica)
 
-    def become_ready(self, replica: Replica) -> None:
+    def become_ready(self, replica: ReferenceReplica) -> None:
         replica.ready_ps = NEVER_PS
         replica.state = k.READY
         replica.seen = 0
 
-    def drain(self, replica: Replica) -> None:
+    def drain(self, replica: ReferenceReplica) -> None:
         replica.state = k.DRAINING
         if replica.outstanding == 0:
             self.switch_off(replica)
 
-    def switch_off(self, replica: Replica) -> None:
+    def switch_off(self, replica: ReferenceReplica) -> None:
         replica.state = k.OFF
         replica.ready_ps = NEVER_PS
         replica.on_ps += self.now_ps - replica.on_since_ps
 
-    def evict(self, replica: Replica, outcome: int) -> None:
+    def evict(self, replica: ReferenceReplica, outcome: int) -> None:
         """The replica stops in the middle of its step and everything on it ends like this."""
         if replica.step is not None:
             self.account(replica, replica.step)
@@ -640,13 +642,13 @@ class Reference:
 
     # ---- what is written down -----------------------------------------------------------------------
 
-    def measured(self, request: Request) -> int:
+    def measured(self, request: ReferenceRequest) -> int:
         return int(self.problem.measure_from_ps <= request.arrival_ps < self.problem.measure_until_ps)
 
-    def count(self, request: Request, column: int, amount: int) -> None:
+    def count(self, request: ReferenceRequest, column: int, amount: int) -> None:
         self.counters[self.measured(request), request.group, column] += amount
 
-    def record(self, request: Request, metric: int, duration_ps: int) -> None:
+    def record(self, request: ReferenceRequest, metric: int, duration_ps: int) -> None:
         if self.measured(request):
             self.histograms[request.group, metric, k.bin_of(duration_ps)] += 1
 

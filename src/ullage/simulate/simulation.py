@@ -11,7 +11,7 @@ from ullage.simulate.fleet import Fleet, Signals
 from ullage.simulate.laws import check_laws
 from ullage.simulate.load import Load
 from ullage.simulate.outcome import PS_PER_S, Outcome, read_outcome
-from ullage.simulate.world import Run
+from ullage.simulate.world import KernelRun
 
 # Boundaries of a week of a hundred busy replicas are a few billion; ten times that is a run that does not end.
 MOST_EVENTS = 10**11
@@ -62,7 +62,7 @@ def simulate(
     )
     rule = fleet.autoscaler.rule if fleet.autoscaler is not None else None
     callback = None if rule is None else lambda run: rule(read_signals(run))
-    run = Run(problem)
+    run = KernelRun(problem)
     if report is not None and problem.arrival_ps.size:
         _advance_in_parts(run, callback, report)
     run.finish(callback)
@@ -70,7 +70,9 @@ def simulate(
     return read_outcome(run, load.requests)
 
 
-def _advance_in_parts(run: Run, callback: Callable[[Run], int] | None, report: Callable[[float], None]) -> None:
+def _advance_in_parts(
+    run: KernelRun, callback: Callable[[KernelRun], int] | None, report: Callable[[float], None]
+) -> None:
     """Up to the last arrival in parts of equally many requests; what a run does is the same in one part or many."""
     arrival_ps = run.problem.arrival_ps
     for part in range(1, _PARTS):
@@ -78,7 +80,7 @@ def _advance_in_parts(run: Run, callback: Callable[[Run], int] | None, report: C
         report(part / _PARTS)
 
 
-def read_signals(run: Run) -> Signals:
+def read_signals(run: KernelRun) -> Signals:
     """What the kernel read at the control tick it stopped at."""
     return Signals(
         at_s=run.clock(k.G_OTHER) / PS_PER_S,

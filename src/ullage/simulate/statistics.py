@@ -81,7 +81,7 @@ def quantile_interval(
 ) -> Interval:
     """A percentile of one run's latencies, in order of arrival, by batch means.
 
-    Latencies of neighbouring requests are correlated, so the run is cut into batches long enough to be nearly
+    Latencies of neighbouring requests are correlated, so the run is split into batches long enough to be nearly
     independent; the interval is Student's over the batches' percentiles. A percentile of few values is biased,
     so a batch must hold ten values beyond it.
     """

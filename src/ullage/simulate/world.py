@@ -11,13 +11,13 @@ from ullage.errors import InternalError
 from ullage.simulate import kernel as k
 from ullage.simulate.problem import Int32s, Int64s, Problem
 
-Callback = Callable[["Run"], int]
+Callback = Callable[["KernelRun"], int]
 # Room at the start; both grow when they are full.
 _LOG_ROWS = 64
 _TIMERS = 512
 
 
-class Run:
+class KernelRun:
     """A run under way: the kernel's arrays, and what can be read from them by name.
 
     The one mutable thing in this package: `advance` moves it, everything made from it is frozen.
@@ -59,7 +59,7 @@ class Run:
         m = self.world.m
         return bool(m[k.G_ISSUED] == self.problem.requests and m[k.G_OUTSTANDING] == 0 and m[k.G_BACKOFF] == 0)
 
-    def finish(self, callback: Callback | None = None) -> Run:
+    def finish(self, callback: Callback | None = None) -> KernelRun:
         """Runs to the end or the horizon and closes the books."""
         until_ps = self.problem.until_ps
         if self.advance(until_ps, callback) == k.AT_UNTIL:
@@ -161,9 +161,9 @@ class Run:
         return self.world.m[at : at + self.problem.requests]
 
 
-def run_problem(problem: Problem, callback: Callback | None = None) -> Run:
+def run_problem(problem: Problem, callback: Callback | None = None) -> KernelRun:
     """Runs a problem to its end or its horizon."""
-    return Run(problem).finish(callback)
+    return KernelRun(problem).finish(callback)
 
 
 def _section(array: Any, at: int, *shape: int) -> Any:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laid:
+class BrownfieldPlan:
     """A plan laid over what runs."""
 
     plan: Plan
@@ -31,7 +31,7 @@ def brownfield(
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
-) -> Laid | Rejection:
+) -> BrownfieldPlan | Rejection:
     """Compare what `kubectl get -o yaml` printed with the plan of a file (the built-in example's where it is None)."""
     from ullage.errors import Rejection
     from ullage.planning.brownfield import brownfield as lay
@@ -43,7 +43,7 @@ def brownfield(
     if isinstance(planned, Rejection):
         return planned
     names = {each.model: _catalogue_name(each.model) for each in running.pools if each.model}
-    return Laid(plan=planned, running=running, found=lay(planned, running, models=names))
+    return BrownfieldPlan(plan=planned, running=running, found=lay(planned, running, models=names))
 
 
 def _catalogue_name(model: str) -> str:

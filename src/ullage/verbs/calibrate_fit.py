@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ullage.memory.settings import Runtime
     from ullage.service.calibration.agreement import Agreement
     from ullage.service.calibration.calibration import Calibration, Measurement
-    from ullage.service.calibration.document import Provenance
+    from ullage.service.calibration.document import CalibrationProvenance
     from ullage.service.calibration.next_test import NextTest
     from ullage.service.calibration.repeats import NotRepeatable
     from ullage.service.calibration.replay import EngineLimits
@@ -35,7 +35,7 @@ class Fitted:
     """
 
     calibration: Calibration
-    provenance: Provenance
+    provenance: CalibrationProvenance
     next_test: NextTest
     left_out: tuple[NotRepeatable, ...]
     breaches: tuple[tuple[str, Breach], ...]
@@ -107,7 +107,7 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
     from ullage.readers.loadtests import read_loadtest
     from ullage.service.calibration.agreement import agreement
     from ullage.service.calibration.calibration import calibrate, scaled
-    from ullage.service.calibration.document import Provenance
+    from ullage.service.calibration.document import CalibrationProvenance
     from ullage.service.calibration.next_test import next_test
     from ullage.service.calibration.pool_step import measurements_of
     from ullage.service.calibration.tested_range import range_tested
@@ -121,7 +121,7 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
     cuts = runtime.sharding
     return Fitted(
         calibration=calibration,
-        provenance=Provenance(
+        provenance=CalibrationProvenance(
             model=case.model.name,
             device=case.device.name,
             engine=runtime.engine,

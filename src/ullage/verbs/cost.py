@@ -74,7 +74,7 @@ def cost(
     With `attribute` it is divided over products, tenants, models or classes by `rule`: from the plan's own simulation,
     or from the request logs in `usage`; without them tenants and products come from the plan's own trace. `against`
     is a provider's model, as `provider/model`, to compare with. With `marginal` the service is planned again with more
-    demand, tighter promises and one more nine. `commit` is a purchase, such as `1y-no-upfront`, to find the level of.
+    demand, tighter SLOs and one more nine. `commit` is a purchase, such as `1y-no-upfront`, to find the level of.
     `before` is another plan file: the difference of the two bills is explained by cause.
     """
     from ullage.cost.change import explain_change
@@ -302,10 +302,10 @@ def _replica_costs(bill: Bill) -> tuple[Figure, ...]:
 def _marginals(
     spec: PlanSpec, bill: Bill, day: datetime.date, seed: int, progress: Callable[[float], None]
 ) -> tuple[Marginal, ...]:
-    """More demand, tighter promises, one more nine: the whole plan again with each."""
-    from ullage.cost.marginal import Step, marginal_costs
+    """More demand, tighter SLOs, one more nine: the whole plan again with each."""
+    from ullage.cost.marginal import MarginalStep, marginal_costs
     from ullage.errors import Rejection
-    from ullage.planning.again import with_demand_times, with_one_more_nine, with_promises_times
+    from ullage.planning.again import with_demand_times, with_one_more_nine, with_slos_times
     from ullage.planning.pipeline import plan as run_pipeline
 
     done = 0
@@ -321,21 +321,21 @@ def _marginals(
         return run
 
     steps = [
-        Step(
+        MarginalStep(
             name="demand",
             title="a tenth more demand",
             units=0.1 * bill.use.requests,
             per="request",
             again=again(with_demand_times(spec, 1.1)),
         ),
-        Step(
-            name="promise",
+        MarginalStep(
+            name="SLO",
             title="every limit a tenth tighter",
             units=1.0,
             per="step",
-            again=again(with_promises_times(spec, 0.9)),
+            again=again(with_slos_times(spec, 0.9)),
         ),
-        Step(
+        MarginalStep(
             name="nine",
             title="one more nine of availability",
             units=1.0,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
+class CurveInputs:
     """What a plan file says of one pool, as far as a curve needs it."""
 
     service: str
@@ -32,7 +32,7 @@ class Pool:
     memory: MemoryBudget
     demand: Demand
     classes: tuple[RequestClass, ...]
-    promises: tuple[Assumption, ...]
+    slo_limits: tuple[Assumption, ...]
     as_of: datetime.date
 
 
@@ -43,7 +43,7 @@ class CurveAnswer:
     `measured` are the points of the load tests that were asked for; `agreement` is what the tests say one by one.
     """
 
-    pool: Pool
+    pool: CurveInputs
     curve: ServiceCurve
     point: OperatingPoint | Rejection
     seed: int
@@ -80,7 +80,7 @@ def curve(
 ) -> CurveAnswer | Rejection:
     """Sweep the offered load of one replica of the pool in `file` (the built-in example's where it is None).
 
-    `slos` such as `chat:ttft_p95=500ms` replace or add promises; `definitions` is the load tool whose latencies they
+    `slos` such as `chat:ttft_p95=500ms` replace or add SLOs; `definitions` is the load tool whose latencies they
     are in, or `tpot=with_first_token` and the like; `calibration` is what `ullage calibrate` found for this
     configuration; `beside` is how busy other engines on the same devices are; `margin` is a share kept by policy. With
     `what_if`, other engine settings and other traffic are tried. `measured` are load tests of one such replica, by any
@@ -99,7 +99,7 @@ def curve(
     progress(0.05)
     with thread_map(workers=workers) as spread:
         found = pool_curve(
-            pool.step, pool.memory, pool.demand, pool.classes, seed=seed, promises=pool.promises, map=spread
+            pool.step, pool.memory, pool.demand, pool.classes, seed=seed, slo_limits=pool.slo_limits, map=spread
         )
         progress(0.4)
         point = pool_point(found, pool.step, policy=policy, map=spread)
@@ -110,7 +110,9 @@ def curve(
     return CurveAnswer(pool=pool, curve=found, point=point, seed=seed, tried=tried, measured=points, agreement=agreed)
 
 
-def _overlay(pool: Pool, found: ServiceCurve, files: Sequence[Path]) -> tuple[tuple[MeasuredPoint, ...], Agreement]:
+def _overlay(
+    pool: CurveInputs, found: ServiceCurve, files: Sequence[Path]
+) -> tuple[tuple[MeasuredPoint, ...], Agreement]:
     """The points of load tests beside the curve, and what each test says alone."""
     from ullage.readers.loadtests import read_loadtest
     from ullage.service.calibration.agreement import agreement
@@ -147,13 +149,13 @@ def load_pool(
     calibration: Path | None = None,
     beside: str | None = None,
     as_of: datetime.date | None = None,
-) -> Pool | Rejection:
+) -> CurveInputs | Rejection:
     """The stages of a plan that come before a curve: demand, memory, step model."""
     from ullage.errors import Rejection
     from ullage.evidence import Evidence, Source
     from ullage.load.calibration import read_calibration
     from ullage.memory.budget import memory_budget
-    from ullage.planning.spec import promises
+    from ullage.planning.spec import slo_limits
     from ullage.service.calibration.pool_step import StepEvidence, pool_step
     from ullage.verbs.plan import load_spec
     from ullage.workload.demand.demand import forecast_demand
@@ -172,7 +174,7 @@ def load_pool(
         asked.device,
         asked.settings,
         approved=asked.approved,
-        word=asked.word,
+        reported=asked.reported,
         engines=asked.engines,
         devices=asked.alternatives,
     )
@@ -180,20 +182,20 @@ def load_pool(
         return memory
     source = Source(what="stated by the user", where="--slo", date=day)
     stated = [
-        replace(each, request_class=one, promises=promises(one, evidence=Evidence.STATED, source=source))
-        for each, one in zip(spec.demands, promised([each.request_class for each in spec.demands], slos), strict=True)
+        replace(each, request_class=one, slo_limits=slo_limits(one, evidence=Evidence.STATED, source=source))
+        for each, one in zip(spec.demands, slo_class([each.request_class for each in spec.demands], slos), strict=True)
     ]
     demands = stated if slos else spec.demands
     given = [] if calibration is None else [read_calibration(calibration)]
     tested = StepEvidence(calibrations=tuple(given)) if given else asked.tested
-    return Pool(
+    return CurveInputs(
         service=spec.name,
         replica=f"{asked.model.name} on {memory.runtime.sharding.devices} x {asked.device.name}",
         step=_beside(pool_step(memory, tested), beside),
         memory=memory,
         demand=demand,
         classes=counted_as([each.request_class for each in demands], definitions),
-        promises=tuple(one for each in demands for one in each.promises),
+        slo_limits=tuple(one for each in demands for one in each.slo_limits),
         as_of=day,
     )
 
@@ -212,8 +214,8 @@ def _beside(step: StepModel, busy: str | None) -> StepModel:
 # ---- what people type ----------------------------------------------------------------------------------
 
 
-def promised(classes: Sequence[RequestClass], texts: Sequence[str]) -> tuple[RequestClass, ...]:
-    """The classes with promises replaced or added: `chat:ttft_p95=500ms`, or `ttft_p95=500ms` for every class."""
+def slo_class(classes: Sequence[RequestClass], texts: Sequence[str]) -> tuple[RequestClass, ...]:
+    """The classes with SLOs replaced or added: `chat:ttft_p95=500ms`, or `ttft_p95=500ms` for every class."""
     from ullage.errors import unknown_name
 
     found = {each.name: each for each in classes}
@@ -250,7 +252,7 @@ def counted_as(classes: Sequence[RequestClass], text: str | None) -> tuple[Reque
 
 
 def _slo(text: str) -> tuple[str | None, Slo]:
-    """The class (None: every class) and the promise in `chat:ttft_p95=500ms`."""
+    """The class (None: every class) and the SLO in `chat:ttft_p95=500ms`."""
     import re
 
     from ullage.errors import InputError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ullage.facts.catalogue import Catalogue
     from ullage.facts.model import Model
-    from ullage.facts.sheet import Kind, Sheet
+    from ullage.facts.sheet import Sheet, SheetKind
 
 KINDS = ("devices", "models", "engines", "startups", "efficiencies", "operations", "prices")
 
@@ -19,7 +19,7 @@ KINDS = ("devices", "models", "engines", "startups", "efficiencies", "operations
 class Facts:
     """The sheets that were asked for. `is_one` says that a name was given and found."""
 
-    kind: Kind
+    kind: SheetKind
     sheets: tuple[Sheet, ...]
     as_of: datetime.date
     is_one: bool

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ullage.workload.anomalies import Finding
-    from ullage.workload.forecast.demand_series import Event
+    from ullage.workload.anomalies import Anomaly
+    from ullage.workload.forecast.demand_series import DemandEvent
     from ullage.workload.forecast.part_forecast import ServiceForecast
     from ullage.workload.profile.profile import Profile
 
@@ -58,11 +58,11 @@ def forecast(
     if source is None:
         histories = example_histories(builtin(), weeks=EXAMPLE_WEEKS, step_s=step_s or step_for(horizon_s), rng=rng)
         name, calendar = "the built-in example", False
-        doubts: tuple[Finding, ...] = ()
+        warnings: tuple[Anomaly, ...] = ()
     else:
         profile = _profile(source, mapping=mapping, format_name=format_name, zone=zone, as_of=as_of)
         histories, name = histories_of(profile, horizon_s=horizon_s, step_s=step_s, by=by), str(source)
-        calendar, doubts = profile.coverage.clock is Clock.UTC, profile.findings
+        calendar, warnings = profile.coverage.clock is Clock.UTC, profile.anomalies
     progress(0.3)
     parts = forecast_parts(
         histories,
@@ -79,7 +79,7 @@ def forecast(
         percentile_fraction=percentile_fraction,
         seed=seed,
         parts=parts,
-        findings=(*(finding for part in parts for finding in part.forecast.findings), *doubts),
+        anomalies=(*(anomaly for part in parts for anomaly in part.forecast.anomalies), *warnings),
     )
 
 
@@ -126,10 +126,10 @@ def _profile(
     return profile([source], mapping=mapping, format_name=format_name, zone=zone, as_of=as_of).own
 
 
-def event_of(text: str, *, calendar: bool) -> Event:
+def event_of(text: str, *, calendar: bool) -> DemandEvent:
     """An event from text such as `launch:2026-12-01:2026-12-03:2`: name, first day, the day after the last, ratio."""
     from ullage.errors import InputError
-    from ullage.workload.forecast.demand_series import Event
+    from ullage.workload.forecast.demand_series import DemandEvent
 
     name, *rest = text.split(":")
     try:
@@ -152,4 +152,4 @@ def event_of(text: str, *, calendar: bool) -> Event:
             fix="Give a trace whose times are dates.",
         )
     start_s, end_s = (datetime.datetime.combine(day, datetime.time(), tzinfo=datetime.UTC).timestamp() for day in days)
-    return Event(name=name, start_s=start_s, end_s=end_s, demand_ratio=ratio)
+    return DemandEvent(name=name, start_s=start_s, end_s=end_s, demand_ratio=ratio)

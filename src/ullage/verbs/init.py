@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage.files.starter import Found, StarterClass
-    from ullage.memory.engine_word import EngineMemory
+    from ullage.memory.engine_report import EngineMemory
     from ullage.service.loadtests.loadtest import LoadTest
     from ullage.workload.profile.profile import PartProfile, Profile
 
@@ -43,7 +43,7 @@ def init(
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     tests = [_load_test(each) for each in load_tests]
-    words = [_engine_word(each, day) for each in engine_logs]
+    words = [_engine_report(each, day) for each in engine_logs]
     found = _profile(traces, profile, day)
     classes = _classes(found, tests)
     name, chip = _model(model, tests), _device(device, tests)
@@ -87,10 +87,10 @@ def _load_test(file: Path) -> LoadTest:
     return read_loadtest(file)
 
 
-def _engine_word(file: Path, day: datetime.date) -> EngineMemory:
-    from ullage.readers.engines import read_engine_words
+def _engine_report(file: Path, day: datetime.date) -> EngineMemory:
+    from ullage.readers.engines import read_engine_reports
 
-    return read_engine_words([file], date=day, engine="")
+    return read_engine_reports([file], date=day, engine="")
 
 
 def _profile(traces: Sequence[Path], saved: Path | None, day: datetime.date) -> Profile | None:

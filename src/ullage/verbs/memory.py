@@ -74,7 +74,7 @@ def memory(
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
     from ullage.memory.sharing import mig_slice_bytes
-    from ullage.readers.engines import read_engine_words
+    from ullage.readers.engines import read_engine_reports
     from ullage.verbs.facts import catalogue_of, model_of
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
@@ -87,8 +87,8 @@ def memory(
         sharding=Sharding(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention),
         **stated,
     )
-    word = read_engine_words(logs, date=day, engine=settings.engine or "") if logs else None
-    logged = None if word is None else word.number("context_tokens")
+    reported = read_engine_reports(logs, date=day, engine=settings.engine or "") if logs else None
+    logged = None if reported is None else reported.number("context_tokens")
     longest = settings.max_context_tokens or int(logged or served.max_context_tokens)
     found = memory_budget(
         served,
@@ -96,7 +96,7 @@ def memory(
         settings,
         approved=None if concurrency is None else Approved(context_tokens=longest, sequences=concurrency),
         contexts_tokens=[longest // part for part in _SHOWN_PARTS if longest // part],
-        word=word,
+        reported=reported,
         host_bytes=host_bytes,
         device_bytes=None if mig is None else mig_slice_bytes(asked, mig),
         engines=engines,

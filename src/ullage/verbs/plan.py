@@ -46,13 +46,13 @@ def plan(
 def load_spec(file: Path | None, *, as_of: datetime.date, seed: int = 0) -> PlanSpec:
     """The specification in a plan file, with all that its names and paths stand for; the example's for None."""
     from ullage.files.plan_file import read_plan_file
-    from ullage.files.sections.word import word_of
+    from ullage.files.sections.provenance import file_provenance
     from ullage.load.plan_spec import spec_of
 
     where = "built-in example" if file is None else str(file)
     read = read_plan_file(_text(file), file=where)
-    word = word_of(file=where, dated=read.dated or as_of, is_example=file is None)
-    return spec_of(read, _load(read, Path() if file is None else file.parent, as_of, seed), word)
+    provenance = file_provenance(file=where, dated=read.dated or as_of, is_example=file is None)
+    return spec_of(read, _load(read, Path() if file is None else file.parent, as_of, seed), provenance)
 
 
 def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Loaded:
@@ -105,7 +105,7 @@ def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Pa
     """What the names and paths of one pool's section stand for."""
     from ullage.facts.device import find_device
     from ullage.load.plan_spec import LoadedPool
-    from ullage.readers.engines import read_engine_words
+    from ullage.readers.engines import read_engine_reports
     from ullage.readers.engines.startup import read_starts
     from ullage.verbs.facts import model_of
 
@@ -116,7 +116,7 @@ def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Pa
     return LoadedPool(
         model=model_of(beside if beside.exists() else pool.model, None if read.facts is None else folder / read.facts),
         device=find_device(pool.device, devices, field="pool.device"),
-        word=read_engine_words(logs, date=as_of, engine=pool.engine or "") if logs else None,
+        reported=read_engine_reports(logs, date=as_of, engine=pool.engine or "") if logs else None,
         tested=_tested(evidence, pool, folder, as_of),
         starts=read_starts([folder / each for each in evidence.startup_logs], date=as_of),
     )
@@ -125,12 +125,12 @@ def _load_pool(read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Pa
 def _price_lists(read: PlanFile, folder: Path) -> tuple[PriceList, ...]:
     """The price files that the plan file names."""
     from ullage.readers.prices import INSTALLED_LITELLM, read_prices
-    from ullage.readers.prices.price_file import Said
+    from ullage.readers.prices.price_file import PriceProvenance
 
     return tuple(
         read_prices(
             each.path if each.path == INSTALLED_LITELLM else folder / each.path,
-            Said(dated=each.dated, provider=each.provider, on=each.on),
+            PriceProvenance(dated=each.dated, provider=each.provider, on=each.on),
         )
         for each in read.prices.files
     )

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from ullage.memory.budget import MemoryBudget
     from ullage.service.calibration.pool_step import StepProfile
     from ullage.service.replica import Replica
-    from ullage.service.served import Pool as ServingPool
-    from ullage.service.served import Served
+    from ullage.service.served import Served, ServedPool
     from ullage.service.steps.step_model import StepModel
-    from ullage.verbs.curve import Pool
+    from ullage.verbs.curve import CurveInputs
     from ullage.workload.classes import RequestClass
     from ullage.workload.synthetic.stream import Stream
 
@@ -112,7 +111,7 @@ class Simulated:
     kv_tokens: int
     traffic: str
     left_out_count: int
-    pool: ServingPool
+    pool: ServedPool
     served: Served
     seed: int
     as_of: datetime.date
@@ -140,7 +139,7 @@ def simulate(
     *,
     replica: ReplicaChoice = ReplicaChoice(),  # noqa: B008 - frozen
     plan: Path | None = None,
-    pool: ServingPool | None = None,
+    pool: ServedPool | None = None,
     slos: Sequence[str] = (),
     as_of: datetime.date | None = None,
     seed: int = 0,
@@ -153,8 +152,7 @@ def simulate(
     """
     import numpy as np
 
-    from ullage.service.served import Pool as ServingPool
-    from ullage.service.served import serve
+    from ullage.service.served import ServedPool, serve
 
     day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
     rng = np.random.default_rng(seed)
@@ -177,7 +175,7 @@ def simulate(
     progress(0.02)
     stream, traffic = _stream(load, planned, rng)
     classes = _classes(stream, planned, slos)
-    chosen = ServingPool() if pool is None else pool
+    chosen = ServedPool() if pool is None else pool
     served = serve(
         served_by,
         stream,
@@ -226,7 +224,9 @@ def duration_of(text: str | None, field: str) -> float | None:
 # ---- the replica ---------------------------------------------------------------------------------------
 
 
-def _planned(plan: Path | None, replica: ReplicaChoice, slos: Sequence[str], day: datetime.date) -> Pool | Rejection:
+def _planned(
+    plan: Path | None, replica: ReplicaChoice, slos: Sequence[str], day: datetime.date
+) -> CurveInputs | Rejection:
     from ullage.verbs.curve import load_pool
 
     if (replica.model is None) != (replica.device is None):
@@ -240,7 +240,7 @@ def _planned(plan: Path | None, replica: ReplicaChoice, slos: Sequence[str], day
     return load_pool(plan, slos=slos if not replica.is_named else (), calibration=calibration, as_of=day)
 
 
-def _of_plan(planned: Pool | None) -> tuple[MemoryBudget, StepModel, str]:
+def _of_plan(planned: CurveInputs | None) -> tuple[MemoryBudget, StepModel, str]:
     assert planned is not None
     return planned.memory, planned.step, planned.replica
 
@@ -315,7 +315,7 @@ def _replica(step: StepModel, memory: MemoryBudget, choice: ReplicaChoice) -> Re
 # ---- the traffic ---------------------------------------------------------------------------------------
 
 
-def _stream(load: LoadChoice, planned: Pool | None, rng: Generator) -> tuple[Stream, str]:
+def _stream(load: LoadChoice, planned: CurveInputs | None, rng: Generator) -> tuple[Stream, str]:
     if load.traces:
         return _replayed(load, rng)
     if load.prompt_tokens is not None:
@@ -395,7 +395,7 @@ def _made(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
     )
 
 
-def _of_mix(load: LoadChoice, planned: Pool, rng: Generator) -> tuple[Stream, str]:
+def _of_mix(load: LoadChoice, planned: CurveInputs, rng: Generator) -> tuple[Stream, str]:
     """The plan's busy hour, with its bursts and sessions, without season and growth."""
     import numpy as np
 
@@ -431,11 +431,11 @@ def _require_size(requests: float) -> None:
         )
 
 
-def _classes(stream: Stream, planned: Pool | None, slos: Sequence[str]) -> tuple[RequestClass, ...]:
+def _classes(stream: Stream, planned: CurveInputs | None, slos: Sequence[str]) -> tuple[RequestClass, ...]:
     """What is promised to the classes of the stream: by the plan where it names them, and by `slos` over that."""
-    from ullage.verbs.curve import promised
+    from ullage.verbs.curve import slo_class
     from ullage.workload.classes import RequestClass
 
     known = {} if planned is None else {each.name: each for each in planned.classes}
     named = [known.get(name) or RequestClass(name=name, slos=()) for name in stream.class_names]
-    return promised(named, slos)
+    return slo_class(named, slos)

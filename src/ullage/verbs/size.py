@@ -1,4 +1,4 @@
-"""`size`: a plan file and a rate in, the least pool that keeps every promise out."""
+"""`size`: a plan file and a rate in, the least pool that meets every SLO out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ullage.errors import Rejection
     from ullage.service.curve.sizing import PoolSize
-    from ullage.verbs.curve import Pool
+    from ullage.verbs.curve import CurveInputs
 
 
 @dataclass(frozen=True, kw_only=True)
 class SizeAnswer:
     """The size, and what it was asked of."""
 
-    pool: Pool
+    pool: CurveInputs
     size: PoolSize
     is_rate_stated: bool
     seed: int
@@ -39,7 +39,7 @@ def size(
 ) -> SizeAnswer | Rejection:
     """Size the pool in `file` (the built-in example's where it is None) for a total rate of its mix.
 
-    Without `rate` it is the demand's planning rate. `slos` such as `chat:ttft_p95=500ms` replace or add promises;
+    Without `rate` it is the demand's planning rate. `slos` such as `chat:ttft_p95=500ms` replace or add SLOs;
     `definitions` is the load tool whose latencies they are in.
     """
     from ullage.errors import Rejection
@@ -64,7 +64,7 @@ def size(
             pool.classes,
             rate_rps=pool.demand.planning_rps if stated_rps is None else stated_rps,
             seed=seed,
-            promises=pool.promises,
+            slo_limits=pool.slo_limits,
             map=spread,
         )
     progress(1.0)

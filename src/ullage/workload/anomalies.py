@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 
-class FindingKind(enum.Enum):
+class AnomalyKind(enum.Enum):
     """What was found. The name is stable: later stages and users' scripts look for it."""
 
     ROWS_DROPPED = "rows_dropped"
@@ -25,7 +25,7 @@ class FindingKind(enum.Enum):
     MISSING_LENGTHS = "missing_lengths"
     UNKNOWN_STATUS = "unknown_status"
     NO_COMMON_CLOCK = "no_common_clock"
-    UNIT_IN_DOUBT = "unit_in_doubt"
+    UNIT_UNCERTAIN = "unit_uncertain"
     STALE = "stale"
     SHORT = "short"
     TWO_SHAPES = "two_shapes"
@@ -37,7 +37,7 @@ class FindingKind(enum.Enum):
     NAIVE_WINS = "naive_wins"
 
 
-class Weight(enum.Enum):
+class Severity(enum.Enum):
     """How much a finding matters: `NOTE` explains, `CAUTION` weakens some figures, `SERIOUS` may mislead a plan."""
 
     NOTE = "note"
@@ -46,7 +46,7 @@ class Weight(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Anomaly:
     """One observation about a trace.
 
     `sentence` is whole and can be printed alone. `share_fraction` says how much of the trace it touches,
@@ -54,14 +54,14 @@ class Finding:
     what was found, so that a stage can ask whether the figure it uses is one of them.
     """
 
-    kind: FindingKind
-    weight: Weight
+    kind: AnomalyKind
+    weight: Severity
     sentence: str
     share_fraction: float | None = None
     touches: tuple[str, ...] = ()
 
 
-def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+def in_order(anomalies: list[Anomaly]) -> tuple[Anomaly, ...]:
     """The gravest first; among equals the order in which they were found."""
-    grave = {Weight.SERIOUS: 0, Weight.CAUTION: 1, Weight.NOTE: 2}
-    return tuple(sorted(findings, key=lambda finding: grave[finding.weight]))
+    grave = {Severity.SERIOUS: 0, Severity.CAUTION: 1, Severity.NOTE: 2}
+    return tuple(sorted(anomalies, key=lambda anomaly: grave[anomaly.weight]))

@@ -1,8 +1,8 @@
 """Request classes: requests that share a shape and a service-level objective, and the rules that sort them.
 
-    Slo           one promise: this percentile of this latency stays under this limit
+    Slo           one SLO: this percentile of this latency stays under this limit
     ClassRule     which requests belong: by model, tenant, path or length
-    RequestClass  a name, its promises, its priority and the rule that finds its requests
+    RequestClass  a name, its SLOs, its priority and the rule that finds its requests
 
 A class without a rule is named by the trace itself, in its `class` column.
 """
@@ -35,7 +35,7 @@ class Metric(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Slo:
-    """A promise: `percentile_fraction` of requests (of gaps, for ITL) take at most `limit_s`.
+    """An SLO: `percentile_fraction` of requests (of gaps, for ITL) take at most `limit_s`.
 
     >>> str(Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=0.5))
     'ttft p95 <= 500 ms'
@@ -65,7 +65,7 @@ class Slo:
 
     @property
     def name(self) -> str:
-        """How the promise is called: `ttft_p95`.
+        """How the SLO is called: `ttft_p95`.
 
         >>> Slo(metric=Metric.E2E, percentile_fraction=0.999, limit_s=30.0).name
         'e2e_p99.9'
@@ -111,7 +111,7 @@ class ClassRule:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestClass:
-    """Requests that share promises and a shape.
+    """Requests that share SLOs and a shape.
 
     `priority` orders classes when not all can be served: 0 is served first. `rule` is None where the
     trace names the class of each request itself. `definitions` say how the promised latencies are counted.

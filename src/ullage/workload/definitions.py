@@ -1,4 +1,4 @@
-"""By which definition a promise's latency is counted, so that a plan and a load tool mean the same number.
+"""By which definition an SLO's latency is counted, so that a plan and a load tool mean the same number.
 
 The tools use the same four names for different things. A limit of 50 ms on TPOT is met by a request that waited two
 seconds for its first token, or missed, depending on whether that token counts; a p99 of ITL over all gaps sees a pause

@@ -10,14 +10,14 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ullage.workload.anomalies import Finding
+from ullage.workload.anomalies import Anomaly
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class TraceColumn:
     """One canonical column: its name, its SQL type, its unit and what it means."""
 
     name: str
@@ -26,28 +26,38 @@ class Column:
     meaning: str
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column(name="arrival_s", sql_type="DOUBLE", unit="s", meaning="when the request arrived, from the trace's start"),
-    Column(name="prompt_tokens", sql_type="BIGINT", unit="tokens", meaning="prompt length, cached part included"),
-    Column(name="output_tokens", sql_type="BIGINT", unit="tokens", meaning="answer length, reasoning included"),
-    Column(name="cached_tokens", sql_type="BIGINT", unit="tokens", meaning="part of the prompt served from a cache"),
-    Column(name="reasoning_tokens", sql_type="BIGINT", unit="tokens", meaning="part of the answer that is reasoning"),
-    Column(name="duration_s", sql_type="DOUBLE", unit="s", meaning="from arrival to the end of the answer"),
-    Column(name="ttft_s", sql_type="DOUBLE", unit="s", meaning="from arrival to the first token"),
-    Column(name="status", sql_type="VARCHAR", unit="", meaning="ok, failed or cancelled"),
-    Column(name="class", sql_type="VARCHAR", unit="", meaning="request class, where the source names it"),
-    Column(name="tenant", sql_type="VARCHAR", unit="", meaning="who pays or is limited: key, team, client"),
-    Column(name="product", sql_type="VARCHAR", unit="", meaning="what the request was made for"),
-    Column(name="model", sql_type="VARCHAR", unit="", meaning="model asked for"),
-    Column(name="path", sql_type="VARCHAR", unit="", meaning="route or operation of the API"),
-    Column(name="session", sql_type="VARCHAR", unit="", meaning="conversation or agent run"),
-    Column(name="request", sql_type="VARCHAR", unit="", meaning="identifier of the request, to find duplicates"),
-    Column(name="wait_s", sql_type="DOUBLE", unit="s", meaning="from the session's previous answer to this request"),
-    Column(name="after_tool", sql_type="BOOLEAN", unit="", meaning="whether the request brings a tool's result"),
-    Column(name="tool_calls", sql_type="BIGINT", unit="", meaning="tool calls that the answer asks for"),
-    Column(name="prompt_blocks", sql_type="BIGINT", unit="blocks", meaning="prefix blocks of the prompt"),
-    Column(name="repeated_blocks", sql_type="BIGINT", unit="blocks", meaning="of these, equal to the session's last"),
-    Column(name="block_hashes", sql_type="UBIGINT[]", unit="", meaning="one hash for each prefix block, in order"),
+COLUMNS: tuple[TraceColumn, ...] = (
+    TraceColumn(
+        name="arrival_s", sql_type="DOUBLE", unit="s", meaning="when the request arrived, from the trace's start"
+    ),
+    TraceColumn(name="prompt_tokens", sql_type="BIGINT", unit="tokens", meaning="prompt length, cached part included"),
+    TraceColumn(name="output_tokens", sql_type="BIGINT", unit="tokens", meaning="answer length, reasoning included"),
+    TraceColumn(
+        name="cached_tokens", sql_type="BIGINT", unit="tokens", meaning="part of the prompt served from a cache"
+    ),
+    TraceColumn(
+        name="reasoning_tokens", sql_type="BIGINT", unit="tokens", meaning="part of the answer that is reasoning"
+    ),
+    TraceColumn(name="duration_s", sql_type="DOUBLE", unit="s", meaning="from arrival to the end of the answer"),
+    TraceColumn(name="ttft_s", sql_type="DOUBLE", unit="s", meaning="from arrival to the first token"),
+    TraceColumn(name="status", sql_type="VARCHAR", unit="", meaning="ok, failed or cancelled"),
+    TraceColumn(name="class", sql_type="VARCHAR", unit="", meaning="request class, where the source names it"),
+    TraceColumn(name="tenant", sql_type="VARCHAR", unit="", meaning="who pays or is limited: key, team, client"),
+    TraceColumn(name="product", sql_type="VARCHAR", unit="", meaning="what the request was made for"),
+    TraceColumn(name="model", sql_type="VARCHAR", unit="", meaning="model asked for"),
+    TraceColumn(name="path", sql_type="VARCHAR", unit="", meaning="route or operation of the API"),
+    TraceColumn(name="session", sql_type="VARCHAR", unit="", meaning="conversation or agent run"),
+    TraceColumn(name="request", sql_type="VARCHAR", unit="", meaning="identifier of the request, to find duplicates"),
+    TraceColumn(
+        name="wait_s", sql_type="DOUBLE", unit="s", meaning="from the session's previous answer to this request"
+    ),
+    TraceColumn(name="after_tool", sql_type="BOOLEAN", unit="", meaning="whether the request brings a tool's result"),
+    TraceColumn(name="tool_calls", sql_type="BIGINT", unit="", meaning="tool calls that the answer asks for"),
+    TraceColumn(name="prompt_blocks", sql_type="BIGINT", unit="blocks", meaning="prefix blocks of the prompt"),
+    TraceColumn(
+        name="repeated_blocks", sql_type="BIGINT", unit="blocks", meaning="of these, equal to the session's last"
+    ),
+    TraceColumn(name="block_hashes", sql_type="UBIGINT[]", unit="", meaning="one hash for each prefix block, in order"),
 )
 SQL_TYPES: dict[str, str] = {column.name: column.sql_type for column in COLUMNS}
 
@@ -108,7 +118,7 @@ class Trace:
     start_epoch_s: float | None = None
     zone: str = ""
     block_tokens: int | None = None
-    findings: tuple[Finding, ...] = ()
+    anomalies: tuple[Anomaly, ...] = ()
 
     def query(self, sql: str) -> DuckDBPyRelation:
         """The answer to SQL in which the trace is called `trace`."""
@@ -136,4 +146,4 @@ class RateTable:
     rows: RowCounts
     format: str
     sources: tuple[str, ...]
-    findings: tuple[Finding, ...] = ()
+    anomalies: tuple[Anomaly, ...] = ()

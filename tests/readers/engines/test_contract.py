@@ -1,4 +1,4 @@
-"""Every reader keeps the same promises: it reads its own file, and refuses the others by name."""
+"""Every reader keeps the same SLOs: it reads its own file, and refuses the others by name."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.engine_logs import GOOD_AND_CUT
 from ullage.errors import InputError
 from ullage.evidence import Evidence, Source, walk
-from ullage.memory.engine_word import QUANTITIES
-from ullage.readers.engines import ENGINE_READERS, read_engine_word
+from ullage.memory.engine_report import QUANTITIES
+from ullage.readers.engines import ENGINE_READERS, read_engine_report
 
 DATE = datetime.date(2026, 11, 15)
 each_reader = pytest.mark.parametrize("name", ENGINE_READERS)
@@ -38,10 +38,10 @@ def test_a_good_file_is_recognised_by_its_own_reader_alone(name: str) -> None:
 
 @each_reader
 def test_a_good_file_is_read_and_every_figure_names_its_line(name: str, tmp_path: Path) -> None:
-    word = read_engine_word(written(tmp_path, GOOD_AND_CUT[name][0]), date=DATE)
+    reported = read_engine_report(written(tmp_path, GOOD_AND_CUT[name][0]), date=DATE)
     lines = GOOD_AND_CUT[name][0].splitlines()
-    assert word.figures
-    for key, figure in word.figures.items():
+    assert reported.figures
+    for key, figure in reported.figures.items():
         assert figure.unit == QUANTITIES[key].unit
         assert figure.evidence is Evidence.MEASURED
         sources = [each for _, each in walk(figure) if isinstance(each, Source)]
@@ -55,24 +55,24 @@ def test_a_good_file_is_read_and_every_figure_names_its_line(name: str, tmp_path
 @each_reader
 def test_a_file_that_ends_too_early_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"engine\.log"):
-        read_engine_word(written(tmp_path, GOOD_AND_CUT[name][1]), date=DATE)
+        read_engine_report(written(tmp_path, GOOD_AND_CUT[name][1]), date=DATE)
 
 
 @each_reader
 def test_a_file_of_another_engine_is_refused_where_one_is_asked_for(name: str, tmp_path: Path) -> None:
-    engine = read_engine_word(written(tmp_path, GOOD_AND_CUT[name][0]), date=DATE).engine
+    engine = read_engine_report(written(tmp_path, GOOD_AND_CUT[name][0]), date=DATE).engine
     if not engine:  # a device monitor is of no engine, and goes with every one
-        assert read_engine_word(tmp_path / "engine.log", date=DATE, engine="vllm").figures
+        assert read_engine_report(tmp_path / "engine.log", date=DATE, engine="vllm").figures
         return
     other = "sglang" if engine == "vllm" else "vllm"
     with pytest.raises(InputError, match=f"is of {engine}, not of {other}"):
-        read_engine_word(written(tmp_path, GOOD_AND_CUT[name][0]), date=DATE, engine=other)
+        read_engine_report(written(tmp_path, GOOD_AND_CUT[name][0]), date=DATE, engine=other)
 
 
 @each_reader
 def test_a_packed_file_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"binary|not text"):
-        read_engine_word(written(tmp_path, gzip.compress(GOOD_AND_CUT[name][0].encode())), date=DATE)
+        read_engine_report(written(tmp_path, gzip.compress(GOOD_AND_CUT[name][0].encode())), date=DATE)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_a_packed_file_is_refused(name: str, tmp_path: Path) -> None:
 )
 def test_what_is_no_engines_word_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
-        read_engine_word(written(tmp_path, content), date=DATE)
+        read_engine_report(written(tmp_path, content), date=DATE)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        read_engine_word(tmp_path / "missing.log", date=DATE)
+        read_engine_report(tmp_path / "missing.log", date=DATE)
 
 
 @given(st.sampled_from(sorted(ENGINE_READERS)), st.data())
@@ -114,13 +114,13 @@ def test_a_damaged_file_is_read_or_refused_but_never_crashes(name: str, data: st
             text = text[:line_end] + text[at:]
     reader = ENGINE_READERS[name]
     try:
-        word = reader.read(text, file="engine.log", date=DATE)
+        reported = reader.read(text, file="engine.log", date=DATE)
     except InputError:
         return
-    assert all(figure.evidence is Evidence.MEASURED for figure in word.figures.values())
+    assert all(figure.evidence is Evidence.MEASURED for figure in reported.figures.values())
 
 
 @each_reader
 def test_reading_twice_gives_the_same(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, GOOD_AND_CUT[name][0])
-    assert read_engine_word(path, date=DATE) == read_engine_word(path, date=DATE)
+    assert read_engine_report(path, date=DATE) == read_engine_report(path, date=DATE)

@@ -10,8 +10,8 @@ import pytest
 
 from support.engine_logs import OUT_OF_MEMORY, SGLANG, TENSORRT_LLM, VLLM
 from ullage.errors import InputError
-from ullage.memory.engine_word import EngineMemory, OomKind
-from ullage.readers.engines import read_engine_word, read_engine_words, sglang, tensorrt_llm, vllm
+from ullage.memory.engine_report import EngineMemory, OomKind
+from ullage.readers.engines import read_engine_report, read_engine_reports, sglang, tensorrt_llm, vllm
 from ullage.readers.engines.lines import LogFormat, line_values, rank_of, read_log, recognises
 
 DATE = datetime.date(2026, 11, 15)
@@ -19,7 +19,7 @@ GIB = 2**30
 LOGS = {"vllm": vllm.LOG, "vllm-ascend": vllm.LOG, "sglang": sglang.LOG, "trtllm": tensorrt_llm.LOG}
 
 
-def word(log: LogFormat, text: str) -> EngineMemory:
+def reported(log: LogFormat, text: str) -> EngineMemory:
     return read_log(log, text, file="engine.log", date=DATE)
 
 
@@ -28,7 +28,7 @@ def numbers(memory: EngineMemory, *names: str) -> list[float | None]:
 
 
 def test_vllm_of_two_devices_is_one_cache_and_its_fullest_device_counts() -> None:
-    memory = word(vllm.LOG, VLLM)
+    memory = reported(vllm.LOG, VLLM)
     assert (memory.engine, memory.version) == ("vllm", "0.26.0")
     assert numbers(memory, "weights", "kv_cache") == [41 * GIB, 29 * GIB]
     assert numbers(memory, "kv_tokens", "context_tokens", "max_concurrency") == [190_054, 8192, 23.20]
@@ -40,7 +40,7 @@ def test_vllm_of_two_devices_is_one_cache_and_its_fullest_device_counts() -> Non
 
 
 def test_sglang_sums_tokens_over_data_parallel_ranks_and_adds_pools_and_captures() -> None:
-    memory = word(sglang.LOG, SGLANG)
+    memory = reported(sglang.LOG, SGLANG)
     assert numbers(memory, "kv_tokens", "kv_cache") == [1_200_000, 60 * GIB]
     assert numbers(memory, "weights", "graphs") == [round(40.5 * GIB), 2 * GIB]
     assert numbers(memory, "free_after_start", "max_sequences", "token_budget") == [34 * GIB, 512, 8192]
@@ -50,7 +50,7 @@ def test_sglang_sums_tokens_over_data_parallel_ranks_and_adds_pools_and_captures
 
 def test_sglang_of_tensor_parallel_ranks_does_not_sum() -> None:
     plain = SGLANG.replace("DP0 TP0 EP0", "TP0").replace("DP1 TP1 EP1", "TP1")
-    assert numbers(word(sglang.LOG, plain), "kv_tokens") == [600_000]
+    assert numbers(reported(sglang.LOG, plain), "kv_tokens") == [600_000]
 
 
 def test_sglang_a_draft_model_adds_bytes_but_no_tokens() -> None:
@@ -60,9 +60,9 @@ def test_sglang_a_draft_model_adds_bytes_but_no_tokens() -> None:
         "[2026-05-01 10:00:42 TP0] Mamba Cache is allocated. max_mamba_cache_size: 64, conv_state size: 0.05GB, "
         "ssm_state size: 2.00GB \n"
     )
-    memory = word(sglang.LOG, text)
+    memory = reported(sglang.LOG, text)
     assert numbers(memory, "kv_tokens", "kv_cache", "state_cache") == [1000, 2.25 * GIB, round(2.05 * GIB)]
-    assert numbers(word(sglang.LOG, text + text), "kv_cache") == [2.25 * GIB], "a line kept twice counts once"
+    assert numbers(reported(sglang.LOG, text + text), "kv_cache") == [2.25 * GIB], "a line kept twice counts once"
 
 
 def test_sglang_sizing_after_capture_replaces_the_upper_bound() -> None:
@@ -71,11 +71,11 @@ def test_sglang_sizing_after_capture_replaces_the_upper_bound() -> None:
         "[2026-08-01 10:00:50 TP0] Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: 5000, "
         "KV size: 50.00 GB, avail mem=4.00 GB\n"
     )
-    assert numbers(word(sglang.LOG, text), "kv_tokens", "kv_cache", "free_after_start") == [5000, 50 * GIB, 4 * GIB]
+    assert numbers(reported(sglang.LOG, text), "kv_tokens", "kv_cache", "free_after_start") == [5000, 50 * GIB, 4 * GIB]
 
 
 def test_tensorrt_llm() -> None:
-    memory = word(tensorrt_llm.LOG, TENSORRT_LLM)
+    memory = reported(tensorrt_llm.LOG, TENSORRT_LLM)
     assert memory.version == "0.17.0"
     assert numbers(memory, "weights", "activations") == [6214 * 2**20, round(928.75 * 2**20)]
     assert numbers(memory, "workspace") == [223_000_000]
@@ -87,7 +87,7 @@ def test_tensorrt_llm() -> None:
 
 def test_tensorrt_llm_allocates_twice_and_the_last_counts() -> None:
     again = "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 30.00 GiB for max tokens in paged KV cache (122880).\n"
-    assert numbers(word(tensorrt_llm.LOG, TENSORRT_LLM + again), "kv_cache", "kv_tokens") == [30 * GIB, 122_880]
+    assert numbers(reported(tensorrt_llm.LOG, TENSORRT_LLM + again), "kv_cache", "kv_tokens") == [30 * GIB, 122_880]
 
 
 WHOLE_BUDGET = (
@@ -139,7 +139,7 @@ def test_vllm_of_the_old_engine_states_blocks_and_concurrency_which_make_tokens(
     text = (
         "INFO kv_cache_utils.py:395] # GPU blocks: 1381\nINFO Maximum concurrency for 2048 tokens per request: 10.79x\n"
     )
-    memory = word(vllm.LOG, text)
+    memory = reported(vllm.LOG, text)
     assert memory.number("kv_tokens") == pytest.approx(1381 * 16, rel=1e-3)
     assert memory.figures["kv_tokens"].formula == "max_concurrency x context_tokens"
 
@@ -158,7 +158,7 @@ def test_tensorrt_llm_of_the_pytorch_backend() -> None:
         "blocks=5000, secondary blocks=0, max sequence length=2080\n"
         "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 11.00 GiB for max tokens in paged KV cache (160000).\n"
     )
-    memory = word(tensorrt_llm.LOG, text)
+    memory = reported(tensorrt_llm.LOG, text)
     assert numbers(memory, "weights", "activations", "non_torch") == [60 * GIB, 4 * GIB, 2 * GIB]
     assert numbers(memory, "memory_fraction", "device_memory") == [0.9, round(79.1 * GIB)]
     assert numbers(memory, "kv_cache", "kv_tokens", "kv_blocks", "block_size") == [11 * GIB, 160_000, 5000, 32]
@@ -186,7 +186,7 @@ def test_vllm_ranks(line: str, rank: str) -> None:
 
 def test_vllm_sums_data_parallel_engines() -> None:
     text = "".join(f"INFO (EngineCore_DP{n} pid={n}) GPU KV cache size: {1000 + n} tokens\n" for n in range(4))
-    memory = word(vllm.LOG, text)
+    memory = reported(vllm.LOG, text)
     assert numbers(memory, "kv_tokens") == [4006]
     assert memory.kv_caches == 4
 
@@ -197,13 +197,13 @@ def test_a_forced_number_of_blocks_leaves_the_rest_of_the_cache_untaken() -> Non
         "INFO [kv_cache_utils.py:2619] Overriding num_gpu_blocks=1000 with num_gpu_blocks_override=250\n"
         "INFO [kv_cache_utils.py:2327] CPU KV cache size: 4,000 tokens\n"
     )
-    memory = word(vllm.LOG, text)
+    memory = reported(vllm.LOG, text)
     assert numbers(memory, "kv_cache", "kv_tokens") == [GIB // 2, 4000]
 
 
 def test_an_override_printed_before_anything_was_counted_changes_nothing() -> None:
     text = VLLM + "INFO [kv_cache_utils.py:1] Overriding num_gpu_blocks=0 with num_gpu_blocks_override=250\n"
-    assert word(vllm.LOG, text).number("kv_cache") == 29 * GIB
+    assert reported(vllm.LOG, text).number("kv_cache") == 29 * GIB
 
 
 # ---- restarts and memory that ran out -----------------------------------------------------------------
@@ -211,14 +211,14 @@ def test_an_override_printed_before_anything_was_counted_changes_nothing() -> No
 
 def test_an_oom_is_one_event_however_often_it_is_printed() -> None:
     text = VLLM + "".join(f"(Worker_TP0 pid=120) ERROR [core.py:{n}] {OUT_OF_MEMORY}\n" for n in range(5))
-    (event,) = word(vllm.LOG, text).oom_events
+    (event,) = reported(vllm.LOG, text).oom_events
     assert (event.kind, event.while_serving) == (OomKind.DEVICE, True)
     assert event.shortfall_bytes == round(1.5 * GIB)
     assert event.source.where == f"engine.log:{len(VLLM.splitlines()) + 1}"
 
 
 def test_an_oom_before_the_engine_is_up_is_a_word_too() -> None:
-    memory = word(vllm.LOG, "".join(VLLM.splitlines(keepends=True)[:5]) + OUT_OF_MEMORY + "\n")
+    memory = reported(vllm.LOG, "".join(VLLM.splitlines(keepends=True)[:5]) + OUT_OF_MEMORY + "\n")
     assert [event.while_serving for event in memory.oom_events] == [False]
     assert memory.number("kv_tokens") is None
 
@@ -235,7 +235,7 @@ def test_an_oom_before_the_engine_is_up_is_a_word_too() -> None:
     ],
 )
 def test_kinds_of_memory_that_ran_out(line: str, kind: OomKind) -> None:
-    assert [event.kind for event in word(vllm.LOG, VLLM + line + "\n").oom_events] == [kind]
+    assert [event.kind for event in reported(vllm.LOG, VLLM + line + "\n").oom_events] == [kind]
 
 
 @pytest.mark.parametrize(
@@ -247,12 +247,12 @@ def test_kinds_of_memory_that_ran_out(line: str, kind: OomKind) -> None:
     ],
 )
 def test_talk_of_memory_is_no_event(line: str) -> None:
-    assert word(vllm.LOG, VLLM + line + "\n").oom_events == ()
+    assert reported(vllm.LOG, VLLM + line + "\n").oom_events == ()
 
 
 def test_a_restarted_engine_speaks_with_its_last_start() -> None:
     second = VLLM.replace("190,054", "150,000").replace("41.00 GiB", "42.00 GiB")
-    memory = word(vllm.LOG, VLLM + OUT_OF_MEMORY + "\n" + second)
+    memory = reported(vllm.LOG, VLLM + OUT_OF_MEMORY + "\n" + second)
     assert numbers(memory, "kv_tokens", "weights") == [150_000, 42 * GIB]
     assert [source.where for source in memory.restarts] == [f"engine.log:{len(VLLM.splitlines()) + 2}"]
     assert len(memory.oom_events) == 1
@@ -260,7 +260,7 @@ def test_a_restarted_engine_speaks_with_its_last_start() -> None:
 
 def test_several_api_processes_of_one_start_are_no_restart() -> None:
     banner = VLLM.splitlines(keepends=True)[0]
-    assert word(vllm.LOG, banner * 4 + VLLM).restarts == ()
+    assert reported(vllm.LOG, banner * 4 + VLLM).restarts == ()
 
 
 # ---- the published lines and logs ---------------------------------------------------------------------
@@ -350,8 +350,8 @@ def test_the_published_cpu_logs_and_their_metrics_agree(
     shared_data: Path, log: str, metrics: str, kv_tokens: int, usage: float
 ) -> None:
     paths = [shared_data / "engines" / "vllm" / log, shared_data / "engines" / "prometheus" / metrics]
-    alone = read_engine_word(paths[0], date=DATE, engine="vllm")
-    both = read_engine_words(paths, date=DATE)
+    alone = read_engine_report(paths[0], date=DATE, engine="vllm")
+    both = read_engine_reports(paths, date=DATE)
     for memory in (alone, both):
         assert (memory.engine, memory.version) == ("vllm", "0.32.0")
         assert memory.number("kv_tokens") == kv_tokens
@@ -363,12 +363,12 @@ def test_the_published_cpu_logs_and_their_metrics_agree(
 def test_logs_of_two_deployments_disagree(shared_data: Path) -> None:
     folder = shared_data / "engines" / "vllm"
     with pytest.raises(InputError, match=r"disagree"):
-        read_engine_words(
+        read_engine_reports(
             [folder / "vllm_0.32.0_cpu_serve.log", folder / "vllm_0.32.0_cpu_serve_smallkv.log"], date=DATE
         )
 
 
 def test_a_time_series_of_scrapes_keeps_the_highest_use(shared_data: Path) -> None:
     path = shared_data / "engines" / "prometheus" / "vllm_0.32.0_cpu_scrape_timeseries_overload.txt"
-    memory = read_engine_word(path, date=DATE)
+    memory = read_engine_report(path, date=DATE)
     assert numbers(memory, "kv_tokens", "kv_usage") == [1280, 1.0]

@@ -64,7 +64,7 @@ def test_rate_duration_and_concurrency_hang_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_consistent_run_has_nothing_serious_to_say(name: str) -> None:
-    grave = [each for each in read(name).findings if each.weight.value == "serious"]
+    grave = [each for each in read(name).anomalies if each.weight.value == "serious"]
     assert grave == []
 
 
@@ -111,9 +111,9 @@ def test_a_wrong_unit_is_refused_or_flagged_with_both_readings_and_never_rescale
     except InputError as error:
         assert "in a unit a thousand times smaller it would be" in str(error)  # noqa: PT017
         return
-    doubts = [each.sentence for each in point.findings if each.flag is Flag.UNIT_IN_DOUBT]
-    assert len(doubts) == 1
-    assert "in the neighbouring unit it would be" in doubts[0]
+    warnings = [each.sentence for each in point.anomalies if each.flag is Flag.UNIT_UNCERTAIN]
+    assert len(warnings) == 1
+    assert "in the neighbouring unit it would be" in warnings[0]
     e2e = point.latency(Definition.E2E)
     assert e2e is not None
     assert e2e.mean_s == pytest.approx(E2E_S * factor, rel=1e-3)

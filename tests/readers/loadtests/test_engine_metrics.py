@@ -74,10 +74,10 @@ def test_published_pages(shared_data: Path) -> None:
     assert ttft.floor_s == 0.001
     # 4,096 tokens in 1,616 steps.
     assert calm.load.concurrency_cap_count == 3
-    assert any("--kv-tokens 524288" in each.sentence for each in calm.findings)
+    assert any("--kv-tokens 524288" in each.sentence for each in calm.anomalies)
     (rough,) = read_loadtest(folder / "vllm_0.32.0_cpu_metrics_overload_preempt_abort.txt").points
     assert rough.failed_count == 5
-    assert any(each.flag is Flag.FAILURES for each in rough.findings)
+    assert any(each.flag is Flag.FAILURES for each in rough.anomalies)
     (window,) = read_loadtest(folder / "vllm_0.32.0_cpu_scrape_timeseries_overload.txt").points
     assert window.load.loop is Loop.OPEN
     assert window.duration_s is not None

@@ -48,7 +48,7 @@ def mean_s(point: Point, definition: Definition) -> float:
 
 
 def flags(point: Point) -> set[Flag]:
-    return {each.flag for each in point.findings}
+    return {each.flag for each in point.anomalies}
 
 
 def test_every_file_is_read_or_is_known_not_to_be_a_result(folder: Path) -> None:
@@ -130,7 +130,7 @@ def test_an_overload_with_timeouts_is_seen_through(folder: Path) -> None:
 def test_the_engine_section_of_inference_perf_gives_the_true_length(folder: Path) -> None:
     point = one(folder / "inference-perf" / "stage_3_prometheus_metrics.json")
     assert point.mean_prompt_tokens == pytest.approx(205.0, abs=1.0)
-    assert Flag.SERVER_SECTION_DOUBTFUL in flags(point)
+    assert Flag.SERVER_SECTION_UNCERTAIN in flags(point)
 
 
 def test_guidellm_json_and_csv_of_one_run_agree(folder: Path) -> None:
@@ -206,7 +206,7 @@ def test_mlperf_summary_and_detail_agree(folder: Path) -> None:
 
 def test_the_published_llmd_examples_keep_their_units_and_are_doubted(folder: Path) -> None:
     oldest = one(folder / "llm-d-benchmark" / "br_v0_1_example.yaml")
-    assert Flag.UNIT_IN_DOUBT in flags(oldest)
+    assert Flag.UNIT_UNCERTAIN in flags(oldest)
     assert mean_s(oldest, Definition.TTFT) == pytest.approx(0.000801, rel=1e-3)
     newest = read_loadtest(folder / "llm-d-benchmark" / "br_v0_2_1_example.yaml")
     assert newest.tool_version == "0.3.0"

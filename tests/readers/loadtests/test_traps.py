@@ -67,11 +67,11 @@ def one(value: Any) -> Point:
 
 
 def flags(point: Point) -> set[Flag]:
-    return {each.flag for each in point.findings}
+    return {each.flag for each in point.anomalies}
 
 
 def sentence(point: Point, flag: Flag) -> str:
-    return next(each.sentence for each in point.findings if each.flag is flag)
+    return next(each.sentence for each in point.anomalies if each.flag is flag)
 
 
 # ---- 1: coordinated omission -------------------------------------------------------------------------
@@ -340,8 +340,8 @@ def test_an_unknown_unit_is_refused() -> None:
 def test_the_engine_section_of_old_files_is_distrusted() -> None:
     point = one(prometheus(prompt_mean=10721, kv=0.0))
     assert point.mean_prompt_tokens == pytest.approx(PROMPT)
-    assert {Flag.SERVER_SECTION_DOUBTFUL, Flag.FIGURE_IGNORED} <= flags(point)
-    assert "10,721 tokens" in sentence(point, Flag.SERVER_SECTION_DOUBTFUL)
+    assert {Flag.SERVER_SECTION_UNCERTAIN, Flag.FIGURE_IGNORED} <= flags(point)
+    assert "10,721 tokens" in sentence(point, Flag.SERVER_SECTION_UNCERTAIN)
 
 
 def test_two_chunks_a_token_halve_the_time_per_token() -> None:
@@ -493,7 +493,7 @@ def test_every_generation_is_told_apart(head: dict[str, Any], expected: str) -> 
 
 def test_a_schema_newer_than_known_is_read_with_a_caution() -> None:
     report = guidellm_report() | {"metadata": {"version": 3}}
-    assert "newer than those known" in read(to_json(report)).findings[0].sentence
+    assert "newer than those known" in read(to_json(report)).anomalies[0].sentence
 
 
 def test_a_report_in_yaml_and_in_csv_is_the_same_run() -> None:
@@ -557,7 +557,7 @@ def test_an_unknown_strategy_is_refused_by_name() -> None:
 
 def test_a_conclusion_is_passed_on() -> None:
     report = guidellm_report() | {"conclusions": [{"kind": "goodput", "best_passing_streams": 8, "probes": []}]}
-    assert "best passing streams 8" in read(to_json(report)).findings[0].sentence
+    assert "best passing streams 8" in read(to_json(report)).anomalies[0].sentence
 
 
 def test_one_token_answers_have_no_itl() -> None:
@@ -587,12 +587,12 @@ def test_units_that_are_wrong_by_a_thousand_are_kept_and_doubted() -> None:
     for statistic in report["results"]["request_performance"]["aggregate"]["latency"].values():
         statistic["units"] = statistic["units"].replace("s", "ms", 1)
     point = one(report)
-    assert "100 us" in sentence(point, Flag.UNIT_IN_DOUBT)
-    assert "100 ms" in sentence(point, Flag.UNIT_IN_DOUBT)
+    assert "100 us" in sentence(point, Flag.UNIT_UNCERTAIN)
+    assert "100 ms" in sentence(point, Flag.UNIT_UNCERTAIN)
 
 
 def test_a_report_version_that_is_not_known_is_read_with_a_caution() -> None:
-    assert "0.9" in read(to_json(llmd_report(version="0.9"))).findings[0].sentence
+    assert "0.9" in read(to_json(llmd_report(version="0.9"))).anomalies[0].sentence
 
 
 def test_llmperf_counts_per_minute_and_calls_e2e_over_tokens_itl() -> None:

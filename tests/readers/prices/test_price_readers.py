@@ -23,9 +23,9 @@ from ullage.prices.price_list import PriceList
 from ullage.prices.purchase import Purchase
 from ullage.prices.wanted import DeviceWanted, RateWanted, TokenWanted
 from ullage.readers.prices import PRICE_READERS, read_bytes, read_prices
-from ullage.readers.prices.price_file import Said
+from ullage.readers.prices.price_file import PriceProvenance
 
-DATED = Said(dated=datetime.date(2026, 11, 1))
+DATED = PriceProvenance(dated=datetime.date(2026, 11, 1))
 
 CATALOGUE_HEADER = (
     "provider,instance,gpu,gpu_count,region,zone,price_kind,on_demand_usd_h,spot_usd_h,on_demand_per_gpu,spot_per_gpu,"
@@ -85,7 +85,7 @@ SAMPLES = {
 }
 
 
-def _read(text: str, said: Said = DATED, file: str = "aws/vms.csv") -> PriceList:
+def _read(text: str, said: PriceProvenance = DATED, file: str = "aws/vms.csv") -> PriceList:
     return read_bytes(text.encode(), file=file, said=said)
 
 
@@ -168,7 +168,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["skypilot", "litellm_csv", "litellm_json"])
 def test_a_format_without_a_date_asks_for_one(name: str) -> None:
     with pytest.raises(InputError, match="does not say when its prices held"):
-        _read(SAMPLES[name], Said())
+        _read(SAMPLES[name], PriceProvenance())
 
 
 # ---- catalogues of devices -----------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def test_a_device_is_told_by_its_instance(row: str, device: str) -> None:
 
 def test_a_count_that_our_facts_know_better_is_a_finding() -> None:
     found = _catalogue("azure,Standard_ND96isr_H100_v5,H100,12.0,eastus,,instance,98.32,98.32,8.19,8.19,2026-08-22")
-    (finding,) = found.findings
-    assert str(finding) == (
+    (anomaly,) = found.anomalies
+    assert str(anomaly) == (
         "a count of devices that our facts know otherwise: 1 row, such as azure Standard_ND96isr_H100_v5 eastus:"
         " 12 h100-sxm here, 8 there; the count of the facts is used."
     )
@@ -292,7 +292,7 @@ def test_skypilots_machine_completes_googles_devices() -> None:
 def test_skypilots_file_says_no_provider_but_by_its_folder() -> None:
     with pytest.raises(InputError, match="does not say whose prices it holds"):
         _read(SAMPLES["skypilot"], file="prices.csv")
-    said = Said(dated=DATED.dated, provider="aws")
+    said = PriceProvenance(dated=DATED.dated, provider="aws")
     assert _read(SAMPLES["skypilot"], said, file="prices.csv").book.providers == ("aws",)
 
 
@@ -302,15 +302,15 @@ def test_a_history_is_read_as_it_stood_on_a_day() -> None:
         "2025-08-23,aws,p5.48xlarge,us-east-1,H100,8.0,55.04,17.78,21.9,6\n"
         "2023-07-29,aws,p4d.24xlarge,us-east-1,A100,8.0,32.77,20.0,21.0,1\n"
     )
-    then = _read(text, Said(on=datetime.date(2023, 8, 1)))
+    then = _read(text, PriceProvenance(on=datetime.date(2023, 8, 1)))
     assert _hour(then.book, purchases=(Purchase.ON_DEMAND,)) == pytest.approx(12.29)
-    now = _read(text, Said())
+    now = _read(text, PriceProvenance())
     assert _hour(now.book, purchases=(Purchase.ON_DEMAND,)) == pytest.approx(6.88)
     (_, spot) = now.book.devices["h100-sxm"]
     assert (spot.hourly.value, spot.hourly.low, spot.hourly.high) == (17.78, 17.78, 21.9)
     assert now.dropped["not listed in the eight weeks until that day"] == 1
     with pytest.raises(InputError, match="is before its first day; it holds 2023-07-29 to 2025-08-23"):
-        _read(text, Said(on=datetime.date(2023, 7, 1)))
+        _read(text, PriceProvenance(on=datetime.date(2023, 7, 1)))
 
 
 # ---- tokens --------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_a_price_in_another_unit_is_dropped_and_never_rescaled() -> None:
     assert _token(found.book, "jais-30b", TokenKind.INPUT) is None
     assert _token(found.book, "router", TokenKind.OUTPUT) is None
     assert _token(found.book, "router", TokenKind.INPUT) == pytest.approx(0.14e-6)
-    assert [each.what for each in found.findings] == [
+    assert [each.what for each in found.anomalies] == [
         "above any price ever asked",
         "0 for a price",
         "output cheaper than input",
@@ -423,8 +423,8 @@ def test_what_is_no_use_by_the_hour_is_counted_and_unused_commitments_are_said()
         "not by time: Requests": 1,
         "not use: Tax": 1,
     }
-    (finding,) = found.findings
-    assert "a commitment that nothing used: 1 row, such as p5.48xlarge: 90.0" in str(finding)
+    (anomaly,) = found.anomalies
+    assert "a commitment that nothing used: 1 row, such as p5.48xlarge: 90.0" in str(anomaly)
 
 
 def test_what_we_write_as_focus_is_read_back_at_its_price() -> None:

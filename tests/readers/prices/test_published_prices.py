@@ -18,7 +18,7 @@ from ullage.prices.price_list import PriceList
 from ullage.prices.purchase import Purchase
 from ullage.prices.wanted import DeviceWanted, TokenWanted
 from ullage.readers.prices import read_prices
-from ullage.readers.prices.price_file import Said
+from ullage.readers.prices.price_file import PriceProvenance
 
 # Reasons for which a row has neither an on-demand nor a spot price to give.
 WHOLE_ROW = {"a part of a device", "no count of devices", "a device that is not in the catalogue", "no price"}
@@ -57,7 +57,7 @@ def test_our_price_of_a_device_is_the_published_one(catalogue: PriceList, shared
 
 
 def test_the_traps_of_the_catalogue_are_found(catalogue: PriceList) -> None:
-    said = {each.what: each for each in catalogue.findings}
+    said = {each.what: each for each in catalogue.anomalies}
     assert said["a count of devices that our facts know otherwise"].rows == 3
     assert said["a provider's prices are much older than the newest here"].rows == 9
     assert catalogue.dropped["spot that repeats the on-demand price"] >= 4080  # all of runpod's
@@ -97,7 +97,7 @@ def test_the_history_spans_what_the_notes_say(shared_data: Path) -> None:
     file = shared_data / "prices" / "gpu_price_history_weekly.csv.gz"
 
     def hourly(on: datetime.date, purchase: Purchase) -> float:
-        book = read_prices(file, Said(on=on)).book
+        book = read_prices(file, PriceProvenance(on=on)).book
         wanted = DeviceWanted(
             device="h100-sxm",
             providers=("aws",),
@@ -125,7 +125,7 @@ def test_every_row_of_the_history_is_kept_or_counted(shared_data: Path) -> None:
 
 def test_the_token_table_is_read_whole(shared_data: Path) -> None:
     file = shared_data / "prices" / "token_prices_litellm_1.108.4.csv"
-    found = read_prices(file, Said(dated=datetime.date(2026, 11, 1)))
+    found = read_prices(file, PriceProvenance(dated=datetime.date(2026, 11, 1)))
     assert found.rows == 2983
     assert found.dropped["above any price ever asked: likely another unit"] == 2
     price = priced(found.book, TokenWanted(model="gpt-4o", kind=TokenKind.OUTPUT, provider="openai"))

@@ -13,7 +13,7 @@ import pytest
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
 from ullage.readers.profiles import aiconfigurator, read_profile_rows
-from ullage.readers.profiles.aiconfigurator import Asked, profile_rows
+from ullage.readers.profiles.aiconfigurator import ProfileQuery, profile_rows
 from ullage.service.steps.profile_table import read_profile
 
 REPLICA = ["--model", "llama-3.1-8b", "--device", "h100-sxm"]
@@ -66,7 +66,7 @@ def simulated(capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
 
 def test_the_package_is_asked_in_its_own_names(package: list[tuple[Any, ...]]) -> None:
     names = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-8B-Instruct")
-    rows = profile_rows(Asked(model_names=names, device="h100-sxm", engine="tensorrt-llm", tp=4, ep=2))
+    rows = profile_rows(ProfileQuery(model_names=names, device="h100-sxm", engine="tensorrt-llm", tp=4, ep=2))
     assert package[-1][:3] == ("meta-llama/Llama-3.1-8B-Instruct", "h100_sxm", "trtllm")
     assert package[-1][3]["tp_size"] == 4
     assert (package[-1][3]["moe_tp_size"], package[-1][3]["moe_ep_size"]) == (2, 2)
@@ -84,9 +84,9 @@ def test_simulate_on_it_is_profiled(package: list[tuple[Any, ...]], capsys: pyte
 
 def test_what_it_does_not_know_is_named(package: list[tuple[Any, ...]]) -> None:
     with pytest.raises(InputError, match="no config of nobody/none"):
-        profile_rows(Asked(model_names=["nobody/none"], device="h100-sxm", engine="vllm"))
+        profile_rows(ProfileQuery(model_names=["nobody/none"], device="h100-sxm", engine="vllm"))
     with pytest.raises(InputError, match="mi300x"):
-        profile_rows(Asked(model_names=["nobody/none"], device="mi300x", engine="vllm"))
+        profile_rows(ProfileQuery(model_names=["nobody/none"], device="mi300x", engine="vllm"))
 
 
 def test_without_the_package_its_installation_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_without_the_package_its_installation_is_offered(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(InputError, match="pip install aiconfigurator-core"):
-        profile_rows(Asked(model_names=["a/b"], device="h100-sxm", engine="vllm"))
+        profile_rows(ProfileQuery(model_names=["a/b"], device="h100-sxm", engine="vllm"))
 
 
 def test_a_csv_of_steps_takes_the_place_of_the_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

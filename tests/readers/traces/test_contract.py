@@ -1,4 +1,4 @@
-"""What every trace reader keeps to, whatever its format: one test over the table for each promise."""
+"""What every trace reader keeps to, whatever its format: one test over the table for each SLO."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.trace_samples import REQUESTS, SAMPLES, START_EPOCH_S, Sample
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
 from ullage.readers.traces.table import TRACE_READERS
-from ullage.workload.anomalies import FindingKind
+from ullage.workload.anomalies import AnomalyKind
 from ullage.workload.profile.profile import Profile, profile, profile_of
 from ullage.workload.profile.saved import to_plain
 from ullage.workload.profile.windows import summarise_windows
@@ -82,7 +82,7 @@ def test_a_cut_file_is_an_error_or_a_counted_row(sample: Sample, tmp_path: Path)
     assert trace.rows.kept_rows == len(REQUESTS) - 1
     assert sum(each.rows for each in trace.rows.dropped) == 1
     if isinstance(trace, Trace):
-        assert any(finding.kind is FindingKind.ROWS_DROPPED for finding in trace.findings)
+        assert any(anomaly.kind is AnomalyKind.ROWS_DROPPED for anomaly in trace.anomalies)
 
 
 @EVERY
@@ -90,7 +90,7 @@ def test_a_wrong_unit_is_an_error_or_a_finding(sample: Sample, tmp_path: Path) -
     if sample.name in COUNT_FROM_ZERO:
         scale = 1e3 if sample.name == "agent-sessions" else 1e-3
         found = profiled(sample.write(tmp_path, scale=scale))
-        assert any(finding.kind is FindingKind.UNIT_IN_DOUBT for finding in found.findings)
+        assert any(anomaly.kind is AnomalyKind.UNIT_UNCERTAIN for anomaly in found.anomalies)
     else:
         with pytest.raises(InputError, match=r"time|windows are that far apart"):
             profiled(sample.write(tmp_path, scale=1e3))
@@ -112,7 +112,7 @@ def test_order_does_not_matter(sample: Sample, tmp_path: Path) -> None:
         path, other = sample.write(tmp_path), sample.write(tmp_path, shuffled, name="other")
     straight, turned = to_plain(profiled(path)), to_plain(profiled(other))
     # Block hashes of the sample go by place, and places are what was exchanged.
-    for different in ("findings", "sources", "reuse"):
+    for different in ("anomalies", "sources", "reuse"):
         straight.pop(different)
         turned.pop(different)
     assert straight == turned
@@ -121,7 +121,7 @@ def test_order_does_not_matter(sample: Sample, tmp_path: Path) -> None:
 @ON_ONE_CLOCK
 def test_a_file_out_of_order_says_so(sample: Sample, tmp_path: Path) -> None:
     found = profiled(sample.write(tmp_path, list(reversed(REQUESTS))))
-    assert any(finding.kind is FindingKind.UNSORTED for finding in found.findings)
+    assert any(anomaly.kind is AnomalyKind.UNSORTED for anomaly in found.anomalies)
 
 
 @EVERY

@@ -10,11 +10,11 @@ from pydantic import Field
 from ullage.admission import policy as defaults
 from ullage.admission.policy import AdmissionPolicy, ClassPolicy, Success, Tenant
 from ullage.errors import unknown_name
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, Ratio, Share
 from ullage.files.sections.section import Count, Name, Section
-from ullage.files.sections.word import Word
 
-SuccessName = Literal["promises", "deadline", "answer"]
+SuccessName = Literal["slo", "deadline", "answer"]
 
 # A tenant that says nothing of itself counts like every other, and may take the whole pool where the others leave it.
 WEIGHT, MOST_FRACTION = 1.0, 1.0
@@ -53,7 +53,7 @@ class AdmissionSection(Section):
         Ratio | None, Field(description="The load that limits must stand up to, in what replicas can do.")
     ] = None
     recovery: Annotated[Duration | None, Field(description="How soon after a burst all must be well again.")] = None
-    slo_window: Annotated[Duration | None, Field(description="The window over which promises are judged.")] = None
+    slo_window: Annotated[Duration | None, Field(description="The window over which SLOs are judged.")] = None
     warm_replicas: Annotated[Count | None, Field(description="Replicas kept warm against bursts, in each pool.")] = None
     scale_delay: Annotated[Duration | None, Field(description="How long a burst lasts before it is noticed.")] = None
     backpressure: Annotated[
@@ -63,55 +63,57 @@ class AdmissionSection(Section):
         dict[Name, SuccessName],
         Field(
             default_factory=dict,
-            description="By class, what recovery is judged by: promises (the default), an answer before the deadline, "
+            description="By class, what recovery is judged by: SLOs (the default), an answer before the deadline, "
             "or any answer.",
         ),
     ]
     tenants: tuple[TenantSection, ...] = ()
 
 
-def admission_of(section: AdmissionSection, deadlines: Mapping[str, float | None], word: Word) -> AdmissionPolicy:
+def admission_of(
+    section: AdmissionSection, deadlines: Mapping[str, float | None], provenance: Provenance
+) -> AdmissionPolicy:
     """The policy; `deadlines` are those of the classes, by name, None where a class has none of its own."""
     for name in section.success:
         if name not in deadlines:
             raise unknown_name(field="admission.success", name=name, known=deadlines)
     retry = section.retry
     return AdmissionPolicy(
-        attempts=word.over(defaults.ATTEMPTS, retry.attempts),
-        backoff=word.over(defaults.BACKOFF, retry.backoff),
-        growth=word.over(defaults.GROWTH, retry.growth),
-        jitter=word.over(defaults.JITTER, retry.jitter),
-        retry_budget=word.over(defaults.RETRY_BUDGET, retry.budget),
-        first_token_timeout=word.over(defaults.FIRST_TOKEN_TIMEOUT, section.first_token_timeout),
-        deadline=word.over(defaults.DEADLINE, section.deadline),
-        overload=word.over(defaults.OVERLOAD, section.overload),
-        recovery=word.over(defaults.RECOVERY, section.recovery),
-        slo_window=word.over(defaults.SLO_WINDOW, section.slo_window),
+        attempts=provenance.over(defaults.ATTEMPTS, retry.attempts),
+        backoff=provenance.over(defaults.BACKOFF, retry.backoff),
+        growth=provenance.over(defaults.GROWTH, retry.growth),
+        jitter=provenance.over(defaults.JITTER, retry.jitter),
+        retry_budget=provenance.over(defaults.RETRY_BUDGET, retry.budget),
+        first_token_timeout=provenance.over(defaults.FIRST_TOKEN_TIMEOUT, section.first_token_timeout),
+        deadline=provenance.over(defaults.DEADLINE, section.deadline),
+        overload=provenance.over(defaults.OVERLOAD, section.overload),
+        recovery=provenance.over(defaults.RECOVERY, section.recovery),
+        slo_window=provenance.over(defaults.SLO_WINDOW, section.slo_window),
         warm_replicas=(
             None
             if section.warm_replicas is None
-            else word.decides("admission.warm_replicas", section.warm_replicas, "replicas", section.warm_replicas)
+            else provenance.decides("admission.warm_replicas", section.warm_replicas, "replicas", section.warm_replicas)
         ),
-        scale_delay=word.over(defaults.SCALE_DELAY, section.scale_delay),
-        backpressure=word.over(defaults.BACKPRESSURE, section.backpressure),
+        scale_delay=provenance.over(defaults.SCALE_DELAY, section.scale_delay),
+        backpressure=provenance.over(defaults.BACKPRESSURE, section.backpressure),
         classes={
-            name: _class(name, deadline_s, section.success.get(name, "promises"), word)
+            name: _class(name, deadline_s, section.success.get(name, "slo"), provenance)
             for name, deadline_s in deadlines.items()
         },
-        tenants=tuple(_tenant(each, word) for each in section.tenants),
+        tenants=tuple(_tenant(each, provenance) for each in section.tenants),
     )
 
 
-def _class(name: str, deadline_s: float | None, success: SuccessName, word: Word) -> ClassPolicy:
-    stated = None if deadline_s is None else word.says(f"{name}.deadline", deadline_s, "s", deadline_s)
+def _class(name: str, deadline_s: float | None, success: SuccessName, provenance: Provenance) -> ClassPolicy:
+    stated = None if deadline_s is None else provenance.says(f"{name}.deadline", deadline_s, "s", deadline_s)
     return ClassPolicy(deadline=stated, success=Success(success))
 
 
-def _tenant(section: TenantSection, word: Word) -> Tenant:
+def _tenant(section: TenantSection, provenance: Provenance) -> Tenant:
     name = f"tenant.{section.name}"
     return Tenant(
         name=section.name,
-        share=word.says(f"{name}.share", section.share, "fraction", section.share),
-        weight=word.decides(f"{name}.weight", section.weight, "ratio", WEIGHT),
-        most=word.decides(f"{name}.most", section.most, "fraction", MOST_FRACTION),
+        share=provenance.says(f"{name}.share", section.share, "fraction", section.share),
+        weight=provenance.decides(f"{name}.weight", section.weight, "ratio", WEIGHT),
+        most=provenance.decides(f"{name}.most", section.most, "fraction", MOST_FRACTION),
     )

@@ -11,9 +11,9 @@ from pydantic_core import PydanticCustomError
 from ullage.cost.attribution.attribution import ATTRIBUTION_RULES
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import RequestRate
 from ullage.files.sections.section import Count, Name, Section
-from ullage.files.sections.word import Word
 from ullage.planning.checks.claims import Claims, CostClaim
 from ullage.units import DURATION, parse, parse_money
 
@@ -85,7 +85,7 @@ class ClaimsSection(Section):
     cost: Annotated[CostClaimSection | None, Field(description="What a success is said to cost.")] = None
 
 
-def claims_of(section: ClaimsSection, pools: tuple[str, ...], word: Word) -> Claims:
+def claims_of(section: ClaimsSection, pools: tuple[str, ...], provenance: Provenance) -> Claims:
     """The claims as values; a pool or a rule that is not known is an InputError with the nearest."""
     if section.pool is not None and section.pool not in pools:
         raise unknown_name(field="claims.pool", name=section.pool, known=pools)
@@ -94,7 +94,7 @@ def claims_of(section: ClaimsSection, pools: tuple[str, ...], word: Word) -> Cla
 
     def said(name: str, unit: str) -> Assumption | None:
         value = getattr(section, name)
-        return None if value is None else word.says(f"claims.{name}", value, unit, 0)
+        return None if value is None else provenance.says(f"claims.{name}", value, unit, 0)
 
     return Claims(
         pool=section.pool or "",
@@ -104,13 +104,13 @@ def claims_of(section: ClaimsSection, pools: tuple[str, ...], word: Word) -> Cla
         scale_up=said("scale_up", "s"),
         least_replicas=said("least_replicas", "replicas"),
         attribution=said("attribution", ""),
-        cost=None if section.cost is None else _cost(section.cost, word),
+        cost=None if section.cost is None else _cost(section.cost, provenance),
     )
 
 
-def _cost(section: CostClaimSection, word: Word) -> CostClaim:
+def _cost(section: CostClaimSection, provenance: Provenance) -> CostClaim:
     return CostClaim(
-        per_success=word.says("claims.cost.per_success", section.per_success, "USD", 0),
+        per_success=provenance.says("claims.cost.per_success", section.per_success, "USD", 0),
         dated=section.dated,
         region=section.region,
         model=section.model,

@@ -8,7 +8,7 @@ import re
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.files.plan_file import ClassSection, EventSection
-from ullage.files.sections.word import Word
+from ullage.files.sections.provenance import Provenance
 from ullage.workload.demand.stated import StatedShape
 from ullage.workload.synthetic.model import ClassModel
 
@@ -19,7 +19,7 @@ _OF_A_FORECAST = ("weekly_growth", "peak_hour")
 
 def shape_of(
     section: ClassSection,
-    word: Word,
+    provenance: Provenance,
     *,
     is_traced: bool,
     is_forecast: bool,
@@ -39,16 +39,18 @@ def shape_of(
     found = StatedShape(
         model=model,
         model_source=model_source,
-        weekly_growth=None if growth is None else word.says(f"{section.name}.weekly_growth", growth, "fraction", 0),
-        peak_hour=None if peak is None else word.says(f"{section.name}.peak_hour_ratio", peak, "ratio", 1),
-        prompt=_lengths(section, "prompt", word),
-        output=_lengths(section, "output", word),
+        weekly_growth=None
+        if growth is None
+        else provenance.says(f"{section.name}.weekly_growth", growth, "fraction", 0),
+        peak_hour=None if peak is None else provenance.says(f"{section.name}.peak_hour_ratio", peak, "ratio", 1),
+        prompt=_lengths(section, "prompt", provenance),
+        output=_lengths(section, "output", provenance),
         events=() if is_forecast else events,
     )
     return None if found == StatedShape() else found
 
 
-def _lengths(section: ClassSection, side: str, word: Word) -> dict[float, Assumption] | None:
+def _lengths(section: ClassSection, side: str, provenance: Provenance) -> dict[float, Assumption] | None:
     stated: dict[str, int] | None = getattr(section, side)
     if stated is None:
         return None
@@ -70,7 +72,7 @@ def _lengths(section: ClassSection, side: str, word: Word) -> dict[float, Assump
                 fix="Raise longest_context, or give shorter lengths.",
             )
         fraction = float(percentile.group(1)) / 100
-        found[fraction] = word.says(f"{section.name}.{side}_{name}", tokens, "tokens", 0)
+        found[fraction] = provenance.says(f"{section.name}.{side}_{name}", tokens, "tokens", 0)
     if not found:
         raise InputError(
             field=f"workload.classes.{section.name}.{side}", value="{}", problem="is empty", fix="Give at least p50."
@@ -78,9 +80,11 @@ def _lengths(section: ClassSection, side: str, word: Word) -> dict[float, Assump
     return found
 
 
-def event_inputs(events: tuple[EventSection, ...], word: Word, *, horizon_s: float) -> tuple[Assumption, ...]:
+def event_inputs(
+    events: tuple[EventSection, ...], provenance: Provenance, *, horizon_s: float
+) -> tuple[Assumption, ...]:
     """The events that touch the horizon, each as the ratio of demand it brings."""
-    start = word.source.date
+    start = provenance.source.date
     end = start + datetime.timedelta(seconds=horizon_s)
     for each in events:
         if each.until <= each.first:
@@ -96,7 +100,7 @@ def event_inputs(events: tuple[EventSection, ...], word: Word, *, horizon_s: flo
             value=each.demand,
             unit="ratio",
             evidence=Evidence.STATED,
-            source=word.source,
+            source=provenance.source,
         )
         for each in events
         if each.first < end and each.until > start

@@ -14,9 +14,9 @@ from ullage.cost.policy import CostPolicy, Judging
 from ullage.cost.service_use import ProviderUse, TaskUse
 from ullage.errors import unknown_name
 from ullage.evidence import Assumption
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, RequestRate, Share, Tokens
 from ullage.files.sections.section import Name, Section
-from ullage.files.sections.word import Word
 from ullage.prices.purchase import HOURS_PER_MONTH
 
 _HOUR_S = 3600.0
@@ -96,34 +96,34 @@ class CostSection(Section):
     tasks: tuple[TaskSection, ...] = ()
 
 
-def cost_policy(section: CostSection, word: Word) -> CostPolicy:
+def cost_policy(section: CostSection, provenance: Provenance) -> CostPolicy:
     """The drivers, each the file's word or our default under the same name."""
     plain = CostPolicy()
     retention = None if section.log_retention is None else section.log_retention / _MONTH_S
     return CostPolicy(
-        store_copies=word.over(plain.store_copies, section.store_copies),
-        disk_copies=word.over(plain.disk_copies, section.disk_copies),
-        log_bytes=word.over(plain.log_bytes, section.log_bytes_per_request),
-        log_retention=word.over(plain.log_retention, retention),
-        answer_bytes=word.over(plain.answer_bytes, section.answer_bytes_per_token),
-        prompt_bytes=word.over(plain.prompt_bytes, section.prompt_bytes_per_token),
-        egress_share=word.over(plain.egress_share, section.egress_share),
-        zone_share=_said(word, "zone_share", section.zone_share, "fraction"),
-        spans=word.over(plain.spans, section.spans_per_request),
-        series=word.over(plain.series, section.series_per_replica),
-        judging=None if section.evaluation is None else _judging(section.evaluation, word),
-        on_call=_said(word, "on_call", _hours(section.engineering.on_call), "h/pool-month"),
-        changes=_said(word, "changes", _hours(section.engineering.changes), "h/pool-month"),
+        store_copies=provenance.over(plain.store_copies, section.store_copies),
+        disk_copies=provenance.over(plain.disk_copies, section.disk_copies),
+        log_bytes=provenance.over(plain.log_bytes, section.log_bytes_per_request),
+        log_retention=provenance.over(plain.log_retention, retention),
+        answer_bytes=provenance.over(plain.answer_bytes, section.answer_bytes_per_token),
+        prompt_bytes=provenance.over(plain.prompt_bytes, section.prompt_bytes_per_token),
+        egress_share=provenance.over(plain.egress_share, section.egress_share),
+        zone_share=_said(provenance, "zone_share", section.zone_share, "fraction"),
+        spans=provenance.over(plain.spans, section.spans_per_request),
+        series=provenance.over(plain.series, section.series_per_replica),
+        judging=None if section.evaluation is None else _judging(section.evaluation, provenance),
+        on_call=_said(provenance, "on_call", _hours(section.engineering.on_call), "h/pool-month"),
+        changes=_said(provenance, "changes", _hours(section.engineering.changes), "h/pool-month"),
         tool_calls=None
         if section.tool_calls is None
         else {
-            name: word.says(f"cost.tool_calls.{name}", calls, "calls/request", 0)
+            name: provenance.says(f"cost.tool_calls.{name}", calls, "calls/request", 0)
             for name, calls in section.tool_calls.items()
         },
     )
 
 
-def bought_of(section: CostSection, policy: CostPolicy, word: Word) -> tuple[ProviderUse, ...]:
+def bought_of(section: CostSection, policy: CostPolicy, provenance: Provenance) -> tuple[ProviderUse, ...]:
     """The classes that a provider serves, for one period of the bill."""
     period_s = policy.period_hours * _HOUR_S
     return tuple(
@@ -137,16 +137,16 @@ def bought_of(section: CostSection, policy: CostPolicy, word: Word) -> tuple[Pro
             cached_tokens=each.rate * period_s * each.prompt_tokens * (each.cached or 0.0),
             failed_fraction=0.0 if each.success is None else 1.0 - each.success,
             basis=(
-                word.says(f"cost.bought.{each.name}.rate", each.rate, "req/s", 0),
-                word.says(f"cost.bought.{each.name}.prompt", each.prompt_tokens, "tokens", 0),
-                word.says(f"cost.bought.{each.name}.output", each.output_tokens, "tokens", 0),
+                provenance.says(f"cost.bought.{each.name}.rate", each.rate, "req/s", 0),
+                provenance.says(f"cost.bought.{each.name}.prompt", each.prompt_tokens, "tokens", 0),
+                provenance.says(f"cost.bought.{each.name}.output", each.output_tokens, "tokens", 0),
             ),
         )
         for each in section.bought
     )
 
 
-def tasks_of(section: CostSection, classes: tuple[str, ...], word: Word) -> tuple[TaskUse, ...]:
+def tasks_of(section: CostSection, classes: tuple[str, ...], provenance: Provenance) -> tuple[TaskUse, ...]:
     """The tasks; a class that neither the workload nor a provider has is an InputError with the nearest."""
     classes = (*classes, *(each.name for each in section.bought))
     found = []
@@ -163,27 +163,27 @@ def tasks_of(section: CostSection, classes: tuple[str, ...], word: Word) -> tupl
                 escalated_fraction=each.escalated or 0.0,
                 escalated_requests=each.escalated_requests,
                 success_fraction=each.success,
-                basis=(word.says(f"cost.tasks.{each.name}.success", each.success, "fraction", 1.0),),
+                basis=(provenance.says(f"cost.tasks.{each.name}.success", each.success, "fraction", 1.0),),
             )
         )
     return tuple(found)
 
 
-def _judging(section: EvaluationSection, word: Word) -> Judging:
+def _judging(section: EvaluationSection, provenance: Provenance) -> Judging:
     return Judging(
-        sampled_share=word.says("cost.evaluation.share", section.share, "fraction", 0),
-        suites=word.says("cost.evaluation.suites", section.suites_per_month, "suites/month", 0),
-        suite_items=word.says("cost.evaluation.items", section.items_per_suite, "items/suite", 0),
+        sampled_share=provenance.says("cost.evaluation.share", section.share, "fraction", 0),
+        suites=provenance.says("cost.evaluation.suites", section.suites_per_month, "suites/month", 0),
+        suite_items=provenance.says("cost.evaluation.items", section.items_per_suite, "items/suite", 0),
         provider=section.provider,
         model=section.model,
-        prompt=_said(word, "evaluation.prompt_tokens", section.prompt_tokens, "tokens"),
-        output=_said(word, "evaluation.output_tokens", section.output_tokens, "tokens"),
+        prompt=_said(provenance, "evaluation.prompt_tokens", section.prompt_tokens, "tokens"),
+        output=_said(provenance, "evaluation.output_tokens", section.output_tokens, "tokens"),
     )
 
 
-def _said(word: Word, name: str, value: float | None, unit: str) -> Assumption | None:
+def _said(provenance: Provenance, name: str, value: float | None, unit: str) -> Assumption | None:
     """What only the user can know: said, or not given."""
-    return None if value is None else word.says(f"cost.{name}", value, unit, value)
+    return None if value is None else provenance.says(f"cost.{name}", value, unit, value)
 
 
 def _hours(duration_s: float | None) -> float | None:

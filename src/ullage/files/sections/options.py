@@ -10,9 +10,9 @@ from pydantic import Field
 
 from ullage.evidence import Assumption
 from ullage.facts.model import Model
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, Tokens
 from ullage.files.sections.section import Count, Section
-from ullage.files.sections.word import Word
 from ullage.fleet.sites import Sites
 from ullage.planning.options.lead_times import LeadTimes
 from ullage.planning.options.settings import OptionSettings
@@ -69,7 +69,7 @@ _AXES = (
 
 def options_of(
     section: OptionsSection,
-    word: Word,
+    provenance: Provenance,
     *,
     devices: Sequence[str],
     models: Mapping[str, tuple[Model, ...]],
@@ -88,23 +88,23 @@ def options_of(
         max_sequences=section.max_sequences,
         split=section.split,
         sites=sites,
-        lead=_lead(section.lead_times, word),
+        lead=_lead(section.lead_times, provenance),
         stated=(
-            *(_decided(word, name, [str(each) for each in values]) for name, values in named.items()),
-            *(_decided(word, f"models.{name}", variants) for name, variants in section.models.items()),
+            *(_decided(provenance, name, [str(each) for each in values]) for name, values in named.items()),
+            *(_decided(provenance, f"models.{name}", variants) for name, variants in section.models.items()),
         ),
     )
 
 
-def _lead(section: LeadSection, word: Word) -> LeadTimes:
+def _lead(section: LeadSection, provenance: Provenance) -> LeadTimes:
     ours = LeadTimes()
     return LeadTimes(
-        quota=word.over(ours.quota, section.quota_request),
-        reservation=word.over(ours.reservation, section.reservation),
-        delivery=word.over(ours.delivery, section.delivery),
-        months=word.over(ours.months, section.months),
+        quota=provenance.over(ours.quota, section.quota_request),
+        reservation=provenance.over(ours.reservation, section.reservation),
+        delivery=provenance.over(ours.delivery, section.delivery),
+        months=provenance.over(ours.months, section.months),
     )
 
 
-def _decided(word: Word, name: str, values: Sequence[str]) -> Assumption:
-    return replace(word.says(f"options.{name}", ", ".join(values), "", ""), decision=True)
+def _decided(provenance: Provenance, name: str, values: Sequence[str]) -> Assumption:
+    return replace(provenance.says(f"options.{name}", ", ".join(values), "", ""), decision=True)

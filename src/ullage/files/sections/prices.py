@@ -19,9 +19,9 @@ from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Source
 from ullage.facts.device import find_device
 from ullage.facts.price import LIST_MAX_AGE, RATE_MAX_AGE, SPOT_MAX_AGE
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, Ratio, Share
 from ullage.files.sections.section import Count, Section
-from ullage.files.sections.word import Word
 from ullage.prices.book import (
     AnyPrice,
     DevicePrice,
@@ -198,7 +198,7 @@ def prices_of(
     section: PricesSection,
     lists: Sequence[PriceList],
     below: PriceBook,
-    word: Word,
+    provenance: Provenance,
     *,
     as_of: datetime.date | None = None,
 ) -> tuple[PriceBook, PriceChoice]:
@@ -206,11 +206,11 @@ def prices_of(
     book = below
     for each in lists:
         book = each.book.over(book)
-    book = price_book(_own(section.own, word)).over(book)
+    book = price_book(_own(section.own, provenance)).over(book)
     book = dataclasses.replace(
         book,
-        discounts=_discounts(section, book, word),
-        exchange=tuple(_exchange(section, word)),
+        discounts=_discounts(section, book, provenance),
+        exchange=tuple(_exchange(section, provenance)),
         notes=tuple(note for each in lists for note in each.notes),
         as_of=as_of,
     )
@@ -222,31 +222,31 @@ def prices_of(
     return book, PriceChoice(
         providers=section.provider,
         regions=section.region,
-        mix=_purchases(section, word),
+        mix=_purchases(section, provenance),
         tier=tiers[section.tier],
-        lost=None if lost is None else word.says("prices.spot_lost", lost, "s", lost),
+        lost=None if lost is None else provenance.says("prices.spot_lost", lost, "s", lost),
     )
 
 
-def _purchases(section: PricesSection, word: Word) -> PurchaseMix:
+def _purchases(section: PricesSection, provenance: Provenance) -> PurchaseMix:
     if section.purchase is None:
         return ALL_ON_DEMAND
     shares = {
-        purchase_of(name, field="prices.purchase"): word.decides(f"prices.purchase.{name}", share, "fraction", 0)
+        purchase_of(name, field="prices.purchase"): provenance.decides(f"prices.purchase.{name}", share, "fraction", 0)
         for name, share in section.purchase.items()
     }
     return PurchaseMix(shares=shares)
 
 
-def _discounts(section: PricesSection, book: PriceBook, word: Word) -> tuple[Discount, ...]:
+def _discounts(section: PricesSection, book: PriceBook, provenance: Provenance) -> tuple[Discount, ...]:
     check_names(book, providers=tuple(section.discount))
     return tuple(
-        Discount(provider=name, share=word.says(f"prices.discount.{name}", share, "fraction", 0))
+        Discount(provider=name, share=provenance.says(f"prices.discount.{name}", share, "fraction", 0))
         for name, share in section.discount.items()
     )
 
 
-def _exchange(section: PricesSection, word: Word) -> Iterator[ExchangeRate]:
+def _exchange(section: PricesSection, provenance: Provenance) -> Iterator[ExchangeRate]:
     for currency, each in section.exchange.items():
         if len(currency) != 3 or not currency.isalpha() or not currency.isupper() or currency == "USD":
             raise InputError(
@@ -255,27 +255,27 @@ def _exchange(section: PricesSection, word: Word) -> Iterator[ExchangeRate]:
                 problem="is not another currency",
                 fix="Give three capital letters, such as EUR.",
             )
-        said = word.says(f"prices.exchange.{currency}", each.rate, f"USD/{currency}", 0)
-        source = Source(what=each.source, where=word.source.where, date=each.dated)
+        said = provenance.says(f"prices.exchange.{currency}", each.rate, f"USD/{currency}", 0)
+        source = Source(what=each.source, where=provenance.source.where, date=each.dated)
         yield ExchangeRate(currency=currency, rate=dataclasses.replace(said, source=source, max_age=_RATE_MAX_AGE))
 
 
-def _own(section: OwnSection, word: Word) -> Iterator[AnyPrice]:
+def _own(section: OwnSection, provenance: Provenance) -> Iterator[AnyPrice]:
     for device in section.devices:
-        yield _own_device(device, word)
+        yield _own_device(device, provenance)
     for machine in section.machines:
-        yield _own_machine(machine, word)
+        yield _own_machine(machine, provenance)
     for tokens in section.tokens:
-        yield _own_tokens(tokens, word)
+        yield _own_tokens(tokens, provenance)
     for key, price in section.items.items():
         item, _, name = key.partition(" ")
         if item not in ITEMS:
             raise unknown_name(field="prices.own.items", name=item, known=ITEMS)
-        stated = _stated(price, ITEMS[item].per, price_name("own", item, name), f"prices.own.items.{key}", word)
+        stated = _stated(price, ITEMS[item].per, price_name("own", item, name), f"prices.own.items.{key}", provenance)
         yield RatePrice(item=item, name=name, amount=dataclasses.replace(stated, max_age=RATE_MAX_AGE))
 
 
-def _own_device(section: OwnDeviceSection, word: Word) -> DevicePrice:
+def _own_device(section: OwnDeviceSection, provenance: Provenance) -> DevicePrice:
     where = "prices.own.devices"
     purchase = purchase_of(section.purchase, field=f"{where}.purchase")
     device = find_device(section.device, field=f"{where}.device").name
@@ -288,7 +288,7 @@ def _own_device(section: OwnDeviceSection, word: Word) -> DevicePrice:
             fix="Give a purchase such as 1y-partial-upfront.",
         )
     taken = section.interruptions_per_hour
-    hourly = _stated(section.price, "h", price_name(*parts), f"{where}.price", word, section)
+    hourly = _stated(section.price, "h", price_name(*parts), f"{where}.price", provenance, section)
     return DevicePrice(
         provider=section.provider,
         region=section.region,
@@ -300,37 +300,39 @@ def _own_device(section: OwnDeviceSection, word: Word) -> DevicePrice:
         hourly=dataclasses.replace(hourly, max_age=SPOT_MAX_AGE if purchase is Purchase.SPOT else LIST_MAX_AGE),
         upfront=None
         if section.upfront is None
-        else _money(section.upfront, price_name(*parts, "upfront"), word, section),
-        interruptions=None if taken is None else word.says(price_name(*parts, "interruptions"), taken, "1/h", 0),
+        else _money(section.upfront, price_name(*parts, "upfront"), provenance, section),
+        interruptions=None if taken is None else provenance.says(price_name(*parts, "interruptions"), taken, "1/h", 0),
     )
 
 
-def _own_machine(section: OwnMachineSection, word: Word) -> OwnedHardware:
+def _own_machine(section: OwnMachineSection, provenance: Provenance) -> OwnedHardware:
     """A machine; its parts that are left out are ours, under the same names."""
     where, ours = "prices.own.machines", own_hardware_defaults()
     device = find_device(section.device, field=f"{where}.device").name
 
     def priced(key: str, price: Price | None, per: str) -> Assumption:
-        return ours[key] if price is None else _stated(price, per, ours[key].name, f"{where}.{key}", word, section)
+        return (
+            ours[key] if price is None else _stated(price, per, ours[key].name, f"{where}.{key}", provenance, section)
+        )
 
     return OwnedHardware(
         region=section.site,
         device=device,
         devices=section.devices,
-        capex=_money(section.capex, price_name("own", section.site, device, "capex"), word, section),
-        power=word.says(price_name("own", section.site, device, "power"), section.power, "W", 0),
-        life=word.over(ours["life"], section.life),
-        residual=word.over(ours["residual"], section.residual),
-        cooling=word.over(ours["cooling"], section.cooling),
-        upkeep=word.over(ours["upkeep"], section.upkeep),
-        capital=word.over(ours["capital"], section.capital),
+        capex=_money(section.capex, price_name("own", section.site, device, "capex"), provenance, section),
+        power=provenance.says(price_name("own", section.site, device, "power"), section.power, "W", 0),
+        life=provenance.over(ours["life"], section.life),
+        residual=provenance.over(ours["residual"], section.residual),
+        cooling=provenance.over(ours["cooling"], section.cooling),
+        upkeep=provenance.over(ours["upkeep"], section.upkeep),
+        capital=provenance.over(ours["capital"], section.capital),
         electricity=priced("electricity", section.electricity, "kWh"),
         space=priced("space", section.space, "kW-month"),
         staff=priced("staff", section.staff, "month"),
     )
 
 
-def _own_tokens(section: OwnTokensSection, word: Word) -> TokenPrice:
+def _own_tokens(section: OwnTokensSection, provenance: Provenance) -> TokenPrice:
     tiers = {each.value: each for each in Tier}
     if section.tier not in tiers:
         raise unknown_name(field="prices.own.tokens.tier", name=section.tier, known=tiers)
@@ -339,7 +341,7 @@ def _own_tokens(section: OwnTokensSection, word: Word) -> TokenPrice:
         if price is None:
             return None
         name = price_name(section.provider, section.region, section.model, section.tier, kind)
-        return _stated(price, "token", name, f"prices.own.tokens.{kind}", word, section)
+        return _stated(price, "token", name, f"prices.own.tokens.{kind}", provenance, section)
 
     return TokenPrice(
         provider=section.provider,
@@ -354,22 +356,22 @@ def _own_tokens(section: OwnTokensSection, word: Word) -> TokenPrice:
 
 
 def _stated(
-    price: Price, per: str, name: str, field: str, word: Word, origin: OwnPriceSection | None = None
+    price: Price, per: str, name: str, field: str, provenance: Provenance, origin: OwnPriceSection | None = None
 ) -> Assumption:
     value = amount_per(price, per, field=field)
-    said = word.says(name, value, f"{price.money.currency}/{per}", 0)
-    return dataclasses.replace(said, source=_origin(origin, word), max_age=LIST_MAX_AGE)
+    said = provenance.says(name, value, f"{price.money.currency}/{per}", 0)
+    return dataclasses.replace(said, source=_origin(origin, provenance), max_age=LIST_MAX_AGE)
 
 
-def _money(money: Money, name: str, word: Word, origin: OwnPriceSection) -> Assumption:
-    said = word.says(name, float(money.amount), money.currency, 0)
-    return dataclasses.replace(said, source=_origin(origin, word), max_age=LIST_MAX_AGE)
+def _money(money: Money, name: str, provenance: Provenance, origin: OwnPriceSection) -> Assumption:
+    said = provenance.says(name, float(money.amount), money.currency, 0)
+    return dataclasses.replace(said, source=_origin(origin, provenance), max_age=LIST_MAX_AGE)
 
 
-def _origin(section: OwnPriceSection | None, word: Word) -> Source:
+def _origin(section: OwnPriceSection | None, provenance: Provenance) -> Source:
     """What a price of one's own says of its source and date; what it leaves out is the plan file's."""
     if section is None:
-        return word.source
+        return provenance.source
     return dataclasses.replace(
-        word.source, what=section.source or word.source.what, date=section.dated or word.source.date
+        provenance.source, what=section.source or provenance.source.what, date=section.dated or provenance.source.date
     )

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, RequestRate, Share
 from ullage.files.sections.section import Count, Section
-from ullage.files.sections.word import Word
 from ullage.fleet import maintenance as maintenance_defaults
 from ullage.fleet import region as region_defaults
 from ullage.fleet import reserves as reserve_defaults
@@ -127,80 +127,80 @@ def reserve_settings(
     warm: WarmSection,
     failover: FailoverSection,
     reserves: ReservesSection,
-    word: Word,
+    provenance: Provenance,
     catalogue: Catalogue | None = None,
 ) -> ReserveSettings:
     """The defaults of the stage with the file's word in their place; `catalogue` has the user's own failure rates."""
     return ReserveSettings(
-        reliability=_reliability(reliable, word, catalogue),
-        rollout=_rollout(rollout, word),
-        maintenance=_maintenance(maintenance, word),
+        reliability=_reliability(reliable, provenance, catalogue),
+        rollout=_rollout(rollout, provenance),
+        maintenance=_maintenance(maintenance, provenance),
         warm=Warm(
-            follows=word.over(warm_defaults.FOLLOWS, warm.follows),
-            start=word.over(warm_defaults.START, warm.start),
+            follows=provenance.over(warm_defaults.FOLLOWS, warm.follows),
+            start=provenance.over(warm_defaults.START, warm.start),
             absorbed=None
             if warm.absorbed is None
-            else word.says("warm.absorbed", warm.absorbed, "req/s", warm.absorbed),
+            else provenance.says("warm.absorbed", warm.absorbed, "req/s", warm.absorbed),
         ),
         regions=RegionPolicy(
-            survives=word.over(region_defaults.SURVIVES, failover.survives),
-            failover=word.over(region_defaults.FAILOVER, failover.share),
+            survives=provenance.over(region_defaults.SURVIVES, failover.survives),
+            failover=provenance.over(region_defaults.FAILOVER, failover.share),
         ),
         policy=ReservePolicy(
-            counted=word.over(reserve_defaults.COUNTED, reserves.counted),
-            overlap=word.over(
+            counted=provenance.over(reserve_defaults.COUNTED, reserves.counted),
+            overlap=provenance.over(
                 reserve_defaults.OVERLAP, None if reserves.overlap is None else ", ".join(reserves.overlap)
             ),
-            batch=word.over(reserve_defaults.BATCH, reserves.batch),
+            batch=provenance.over(reserve_defaults.BATCH, reserves.batch),
         ),
     )
 
 
-def _reliability(given: ReliabilitySection, word: Word, catalogue: Catalogue | None) -> Reliability:
+def _reliability(given: ReliabilitySection, provenance: Provenance, catalogue: Catalogue | None) -> Reliability:
     known = reliability(catalogue)
     crews = given.repair_crews
     return replace(
         known,
-        device_failures=word.over(known.device_failures, given.device_failures_per_year),
-        device_repair=word.over(known.device_repair, given.device_repair),
-        node_failures=word.over(known.node_failures, given.node_failures_per_year),
-        node_repair=word.over(known.node_repair, given.node_repair),
-        zone_failures=word.over(known.zone_failures, given.zone_failures_per_year),
-        zone_repair=word.over(known.zone_repair, given.zone_repair),
-        availability=word.over(known.availability, given.availability),
-        survives=word.over(known.survives, given.survives),
-        crews=None if crews is None else word.says("reliability.repair_crews", crews, "crews", crews),
+        device_failures=provenance.over(known.device_failures, given.device_failures_per_year),
+        device_repair=provenance.over(known.device_repair, given.device_repair),
+        node_failures=provenance.over(known.node_failures, given.node_failures_per_year),
+        node_repair=provenance.over(known.node_repair, given.node_repair),
+        zone_failures=provenance.over(known.zone_failures, given.zone_failures_per_year),
+        zone_repair=provenance.over(known.zone_repair, given.zone_repair),
+        availability=provenance.over(known.availability, given.availability),
+        survives=provenance.over(known.survives, given.survives),
+        crews=None if crews is None else provenance.says("reliability.repair_crews", crews, "crews", crews),
     )
 
 
-def _rollout(given: RolloutSection, word: Word) -> Rollout:
+def _rollout(given: RolloutSection, provenance: Provenance) -> Rollout:
     spare = given.spare_devices
     return Rollout(
-        strategy=word.over(rollout_defaults.STRATEGY, given.strategy),
-        surge=None if given.surge is None else _replicas("rollout.surge", given.surge, word),
+        strategy=provenance.over(rollout_defaults.STRATEGY, given.strategy),
+        surge=None if given.surge is None else _replicas("rollout.surge", given.surge, provenance),
         unavailable=rollout_defaults.UNAVAILABLE
         if given.max_unavailable is None
-        else _replicas(rollout_defaults.UNAVAILABLE.name, given.max_unavailable, word),
-        within=word.over(rollout_defaults.WITHIN, given.within),
-        canary=word.over(rollout_defaults.CANARY_SHARE, given.canary),
-        drain=word.over(rollout_defaults.DRAIN, given.drain),
-        spare=None if spare is None else word.says("rollout.spare_devices", spare, "devices", spare),
+        else _replicas(rollout_defaults.UNAVAILABLE.name, given.max_unavailable, provenance),
+        within=provenance.over(rollout_defaults.WITHIN, given.within),
+        canary=provenance.over(rollout_defaults.CANARY_SHARE, given.canary),
+        drain=provenance.over(rollout_defaults.DRAIN, given.drain),
+        spare=None if spare is None else provenance.says("rollout.spare_devices", spare, "devices", spare),
     )
 
 
-def _replicas(name: str, written: str, word: Word) -> Assumption:
+def _replicas(name: str, written: str, provenance: Provenance) -> Assumption:
     """`2` is replicas, `25%` a share of the fleet."""
     if written.endswith("%"):
-        return word.decides(name, float(written[:-1]) / 100.0, "fraction", 0.0)
-    return word.decides(name, int(written), "replicas", 0)
+        return provenance.decides(name, float(written[:-1]) / 100.0, "fraction", 0.0)
+    return provenance.decides(name, int(written), "replicas", 0)
 
 
-def _maintenance(given: MaintenanceSection, word: Word) -> Maintenance:
+def _maintenance(given: MaintenanceSection, provenance: Provenance) -> Maintenance:
     return Maintenance(
-        every=word.over(maintenance_defaults.EVERY, given.every),
-        work=word.over(maintenance_defaults.WORK, given.work),
-        window=word.over(maintenance_defaults.WINDOW, given.window),
-        window_every=word.over(maintenance_defaults.WINDOW_EVERY, given.window_every),
-        drain=word.over(maintenance_defaults.DRAIN, given.drain),
-        demand=word.over(maintenance_defaults.DEMAND, given.demand),
+        every=provenance.over(maintenance_defaults.EVERY, given.every),
+        work=provenance.over(maintenance_defaults.WORK, given.work),
+        window=provenance.over(maintenance_defaults.WINDOW, given.window),
+        window_every=provenance.over(maintenance_defaults.WINDOW_EVERY, given.window_every),
+        drain=provenance.over(maintenance_defaults.DRAIN, given.drain),
+        demand=provenance.over(maintenance_defaults.DEMAND, given.demand),
     )

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Share
 from ullage.files.sections.section import Name, Section
-from ullage.files.sections.word import Word
 from ullage.workload.demand.routing import Route, RouteKind, RouteStep, Routing
 
 
@@ -45,12 +45,12 @@ class RouteSection(Section):
     ] = None
 
 
-def routing_of(sections: tuple[RouteSection, ...], word: Word) -> Routing:
+def routing_of(sections: tuple[RouteSection, ...], provenance: Provenance) -> Routing:
     """All routes, every part an assumption by the name of its class and pool."""
-    return Routing(routes=tuple(_route(each, word) for each in sections))
+    return Routing(routes=tuple(_route(each, provenance) for each in sections))
 
 
-def _route(section: RouteSection, word: Word) -> Route:
+def _route(section: RouteSection, provenance: Provenance) -> Route:
     name = section.request_class
     if bool(section.shares) == bool(section.escalation):
         raise InputError(
@@ -66,8 +66,8 @@ def _route(section: RouteSection, word: Word) -> Route:
             steps=tuple(
                 RouteStep(
                     pool=each.pool,
-                    part=_said(word, f"routing.{name}.{each.pool}.share", each.share),
-                    success=_said(word, f"routing.{name}.{each.pool}.success", each.success),
+                    part=_said(provenance, f"routing.{name}.{each.pool}.share", each.share),
+                    success=_said(provenance, f"routing.{name}.{each.pool}.success", each.success),
                 )
                 for each in section.shares
             ),
@@ -78,18 +78,18 @@ def _route(section: RouteSection, word: Word) -> Route:
         steps=tuple(
             RouteStep(
                 pool=each.pool,
-                part=_said(word, f"routing.{name}.{each.pool}.goes_on", each.goes_on),
-                success=_said(word, f"routing.{name}.{each.pool}.success", each.success),
+                part=_said(provenance, f"routing.{name}.{each.pool}.goes_on", each.goes_on),
+                success=_said(provenance, f"routing.{name}.{each.pool}.success", each.success),
             )
             for each in section.escalation
         ),
         # The next model sees what the first one saw, and not its mistakes.
-        carries_answer=word.decides(
+        carries_answer=provenance.decides(
             f"routing.{name}.carries_answer", None if section.carries_answer is None else int(section.carries_answer),
             "", 0,
         ),
     )  # fmt: skip
 
 
-def _said(word: Word, name: str, value: float | None) -> Assumption | None:
-    return None if value is None else word.says(name, value, "fraction", 0.0)
+def _said(provenance: Provenance, name: str, value: float | None) -> Assumption | None:
+    return None if value is None else provenance.says(name, value, "fraction", 0.0)

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Source
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Share
 from ullage.files.sections.section import Name, Section
-from ullage.files.sections.word import Word
 from ullage.fleet.sites import Region, Sites, Zone
 
 QUOTA_AGE = datetime.timedelta(days=30)
@@ -51,10 +51,10 @@ class SitesSection(Section):
     regions: Annotated[tuple[RegionSection, ...], Field(min_length=1)]
 
 
-def sites_of(section: SitesSection, device: str, word: Word) -> Sites:
+def sites_of(section: SitesSection, device: str, provenance: Provenance) -> Sites:
     """The sites as they are for one device."""
     _check_shares(section)
-    said = _QuotaWord(section, device, word)
+    said = _QuotaProvenance(section, device, provenance)
     return Sites(
         regions=tuple(
             Region(
@@ -66,7 +66,7 @@ def sites_of(section: SitesSection, device: str, word: Word) -> Sites:
                 quota=said.quota(region.name, region.quotas),
                 share=None
                 if region.share is None
-                else word.says(f"sites.{region.name}.share", region.share, "fraction", 1.0),
+                else provenance.says(f"sites.{region.name}.share", region.share, "fraction", 1.0),
             )
             for region in section.regions
         )
@@ -86,20 +86,20 @@ def _check_shares(section: SitesSection) -> None:
         )
 
 
-class _QuotaWord:
+class _QuotaProvenance:
     """Quotas of one device, by the word of who read them."""
 
-    def __init__(self, section: SitesSection, device: str, word: Word) -> None:
-        self._device, self._word = device, word
+    def __init__(self, section: SitesSection, device: str, provenance: Provenance) -> None:
+        self._device, self._provenance = device, provenance
         self._source = Source(
-            what=section.source or word.source.what,
-            where=word.source.where,
-            date=section.dated or word.source.date,
+            what=section.source or provenance.source.what,
+            where=provenance.source.where,
+            date=section.dated or provenance.source.date,
         )
 
     def quota(self, place: str, quotas: Mapping[str, int]) -> Assumption | None:
         devices = quotas.get(self._device)
         if devices is None:
             return None
-        said = self._word.says(f"sites.{place}.{self._device}.quota", devices, "devices", 0)
+        said = self._provenance.says(f"sites.{place}.{self._device}.quota", devices, "devices", 0)
         return replace(said, source=self._source, max_age=QUOTA_AGE)

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption
+from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, RequestRate, Share
 from ullage.files.sections.section import Count, Name, Section
-from ullage.files.sections.word import Word
 from ullage.workload.demand.tools import DROPPED, KEPT, Tool, default
 
 _Number = Annotated[float, Field(gt=0)]
@@ -38,26 +38,26 @@ class ToolSection(Section):
     ] = None
 
 
-def tools_of(sections: tuple[ToolSection, ...], classes: tuple[str, ...], word: Word) -> tuple[Tool, ...]:
+def tools_of(sections: tuple[ToolSection, ...], classes: tuple[str, ...], provenance: Provenance) -> tuple[Tool, ...]:
     """Every tool, with a sourced default for what was not said of it; `classes` are those of the workload."""
     names = [each.name for each in sections]
     for name in names:
         if names.count(name) > 1:
             raise InputError(field="tools", value=name, problem="is named twice", fix="Give each tool its own name.")
-    return tuple(_tool(each, classes, word) for each in sections)
+    return tuple(_tool(each, classes, provenance) for each in sections)
 
 
-def _tool(section: ToolSection, classes: tuple[str, ...], word: Word) -> Tool:
+def _tool(section: ToolSection, classes: tuple[str, ...], provenance: Provenance) -> Tool:
     for name in section.classes:
         if name not in classes:
             raise unknown_name(field=f"tools.{section.name}.classes", name=name, known=classes)
 
     def given(what: str) -> Assumption:
-        return word.over(default(section.name, what), getattr(section, what))
+        return provenance.over(default(section.name, what), getattr(section, what))
 
     def limit(what: str, unit: str) -> Assumption | None:
         value = getattr(section, what)
-        return None if value is None else word.says(f"tools.{section.name}.{what}", value, unit, 0)
+        return None if value is None else provenance.says(f"tools.{section.name}.{what}", value, unit, 0)
 
     return Tool(
         name=section.name,

@@ -21,7 +21,7 @@ from ullage.planning.checks.cost import (
     unlabelled_cost,
     unsourced_assumptions,
 )
-from ullage.planning.checks.result import Checks, Looked, Subject
+from ullage.planning.checks.result import CheckResult, Checks, CheckSubject
 from ullage.planning.checks.size import average_length, forgotten_memory, instant_scaling, maximum_throughput
 from ullage.planning.document import Plan
 
@@ -31,7 +31,7 @@ class Check:
     """`mistake` is what it looks for; a check of the service is made once, the others for every pool."""
 
     mistake: str
-    look: Callable[[Subject], Looked]
+    look: Callable[[CheckSubject], CheckResult]
     is_of_service: bool = False
 
 
@@ -66,7 +66,7 @@ def check_plan(
     for name in names:
         if name not in CHECKS:
             raise unknown_name(field="check", name=name, known=CHECKS)
-    subjects = [Subject(plan=plan, pool=pool) for pool in plan.pools]
+    subjects = [CheckSubject(plan=plan, pool=pool) for pool in plan.pools]
     jobs = [
         (check, subject)
         for name, check in CHECKS.items()

@@ -11,7 +11,7 @@ from ullage.cost.attribution.usage import GroupUse, merged_groups
 from ullage.cost.bill import Bill
 from ullage.cost.pool_run import level_runs, month_groups
 from ullage.evidence import Assumption, Evidence
-from ullage.planning.checks.result import CheckFinding, Looked, Subject, Weight
+from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity, CheckSubject
 
 # A claim that is this close to the bill is a rounding of it.
 _CLOSE_FRACTION = 0.05
@@ -19,7 +19,7 @@ _CLOSE_FRACTION = 0.05
 FAIR_FRACTION = 0.05
 
 
-def _bill(subject: Subject) -> Bill | None:
+def _bill(subject: CheckSubject) -> Bill | None:
     found = next((each.answer for each in subject.plan.stages if each.name == "bill"), None)
     return found if isinstance(found, Bill) else None
 
@@ -31,7 +31,7 @@ def _usd(usd: float) -> str:
 # ---- what a success costs -------------------------------------------------------------------------------------
 
 
-def partial_cost(subject: Subject) -> Looked:
+def partial_cost(subject: CheckSubject) -> CheckResult:
     """A claimed cost against the whole bill: idle hours, reserves and failed work are paid like everything else."""
     name, bill = "partial-cost", _bill(subject)
     whole = None if bill is None else bill.figures.get("bill.per_success_usd")
@@ -40,14 +40,14 @@ def partial_cost(subject: Subject) -> Looked:
         return _nothing(name, f"no cost: nothing is priced{missing}")
     busy = sum(each.usd * each.used_fraction for each in bill.lines if each.name.startswith("compute_"))
     alone, per_success = busy / max(bill.use.requests, 1.0), float(whole.value)
-    findings = []
+    anomalies = []
     claim = subject.spec.claims.cost
     said = None if claim is None else float(claim.per_success.value)
     if said is not None and said < (1.0 - _CLOSE_FRACTION) * per_success:
-        findings.append(
+        anomalies.append(
             _service(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"{_usd(said)} a success are claimed; with idle hours, reserves and failed work it is "
                 f"{_usd(per_success)}, and {_usd(alone)} a request if devices were paid only while they are busy",
                 "Claim the cost of the whole bill: ullage cost.",
@@ -56,81 +56,84 @@ def partial_cost(subject: Subject) -> Looked:
     left_out = [each for each in bill.unpriced if each.name in ("idle_reserve", "failed_work", "compute_usage")]
     if left_out:
         names = ", ".join(each.label.replace("_", " ") for each in left_out)
-        findings.append(
+        anomalies.append(
             _service(
-                name, Weight.MISTAKE, f"the bill of {bill.total_usd:,.0f} USD leaves out {names}", left_out[0].missing
+                name,
+                CheckSeverity.MISTAKE,
+                f"the bill of {bill.total_usd:,.0f} USD leaves out {names}",
+                left_out[0].missing,
             )
         )
     reserve, failed = (bill.cents_of(each) / 100.0 for each in ("idle_reserve", "failed_work"))
-    return Looked(
+    return CheckResult(
         name=name,
         compared=f"{_usd(per_success)} a success with {reserve:,.0f} USD of reserves and {failed:,.0f} USD of failed "
         f"work, {_usd(alone)} a request without",
-        findings=tuple(findings),
+        anomalies=tuple(anomalies),
     )
 
 
-def unlabelled_cost(subject: Subject) -> Looked:
+def unlabelled_cost(subject: CheckSubject) -> CheckResult:
     """A cost has a date, a region, a model and a criterion of success, or nobody can tell whether it still holds."""
     name, bill = "unlabelled-cost", _bill(subject)
-    findings = []
+    anomalies = []
     claim = subject.spec.claims.cost
     if claim is not None and claim.missing:
-        findings.append(
+        anomalies.append(
             _service(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"{_usd(float(claim.per_success.value))} a success are claimed without {_listed(claim.missing)}",
                 f"State {_listed(claim.missing)} in claims.cost, or leave the claim out.",
             )
         )
     unit = None if bill is None else next((each for each in bill.units if each.per == "success" and not each.of), None)
     if unit is None:
-        return Looked(name=name, compared="no cost: nothing is priced", findings=tuple(findings))
+        return CheckResult(name=name, compared="no cost: nothing is priced", anomalies=tuple(anomalies))
     has = {"date": bool(unit.dates), "region": bool(unit.region), "model": bool(unit.model)}
     lacking = [each for each, is_there in has.items() if not is_there]
     if lacking:
-        findings.append(
+        anomalies.append(
             _service(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"the bill's {_usd(unit.usd)} a success have no {_listed(lacking)}",
                 "Give prices with date and region.",
             )
         )
     unsaid = [each.request_class.name for each in subject.spec.demands if not each.success]
     if unsaid:
-        findings.append(
+        anomalies.append(
             _service(
                 name,
-                Weight.DOUBT,
+                CheckSeverity.WARNING,
                 f"{len(unsaid)} of {len(subject.spec.demands)} classes do not say what a success is "
                 f"({', '.join(unsaid)}): every answer in time counts as one, for {_usd(unit.usd)}",
                 "State success for each class, in words.",
             )
         )
     if "any region" in unit.region:
-        findings.append(
+        anomalies.append(
             _service(
                 name,
-                Weight.DOUBT,
+                CheckSeverity.WARNING,
                 f"{_usd(unit.usd)} a success rest on a price for no region in particular: {unit.region}",
                 "State prices.provider and prices.region.",
             )
         )
     dates = " to ".join(dict.fromkeys(each.isoformat() for each in unit.dates))
-    return Looked(
+    return CheckResult(
         name=name,
         compared=f"{_usd(unit.usd)} a success of {unit.model or 'no model'}, {unit.region or 'no region'}, prices of "
         f"{dates or 'no date'}",
-        findings=tuple(findings),
+        anomalies=tuple(anomalies),
     )
 
 
 # ---- attribution ----------------------------------------------------------------------------------------------
 
 
-def split_by_requests(subject: Subject) -> Looked:
+def split_by_requests(subject: CheckSubject) -> CheckResult:
     """Each class's part of shared devices by the claimed rule against its part of the time they were busy."""
     name = "split-by-requests"
     groups = _groups(subject)
@@ -146,14 +149,16 @@ def split_by_requests(subject: Subject) -> Looked:
     is_claimed = subject.spec.claims.attribution is not None
     if not is_claimed or abs(by_time[worst] - by_rule[worst]) <= FAIR_FRACTION:
         return _nothing(name, compared)
-    return Looked(
+    return CheckResult(
         name=name,
         compared=compared,
-        findings=(_service(name, Weight.MISTAKE, compared, "Divide by gpu_time: ullage cost --rule gpu_time."),),
+        anomalies=(
+            _service(name, CheckSeverity.MISTAKE, compared, "Divide by gpu_time: ullage cost --rule gpu_time."),
+        ),
     )
 
 
-def _groups(subject: Subject) -> tuple[GroupUse, ...]:
+def _groups(subject: CheckSubject) -> tuple[GroupUse, ...]:
     """Classes over a month, from the plan's own simulation."""
     found = []
     for pool in subject.plan.pools:
@@ -175,28 +180,28 @@ def _shares(groups: Sequence[GroupUse], rule: str) -> dict[str, float]:
 # ---- assumptions ----------------------------------------------------------------------------------------------
 
 
-def stale_assumptions(subject: Subject) -> Looked:
+def stale_assumptions(subject: CheckSubject) -> CheckResult:
     """What the plan rests on and nobody has renewed."""
     name, plan = "stale-assumptions", subject.plan
     stale = plan.stale
-    findings = []
+    anomalies = []
     if stale:
         oldest = max(stale, key=lambda each: each.age(plan.as_of))
         assert oldest.max_age is not None
-        findings.append(
+        anomalies.append(
             _service(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"{len(stale)} of {len(plan.assumptions)} assumptions are past their age, first of all {oldest.name}: "
                 f"{oldest.age(plan.as_of).days} days old, and {oldest.max_age.days} are allowed",
                 "Look it up again, or state it in the plan file with its date.",
             )
         )
     compared = f"{len(stale)} of {len(plan.assumptions)} assumptions are past their age"
-    return Looked(name=name, compared=compared, findings=tuple(findings))
+    return CheckResult(name=name, compared=compared, anomalies=tuple(anomalies))
 
 
-def unsourced_assumptions(subject: Subject) -> Looked:
+def unsourced_assumptions(subject: CheckSubject) -> CheckResult:
     """What nobody stated or measured: defaults of ours under a plan of yours."""
     name, plan = "unsourced-assumptions", subject.plan
     open_ones = [each for each in plan.assumptions if _is_ours(each)]
@@ -205,13 +210,13 @@ def unsourced_assumptions(subject: Subject) -> Looked:
         return _nothing(name, compared)
     own = [each.name for each in plan.spec.inputs if _is_ours(each)]
     shown = [*dict.fromkeys([*own, *(each.name for each in open_ones)])][:3]
-    finding = _service(
+    anomaly = _service(
         name,
-        Weight.DOUBT,
+        CheckSeverity.WARNING,
         f"{compared}: {', '.join(shown)}" + (" and others" if len(open_ones) > len(shown) else ""),
         "State them in the plan file, or measure them: a trace, a load test, engine and start-up logs.",
     )
-    return Looked(name=name, compared=compared, findings=(finding,))
+    return CheckResult(name=name, compared=compared, anomalies=(anomaly,))
 
 
 def _is_ours(each: Assumption) -> bool:
@@ -224,9 +229,9 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _nothing(name: str, compared: str) -> Looked:
-    return Looked(name=name, compared=compared)
+def _nothing(name: str, compared: str) -> CheckResult:
+    return CheckResult(name=name, compared=compared)
 
 
-def _service(name: str, weight: Weight, sentence: str, fix: str) -> CheckFinding:
-    return CheckFinding(name=name, weight=weight, sentence=sentence, fix=fix)
+def _service(name: str, weight: CheckSeverity, sentence: str, fix: str) -> CheckAnomaly:
+    return CheckAnomaly(name=name, weight=weight, sentence=sentence, fix=fix)

@@ -10,34 +10,34 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
 
 
-class Weight(enum.Enum):
+class CheckSeverity(enum.Enum):
     """A mistake makes the plan, or what is said of it, wrong; a doubt is what nobody has looked at."""
 
     MISTAKE = "mistake"
-    DOUBT = "doubt"
+    WARNING = "warning"
 
     def __str__(self) -> str:
         return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckFinding:
+class CheckAnomaly:
     """`sentence` holds what was said and what was found, both as numbers where there are any."""
 
     name: str
-    weight: Weight
+    weight: CheckSeverity
     sentence: str
     fix: str
     pool: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
+class CheckResult:
     """One check on one pool, or on the service: what was compared, and what is wrong with it."""
 
     name: str
     compared: str
-    findings: tuple[CheckFinding, ...] = ()
+    anomalies: tuple[CheckAnomaly, ...] = ()
     pool: str = ""
 
 
@@ -45,25 +45,25 @@ class Looked:
 class Checks:
     """Every check that was asked for, in the order of the table."""
 
-    looked: tuple[Looked, ...]
+    looked: tuple[CheckResult, ...]
 
     @property
-    def findings(self) -> tuple[CheckFinding, ...]:
+    def anomalies(self) -> tuple[CheckAnomaly, ...]:
         """Mistakes first."""
-        found = [each for one in self.looked for each in one.findings]
-        return tuple(sorted(found, key=lambda each: each.weight is not Weight.MISTAKE))
+        found = [each for one in self.looked for each in one.anomalies]
+        return tuple(sorted(found, key=lambda each: each.weight is not CheckSeverity.MISTAKE))
 
     @property
-    def mistakes(self) -> tuple[CheckFinding, ...]:
-        return tuple(each for each in self.findings if each.weight is Weight.MISTAKE)
+    def mistakes(self) -> tuple[CheckAnomaly, ...]:
+        return tuple(each for each in self.anomalies if each.weight is CheckSeverity.MISTAKE)
 
     @property
-    def doubts(self) -> tuple[CheckFinding, ...]:
-        return tuple(each for each in self.findings if each.weight is Weight.DOUBT)
+    def warnings(self) -> tuple[CheckAnomaly, ...]:
+        return tuple(each for each in self.anomalies if each.weight is CheckSeverity.WARNING)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class CheckSubject:
     """A pool of a plan, to be looked at."""
 
     plan: Plan
@@ -78,5 +78,5 @@ class Subject:
         """Whether the claims of the plan file are about this pool."""
         return (self.spec.claims.pool or self.plan.pools[0].spec.name) == self.pool.spec.name
 
-    def finding(self, name: str, weight: Weight, sentence: str, fix: str) -> CheckFinding:
-        return CheckFinding(name=name, weight=weight, sentence=sentence, fix=fix, pool=self.pool.spec.name)
+    def anomaly(self, name: str, weight: CheckSeverity, sentence: str, fix: str) -> CheckAnomaly:
+        return CheckAnomaly(name=name, weight=weight, sentence=sentence, fix=fix, pool=self.pool.spec.name)

@@ -13,12 +13,12 @@ from ullage.errors import Rejection
 from ullage.evidence import Assumption, Evidence
 from ullage.memory.estimate import LineName
 from ullage.planning.checks.claims import claimed
-from ullage.planning.checks.result import CheckFinding, Looked, Subject, Weight
+from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity, CheckSubject
 from ullage.service.curve.curve import Effort
 from ullage.service.stage import pool_size
 from ullage.workload.demand.demand import ClassTraffic, Demand
 from ullage.workload.demand.stated import StatedShape, with_lengths
-from ullage.workload.synthetic.model import FRACTIONS, Lengths
+from ullage.workload.synthetic.model import FRACTIONS, LengthModel
 
 # The effort of the plan itself, less repeated: two ways to size a pool are compared on the same footing.
 _EFFORT = Effort(most_replications=4, search_replications=4)
@@ -30,49 +30,49 @@ _P50, _P95 = FRACTIONS.index(0.5), FRACTIONS.index(0.95)
 # ---- average length -------------------------------------------------------------------------------------------
 
 
-def average_length(subject: Subject) -> Looked:
+def average_length(subject: CheckSubject) -> CheckResult:
     """Replicas by the mean length against replicas by the distribution, both found by simulation."""
     name, pool = "average-length", subject.pool
     by_mean = _sized(subject, _with_lengths(pool.demand, _mean_lengths))
     planned = pool.steady_fleet.replicas
-    findings = []
+    anomalies = []
     flat = _flat(subject)
     if flat:
         like = subject.spec.policy.horizon
         spread = _sized(subject, _with_lengths(pool.demand, lambda each: _spread_lengths(each, flat, like)))
-        weight = Weight.MISTAKE if spread is None or spread > planned else Weight.DOUBT
+        weight = CheckSeverity.MISTAKE if spread is None or spread > planned else CheckSeverity.WARNING
         found = "none" if spread is None else str(spread)
-        findings.append(
-            subject.finding(
+        anomalies.append(
+            subject.anomaly(
                 name,
                 weight,
                 f"{' and '.join(sorted(flat))} {'has' if len(flat) == 1 else 'have'} requests of one length: {planned} "
-                f"replicas are planned for it, {found} keep the promises at the same median with the spread of chat",
+                f"replicas are planned for it, {found} meet the SLOs at the same median with the spread of chat",
                 "State a tail, such as prompt: {p50: 1200, p95: 6000}, or give a trace.",
             )
         )
     said = claimed(subject.spec.claims.replicas) if subject.is_claimed else None
     mean = "no number" if by_mean is None else str(by_mean)
     if said is not None and said < planned:
-        findings.append(
-            subject.finding(
+        anomalies.append(
+            subject.anomaly(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"{said:g} replicas are claimed; the distribution of lengths needs {planned}; if every request were of "
                 f"the mean length, {mean} would " + ("do" if by_mean is not None and said >= by_mean else "be needed"),
                 f"Buy {planned}, or give evidence that lowers it: a load test, a trace.",
             )
         )
-    return Looked(
+    return CheckResult(
         name=name,
         pool=pool.spec.name,
         compared=f"replicas: {mean} by the mean length, {planned} by the distribution, as planned",
-        findings=tuple(findings),
+        anomalies=tuple(anomalies),
     )
 
 
-def _sized(subject: Subject, demand: Demand) -> int | None:
-    """The planned number of replicas for a demand; None where none keeps the promises."""
+def _sized(subject: CheckSubject, demand: Demand) -> int | None:
+    """The planned number of replicas for a demand; None where none meets the SLOs."""
     pool = subject.pool
     size = pool_size(
         pool.step_model,
@@ -83,24 +83,24 @@ def _sized(subject: Subject, demand: Demand) -> int | None:
         seed=subject.plan.seed,
         effort=_EFFORT,
     )
-    return None if isinstance(size, Rejection) else size.careful_replicas
+    return None if isinstance(size, Rejection) else size.conservative_replicas
 
 
-def _with_lengths(demand: Demand, lengths_of: Callable[[ClassTraffic], Lengths]) -> Demand:
+def _with_lengths(demand: Demand, lengths_of: Callable[[ClassTraffic], LengthModel]) -> Demand:
     classes = [replace(each, model=replace(each.model, lengths=lengths_of(each))) for each in demand.classes]
     return replace(demand, classes=tuple(classes))
 
 
-def _mean_lengths(each: ClassTraffic) -> Lengths:
+def _mean_lengths(each: ClassTraffic) -> LengthModel:
     """Every request as long as the mean one."""
     prompts, outputs = each.model.lengths.pairs()
-    return Lengths(
+    return LengthModel(
         prompt_tokens=(float(np.rint(prompts.mean())),) * len(FRACTIONS),
         output_tokens=(float(np.rint(outputs.mean())),) * len(FRACTIONS),
     )
 
 
-def _flat(subject: Subject) -> set[str]:
+def _flat(subject: CheckSubject) -> set[str]:
     """Classes whose prompts and answers are all about one length."""
     return {
         each.name
@@ -112,7 +112,7 @@ def _flat(subject: Subject) -> set[str]:
     }
 
 
-def _spread_lengths(each: ClassTraffic, flat: set[str], like: Assumption) -> Lengths:
+def _spread_lengths(each: ClassTraffic, flat: set[str], like: Assumption) -> LengthModel:
     """A flat class with the same medians and the spread that one stated percentile gets; `like` lends its source."""
     if each.name not in flat:
         return each.model.lengths
@@ -128,8 +128,8 @@ def _spread_lengths(each: ClassTraffic, flat: set[str], like: Assumption) -> Len
 # ---- maximum throughput ---------------------------------------------------------------------------------------
 
 
-def maximum_throughput(subject: Subject) -> Looked:
-    """What a replica is said to take against the load at which it keeps its promises."""
+def maximum_throughput(subject: CheckSubject) -> CheckResult:
+    """What a replica is said to take against the load at which it meets its SLOs."""
     name, pool = "maximum-throughput", subject.pool
     highest, operating = (
         pool.operating_point.highest.rps,
@@ -137,27 +137,27 @@ def maximum_throughput(subject: Subject) -> Looked:
     )
     most = max(pool.service_curve.saturation_rps, _last_point_rps(subject))
     said = claimed(subject.spec.claims.capacity) if subject.is_claimed else None
-    findings = []
+    anomalies = []
     if said is not None and said > operating:
-        kept = "the promises hold up to" if said > highest else "with the margin for its evidence it is"
-        findings.append(
-            subject.finding(
+        kept = "the SLOs hold up to" if said > highest else "with the margin for its evidence it is"
+        anomalies.append(
+            subject.anomaly(
                 name,
-                Weight.MISTAKE if said > highest else Weight.DOUBT,
+                CheckSeverity.MISTAKE if said > highest else CheckSeverity.WARNING,
                 f"{said:.3g} req/s are claimed of a replica; {kept} {highest if said > highest else operating:.3g} "
                 f"req/s, and the most that it completes, late or not, is {most:.3g} req/s",
                 f"Claim {operating:.3g} req/s, or load-test one replica to narrow the margin.",
             )
         )
-    return Looked(
+    return CheckResult(
         name=name,
         pool=pool.spec.name,
-        compared=f"a replica completes at most {most:.3g} req/s and keeps its promises up to {highest:.3g} req/s",
-        findings=tuple(findings),
+        compared=f"a replica completes at most {most:.3g} req/s and meets its SLOs up to {highest:.3g} req/s",
+        anomalies=tuple(anomalies),
     )
 
 
-def _last_point_rps(subject: Subject) -> float:
+def _last_point_rps(subject: CheckSubject) -> float:
     """The most that any load test of this pool completed; 0 where there is none."""
     tests = [test for test, _ in subject.pool.spec.tested.load_tests]
     return max((point.achieved_rps or 0.0 for test in tests for point in test.points), default=0.0)
@@ -169,19 +169,19 @@ def _last_point_rps(subject: Subject) -> float:
 LEAST_MARGIN_FRACTION = 0.01
 
 
-def forgotten_memory(subject: Subject) -> Looked:
+def forgotten_memory(subject: CheckSubject) -> CheckResult:
     """The requests a replica is said or approved to hold against what weights, workspace and KV leave room for."""
     name, memory = "forgotten-memory", subject.pool.memory
     context, fits = memory.approved.context_tokens, memory.worst.sequences
     weights = memory.line(LineName.WEIGHTS).line_bytes
     loose = int((memory.device_bytes - weights) / memory.stored_bytes_per_token // context)
     said = claimed(subject.spec.claims.concurrency) if subject.is_claimed else None
-    findings = []
+    anomalies = []
     if said is not None and said > fits:
-        findings.append(
-            subject.finding(
+        anomalies.append(
+            subject.anomaly(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"{said:g} requests of {context:,} tokens are claimed of a replica; {fits} fit beside weights, "
                 f"workspace, graphs and margin, {loose} if weights were all there is",
                 f"Claim {fits}, or shorten the context, or add devices: ullage memory.",
@@ -190,33 +190,33 @@ def forgotten_memory(subject: Subject) -> Looked:
     margin = memory.line(LineName.MARGIN).line_bytes
     if margin < LEAST_MARGIN_FRACTION * memory.device_bytes:
         fraction = memory.runtime.memory_fraction.value
-        findings.append(
-            subject.finding(
+        anomalies.append(
+            subject.anomaly(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"a memory fraction of {fraction} leaves {margin / 2**30:.2g} GiB of {memory.device_bytes / 2**30:.3g} "
                 "GiB beside workspace and graphs: the engine runs out of memory",
                 "Lower memory_fraction.",
             )
         )
-    findings += _unapproved(subject, name, context)
-    return Looked(
+    anomalies += _unapproved(subject, name, context)
+    return CheckResult(
         name=name,
         pool=subject.pool.spec.name,
         compared=f"{fits} requests of {context:,} tokens fit into a replica; approved: {memory.approved.sequences}",
-        findings=tuple(findings),
+        anomalies=tuple(anomalies),
     )
 
 
-def _unapproved(subject: Subject, name: str, context: int) -> list[CheckFinding]:
+def _unapproved(subject: CheckSubject, name: str, context: int) -> list[CheckAnomaly]:
     given = [each for each in subject.pool.spec.choices if each.name.endswith("approved_concurrency")]
     if not given or given[0].source.what != "default of Ullage":
         return []
     active = float(subject.pool.scorecard.figures["score.active_tokens"].value)
     return [
-        subject.finding(
+        subject.anomaly(
             name,
-            Weight.DOUBT,
+            CheckSeverity.WARNING,
             f"nobody has approved a concurrency: {given[0].value} request of {context:,} tokens was checked, and "
             f"{active:,.0f} KV tokens are in use at the planning rate",
             "State pool.approved_concurrency.",
@@ -227,7 +227,7 @@ def _unapproved(subject: Subject, name: str, context: int) -> list[CheckFinding]
 # ---- autoscaling ----------------------------------------------------------------------------------------------
 
 
-def instant_scaling(subject: Subject) -> Looked:
+def instant_scaling(subject: CheckSubject) -> CheckResult:
     """How soon replicas are said to serve, and how few an autoscaler keeps, against starts and the rise of demand."""
     name, pool = "instant-scaling", subject.pool
     warm, settings = pool.reserves.warm, pool.reserves.settings.warm
@@ -236,13 +236,13 @@ def instant_scaling(subject: Subject) -> Looked:
     follows = settings.follows.value == "demand"
     steady = pool.steady_fleet.replicas
     rising = min(steady - 1, math.ceil(steady * warm.rise_rps / pool.demand.planning_rps - 1e-9))
-    findings = []
+    anomalies = []
     said = claimed(subject.spec.claims.scale_up) if subject.is_claimed else None
     if said is not None and said < p50:
-        findings.append(
-            subject.finding(
+        anomalies.append(
+            subject.anomaly(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"a replica is said to serve after {said:g} s; a {level} start takes {p50:.0f} s, one in ten "
                 f"{p90:.0f} s, and demand rises by {warm.rise_rps:.3g} req/s in it, {rising} of {steady} replicas",
                 f"Hold the warm reserve that is planned ({warm.line.replicas}), or start hot: warm: {{start: hot}}.",
@@ -251,34 +251,34 @@ def instant_scaling(subject: Subject) -> Looked:
     least = claimed(subject.spec.claims.least_replicas) if subject.is_claimed else None
     calm = _calmest(subject) if least is not None else 0
     if least is not None and least < calm + warm.line.replicas:
-        findings.append(
-            subject.finding(
+        anomalies.append(
+            subject.anomaly(
                 name,
-                Weight.MISTAKE,
+                CheckSeverity.MISTAKE,
                 f"the autoscaler may go down to {least:g} replicas; the calmest quarter of the week needs {calm}, and "
                 f"{warm.line.replicas} more while others start",
                 f"Set its minimum to {calm + warm.line.replicas}.",
             )
         )
-    if follows and pool.time_to_ready.figures[f"ready.{level}_p90_s"].evidence is Evidence.ASSUMED and not findings:
-        findings.append(
-            subject.finding(
+    if follows and pool.time_to_ready.figures[f"ready.{level}_p90_s"].evidence is Evidence.ASSUMED and not anomalies:
+        anomalies.append(
+            subject.anomaly(
                 name,
-                Weight.DOUBT,
+                CheckSeverity.WARNING,
                 f"the fleet follows demand, and no start of it was measured: {p50:.0f} to {p90:.0f} s are assumed",
                 "Give evidence.startup_logs.",
             )
         )
-    return Looked(
+    return CheckResult(
         name=name,
         pool=pool.spec.name,
         compared=f"a {level} start takes {p50:.0f} to {p90:.0f} s; demand for {rising} of {steady} replicas comes in "
         f"it; warm: {warm.line.replicas}",
-        findings=tuple(findings),
+        anomalies=tuple(anomalies),
     )
 
 
-def _calmest(subject: Subject) -> int:
+def _calmest(subject: CheckSubject) -> int:
     """Replicas that the calmest quarter of the week needs."""
     pool = subject.pool
     size = pool_size(
@@ -292,4 +292,4 @@ def _calmest(subject: Subject) -> int:
         curve=pool.service_curve,
         point=pool.operating_point,
     )
-    return pool.steady_fleet.replicas if isinstance(size, Rejection) else size.careful_replicas
+    return pool.steady_fleet.replicas if isinstance(size, Rejection) else size.conservative_replicas

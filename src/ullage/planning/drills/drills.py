@@ -14,11 +14,11 @@ from typing import Any
 
 from ullage.errors import unknown_name
 from ullage.planning.document import Plan
-from ullage.planning.drills.ground import RUNS, Ground
 from ullage.planning.drills.loss import cache_drill, memory_drill, quota_drill, warm_up_drill, zone_drill
 from ullage.planning.drills.money import economics_drill, idle_drill
 from ullage.planning.drills.overload import collapse_drill, storm_drill, tool_drill
 from ullage.planning.drills.result import DrillResult, Drills
+from ullage.planning.drills.scenario import RUNS, PoolScenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Drill:
     """`asks` is the question in a line; a drill of the service is played once, the others on every pool."""
 
     asks: str
-    play: Callable[[Ground], DrillResult]
+    play: Callable[[PoolScenario], DrillResult]
     is_of_service: bool = False
 
 
@@ -56,26 +56,26 @@ def run_drills(
     for name in names:
         if name not in DRILLS:
             raise unknown_name(field="drill", name=name, known=DRILLS)
-    grounds = [Ground(plan=plan, pool=pool) for pool in plan.pools]
+    grounds = [PoolScenario(plan=plan, pool=pool) for pool in plan.pools]
     jobs = [
-        (drill, ground)
+        (drill, scenario)
         for name, drill in DRILLS.items()
         if not names or name in names
-        for ground in (grounds[:1] if drill.is_of_service else grounds)
+        for scenario in (grounds[:1] if drill.is_of_service else grounds)
     ]
     return Drills(
         results=tuple(map(lambda job: job[0].play(job[1]), jobs)),
-        notes=tuple(_note(ground) for ground in grounds),
+        notes=tuple(_note(scenario) for scenario in grounds),
     )
 
 
-def _note(ground: Ground) -> str:
+def _note(scenario: PoolScenario) -> str:
     slow = (
-        f" Steps are {ground.slow_ratio:.3g} times as long as believed, as the fleet was sized."
-        if ground.slow_ratio > 1.0
+        f" Steps are {scenario.slow_ratio:.3g} times as long nominal, as the fleet was sized."
+        if scenario.slow_ratio > 1.0
         else ""
     )
     return (
-        f"{ground.pool.spec.name}: {ground.replicas} serving replicas at the planning rate of "
-        f"{ground.planning_rps:.3g} req/s, {RUNS} runs of each drill on the fleet.{slow}"
+        f"{scenario.pool.spec.name}: {scenario.replicas} serving replicas at the planning rate of "
+        f"{scenario.planning_rps:.3g} req/s, {RUNS} runs of each drill on the fleet.{slow}"
     )

@@ -10,18 +10,18 @@ import numpy as np
 
 from ullage.fleet.failure import domains_of
 from ullage.memory.estimate import LineName
-from ullage.planning.drills.ground import EVENT_S, RUNS, Ground, Kept, Scene, Span, arrival_s
 from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, first_of
-from ullage.simulate.fleet import Event, Fleet
+from ullage.planning.drills.scenario import EVENT_S, RUNS, DrillAttainment, DrillScenario, PoolScenario, Span, arrival_s
+from ullage.simulate.fleet import Fleet, FleetEvent
 from ullage.simulate.load import OpenLoop
 
 # A second process, a larger workspace, fragments: a tenth of the device is what estimates of memory are off by.
 TAKEN_FRACTION = 0.1
 
 
-def memory_drill(ground: Ground) -> DrillResult:
+def memory_drill(scenario: PoolScenario) -> DrillResult:
     """A tenth of each device's memory turns out to be taken, and the KV cache is what is left of it."""
-    memory, name, title = ground.pool.memory, "memory", "under-provisioned memory"
+    memory, name, title = scenario.pool.memory, "memory", "under-provisioned memory"
     line_bytes = memory.line(LineName.KV_CACHE).line_bytes
     taken_bytes = TAKEN_FRACTION * memory.device_bytes
     left_tokens = math.floor(memory.kv_tokens * (1.0 - taken_bytes / line_bytes))
@@ -30,43 +30,45 @@ def memory_drill(ground: Ground) -> DrillResult:
     said = f"{100 * TAKEN_FRACTION:g} % of each device is taken: {max(0, left_tokens):,} KV tokens a replica, "
     said += f"of {memory.kv_tokens:,}; {fits} requests of {context:,} tokens fit, {approved} approved."
     if fits < approved:
-        return _too_few(ground, fits, said, (approved * context - left_tokens) / memory.kv_tokens * line_bytes)
-    span, engine, whole = ground.span(), ground.replica.engine, ground.replicas
+        return _too_few(scenario, fits, said, (approved * context - left_tokens) / memory.kv_tokens * line_bytes)
+    span, engine, whole = scenario.span(), scenario.replica.engine, scenario.replicas
     small = replace(engine, kv_blocks=max(1, left_tokens // engine.block_tokens))
 
-    def play(more: int, runs: int = 1) -> Kept:
+    def play(more: int, runs: int = 1) -> DrillAttainment:
         # The cache shrinks when replicas start anew, one in the place of the other.
         each = whole + more
         events = (
-            Event(at_s=span.hit_s, kind="ready", replicas=tuple(range(each, 2 * each))),
-            Event(at_s=span.hit_s, kind="drain", replicas=tuple(range(each))),
+            FleetEvent(at_s=span.hit_s, kind="ready", replicas=tuple(range(each, 2 * each))),
+            FleetEvent(at_s=span.hit_s, kind="drain", replicas=tuple(range(each))),
         )
         fleet = Fleet(replicas=(each, each), ready_replicas=each, events=events)
-        scene = Scene(fleet=fleet, engines=(engine, small), load_of=lambda seed: ground.calm(seed, span.run_s))
-        return ground.play(scene, span, runs=runs)
+        setup = DrillScenario(
+            fleet=fleet, engines=(engine, small), load_of=lambda seed: scenario.calm(seed, span.run_s)
+        )
+        return scenario.play(setup, span, runs=runs)
 
-    return ground.judged(
+    return scenario.judged(
         name,
         title,
         play(0, runs=RUNS),
         played=said,
-        change=lambda: first_of((_more_replicas(ground, play), _more_memory(ground))),
+        change=lambda: first_of((_more_replicas(scenario, play), _more_memory(scenario))),
         beside=(memory.figures["memory.kv_tokens"],),
     )
 
 
-def _too_few(ground: Ground, fits: int, said: str, missing_bytes: float) -> DrillResult:
+def _too_few(scenario: PoolScenario, fits: int, said: str, missing_bytes: float) -> DrillResult:
     """Less fits than was approved: no simulation is needed to know that those requests wait or are preempted."""
-    memory = ground.pool.memory
-    ways = [f"{missing_bytes / 2**30:.3g} GiB a device more for the KV cache: {_more_memory(ground)}"]
+    memory = scenario.pool.memory
+    ways = [f"{missing_bytes / 2**30:.3g} GiB a device more for the KV cache: {_more_memory(scenario)}"]
     return DrillResult(
         name="memory",
         title="under-provisioned memory",
-        pool=ground.pool.spec.name,
+        pool=scenario.pool.spec.name,
         verdict=DrillVerdict.FAILS,
         figure="longest requests that fit into a replica",
         before=memory.figures["memory.sequences"],
-        during=ground.figure(
+        during=scenario.figure(
             "memory.during_sequences",
             fits,
             "sequences",
@@ -79,78 +81,82 @@ def _too_few(ground: Ground, fits: int, said: str, missing_bytes: float) -> Dril
     )
 
 
-def _more_memory(ground: Ground) -> str:
-    runtime = ground.pool.memory.runtime
+def _more_memory(scenario: PoolScenario) -> str:
+    runtime = scenario.pool.memory.runtime
     return f"tensor_parallel: {2 * runtime.sharding.tp}, a smaller kv_dtype or less weight precision"
 
 
-def cache_drill(ground: Ground) -> DrillResult:
+def cache_drill(scenario: PoolScenario) -> DrillResult:
     """No prompt finds its prefix: a new version, another hash, a router that forgot its sessions."""
-    span = ground.span()
+    span = scenario.span()
 
     def load(seed: int) -> OpenLoop:
-        calm = ground.calm(seed, span.run_s)
+        calm = scenario.calm(seed, span.run_s)
         cached = calm.requests.cached_tokens
         if cached is None:
             return calm
         cold = np.where(arrival_s(calm) >= span.hit_s, 0, cached)
         return replace(calm, requests=replace(calm.requests, cached_tokens=cold))
 
-    def play(more: int, runs: int = 1) -> Kept:
-        return ground.play(Scene(fleet=Fleet(replicas=ground.replicas + more), load_of=load), span, runs=runs)
+    def play(more: int, runs: int = 1) -> DrillAttainment:
+        return scenario.play(
+            DrillScenario(fleet=Fleet(replicas=scenario.replicas + more), load_of=load), span, runs=runs
+        )
 
-    calm = ground.calm(ground.seed, span.run_s).requests
+    calm = scenario.calm(scenario.seed, span.run_s).requests
     cached = 0.0 if calm.cached_tokens is None else float(calm.cached_tokens.sum()) / float(calm.prompt_tokens.sum())
-    return ground.judged(
+    return scenario.judged(
         "cache-miss",
         "cache-miss shock",
         play(0, runs=RUNS),
         played=f"For {_minutes(span)} none of the {cached:.0%} of prompt tokens that are cached is found.",
-        change=lambda: _more_replicas(ground, play),
+        change=lambda: _more_replicas(scenario, play),
     )
 
 
-def warm_up_drill(ground: Ground) -> DrillResult:
+def warm_up_drill(scenario: PoolScenario) -> DrillResult:
     """Demand rises as steeply as in the plan's week, and a replica asked for is there only when it has started.
 
     The other reserves have other occasions, so the fleet is the steady one with its warm reserve.
     """
-    warm, steady = ground.pool.reserves.warm, ground.pool.reserves.steady_replicas
-    below = 1.0 - warm.rise_rps / ground.planning_rps
+    warm, steady = scenario.pool.reserves.warm, scenario.pool.reserves.steady_replicas
+    below = 1.0 - warm.rise_rps / scenario.planning_rps
     # What the steeper half of the rise lacks; less than one replica of it is still one that is not there.
     missing = min(steady - 1, math.ceil(steady * (1.0 - below) - 1e-9))
     rise_s = min(max(warm.ready_s, EVENT_S / 2), EVENT_S)
-    span = ground.span(2.0 * rise_s)
+    span = scenario.span(2.0 * rise_s)
     rise_s = (span.end_s - span.hit_s) / 2.0
 
     def load(seed: int) -> OpenLoop:
-        calm = ground.calm(seed, span.run_s)
+        calm = scenario.calm(seed, span.run_s)
         ramp = np.clip((arrival_s(calm) - span.hit_s) / rise_s, 0.0, 1.0)
         return _thinned(calm, below + (1.0 - below) * ramp, seed)
 
-    def play(spare: int, *, late_s: float, runs: int = 1) -> Kept:
+    def play(spare: int, *, late_s: float, runs: int = 1) -> DrillAttainment:
         """With `spare` warm replicas, and others there `late_s` after demand has asked for them."""
         whole = steady + spare
         first = min(whole, steady - missing + spare)
         events = tuple(
-            Event(at_s=span.hit_s + late_s + (place + 1) / (whole - first) * rise_s, kind="ready", replicas=(number,))
+            FleetEvent(
+                at_s=span.hit_s + late_s + (place + 1) / (whole - first) * rise_s, kind="ready", replicas=(number,)
+            )
             for place, number in enumerate(range(first, whole))
         )
         fleet = Fleet(replicas=whole, ready_replicas=first, events=events)
-        return ground.play(Scene(fleet=fleet, load_of=load), span, runs=runs)
+        return scenario.play(DrillScenario(fleet=fleet, load_of=load), span, runs=runs)
 
     held = warm.line.replicas
     kept = play(held, late_s=rise_s, runs=RUNS)
     # What a plan sees that takes replicas to be there as soon as they are asked for.
     kept = replace(kept, before=play(held, late_s=0.0, runs=RUNS).during)
-    follows = str(ground.pool.reserves.settings.warm.follows.value)
+    follows = str(scenario.pool.reserves.settings.warm.follows.value)
 
     def change() -> str:
-        more = ground.least_more(lambda extra: play(held + extra, late_s=rise_s).holds)
+        more = scenario.least_more(lambda extra: play(held + extra, late_s=rise_s).holds)
         ways = [] if more is None else [counted(more, "more warm replica")]
         return first_of([*ways, "warm: {start: hot}", "warm: {follows: peak}"])
 
-    return ground.judged(
+    return scenario.judged(
         "warm-up",
         "ignored warm-up",
         kept,
@@ -161,29 +167,33 @@ def warm_up_drill(ground: Ground) -> DrillResult:
             else f"The fleet stays at its planning size of {steady} replicas: nothing has to start."
         ),
         change=change,
-        beside=(ground.pool.time_to_ready.figures[f"ready.{ground.pool.reserves.settings.warm.start.value}_p90_s"],),
+        beside=(
+            scenario.pool.time_to_ready.figures[f"ready.{scenario.pool.reserves.settings.warm.start.value}_p90_s"],
+        ),
     )
 
 
-def quota_drill(ground: Ground) -> DrillResult:
+def quota_drill(scenario: PoolScenario) -> DrillResult:
     """What runs is all there is: starting replicas do not come, a node breaks, and nothing takes its place."""
-    reserves = ground.pool.reserves
+    reserves = scenario.pool.reserves
     is_scaled = reserves.settings.warm.follows.value == "demand"
-    rising = math.ceil(reserves.steady_replicas * reserves.warm.rise_rps / ground.planning_rps)
+    rising = math.ceil(reserves.steady_replicas * reserves.warm.rise_rps / scenario.planning_rps)
     # A fleet never follows demand below one replica, so that one is never among those that start.
     starting = min(reserves.steady_replicas - 1, rising) if is_scaled else 0
-    span = ground.span()
+    span = scenario.span()
 
-    def play(more: int, runs: int = 1) -> Kept | None:
-        placed = ground.placed(more)
+    def play(more: int, runs: int = 1) -> DrillAttainment | None:
+        placed = scenario.placed(more)
         node = max(max(zone, default=0) for zone in domains_of(placed, reserves.settings.reliability).zones)
         running = placed.replicas - starting
         if running <= node:
             return None
-        fleet = Fleet(replicas=running, events=(Event(at_s=span.hit_s, kind="fail", replicas=tuple(range(node))),))
-        return ground.play(Scene(fleet=fleet, load_of=lambda seed: ground.calm(seed, span.run_s)), span, runs=runs)
+        fleet = Fleet(replicas=running, events=(FleetEvent(at_s=span.hit_s, kind="fail", replicas=tuple(range(node))),))
+        return scenario.play(
+            DrillScenario(fleet=fleet, load_of=lambda seed: scenario.calm(seed, span.run_s)), span, runs=runs
+        )
 
-    lost = max(max(zone, default=0) for zone in domains_of(ground.placed(), reserves.settings.reliability).zones)
+    lost = max(max(zone, default=0) for zone in domains_of(scenario.placed(), reserves.settings.reliability).zones)
     stated = [row for row in reserves.placement.rows if row.quota_devices is not None]
     quota = f"{sum(row.devices for row in reserves.placement.rows)} devices are planned, " + (
         f"quotas are {', '.join(f'{row.zone} {row.quota_devices}' for row in stated)}"
@@ -201,7 +211,7 @@ def quota_drill(ground: Ground) -> DrillResult:
             found = play(more)
             return found is not None and found.holds
 
-        more = ground.least_more(passes)
+        more = scenario.least_more(passes)
         devices = reserves.devices_per_replica
         ways = (
             []
@@ -214,65 +224,67 @@ def quota_drill(ground: Ground) -> DrillResult:
         )
 
     if kept is None:
-        return _outage(ground, "quota", "quota exhaustion", f"{said}: no replica is left.", change())
-    return ground.judged("quota", "quota exhaustion", kept, played=f"{said}.", change=change)
+        return _outage(scenario, "quota", "quota exhaustion", f"{said}: no replica is left.", change())
+    return scenario.judged("quota", "quota exhaustion", kept, played=f"{said}.", change=change)
 
 
-def zone_drill(ground: Ground) -> DrillResult:
+def zone_drill(scenario: PoolScenario) -> DrillResult:
     """The zone with the most replicas is gone."""
-    name, title, span = "zone", "loss of a zone", ground.span()
-    zones = len([row for row in ground.placed().rows if row.replicas])
+    name, title, span = "zone", "loss of a zone", scenario.span()
+    zones = len([row for row in scenario.placed().rows if row.replicas])
     if zones < 2:
         return _outage(
-            ground,
+            scenario,
             name,
             title,
             "All replicas stand in one zone.",
             "policy: {zones: 2} and reliability: {survives: zone}",
         )
 
-    def play(more: int, runs: int = 1) -> Kept:
-        placed = ground.placed(more)
+    def play(more: int, runs: int = 1) -> DrillAttainment:
+        placed = scenario.placed(more)
         largest = max(placed.rows, key=lambda row: row.replicas)
         lost = placed.replicas_in(largest.zone)
-        fleet = Fleet(replicas=placed.replicas, events=(Event(at_s=span.hit_s, kind="fail", replicas=lost),))
-        return ground.play(Scene(fleet=fleet, load_of=lambda seed: ground.calm(seed, span.run_s)), span, runs=runs)
+        fleet = Fleet(replicas=placed.replicas, events=(FleetEvent(at_s=span.hit_s, kind="fail", replicas=lost),))
+        return scenario.play(
+            DrillScenario(fleet=fleet, load_of=lambda seed: scenario.calm(seed, span.run_s)), span, runs=runs
+        )
 
-    largest = ground.placed().largest_zone_replicas
-    survives = ground.pool.reserves.settings.reliability.survives.value
+    largest = scenario.placed().largest_zone_replicas
+    survives = scenario.pool.reserves.settings.reliability.survives.value
 
     def change() -> str:
-        ways = [_more_replicas(ground, play)]
+        ways = [_more_replicas(scenario, play)]
         if survives != "zone":
             ways.append("reliability: {survives: zone}, which holds what the whole steady fleet needs")
         return first_of(ways)
 
-    return ground.judged(
+    return scenario.judged(
         name,
         title,
         play(0, runs=RUNS),
-        played=f"{largest} of {ground.replicas} serving replicas are gone for {_minutes(span)}.",
+        played=f"{largest} of {scenario.replicas} serving replicas are gone for {_minutes(span)}.",
         change=change,
     )
 
 
-def _more_replicas(ground: Ground, play: Callable[[int], Kept]) -> str:
-    more = ground.least_more(lambda extra: play(extra).holds)
+def _more_replicas(scenario: PoolScenario, play: Callable[[int], DrillAttainment]) -> str:
+    more = scenario.least_more(lambda extra: play(extra).holds)
     if more is None:
         return "another device, or less promised: four times the fleet do not pass"
-    devices = more * ground.pool.reserves.devices_per_replica
+    devices = more * scenario.pool.reserves.devices_per_replica
     return f"{counted(more, 'more replica')} behind the router, {counted(devices, 'device')}"
 
 
-def _outage(ground: Ground, name: str, title: str, played: str, change: str) -> DrillResult:
-    required = max(slo.percentile_fraction for each in ground.classes for slo in each.slos)
+def _outage(scenario: PoolScenario, name: str, title: str, played: str, change: str) -> DrillResult:
+    required = max(slo.percentile_fraction for each in scenario.classes for slo in each.slos)
     return DrillResult(
         name=name,
         title=title,
-        pool=ground.pool.spec.name,
+        pool=scenario.pool.spec.name,
         verdict=DrillVerdict.FAILS,
         figure="requests answered",
-        during=ground.figure(f"{name}.during_fraction", 0.0, "fraction", f"no replica is left during {title}"),
+        during=scenario.figure(f"{name}.during_fraction", 0.0, "fraction", f"no replica is left during {title}"),
         wanted=f"{100 * required:g} %",
         played=played,
         change=change,

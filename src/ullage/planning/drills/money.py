@@ -10,8 +10,8 @@ from ullage.cost.lines.line import Behaviour
 from ullage.cost.pool_run import LEVELS, level_rates_rps
 from ullage.errors import Rejection
 from ullage.evidence import Figure
-from ullage.planning.drills.ground import Ground
 from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, first_of
+from ullage.planning.drills.scenario import PoolScenario
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_use
 from ullage.service.curve.curve import Effort
@@ -24,14 +24,14 @@ MOST_IDLE_FRACTION = 0.5
 _EFFORT = Effort(requests=1500, least_replications=2, most_replications=2)
 
 
-def idle_drill(ground: Ground) -> DrillResult:
+def idle_drill(scenario: PoolScenario) -> DrillResult:
     """A week as it usually is: what the hours need, by simulation, against what is held for them.
 
     A fleet that follows demand holds what the hour needs and its reserves; one that stays at its peak holds both all
     the time.
     """
-    needed = _needed_replicas(ground)
-    reserves, steady = ground.pool.reserves, ground.pool.reserves.steady_replicas
+    needed = _needed_replicas(scenario)
+    reserves, steady = scenario.pool.reserves, scenario.pool.reserves.steady_replicas
     follows = reserves.settings.warm.follows.value == "demand"
     held = [min(steady, each) if follows else steady for each in needed]
     idle = 1.0 - sum(needed) / sum(each + reserves.replicas for each in held)
@@ -41,16 +41,16 @@ def idle_drill(ground: Ground) -> DrillResult:
     return DrillResult(
         name="idle-fleet",
         title="over-provisioned idle fleet",
-        pool=ground.pool.spec.name,
+        pool=scenario.pool.spec.name,
         verdict=DrillVerdict.PASSES if passes else DrillVerdict.FAILS,
         figure="idle part of the fleet over a week",
-        before=ground.figure(
+        before=scenario.figure(
             "idle-fleet.before_fraction",
             peak,
             "fraction",
             "1 - replicas that the hours need / (steady replicas + reserves), all week",
         ),
-        during=ground.figure(
+        during=scenario.figure(
             "idle-fleet.during_fraction",
             idle,
             "fraction",
@@ -62,43 +62,43 @@ def idle_drill(ground: Ground) -> DrillResult:
             f"The quarters of the week, calmest first, need {levels} replicas; {steady} and {reserves.replicas} in "
             f"reserve are planned"
             + (" and follow demand." if follows else ", and stay. ")
-            + ("" if follows else _idle_price(ground, held, needed))
+            + ("" if follows else _idle_price(scenario, held, needed))
         ).rstrip(),
-        change="" if passes else _less_idle(ground, needed, follows),
+        change="" if passes else _less_idle(scenario, needed, follows),
     )
 
 
-def _needed_replicas(ground: Ground) -> list[int]:
-    """The least replicas that keep every promise in each quarter of the week, calmest first."""
-    pool, found = ground.pool, []
+def _needed_replicas(scenario: PoolScenario) -> list[int]:
+    """The least replicas that meet every SLO in each quarter of the week, calmest first."""
+    pool, found = scenario.pool, []
     for rate_rps in level_rates_rps(pool.demand).sum(axis=0).tolist():
         size = pool_size(
             pool.step_model,
             pool.memory,
             pool.demand,
-            ground.classes,
+            scenario.classes,
             rate_rps=max(rate_rps, 1e-6),
-            seed=ground.seed,
+            seed=scenario.seed,
             effort=_EFFORT,
             curve=pool.service_curve,
             point=pool.operating_point,
         )
         # A pool that was planned at its peak is not refused at less.
-        found.append(pool.steady_fleet.replicas if isinstance(size, Rejection) else size.careful_replicas)
+        found.append(pool.steady_fleet.replicas if isinstance(size, Rejection) else size.conservative_replicas)
     return found
 
 
-def _idle_price(ground: Ground, held: list[int], needed: list[int]) -> str:
-    price = _device_hour_usd(ground)
+def _idle_price(scenario: PoolScenario, held: list[int], needed: list[int]) -> str:
+    price = _device_hour_usd(scenario)
     if price is None:
         return ""
-    devices = ground.pool.reserves.devices_per_replica
-    hours = ground.spec.cost.period_hours * sum(h - n for h, n in zip(held, needed, strict=True)) / len(needed)
+    devices = scenario.pool.reserves.devices_per_replica
+    hours = scenario.spec.cost.period_hours * sum(h - n for h, n in zip(held, needed, strict=True)) / len(needed)
     return f"What the hours do not need costs {hours * devices * price:,.0f} USD a month."
 
 
-def _less_idle(ground: Ground, needed: list[int], follows: bool) -> str:
-    reserves, steady = ground.pool.reserves, ground.pool.reserves.steady_replicas
+def _less_idle(scenario: PoolScenario, needed: list[int], follows: bool) -> str:
+    reserves, steady = scenario.pool.reserves, scenario.pool.reserves.steady_replicas
     ways = []
     if not follows:
         idle = 1.0 - sum(needed) / sum(min(steady, each) + reserves.replicas for each in needed)
@@ -121,9 +121,9 @@ VOLUME_RATIO = 0.5
 MOST_RISE_FRACTION = 0.25
 
 
-def economics_drill(ground: Ground) -> DrillResult:
+def economics_drill(scenario: PoolScenario) -> DrillResult:
     """Half of the traffic comes to the fleet that was bought for all of it: what does a success cost then?"""
-    bill = ground.bill
+    bill = scenario.bill
     whole = None if bill is None else bill.figures.get("bill.per_success_usd")
     if bill is None or whole is None:
         return DrillResult(
@@ -133,7 +133,7 @@ def economics_drill(ground: Ground) -> DrillResult:
             verdict=DrillVerdict.NOT_PLAYED,
             played="Nothing is priced. Give prices.",
         )
-    half = _at_volume(ground, bill, VOLUME_RATIO).figures["bill.per_success_usd"]
+    half = _at_volume(scenario, bill, VOLUME_RATIO).figures["bill.per_success_usd"]
     before, during = float(whole.value), float(half.value)
     most = (1.0 + MOST_RISE_FRACTION) * before
     fixed = sum(each.usd for each in bill.lines if each.behaviour is Behaviour.FIXED) / max(bill.total_usd, 1e-12)
@@ -154,7 +154,7 @@ def economics_drill(ground: Ground) -> DrillResult:
         wanted=f"at most {most:.3g} USD",
         played=(
             f"Half of the traffic comes, {fixed:.1%} of the bill is paid whatever comes."
-            + _benchmark(ground, before)
+            + _benchmark(scenario, before)
             + (f" Not in either: {_missing(bill)}." if bill.unpriced else "")
         ),
         change=""
@@ -172,34 +172,34 @@ def _missing(bill: Bill) -> str:
     return ", ".join(dict.fromkeys(each.name.replace("_", " ") for each in bill.unpriced))
 
 
-def _benchmark(ground: Ground, before: float) -> str:
+def _benchmark(scenario: PoolScenario, before: float) -> str:
     """What a benchmark's highest throughput would make of the same devices."""
-    price = _device_hour_usd(ground)
-    if price is None or len(ground.plan.pools) > 1:
+    price = _device_hour_usd(scenario)
+    if price is None or len(scenario.plan.pools) > 1:
         return ""
-    devices = ground.pool.reserves.devices_per_replica
-    usd = price * devices / (ground.pool.service_curve.saturation_rps * 3600.0)
+    devices = scenario.pool.reserves.devices_per_replica
+    usd = price * devices / (scenario.pool.service_curve.saturation_rps * 3600.0)
     return f" At a benchmark's highest throughput the devices alone would be {usd:.3g} USD a request."
 
 
-def _device_hour_usd(ground: Ground) -> float | None:
-    bill = ground.bill
+def _device_hour_usd(scenario: PoolScenario) -> float | None:
+    bill = scenario.bill
     if bill is None:
         return None
-    own = [each for each in bill.lines if each.pool == ground.pool.spec.name and each.amount.unit == "device-hours"]
+    own = [each for each in bill.lines if each.pool == scenario.pool.spec.name and each.amount.unit == "device-hours"]
     hours = sum(each.amount.value for each in own if each.is_priced)
     return sum(each.usd for each in own if each.is_priced) / hours if hours else None
 
 
-def _at_volume(ground: Ground, bill: Bill, ratio: float) -> Bill:
+def _at_volume(scenario: PoolScenario, bill: Bill, ratio: float) -> Bill:
     """The bill of the same pools at another volume."""
-    pools = [replace(each, demand=_scaled(each.demand, ratio)) for each in ground.plan.pools]
+    pools = [replace(each, demand=_scaled(each.demand, ratio)) for each in scenario.plan.pools]
     use = service_use(
-        ground.spec,
-        _scaled(_whole(ground.plan.pools), ratio),
+        scenario.spec,
+        _scaled(_whole(scenario.plan.pools), ratio),
         pools,
         {each.name: next(one for one in each.basis if isinstance(one, Figure)) for each in bill.use.pools},
-        seed=ground.seed,
+        seed=scenario.seed,
     )
     return monthly_bill(use, bill.quotes, bill.policy)
 

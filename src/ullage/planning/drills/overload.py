@@ -14,14 +14,14 @@ from ullage.admission.retries import (
     LIMITS_AND_BUDGET,
     Protection,
     burst_length_s,
-    promised_fraction,
     protections,
+    slo_met_fraction,
 )
 from ullage.evidence import number
-from ullage.planning.drills.ground import RUNS, Ground, Kept, Scene, arrival_s, least_of
 from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, first_of
+from ullage.planning.drills.scenario import RUNS, DrillAttainment, DrillScenario, PoolScenario, arrival_s, least_of
 from ullage.simulate.engine import Engine
-from ullage.simulate.fleet import Event, Fleet
+from ullage.simulate.fleet import Fleet, FleetEvent
 from ullage.simulate.load import PS_PER_S, OpenLoop
 from ullage.workload.demand.demand import ClassTraffic
 from ullage.workload.demand.tools import KEPT, Tool
@@ -33,16 +33,16 @@ OVERLOAD_S = 300.0
 # ---- queue collapse -------------------------------------------------------------------------------------------
 
 
-def collapse_drill(ground: Ground) -> DrillResult:
+def collapse_drill(scenario: PoolScenario) -> DrillResult:
     """More comes than the replicas can do; as many requests must succeed as at the planning rate.
 
     What is beyond the fleet may be refused. A queue that takes it all in answers everybody too late: the fleet is
     full, and its successes are gone.
     """
-    limits = ground.pool.admission_limits
-    cell, guard = _cell(ground), limits.bounds.guard
-    ratio, pace_rps = number(ground.spec.admission.overload), _pace_rps(ground)
-    base_rps = ground.planning_rps / ground.replicas
+    limits = scenario.pool.admission_limits
+    cell, guard = _cell(scenario), limits.bounds.guard
+    ratio, pace_rps = number(scenario.spec.admission.overload), _pace_rps(scenario)
+    base_rps = scenario.planning_rps / scenario.replicas
     burst_rps = max(ratio * pace_rps, base_rps)
     load = step_load(
         cell,
@@ -55,7 +55,7 @@ def collapse_drill(ground: Ground) -> DrillResult:
 
     def goodput(by: Guard | None) -> tuple[float, float]:
         """Successes a second and replica before and during the overload."""
-        bounded = ground.spec.admission.retry(budget_fraction=number(ground.spec.admission.retry_budget))
+        bounded = scenario.spec.admission.retry(budget_fraction=number(scenario.spec.admission.retry_budget))
         outcome = cell.run(load, guard=by, retry=bounded, from_s=0.0, keep_requests=True)
         found = requests_of(outcome)
         good = found.outcome == 0
@@ -65,12 +65,12 @@ def collapse_drill(ground: Ground) -> DrillResult:
         )
 
     before, during = goodput(guard)
-    least_rps = promised_fraction(ground.classes, ground.spec.admission) * min(base_rps, pace_rps)
+    least_rps = slo_met_fraction(scenario.classes, scenario.spec.admission) * min(base_rps, pace_rps)
     open_rps = goodput(None)[1]
 
     def change() -> str:
         for running in _fewer(
-            guard.running_requests, None if limits.careful is None else limits.careful.running_requests
+            guard.running_requests, None if limits.conservative is None else limits.conservative.running_requests
         ):
             if goodput(replace(guard, running_requests=running))[1] >= least_rps:
                 return (
@@ -83,11 +83,13 @@ def collapse_drill(ground: Ground) -> DrillResult:
     return DrillResult(
         name="queue-collapse",
         title="queue collapse",
-        pool=ground.pool.spec.name,
+        pool=scenario.pool.spec.name,
         verdict=DrillVerdict.PASSES if passes else DrillVerdict.FAILS,
         figure="successes of a replica",
-        before=ground.figure("queue-collapse.before_rps", before, "req/s", "successes at the planning rate, simulated"),
-        during=ground.figure(
+        before=scenario.figure(
+            "queue-collapse.before_rps", before, "req/s", "successes at the planning rate, simulated"
+        ),
+        during=scenario.figure(
             "queue-collapse.during_rps",
             during,
             "req/s",
@@ -103,23 +105,23 @@ def collapse_drill(ground: Ground) -> DrillResult:
     )
 
 
-def _fewer(running: int, careful: int | None) -> list[int]:
+def _fewer(running: int, conservative: int | None) -> list[int]:
     """Tighter limits to try: what the slow steps allow, then ever fewer."""
     tried = [running * 3 // 4, running // 2, running // 3, running // 4, running // 8]
-    if careful is not None and careful < running:
-        tried.append(careful)
+    if conservative is not None and conservative < running:
+        tried.append(conservative)
     return sorted({max(1, each) for each in tried if each < running}, reverse=True)
 
 
-def _pace_rps(ground: Ground) -> float:
+def _pace_rps(scenario: PoolScenario) -> float:
     """What a replica completes at its limits, with steps as slow as the fleet was sized for."""
-    return ground.pool.admission_limits.bounds.pace.throughput_rps / ground.slow_ratio
+    return scenario.pool.admission_limits.bounds.pace.throughput_rps / scenario.slow_ratio
 
 
-def _cell(ground: Ground, replicas: int = MOST_REPLICAS) -> Cell:
+def _cell(scenario: PoolScenario, replicas: int = MOST_REPLICAS) -> Cell:
     """A few of the pool's replicas: in overload all are full, and a large pool does what a small one does."""
-    cell = cell_of(ground.pool.service_curve, ground.spec.admission, replicas=min(replicas, ground.replicas))
-    return replace(cell, replica=cell.replica.slowed(ground.slow_ratio))
+    cell = cell_of(scenario.pool.service_curve, scenario.spec.admission, replicas=min(replicas, scenario.replicas))
+    return replace(cell, replica=cell.replica.slowed(scenario.slow_ratio))
 
 
 def _share(good: NDArray[np.bool_], at_s: NDArray[np.float64], from_s: float, until_s: float) -> float:
@@ -130,21 +132,21 @@ def _share(good: NDArray[np.bool_], at_s: NDArray[np.float64], from_s: float, un
 # ---- retry storm ----------------------------------------------------------------------------------------------
 
 
-def storm_drill(ground: Ground) -> DrillResult:
-    """A burst longer than clients wait, all of whom ask again; the burst ends, and promises must be kept again.
+def storm_drill(scenario: PoolScenario) -> DrillResult:
+    """A burst longer than clients wait, all of whom ask again; the burst ends, and SLOs must be kept again.
 
     Nothing is broken and the load is the planned one, yet the work that is thrown away and asked for anew can keep a
     pool full for ever.
     """
-    policy, limits = ground.spec.admission, ground.pool.admission_limits
-    cell = _cell(ground, 4)
-    length_s = burst_length_s(policy, ground.classes)
+    policy, limits = scenario.spec.admission, scenario.pool.admission_limits
+    cell = _cell(scenario, 4)
+    length_s = burst_length_s(policy, scenario.classes)
     judged_s = _SETTLED_S + length_s + number(policy.recovery)
-    burst_rps = BURST_RATIO * _pace_rps(ground)
+    burst_rps = BURST_RATIO * _pace_rps(scenario)
 
     def back(way: Protection, more: int = 0) -> tuple[float, float]:
         """The share of successes before the burst, and of those who come when the pool should be back."""
-        base_rps = ground.planning_rps / (ground.replicas + more)
+        base_rps = scenario.planning_rps / (scenario.replicas + more)
         load = step_load(
             cell,
             base_rps=base_rps,
@@ -162,7 +164,7 @@ def storm_drill(ground: Ground) -> DrillResult:
 
     ways = protections(limits.bounds.guard, policy)
     planned = next(each for each in ways if each.name == LIMITS_AND_BUDGET)
-    least = BACK_FRACTION * promised_fraction(ground.classes, policy)
+    least = BACK_FRACTION * slo_met_fraction(scenario.classes, policy)
     before, after = back(planned)
     bare = back(ways[0])[1]
 
@@ -171,7 +173,7 @@ def storm_drill(ground: Ground) -> DrillResult:
         found = []
         if number(policy.retry_budget) > 0.1 and back(budget)[1] >= least:
             found.append("admission: {retry_budget: 10%}")
-        more = ground.least_more(lambda extra: back(planned, extra)[1] >= least)
+        more = scenario.least_more(lambda extra: back(planned, extra)[1] >= least)
         if more is not None:
             found.append(f"{counted(more, 'more replica')} behind the router")
         return first_of(found) or "shed until the queue is empty: no change that was tried lets the pool recover"
@@ -180,13 +182,13 @@ def storm_drill(ground: Ground) -> DrillResult:
     return DrillResult(
         name="retry-storm",
         title="retry storm",
-        pool=ground.pool.spec.name,
+        pool=scenario.pool.spec.name,
         verdict=DrillVerdict.PASSES if passes else DrillVerdict.FAILS,
         figure="successes among requests",
-        before=ground.figure(
+        before=scenario.figure(
             "retry-storm.before_fraction", before, "fraction", "successes at the planning rate, simulated"
         ),
-        during=ground.figure(
+        during=scenario.figure(
             "retry-storm.during_fraction",
             after,
             "fraction",
@@ -212,35 +214,35 @@ RETURN_S = 30.0
 _SPREADS = (2, 4, 8, 16, 32)
 
 
-def tool_drill(ground: Ground) -> DrillResult:
+def tool_drill(scenario: PoolScenario) -> DrillResult:
     """A tool is down: tasks wait for it, hold their KV where that is kept, and all come back when it is up again."""
-    names = {each.name for each in ground.classes}
-    tools = [each for each in ground.spec.tools if names & set(each.classes)]
+    names = {each.name for each in scenario.classes}
+    tools = [each for each in scenario.spec.tools if names & set(each.classes)]
     if not tools:
         return DrillResult(
             name="tool-outage",
             title="tool outage",
-            pool=ground.pool.spec.name,
+            pool=scenario.pool.spec.name,
             verdict=DrillVerdict.NOT_PLAYED,
             played="No class of this pool uses a tool.",
         )
-    tool = max(tools, key=lambda each: _share_of(each) * sum(one.planning_rps for one in _users(ground, each)))
-    return _outage_of(ground, tool)
+    tool = max(tools, key=lambda each: _share_of(each) * sum(one.planning_rps for one in _users(scenario, each)))
+    return _outage_of(scenario, tool)
 
 
-def _outage_of(ground: Ground, tool: Tool) -> DrillResult:
-    users = {each.name for each in _users(ground, tool)}
-    calls_rps = _share_of(tool) * sum(each.planning_rps for each in _users(ground, tool))
+def _outage_of(scenario: PoolScenario, tool: Tool) -> DrillResult:
+    users = {each.name for each in _users(scenario, tool)}
+    calls_rps = _share_of(tool) * sum(each.planning_rps for each in _users(scenario, tool))
     backlog = calls_rps * OUTAGE_S
-    span = ground.span(OUTAGE_S + WATCHED_S)
+    span = scenario.span(OUTAGE_S + WATCHED_S)
     back_s = span.hit_s + OUTAGE_S
     # A tool that is back takes what it can take beside the calls that come anyway; it may never catch up.
     spare_rps = max(tool.capacity_calls_per_s - calls_rps, 1e-9)
     return_s = min(max(RETURN_S, backlog / spare_rps), span.end_s - back_s)
-    held = backlog * _context_tokens(ground, users) if tool.while_waiting.value == KEPT else 0.0
+    held = backlog * _context_tokens(scenario, users) if tool.while_waiting.value == KEPT else 0.0
 
     def load(seed: int, over_s: float) -> OpenLoop:
-        calm = ground.calm(seed, span.run_s)
+        calm = scenario.calm(seed, span.run_s)
         at_s = arrival_s(calm)
         rng = np.random.default_rng((seed, 4))
         names = [each.name for each in calm.requests.classes]
@@ -249,10 +251,10 @@ def _outage_of(ground: Ground, tool: Tool) -> DrillResult:
         waits = mine & (at_s >= span.hit_s) & (at_s < back_s) & (rng.random(at_s.size) < _share_of(tool))
         return _moved(calm, np.where(waits, back_s + over_s * rng.random(at_s.size), at_s))
 
-    def play(over_s: float, *, kept_tokens: float, runs: int = 1) -> Kept:
-        fleet, engines = _with_held(ground, kept_tokens, from_s=span.hit_s, until_s=back_s)
-        scene = Scene(fleet=fleet, engines=engines, load_of=lambda seed: load(seed, over_s))
-        return ground.play(scene, span, runs=runs)
+    def play(over_s: float, *, kept_tokens: float, runs: int = 1) -> DrillAttainment:
+        fleet, engines = _with_held(scenario, kept_tokens, from_s=span.hit_s, until_s=back_s)
+        setup = DrillScenario(fleet=fleet, engines=engines, load_of=lambda seed: load(seed, over_s))
+        return scenario.play(setup, span, runs=runs)
 
     def change() -> str:
         found = []
@@ -267,7 +269,7 @@ def _outage_of(ground: Ground, tool: Tool) -> DrillResult:
         return first_of(found) or "refuse new tasks while the tool is down: what waits is more than the fleet takes"
 
     waiting = f"{counted(round(backlog), 'request')} in waiting" + (f", holding {held:,.0f} KV tokens" if held else "")
-    return ground.judged(
+    return scenario.judged(
         "tool-outage",
         "tool outage",
         play(return_s, kept_tokens=held, runs=RUNS),
@@ -280,8 +282,8 @@ def _outage_of(ground: Ground, tool: Tool) -> DrillResult:
     )
 
 
-def _users(ground: Ground, tool: Tool) -> list[ClassTraffic]:
-    return [each for each in ground.pool.demand.classes if each.name in tool.classes]
+def _users(scenario: PoolScenario, tool: Tool) -> list[ClassTraffic]:
+    return [each for each in scenario.pool.demand.classes if each.name in tool.classes]
 
 
 def _share_of(tool: Tool) -> float:
@@ -289,30 +291,30 @@ def _share_of(tool: Tool) -> float:
     return min(1.0, number(tool.calls_per_task) / number(tool.requests_per_task))
 
 
-def _context_tokens(ground: Ground, users: set[str]) -> float:
+def _context_tokens(scenario: PoolScenario, users: set[str]) -> float:
     """The mean context of a request that waits, weighed by how often its class comes."""
-    mine = [each for each in ground.pool.demand.classes if each.name in users]
+    mine = [each for each in scenario.pool.demand.classes if each.name in users]
     total = sum(each.planning_rps for each in mine)
     means = [sum(float(side.mean()) for side in each.model.lengths.pairs()) for each in mine]
     return sum(each.planning_rps * mean for each, mean in zip(mine, means, strict=True)) / total if total else 0.0
 
 
 def _with_held(
-    ground: Ground, held_tokens: float, *, from_s: float, until_s: float
+    scenario: PoolScenario, held_tokens: float, *, from_s: float, until_s: float
 ) -> tuple[Fleet, tuple[Engine, ...]]:
     """The fleet with so many KV tokens held by those who wait: the half of them that is there on average."""
-    whole, engine = ground.replicas, ground.replica.engine
+    whole, engine = scenario.replicas, scenario.replica.engine
     if not held_tokens:
         return Fleet(replicas=whole), (engine,)
-    longest = ground.pool.memory.approved.context_tokens
+    longest = scenario.pool.memory.approved.context_tokens
     left = max(longest, round(engine.kv_tokens - 0.5 * held_tokens / whole))
     small = replace(engine, kv_blocks=max(1, left // engine.block_tokens))
     full, cut = tuple(range(whole)), tuple(range(whole, 2 * whole))
     events = (
-        Event(at_s=from_s, kind="ready", replicas=cut),
-        Event(at_s=from_s, kind="drain", replicas=full),
-        Event(at_s=until_s, kind="ready", replicas=full),
-        Event(at_s=until_s, kind="drain", replicas=cut),
+        FleetEvent(at_s=from_s, kind="ready", replicas=cut),
+        FleetEvent(at_s=from_s, kind="drain", replicas=full),
+        FleetEvent(at_s=until_s, kind="ready", replicas=full),
+        FleetEvent(at_s=until_s, kind="drain", replicas=cut),
     )
     return Fleet(replicas=(whole, whole), ready_replicas=whole, events=events), (engine, small)
 

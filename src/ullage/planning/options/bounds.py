@@ -30,7 +30,7 @@ TOLERANCE_FRACTION = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class IdleMiss:
-    """A promise that a request alone on a replica already breaks, at the promised percentile."""
+    """An SLO that a request alone on a replica already breaks, at the promised percentile."""
 
     request_class: str
     slo: Slo
@@ -58,25 +58,25 @@ def busy_bound_s(replica: Replica, load: OpenLoop) -> float:
 
 
 def idle_misses(replica: Replica, load: OpenLoop, classes: Sequence[RequestClass]) -> tuple[IdleMiss, ...]:
-    """The promises on TTFT, TPOT and E2E that cannot be kept even with one request at a time."""
+    """The SLOs on TTFT, TPOT and E2E that cannot be kept even with one request at a time."""
     first_s, token_s = _idle_s(replica, load.requests)
     whole_s = first_s + token_s * np.maximum(load.requests.output_tokens - 1.0, 0.0)
     names = [each.name for each in load.requests.classes]
     class_of = load.requests.class_of
     found = []
-    for promised in classes:
-        own = slice(None) if class_of is None else class_of == names.index(promised.name)
+    for slo_class in classes:
+        own = slice(None) if class_of is None else class_of == names.index(slo_class.name)
         several = load.requests.output_tokens[own] > 1
         latencies = {Metric.TTFT: first_s[own], Metric.E2E: whole_s[own]}
-        if promised.definitions.tpot is TpotCount.WITHOUT_FIRST:
+        if slo_class.definitions.tpot is TpotCount.WITHOUT_FIRST:
             latencies[Metric.TPOT] = token_s[own][several]
-        for slo in promised.slos:
+        for slo in slo_class.slos:
             values = latencies.get(slo.metric)
             if values is None or values.size == 0:
                 continue
             least_s = float(np.quantile(values, slo.percentile_fraction))
             if least_s > slo.limit_s * (1.0 + TOLERANCE_FRACTION):
-                found.append(IdleMiss(request_class=promised.name, slo=slo, least_s=least_s))
+                found.append(IdleMiss(request_class=slo_class.name, slo=slo, least_s=least_s))
     return tuple(found)
 
 

@@ -114,7 +114,7 @@ def _other(pool: PoolSpec, *, model: Model, device: Device, settings: RuntimeSet
         model=model,
         device=device,
         settings=replace(settings, logged={}),
-        word=None,
+        reported=None,
         # A calibration names its configuration, so those of other candidates may be among them.
         tested=replace(pool.tested, load_tests=()) if pool.tested.calibrations else NO_EVIDENCE,
         start=replace(pool.start, measured=()),
@@ -140,5 +140,5 @@ def _name(made: PoolSpec, own: PoolSpec) -> str:
         ("budget ", made.settings.step_tokens, own.settings.step_tokens),
         ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
     )
-    more = "".join(f", {word}{value}" for word, value, usual in extra if value != usual)
+    more = "".join(f", {reported}{value}" for reported, value, usual in extra if value != usual)
     return f"{made.device.name} {' '.join(parts)}{more}"

@@ -41,7 +41,7 @@ def _default(
 
 
 _OURS = Source(
-    what="estimate of Ullage: no provider promises a time; ask yours",
+    what="estimate of Ullage: no provider SLOs a time; ask yours",
     where="docs/howto/choose-a-device.md",
     date=_WRITTEN,
 )
@@ -145,7 +145,7 @@ class Orders:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Need:
+class OrderNeed:
     """What a rate needs: replicas, and devices with all reserves."""
 
     replicas: int
@@ -154,7 +154,7 @@ class Need:
 
 def order_dates(
     demand: Demand,
-    need_at: Callable[[float], Need],
+    need_at: Callable[[float], OrderNeed],
     lead: LeadTimes,
     *,
     purchases: Sequence[Purchase],
@@ -233,7 +233,7 @@ def _figures(
                 name=name,
                 value=each.devices,
                 unit="devices",
-                formula=f"replicas that keep every promise at {each.rate_rps:.4g} req/s, with reserves",
+                formula=f"replicas that meet every SLO at {each.rate_rps:.4g} req/s, with reserves",
                 inputs=rests,
             ),
         )

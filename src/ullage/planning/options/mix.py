@@ -6,8 +6,8 @@ them. The program then never proposes more than the cheapest single kind. Reserv
 needs its own; the program knows them as a share of a replica, and is corrected by what they come to.
 
 Every mix is simulated as it would run: the same requests, each sent where the router would send it. Where a pool of the
-mix breaks a promise it gets more replicas, what it carries is corrected by what was seen, and the program is asked
-again. A mix is handed over only if every pool of it keeps every promise.
+mix violates an SLO it gets more replicas, what it carries is corrected by what was seen, and the program is asked
+again. A mix is handed over only if every pool of it meets every SLO.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from ullage.errors import InternalError, NotGiven, Rejection, Remedy
 from ullage.evidence import Figure
 from ullage.fleet.sites import UNLIMITED, Sites
-from ullage.planning.options.mixes import Kind, Mix, MixProblem, Slice, best_mix
+from ullage.planning.options.mixes import Mix, MixKind, MixProblem, Slice, best_mix
 from ullage.planning.options.screen import Fit
-from ullage.planning.options.trial import Trial
+from ullage.planning.options.trial import CandidateTrial
 from ullage.service.curve.highest import broken, highest_load
 from ullage.service.curve.load_run import Bench, run_requests, saturation_rps, span_of
 from ullage.service.curve.mix import MixLoad
@@ -140,7 +140,7 @@ class MixedPool:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedMix:
-    """A mix that keeps every promise in simulation, beside the cheapest way to serve each pool with one kind.
+    """A mix that meets every SLO in simulation, beside the cheapest way to serve each pool with one kind.
 
     Both with the reserves of every pool, on whole machines.
     """
@@ -169,7 +169,7 @@ NO_MIX = NotGiven(
 
 
 def device_mix(
-    ranked: Mapping[str, Sequence[Trial]],
+    ranked: Mapping[str, Sequence[CandidateTrial]],
     *,
     split: Sequence[int],
     sites: Mapping[str, Sites],
@@ -185,15 +185,15 @@ def device_mix(
     if len(kinds) < 2 or not all(best.values()):
         return NO_MIX
     rules = {rule.name: rule for pool, found in best.items() for rule in slices_of(found[0].fit, pool, split)}
-    maker = _Maker(kinds, rules, seed=seed, map=map)
+    maker = _MixMaker(kinds, rules, seed=seed, map=map)
     quotas = {each.fit.candidate.pool.device.name: UNLIMITED for each in kinds.values()}
     quotas = {name: quota for name in quotas if (quota := quota_devices(sites.get(name))) < UNLIMITED}
     return maker.mix(quotas)
 
 
-def _of_each_device(trials: Sequence[Trial]) -> list[Trial]:
+def _of_each_device(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
     """The best priced candidate of each device, in order of rank."""
-    found: dict[str, Trial] = {}
+    found: dict[str, CandidateTrial] = {}
     for each in trials:
         if each.fit.usd_per_hour is not None:
             found.setdefault(each.fit.candidate.pool.device.name, each)
@@ -246,12 +246,12 @@ def quota_devices(sites: Sites | None) -> int:
     return min(total, UNLIMITED)
 
 
-class _Maker:
+class _MixMaker:
     """Proposes and verifies; what a kind carries of a slice is found once."""
 
     def __init__(
         self,
-        kinds: Mapping[tuple[str, str], Trial],
+        kinds: Mapping[tuple[str, str], CandidateTrial],
         rules: Mapping[str, SliceRule],
         *,
         seed: int,
@@ -293,10 +293,10 @@ class _Maker:
             problem = corrected
         return self._refused(quotas) if best is None else best
 
-    def _trial(self, kind: Kind) -> Trial:
+    def _trial(self, kind: MixKind) -> CandidateTrial:
         return self._kinds[kind.pool, kind.name.removeprefix(f"{kind.pool}: ")]
 
-    def _single(self, problem: MixProblem, kind: Kind) -> MixedPool | None:
+    def _single(self, problem: MixProblem, kind: MixKind) -> MixedPool | None:
         """All slices of its pool on this kind alone; None where it cannot serve one of them."""
         own = [each for each in problem.slices if each.pool == kind.pool]
         if not all(problem.can_serve(kind, each) for each in own):
@@ -305,7 +305,7 @@ class _Maker:
         return self._pool(kind, {each.name: (0.0, 1.0) for each in own}, start)
 
     def _carries(self, fit: Fit, part: Slice) -> float:
-        """The rate of a slice alone that one replica of a small pool keeps every promise at, its steps slow."""
+        """The rate of a slice alone that one replica of a small pool meets every SLO at, its steps slow."""
         load = SlicedLoad(
             mix=fit.mix, shares=((self._rules[part.name], 0.0, 1.0),), part_fraction=self._parts[part.name]
         )
@@ -328,8 +328,8 @@ class _Maker:
             if (shares := _shares(problem, proposed, kind))
         )
 
-    def _pool(self, kind: Kind, shares: Mapping[str, tuple[float, float]], start: int) -> MixedPool:
-        """Least replicas at which this pool's share of the traffic keeps every promise, by all runs."""
+    def _pool(self, kind: MixKind, shares: Mapping[str, tuple[float, float]], start: int) -> MixedPool:
+        """Least replicas at which this pool's share of the traffic meets every SLO, by all runs."""
         trial = self._trial(kind)
         fit = trial.fit
         part = sum((high - low) * self._parts[name] for name, (low, high) in shares.items())
@@ -385,9 +385,9 @@ class _Maker:
         )
 
 
-def _kind(name: str, pool: str, fit: Fit) -> Kind:
+def _kind(name: str, pool: str, fit: Fit) -> MixKind:
     """A kind before its reserves are known."""
-    return Kind(
+    return MixKind(
         name=name,
         pool=pool,
         device=fit.candidate.pool.device.name,
@@ -396,7 +396,7 @@ def _kind(name: str, pool: str, fit: Fit) -> Kind:
     )
 
 
-def _as_found(kind: Kind, found: MixedPool) -> Kind:
+def _as_found(kind: MixKind, found: MixedPool) -> MixKind:
     """The kind with devices and cost of a replica as this pool of it came to."""
     return replace(
         kind, devices=found.devices / found.replicas, usd_per_hour=found.usd_per_hour / found.replicas
@@ -455,7 +455,7 @@ def _single_usd_per_hour(problem: MixProblem, singles: Mapping[str, MixedPool]) 
 
 def _handed_over(pools: tuple[MixedPool, ...], single_usd: float | None, tries: int) -> VerifiedMix:
     if broken_names := [name for each in pools for name in each.broken]:
-        raise InternalError(law="a mix that is handed over keeps every promise", left=broken_names, right=())
+        raise InternalError(law="a mix that is handed over meets every SLO", left=broken_names, right=())
     usd = sum(each.usd_per_hour for each in pools)
     figure = Figure(
         name="mix.usd_per_hour",
@@ -485,7 +485,7 @@ def _within(pools: Sequence[MixedPool], quotas: Mapping[str, int]) -> bool:
     return all(used.get(name, 0) <= quota for name, quota in quotas.items())
 
 
-def _shares(problem: MixProblem, mix: Mix, kind: Kind) -> dict[str, tuple[float, float]]:
+def _shares(problem: MixProblem, mix: Mix, kind: MixKind) -> dict[str, tuple[float, float]]:
     """The part of each slice's unit interval that is this kind's: kinds lie side by side in it, in their order."""
     found: dict[str, tuple[float, float]] = {}
     for part in problem.slices:

@@ -32,7 +32,7 @@ class Slice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class MixKind:
     """One way to make a replica of a pool. Devices and cost of a replica have its part of the reserves in them."""
 
     name: str
@@ -44,19 +44,19 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class MixProblem:
-    """`carries` is the rate of a slice that one replica of a kind keeps its promises at, by kind and slice; a pair
+    """`carries` is the rate of a slice that one replica of a kind meets its SLOs at, by kind and slice; a pair
     that is missing cannot serve. `quotas` are devices by name; one without a quota is not limited."""
 
     slices: tuple[Slice, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[MixKind, ...]
     carries: Mapping[tuple[str, str], float]
     quotas: Mapping[str, int]
     parts: int = PARTS
 
-    def can_serve(self, kind: Kind, part: Slice) -> bool:
+    def can_serve(self, kind: MixKind, part: Slice) -> bool:
         return kind.pool == part.pool and self.carries.get((kind.name, part.name), 0.0) > 0.0
 
-    def work(self, kind: Kind, part: Slice) -> float:
+    def work(self, kind: MixKind, part: Slice) -> float:
         """Replicas of this kind that one part of the slice keeps busy."""
         return part.rate_rps / self.parts / self.carries[kind.name, part.name]
 

@@ -16,11 +16,11 @@ from typing import Any
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
 from ullage.planning.options.candidates import Candidate, candidates_of
-from ullage.planning.options.lead_times import Need, Orders, order_dates
+from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
 from ullage.planning.options.ranking import ROUNDS, Ranked, Refused, ranked
-from ullage.planning.options.screen import Asked, Fit, fit_of
-from ullage.planning.options.trial import Measured, Trial
+from ullage.planning.options.screen import Fit, OptionRequest, fit_of
+from ullage.planning.options.trial import CandidateResult, CandidateTrial
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
 from ullage.workload.demand.demand import forecast_demand
@@ -49,12 +49,12 @@ class PoolOptions:
     refused: tuple[RefusedOption, ...]
     orders: Orders | None
     # For a mix: what was ranked, then what was refused for its quota alone.
-    trials: tuple[Trial, ...]
+    trials: tuple[CandidateTrial, ...]
     figures: Mapping[str, Figure]
     notes: tuple[str, ...]
 
     @property
-    def best(self) -> Measured | None:
+    def best(self) -> CandidateResult | None:
         return self.ranking[0].measured if self.ranking else None
 
     @property
@@ -74,7 +74,7 @@ class Options:
 
     @property
     def holds(self) -> bool:
-        """Whether every pool has a candidate that keeps its promises, or a mix of them does."""
+        """Whether every pool has a candidate that meets its SLOs, or a mix of them does."""
         return isinstance(self.mix, VerifiedMix) or all(each.ranking for each in self.pools)
 
 
@@ -94,10 +94,10 @@ def options(
     found: dict[str, PoolOptions] = {}
     for pool in spec.pools:
         served = spec.served_by(pool.name)
-        asked = Asked(
+        asked = OptionRequest(
             demand=pool_demand(demand, spec.routing, pool.name, spec.own_pools),
             classes=tuple(each.request_class for each in served),
-            promises=tuple(one for each in served for one in each.promises),
+            slo_limits=tuple(one for each in served for one in each.slo_limits),
             spec=spec,
             seed=seed,
         )
@@ -114,7 +114,7 @@ def options(
 
 def pool_options(
     pool: PoolSpec,
-    asked: Asked,
+    asked: OptionRequest,
     *,
     as_of: datetime.date,
     rounds: Sequence[int] = ROUNDS,
@@ -123,7 +123,7 @@ def pool_options(
     """The candidates of one pool: screened, bounded, ranked, and the best of them followed through the months."""
     candidates = candidates_of(pool, asked.spec.options, book=asked.spec.prices, buying=asked.spec.buying)
     fits, refused = _screened(candidates, asked)
-    trials = [Trial(fit, map=map) for fit in fits]
+    trials = [CandidateTrial(fit, map=map) for fit in fits]
     places, gone = ranked(trials, rounds=rounds)
     refused += [RefusedOption(name=fit.candidate.name, rejection=why) for fit, why in gone]
     order = {each.name: place for place, each in enumerate(candidates)}
@@ -138,7 +138,7 @@ def pool_options(
     )
 
 
-def _screened(candidates: Sequence[Candidate], asked: Asked) -> tuple[list[Fit], list[RefusedOption]]:
+def _screened(candidates: Sequence[Candidate], asked: OptionRequest) -> tuple[list[Fit], list[RefusedOption]]:
     fits: list[Fit] = []
     refused: list[RefusedOption] = []
     for each in candidates:
@@ -150,12 +150,12 @@ def _screened(candidates: Sequence[Candidate], asked: Asked) -> tuple[list[Fit],
     return fits, refused
 
 
-def _short_of_quota(trials: Sequence[Trial], gone: Sequence[Refused]) -> list[Trial]:
+def _short_of_quota(trials: Sequence[CandidateTrial], gone: Sequence[Refused]) -> list[CandidateTrial]:
     short = {fit.candidate.name for fit, why in gone if why.stage in _QUOTA_STAGES}
     return [each for each in trials if each.fit.candidate.name in short]
 
 
-def _orders(best: Ranked, asked: Asked, as_of: datetime.date) -> Orders:
+def _orders(best: Ranked, asked: OptionRequest, as_of: datetime.date) -> Orders:
     fit = best.measured.fit
     return order_dates(
         asked.demand,
@@ -167,13 +167,13 @@ def _orders(best: Ranked, asked: Asked, as_of: datetime.date) -> Orders:
     )
 
 
-def _need(trial: Trial, rate_rps: float) -> Need:
+def _need(trial: CandidateTrial, rate_rps: float) -> OrderNeed:
     replicas, devices = trial.devices_at(trial.fit.asked.with_margin_rps(rate_rps), _MONTH_BATCHES)
-    return Need(replicas=replicas, devices=devices)
+    return OrderNeed(replicas=replicas, devices=devices)
 
 
 def _figures(places: Sequence[Ranked]) -> dict[str, Figure]:
-    """What the best candidate was ranked by, and what it leaves of its promises."""
+    """What the best candidate was ranked by, and what it leaves of its SLOs."""
     if not places:
         return {}
     best = places[0].measured

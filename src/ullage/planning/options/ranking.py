@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ullage.errors import Rejection
 from ullage.planning.options.screen import Fit, bound_refusal
-from ullage.planning.options.trial import Measured, Trial, least_score
+from ullage.planning.options.trial import CandidateResult, CandidateTrial, least_score
 from ullage.simulate.statistics import Interval, difference_interval
 
 ROUNDS = (4, 8, 16)
@@ -26,8 +26,8 @@ class Ranked:
     `rounds` it was in: those who left early had been simulated less, and were surely worse then.
     """
 
-    measured: Measured
-    trial: Trial
+    measured: CandidateResult
+    trial: CandidateTrial
     rounds: int
     is_sure: bool
     is_efficient: bool = False
@@ -36,7 +36,7 @@ class Ranked:
 Refused = tuple[Fit, Rejection]
 
 
-def ranked(trials: Sequence[Trial], *, rounds: Sequence[int] = ROUNDS) -> tuple[list[Ranked], list[Refused]]:
+def ranked(trials: Sequence[CandidateTrial], *, rounds: Sequence[int] = ROUNDS) -> tuple[list[Ranked], list[Refused]]:
     """All candidates, best first, and those that bounds or simulation refused.
 
     Candidates that are priced are compared by cost; the others, by devices, stand after them.
@@ -51,10 +51,10 @@ def ranked(trials: Sequence[Trial], *, rounds: Sequence[int] = ROUNDS) -> tuple[
     return _with_efficient(places), refused
 
 
-def _halved(trials: Sequence[Trial], rounds: Sequence[int]) -> tuple[list[Ranked], list[Refused]]:
+def _halved(trials: Sequence[CandidateTrial], rounds: Sequence[int]) -> tuple[list[Ranked], list[Refused]]:
     alive, refused = _bounded(trials, rounds[0])
-    left: list[tuple[Trial, Measured, int]] = []
-    latest: dict[str, Measured] = {}
+    left: list[tuple[CandidateTrial, CandidateResult, int]] = []
+    latest: dict[str, CandidateResult] = {}
     for number, batches in enumerate(rounds, start=1):
         latest, gone = _measured(alive, batches)
         refused += gone
@@ -80,14 +80,14 @@ def _halved(trials: Sequence[Trial], rounds: Sequence[int]) -> tuple[list[Ranked
     ], refused
 
 
-def _bounded(trials: Sequence[Trial], batches: int) -> tuple[list[Trial], list[Refused]]:
+def _bounded(trials: Sequence[CandidateTrial], batches: int) -> tuple[list[CandidateTrial], list[Refused]]:
     """Those whose bound is below what the most promising one needs. It is simulated first, to have that number."""
     waiting = sorted(trials, key=lambda each: (least_score(each.fit), each.fit.candidate.name))
     refused: list[Refused] = []
     while waiting:
         first = waiting[0]
         found = first.idle_refusal() or first.measured(batches)
-        if isinstance(found, Measured):
+        if isinstance(found, CandidateResult):
             break
         refused.append((first.fit, found))
         waiting = waiting[1:]
@@ -105,8 +105,8 @@ def _bounded(trials: Sequence[Trial], batches: int) -> tuple[list[Trial], list[R
     return alive, refused
 
 
-def _measured(trials: Sequence[Trial], batches: int) -> tuple[dict[str, Measured], list[Refused]]:
-    found: dict[str, Measured] = {}
+def _measured(trials: Sequence[CandidateTrial], batches: int) -> tuple[dict[str, CandidateResult], list[Refused]]:
+    found: dict[str, CandidateResult] = {}
     refused: list[Refused] = []
     for each in trials:
         one = each.measured(batches)
@@ -117,18 +117,18 @@ def _measured(trials: Sequence[Trial], batches: int) -> tuple[dict[str, Measured
     return found, refused
 
 
-def _key(trial: Trial, latest: dict[str, Measured]) -> tuple[float, str]:
+def _key(trial: CandidateTrial, latest: dict[str, CandidateResult]) -> tuple[float, str]:
     name = trial.fit.candidate.name
     return latest[name].score.value, name
 
 
-def difference(one: Measured, other: Measured) -> Interval:
+def difference(one: CandidateResult, other: CandidateResult) -> Interval:
     """How much more the other scores, over the batches that both were tried on."""
     count = min(one.batches, other.batches)
     return difference_interval(other.batch_scores[:count], one.batch_scores[:count])
 
 
-def _surely(one: Measured, other: Measured) -> bool:
+def _surely(one: CandidateResult, other: CandidateResult) -> bool:
     """Whether the first is better than the other beyond what the seeds explain."""
     return difference(one, other).low > 0.0
 
@@ -140,7 +140,7 @@ def _with_efficient(places: Sequence[Ranked]) -> list[Ranked]:
     ]
 
 
-def dominates(one: Measured, other: Measured) -> bool:
+def dominates(one: CandidateResult, other: CandidateResult) -> bool:
     """Whether one is no worse in cost, devices, latency headroom and evidence, and better in one of them.
 
     A cost that is not known is neither better nor worse.

@@ -31,12 +31,12 @@ _DRAWN_REQUESTS = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class OptionRequest:
     """What is asked of every candidate of one pool."""
 
     demand: Demand
     classes: tuple[RequestClass, ...]
-    promises: tuple[Assumption, ...]
+    slo_limits: tuple[Assumption, ...]
     spec: PlanSpec
     seed: int
 
@@ -58,7 +58,7 @@ class Fit:
     """
 
     candidate: Candidate
-    asked: Asked
+    asked: OptionRequest
     memory: MemoryBudget
     step: StepModel
     band: StepBand
@@ -87,11 +87,11 @@ class Fit:
     def inputs(self) -> tuple[Figure | Assumption, ...]:
         """What every figure of this candidate rests on."""
         prices = () if isinstance(self.quotes, MissingPrice) else tuple(each.hour for each in self.quotes)
-        own = rests_on(self.step, self.memory, self.asked.demand, self.asked.promises)
+        own = rests_on(self.step, self.memory, self.asked.demand, self.asked.slo_limits)
         return (*own, self.band.assumption, *prices)
 
 
-def fit_of(candidate: Candidate, asked: Asked) -> Fit | Rejection:
+def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
     """The candidate with all that can be known before it is simulated, or why it is not."""
     memory = _memory(candidate)
     if isinstance(memory, Rejection):
@@ -104,7 +104,7 @@ def fit_of(candidate: Candidate, asked: Asked) -> Fit | Rejection:
     rate_rps = asked.rate_rps
     load = mix(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)
     band = band_of(step)
-    inputs = rests_on(step, memory, asked.demand, asked.promises)
+    inputs = rests_on(step, memory, asked.demand, asked.slo_limits)
     for miss in idle_misses(replica, load, asked.classes):
         return _idle_refusal(miss, inputs)
     for miss in idle_misses(replica.slowed(band.slow_ratio), load, asked.classes):
@@ -126,7 +126,7 @@ def _memory(candidate: Candidate) -> MemoryBudget | Rejection:
     pool = candidate.pool
     try:
         return memory_budget(
-            pool.model, pool.device, pool.settings, approved=pool.approved, word=pool.word, engines=pool.engines
+            pool.model, pool.device, pool.settings, approved=pool.approved, reported=pool.reported, engines=pool.engines
         )
     except InputError as error:
         # A cut that no engine can load the model with is a wrong input of a plan, but only one candidate of many here.

@@ -56,12 +56,12 @@ _HEADROOM_RUNS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class CandidateResult:
     """What a candidate needs and costs, after so many batches.
 
     `score` is what it is ranked by, `unit` what that is in: USD per success, or devices where its device has no price.
-    `batch_scores` are the same of each batch alone. `headroom_fraction` is the part of its limit that the promise
-    nearest to breaking leaves, at the planning rate and with step times as believed.
+    `batch_scores` are the same of each batch alone. `headroom_fraction` is the part of its limit that the SLO
+    nearest to breaking leaves, at the planning rate and with nominal step times.
     """
 
     fit: Fit
@@ -102,7 +102,7 @@ class Measured:
 USD, DEVICES = "USD/success", "devices"
 
 
-class Trial:
+class CandidateTrial:
     """One candidate's simulations; sizes and seeds that were run are remembered between rounds."""
 
     def __init__(self, fit: Fit, *, map: Any = map) -> None:  # noqa: A002
@@ -143,7 +143,7 @@ class Trial:
         return time_to_ready(self.fit.memory, self.fit.candidate.pool.start, rng=np.random.default_rng(self._seed))
 
     def idle_refusal(self) -> Rejection | None:
-        """Why no number of replicas would do, where a nearly idle one already breaks a promise."""
+        """Why no number of replicas would do, where a nearly idle one already violates an SLO."""
         idle = replace(self._slow, span_s=self._alone_s)
         rate_rps = max(self._scale_rps / _IDLE_PARTS, LEAST_REQUESTS / self._alone_s)
         runs = list(
@@ -161,7 +161,7 @@ class Trial:
         slow = self.fit.band.slow_ratio
         return Rejection(
             stage="simulation",
-            reason=f"a nearly idle replica, its steps {slow:.3g} times as long as believed, breaks {names[0]}",
+            reason=f"a nearly idle replica, its steps {slow:.3g} times as long nominal, breaks {names[0]}",
             figure=Figure(
                 name="option.idle_rps",
                 value=rate_rps,
@@ -171,11 +171,11 @@ class Trial:
             ),
             remedies=(
                 Remedy(change="a load test of this configuration", effect="a narrower band of step times"),
-                Remedy(change=f"a looser promise than {names[0]}", effect="it may hold"),
+                Remedy(change=f"a looser SLO than {names[0]}", effect="it may hold"),
             ),
         )
 
-    def measured(self, batches: int) -> Measured | Rejection:
+    def measured(self, batches: int) -> CandidateResult | Rejection:
         """The candidate after this many batches; a quota or a policy that it cannot meet is a refusal."""
         fit = self.fit
         replicas = self.least(batches)
@@ -199,7 +199,7 @@ class Trial:
         value = self._score(float(paid), sum(shares) / len(shares))
         spread = mean_interval(scores)
         half = (spread.high - spread.low) / 2.0
-        return Measured(
+        return CandidateResult(
             fit=fit,
             batches=batches,
             steady_replicas=replicas,
@@ -219,7 +219,7 @@ class Trial:
         )
 
     def least(self, batches: int, *, only: int | None = None, rate_rps: float | None = None) -> int:
-        """The least replicas that keep every promise by all runs of these batches, or by those of one of them."""
+        """The least replicas that meet every SLO by all runs of these batches, or by those of one of them."""
         rate = rate_rps or self._rate_rps
         first, last = (0, batches) if only is None else (only, only + 1)
 
@@ -266,7 +266,7 @@ class Trial:
         return list(self._map(lambda seed: run_requests(bench, self._loads[rate_rps, seed], rate_rps, seed), seeds))
 
     def _at_size(self, replicas: int) -> StablePoint:
-        """The planned pool at the planning rate, with step times as believed."""
+        """The planned pool at the planning rate, with nominal step times."""
         if replicas not in self._points:
             self._points[replicas] = self._pointed(replicas)
         return self._points[replicas]
@@ -381,7 +381,7 @@ def _steady(fit: Fit, replicas: int, at_size: StablePoint, bench: Bench) -> Stea
         name="fleet.replicas",
         value=replicas,
         unit="replicas",
-        formula=f"least pool of {fit.candidate.name} that keeps every promise with slow steps",
+        formula=f"least pool of {fit.candidate.name} that meets every SLO with slow steps",
         inputs=fit.inputs,
     )
     rate_rps = fit.asked.rate_rps
@@ -390,7 +390,7 @@ def _steady(fit: Fit, replicas: int, at_size: StablePoint, bench: Bench) -> Stea
         replicas=replicas,
         low_replicas=replicas,
         high_replicas=replicas,
-        careful_replicas=replicas,
+        conservative_replicas=replicas,
         binding="",
         at_size=at_size,
         highest_rps=rate_rps / replicas,
@@ -402,7 +402,7 @@ def _steady(fit: Fit, replicas: int, at_size: StablePoint, bench: Bench) -> Stea
     return SteadyFleet(
         size=size,
         replicas=replicas,
-        bare_replicas=replicas,
+        nominal_replicas=replicas,
         devices=replicas * fit.devices,
         figures={"fleet.replicas": figure},
     )

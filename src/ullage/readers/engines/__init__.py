@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ullage.errors import InputError
-from ullage.memory.engine_word import EngineMemory, merge
+from ullage.memory.engine_report import EngineMemory, merge
 from ullage.readers.engines import device_monitor, metrics, sglang, tensorrt_llm, vllm
 from ullage.readers.engines.lines import LogFormat, read_log, recognises
 from ullage.readers.engines.text import log_text
@@ -51,12 +51,12 @@ ENGINE_READERS: dict[str, EngineReader] = {
 }
 
 
-def read_engine_words(paths: Sequence[Path], *, date: datetime.date, engine: str = "") -> EngineMemory:
+def read_engine_reports(paths: Sequence[Path], *, date: datetime.date, engine: str = "") -> EngineMemory:
     """What several files of one replica say. `date` is the day they are of, since many logs state no year."""
-    return merge([read_engine_word(path, date=date, engine=engine) for path in paths])
+    return merge([read_engine_report(path, date=date, engine=engine) for path in paths])
 
 
-def read_engine_word(path: Path, *, date: datetime.date, engine: str = "") -> EngineMemory:
+def read_engine_report(path: Path, *, date: datetime.date, engine: str = "") -> EngineMemory:
     """What one file says; with `engine`, a file of another engine is refused."""
     text = log_text(path)
     name = path.name
@@ -68,9 +68,12 @@ def read_engine_word(path: Path, *, date: datetime.date, engine: str = "") -> En
             problem="is not a log, a metrics page or a monitor's file that we know",
             fix=f"Known: {', '.join(ENGINE_READERS)}. See docs/howto/read-engine-logs.md.",
         )
-    word = reader.read(text, file=name, date=date)
-    if engine and word.engine and word.engine != engine:
+    reported = reader.read(text, file=name, date=date)
+    if engine and reported.engine and reported.engine != engine:
         raise InputError(
-            field=name, value=word.engine, problem=f"is of {word.engine}, not of {engine}", fix=f"Give {engine}'s log."
+            field=name,
+            value=reported.engine,
+            problem=f"is of {reported.engine}, not of {engine}",
+            fix=f"Give {engine}'s log.",
         )
-    return word
+    return reported

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ullage.errors import InputError
 from ullage.evidence import Source
-from ullage.memory.engine_word import EngineMemory, Rank, ResidentSeries, engine_memory, reading
+from ullage.memory.engine_report import EngineMemory, Rank, ResidentSeries, engine_memory, reading
 
 _MIB = 2**20
 _SMI_HEAD = re.compile(r"(?m)^[^\n]*\bmemory\.used \[MiB\]")
@@ -36,7 +36,7 @@ def recognises_dcgm(text: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sample:
+class _MonitorSample:
     where: str
     device: str
     at_s: float | None
@@ -47,13 +47,13 @@ class _Sample:
 def read_nvidia_smi(text: str, *, file: str, date: datetime.date) -> EngineMemory:
     """Read the CSV of nvidia-smi; any query that has memory.used in it."""
     head: list[str] | None = None
-    samples: list[_Sample] = []
+    samples: list[_MonitorSample] = []
     for where, row in _rows(text, file):
         if "memory.used [MiB]" in row:
             head = row
         elif head is not None:
             samples.append(_smi_sample(head, row, where))
-    return _word(samples, what="nvidia-smi", file=file, date=date)
+    return _reported(samples, what="nvidia-smi", file=file, date=date)
 
 
 def _rows(text: str, file: str) -> Iterator[tuple[str, list[str]]]:
@@ -69,12 +69,12 @@ def _rows(text: str, file: str) -> Iterator[tuple[str, list[str]]]:
         ) from error
 
 
-def _smi_sample(head: Sequence[str], row: Sequence[str], where: str) -> _Sample:
+def _smi_sample(head: Sequence[str], row: Sequence[str], where: str) -> _MonitorSample:
     if len(row) != len(head):
         raise _cut(where, row)
     cells = dict(zip(head, row, strict=True))
     total = cells.get("memory.total [MiB]")
-    return _Sample(
+    return _MonitorSample(
         where=where,
         device=cells.get("index", cells.get("uuid", cells.get("pci.bus_id", cells.get("name", "0")))),
         at_s=_time(cells["timestamp"], where) if "timestamp" in cells else None,
@@ -86,22 +86,22 @@ def _smi_sample(head: Sequence[str], row: Sequence[str], where: str) -> _Sample:
 def read_dcgm(text: str, *, file: str, date: datetime.date) -> EngineMemory:
     """Read `dcgmi dmon` (columns FBTTL, FBUSD) or a CSV with DCGM_FI_DEV_FB_USED."""
     samples = list(_dmon(text, file) if re.search(r"(?m)^#?\s*Entity\b", text) else _dcgm_csv(text, file))
-    return _word(samples, what="DCGM", file=file, date=date)
+    return _reported(samples, what="DCGM", file=file, date=date)
 
 
-def _dmon(text: str, file: str) -> Iterator[_Sample]:
+def _dmon(text: str, file: str) -> Iterator[_MonitorSample]:
     head: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if "FBUSD" in words:
-            head = [word for word in words if word not in ("#", "#Entity")]
+            head = [reported for reported in words if reported not in ("#", "#Entity")]
             head = head if head[0] == "Entity" else ["Entity", *head]
         elif words and words[0] in ("GPU", "I-GPU", "CI") and head:
             cells = words[2:]
             if len(cells) != len(head) - 1:
                 raise _cut(f"{file}:{number}", words)
             values = dict(zip(head[1:], cells, strict=True))
-            yield _Sample(
+            yield _MonitorSample(
                 where=f"{file}:{number}",
                 device=words[1],
                 at_s=None,
@@ -110,7 +110,7 @@ def _dmon(text: str, file: str) -> Iterator[_Sample]:
             )
 
 
-def _dcgm_csv(text: str, file: str) -> Iterator[_Sample]:
+def _dcgm_csv(text: str, file: str) -> Iterator[_MonitorSample]:
     head: list[str] | None = None
     for where, row in _rows(text, file):
         if head is None:
@@ -122,7 +122,7 @@ def _dcgm_csv(text: str, file: str) -> Iterator[_Sample]:
         free = cells.get("DCGM_FI_DEV_FB_FREE")
         used = _mib(cells["DCGM_FI_DEV_FB_USED"], where)
         time = next((cells[key] for key in ("timestamp", "time", "Time") if key in cells), None)
-        yield _Sample(
+        yield _MonitorSample(
             where=where,
             device=cells.get("gpu", cells.get("GPU", cells.get("UUID", "0"))),
             at_s=None if time is None else _time(time, where),
@@ -131,12 +131,12 @@ def _dcgm_csv(text: str, file: str) -> Iterator[_Sample]:
         )
 
 
-def _word(samples: Sequence[_Sample], *, what: str, file: str, date: datetime.date) -> EngineMemory:
+def _reported(samples: Sequence[_MonitorSample], *, what: str, file: str, date: datetime.date) -> EngineMemory:
     if not samples:
         raise InputError(
             field=file, value="0 samples", problem=f"this {what} file holds no sample", fix="Let it run for a while."
         )
-    devices: dict[str, list[_Sample]] = {}
+    devices: dict[str, list[_MonitorSample]] = {}
     for sample in samples:
         devices.setdefault(sample.device, []).append(sample)
     readings, resident = [], []
@@ -153,7 +153,7 @@ def _word(samples: Sequence[_Sample], *, what: str, file: str, date: datetime.da
     return engine_memory(engine="", version="", readings=readings, resident=resident)
 
 
-def _series(device: str, own: Sequence[_Sample]) -> ResidentSeries:
+def _series(device: str, own: Sequence[_MonitorSample]) -> ResidentSeries:
     """Seconds from the first sample; where there is no clock, the number of the sample, as at one a second."""
     times = [sample.at_s if sample.at_s is not None else float(index) for index, sample in enumerate(own)]
     return ResidentSeries(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ullage.errors import InputError
 from ullage.evidence import Source
-from ullage.memory.engine_word import EngineMemory, OomEvent, OomKind, Rank, Reading, engine_memory, reading
+from ullage.memory.engine_report import EngineMemory, OomEvent, OomKind, Rank, Reading, engine_memory, reading
 
 NUMBER = r"[\d,]*\.?\d+"
 
@@ -89,10 +89,10 @@ def read_log(log: LogFormat, text: str, *, file: str, date: datetime.date) -> En
         # Most of a log is requests; a substring search passes over them many times faster than the patterns.
         if any(hint in line for hint in hints):
             starts.take(number, line)
-    return starts.word()
+    return starts.reported()
 
 
-class _Start:
+class _LogStart:
     """What was said from one start of the engine to the next."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class _Starts:
         self.file = file
         self.date = date
         self.version = ""
-        self.starts = [_Start()]
+        self.starts = [_LogStart()]
         self.restarts: list[Source] = []
         self.ooms: dict[str, OomEvent] = {}
         self.seen: set[str] = set()
@@ -135,17 +135,17 @@ class _Starts:
         # Several processes may print the banner of one start: a new one begins only after something was said.
         said = self.starts[-1].readings or len(self.ooms) > 0
         if self.log.start.search(line) and said:
-            self.starts.append(_Start())
+            self.starts.append(_LogStart())
             self.seen.clear()
             self.restarts.append(self._source(number, Rank()))
 
-    def _keep(self, start: _Start, values: Mapping[str, float], rank: Rank, number: int, *, adds: bool) -> None:
+    def _keep(self, start: _LogStart, values: Mapping[str, float], rank: Rank, number: int, *, adds: bool) -> None:
         for quantity, value in values.items():
             before = start.readings.get((quantity, rank))
             total = value if before is None else _with_earlier(quantity, value, before, adds=adds)
             start.readings[quantity, rank] = reading(quantity, total, rank, self._source(number, rank))
 
-    def word(self) -> EngineMemory:
+    def reported(self) -> EngineMemory:
         last = next((start for start in reversed(self.starts) if start.readings), self.starts[-1])
         stated = {quantity for quantity, _ in last.readings}
         if not stated.intersection(CAPACITY) and not self.ooms:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ullage.errors import InputError
 from ullage.evidence import Source
-from ullage.memory.engine_word import EngineMemory, Rank, Reading, engine_memory, reading
+from ullage.memory.engine_report import EngineMemory, Rank, Reading, engine_memory, reading
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+([^\s#]+)(?:\s+[\d.]+)?\s*")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -70,10 +70,10 @@ def read(text: str, *, file: str, date: datetime.date) -> EngineMemory:
             earlier = 0.0 if before is None or isinstance(before.figure.value, str) else before.figure.value
             highest = max(value, earlier) if quantity == "kv_usage" else value
             kept[quantity, rank] = reading(quantity, highest, rank, source)
-    return _word(kept, engines, file)
+    return _reported(kept, engines, file)
 
 
-def _word(kept: Mapping[tuple[str, Rank], Reading], engines: set[str], file: str) -> EngineMemory:
+def _reported(kept: Mapping[tuple[str, Rank], Reading], engines: set[str], file: str) -> EngineMemory:
     if len(engines) > 1:
         raise InputError(
             field=file,
@@ -92,13 +92,13 @@ def _word(kept: Mapping[tuple[str, Rank], Reading], engines: set[str], file: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sample:
+class _MetricSample:
     name: str
     labels: Mapping[str, str]
     text: str
 
 
-def _samples(text: str, file: str) -> Iterator[tuple[int, _Sample]]:
+def _samples(text: str, file: str) -> Iterator[tuple[int, _MetricSample]]:
     names = tuple(prefix for prefix, _ in _ENGINES)
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith(names):
@@ -111,10 +111,10 @@ def _samples(text: str, file: str) -> Iterator[tuple[int, _Sample]]:
                 problem="is not a sample of a metric; the page seems to be cut",
                 fix="Give the whole /metrics page.",
             )
-        yield number, _Sample(name=found[1], labels=dict(_LABEL.findall(found[2] or "")), text=found[3])
+        yield number, _MetricSample(name=found[1], labels=dict(_LABEL.findall(found[2] or "")), text=found[3])
 
 
-def _values(sample: _Sample) -> list[tuple[str, float]]:
+def _values(sample: _MetricSample) -> list[tuple[str, float]]:
     if sample.name == "vllm:cache_config_info":
         stated = [(key, _number(sample.labels.get(label, ""))) for label, key in _VLLM_LABELS.items()]
         # Blocks set by hand leave part of kv_cache_memory_bytes untaken, and the page does not say how much.

@@ -20,7 +20,7 @@ from typing import Any
 
 from ullage.errors import InputError
 from ullage.evidence import Source
-from ullage.memory.engine_word import Rank
+from ullage.memory.engine_report import Rank
 from ullage.readers.engines import sglang, vllm
 from ullage.readers.engines.lines import LogFormat, line_values, rank_of, recognises, rule
 from ullage.readers.engines.text import log_text
@@ -89,7 +89,7 @@ def read_start_file(text: str, *, file: str, date: datetime.date) -> tuple[Measu
 # ---- logs ---------------------------------------------------------------------------------------------
 
 
-class _Start:
+class _StartLines:
     """What was said from one start of the engine until it was ready."""
 
     def __init__(self, line: int) -> None:
@@ -135,11 +135,11 @@ class _Start:
 
 
 def _read_log(log: LogFormat, text: str, *, file: str, date: datetime.date) -> tuple[MeasuredStart, ...]:
-    starts, version = [_Start(1)], ""
+    starts, version = [_StartLines(1)], ""
     for number, line in enumerate(text.splitlines(), 1):
         # Several processes print the banner of one start: a new one begins only after something was timed.
         if log.start.search(line) and (starts[-1].seconds or starts[-1].is_ready):
-            starts.append(_Start(number))
+            starts.append(_StartLines(number))
         if not version and (named := log.version.search(line)):
             version = named[1]
         if not starts[-1].is_ready:
@@ -158,7 +158,7 @@ def _read_log(log: LogFormat, text: str, *, file: str, date: datetime.date) -> t
     )
 
 
-def _vllm_phases(start: _Start) -> dict[Phase, float]:
+def _vllm_phases(start: _StartLines) -> dict[Phase, float]:
     weights, compiling, graphs = (start.slowest(each) for each in ("weights", "compile", "graphs"))
     engine, elapsed = start.slowest("engine"), start.elapsed_s
     cached = start.used_cache and not start.missed_cache
@@ -174,7 +174,7 @@ def _vllm_phases(start: _Start) -> dict[Phase, float]:
     return {phase: value for phase, value in found.items() if value is not None}
 
 
-def _sglang_phases(start: _Start) -> dict[Phase, float]:
+def _sglang_phases(start: _StartLines) -> dict[Phase, float]:
     weights, graphs = start.slowest("weights"), start.slowest("graphs")
     if weights is None and len(start.loading) > 1:  # versions that do not say how long: last end less first begin
         weights = max((start.loading[-1] - start.loading[0]).total_seconds(), 0.0)

@@ -7,7 +7,7 @@ gaps. Sequence lengths are the client's tokenizer's; `usage_*` are the server's,
 from __future__ import annotations
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, finding, latency, lengths, present, rate
+from ullage.readers.loadtests.fields import Fields, anomaly, latency, lengths, present, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
@@ -16,17 +16,17 @@ from ullage.service.loadtests.loadtest import (
     GoodputLimits,
     LatencySummary,
     LengthSummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
     PointFinding,
     SingleToken,
     StatedGoodput,
-    Subject,
     Tokens,
 )
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 # Where the law of arrivals stands, newest first.
 _KINDS = ("type", "arrival_pattern", "request_rate_mode")
@@ -77,7 +77,7 @@ def _point(fields: Fields) -> Point:
         latencies=metric_latencies(fields),
         client_delay=metric_latency(fields, "credit_to_start_latency", Definition.CLIENT_DELAY),
         stated_goodput=_goodput(fields),
-        findings=_findings(fields),
+        anomalies=_findings(fields),
     )
 
 
@@ -116,7 +116,7 @@ def unit_s(metric: Fields) -> float:
     return TIME_UNITS[unit]
 
 
-def load_of(config: Fields) -> Load:
+def load_of(config: Fields) -> OfferedLoad:
     """Since 0.13 the load stands in phases, before in loadgen; genai-perf has it flat or under perf_analyzer."""
     phases = [each for each in config.children("phases") if each.text("kind") in (None, "profiling")]
     where = phases[0] if phases else config.child("loadgen") if "loadgen" in config else config
@@ -124,24 +124,24 @@ def load_of(config: Fields) -> Load:
     offered = where.amount("rate") if "rate" in where else where.amount("request_rate")
     cap = where.whole("concurrency")
     if "schedule" in kind or "trace" in kind or config.child("input").raw("fixed_schedule") is True:
-        return Load(loop=Loop.TRACE, concurrency_cap_count=cap)
+        return OfferedLoad(loop=Loop.TRACE, concurrency_cap_count=cap)
     if offered is not None:
-        return Load(
+        return OfferedLoad(
             loop=Loop.OPEN,
             offered_rps=offered,
             concurrency_cap_count=cap,
             burstiness_ratio=1.0 if kind == "poisson" else where.amount("arrival_smoothness"),
             even=kind == "constant" if kind else None,
         )
-    return Load(loop=Loop.CLOSED if cap is not None else Loop.BURST, concurrency_cap_count=cap)
+    return OfferedLoad(loop=Loop.CLOSED if cap is not None else Loop.BURST, concurrency_cap_count=cap)
 
 
-def _subject(fields: Fields) -> Subject:
+def _subject(fields: Fields) -> LoadTestSubject:
     config = fields.child("input_config")
     named = [each.text("name") for each in config.child("models").children("items")]
     older = config.child("endpoint").raw("model_names")
     names = named or (older if isinstance(older, list) else [])
-    return Subject(model=str(names[0]) if names and names[0] else None)
+    return LoadTestSubject(model=str(names[0]) if names and names[0] else None)
 
 
 def _tokens(fields: Fields) -> Tokens:
@@ -209,11 +209,11 @@ def limits_of(stated: Fields, metrics: Fields) -> GoodputLimits | None:
 def _findings(fields: Fields) -> tuple[PointFinding, ...]:
     found = []
     if fields.raw("was_cancelled") is True or fields.raw("is_complete") is False:
-        found.append(finding(Flag.INCOMPLETE_RUN, "AIPerf says that the run was cut off.", Weight.SERIOUS))
+        found.append(anomaly(Flag.INCOMPLETE_RUN, "AIPerf says that the run was cut off.", Severity.SERIOUS))
     mismatched = _value(fields, "osl_mismatch_count")
     if mismatched:
         found.append(
-            finding(
+            anomaly(
                 Flag.STATED_BY_TOOL,
                 f"AIPerf counts {mismatched:g} answers whose length is not the one that was asked for.",
             )

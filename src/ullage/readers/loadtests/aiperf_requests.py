@@ -14,13 +14,13 @@ from ullage.readers.loadtests.fields import NS, Fields, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
-    Request,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
@@ -42,9 +42,9 @@ def read(content: Content) -> LoadTest:
     by_server = any("usage_completion_tokens" in each.child("metrics") for each in kept)
     point = Point(
         name="profiling",
-        subject=Subject(),
+        subject=LoadTestSubject(),
         # The file keeps when each request was due, not by what law; a replay of those times is what can be simulated.
-        load=Load(loop=Loop.TRACE),
+        load=OfferedLoad(loop=Loop.TRACE),
         duration_s=duration_s,
         completed_count=len(good),
         failed_count=sum(each.status is Status.FAILED for each in requests),
@@ -70,10 +70,10 @@ def read(content: Content) -> LoadTest:
     )
 
 
-def _request(record: Fields, first_ns: float) -> Request:
+def _request(record: Fields, first_ns: float) -> MeasuredRequest:
     metadata, metrics = record.child("metadata"), record.child("metrics")
     sent_ns, due_ns = metadata.need("request_start_ns"), metadata.number("credit_issued_ns")
-    return Request(
+    return MeasuredRequest(
         status=_status(record),
         sent_s=(sent_ns - first_ns) * NS,
         due_s=None if due_ns is None else (due_ns - first_ns) * NS,

@@ -11,21 +11,21 @@ import re
 from typing import Any
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import NS, Fields, finding, fraction_of, present, rate
+from ullage.readers.loadtests.fields import NS, Fields, anomaly, fraction_of, present, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Flag,
     LatencySummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
     SeenBy,
-    Subject,
     Tokens,
 )
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 # vLLM's and SGLang's names for the same histograms; AIPerf takes the colon's prefix as it is.
 _PREFIXES = ("vllm:", "sglang:")
@@ -53,7 +53,7 @@ def read(content: Content) -> LoadTest:
         name="profiling, by the engine's metrics",
         subject=_subject(metrics),
         # The engine saw arrivals, not who decided them.
-        load=Load(loop=Loop.OPEN),
+        load=OfferedLoad(loop=Loop.OPEN),
         duration_s=duration_s,
         completed_count=completed,
         achieved_rps=rate(completed, duration_s),
@@ -66,12 +66,12 @@ def read(content: Content) -> LoadTest:
             counted_by=CountedBy.SERVER,
         ),
         latencies=present(*(_histogram(metrics, names, definition) for definition, names in _HISTOGRAMS.items())),
-        findings=(
-            finding(
+        anomalies=(
+            anomaly(
                 Flag.STATED_BY_TOOL,
                 "These are the engine's own metrics: they leave out what the client waited. Rates are totals over the "
                 "measured phase, not the file's, which are over the whole time of scraping.",
-                Weight.CAUTION,
+                Severity.CAUTION,
             ),
         ),
     )
@@ -85,10 +85,10 @@ def read(content: Content) -> LoadTest:
     )
 
 
-def _subject(metrics: Fields) -> Subject:
+def _subject(metrics: Fields) -> LoadTestSubject:
     engine = next((name.split(":")[0] for name in metrics if name.startswith(_PREFIXES)), None)
     series = _series(metrics, "e2e_request_latency_seconds")
-    return Subject(engine=engine, model=series[0].child("labels").text("model_name") if series else None)
+    return LoadTestSubject(engine=engine, model=series[0].child("labels").text("model_name") if series else None)
 
 
 def _series(metrics: Fields, name: str) -> list[Fields]:

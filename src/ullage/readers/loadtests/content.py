@@ -18,7 +18,7 @@ from ullage.errors import InputError
 _YAML_KEY = re.compile(r"^(?:---\s*$|[A-Za-z_\"'][^,{}]*:(?:\s|$))")
 
 
-class Shape(enum.Enum):
+class FileShape(enum.Enum):
     """What kind of file it is."""
 
     JSON = "JSON"
@@ -32,7 +32,7 @@ class Content:
     """A parsed file: `documents` for JSON (several may follow each other) and YAML, `rows` for CSV, `text` always."""
 
     file: str
-    shape: Shape
+    shape: FileShape
     text: str
     sha256: str
     documents: tuple[Any, ...] = ()
@@ -59,13 +59,13 @@ def parse(data: bytes, *, file: str) -> Content:
     sha256 = hashlib.sha256(data).hexdigest()
     start = text.lstrip()
     if start.startswith(("{", "[")):
-        return Content(file=file, shape=Shape.JSON, text=text, sha256=sha256, documents=_json(text, file))
+        return Content(file=file, shape=FileShape.JSON, text=text, sha256=sha256, documents=_json(text, file))
     if _looks_like_yaml(start):
-        return Content(file=file, shape=Shape.YAML, text=text, sha256=sha256, documents=(_yaml(text, file),))
+        return Content(file=file, shape=FileShape.YAML, text=text, sha256=sha256, documents=(_yaml(text, file),))
     if "," in start.splitlines()[0]:
         rows = tuple(tuple(row) for row in csv.reader(text.splitlines()) if row)
-        return Content(file=file, shape=Shape.CSV, text=text, sha256=sha256, rows=rows)
-    return Content(file=file, shape=Shape.TEXT, text=text, sha256=sha256)
+        return Content(file=file, shape=FileShape.CSV, text=text, sha256=sha256, rows=rows)
+    return Content(file=file, shape=FileShape.TEXT, text=text, sha256=sha256)
 
 
 def _decode(data: bytes, file: str) -> str:

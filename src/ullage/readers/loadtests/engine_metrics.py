@@ -21,22 +21,22 @@ from dataclasses import dataclass
 
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import finding, present, rate
+from ullage.readers.loadtests.fields import anomaly, present, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Flag,
     LatencySummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
     PointFinding,
     SeenBy,
-    Subject,
     Tokens,
 )
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 _OWN = re.compile(r"^(vllm|sglang):time_to_first_token_seconds_(?:count|sum|bucket)[{ ]", re.MULTILINE)
 _SCRAPE = re.compile(r"^# SCRAPE (\d+(?:\.\d+)?)\s*$", re.MULTILINE)
@@ -105,7 +105,7 @@ def _point(page: _Page, engine: str, window_s: float | None, running: Sequence[f
     output = page.of("request_generation_tokens_sum", "generation_tokens_total")
     return Point(
         name="since the engine's start" if window_s is None else "between the first and the last scrape",
-        subject=Subject(engine=engine, model=next(iter(page.models), None)),
+        subject=LoadTestSubject(engine=engine, model=next(iter(page.models), None)),
         load=_load(page, arrived, window_s),
         duration_s=window_s,
         completed_count=ended,
@@ -119,21 +119,21 @@ def _point(page: _Page, engine: str, window_s: float | None, running: Sequence[f
             counted_by=CountedBy.SERVER,
         ),
         latencies=present(*(_latency(page, names, definition) for definition, names in _HISTOGRAMS.items())),
-        findings=tuple(_findings(page, window_s, aborted)),
+        anomalies=tuple(_findings(page, window_s, aborted)),
     )
 
 
 _COUNT = "e2e_request_latency_seconds_count"
 
 
-def _load(page: _Page, arrived: int | None, window_s: float | None) -> Load:
+def _load(page: _Page, arrived: int | None, window_s: float | None) -> OfferedLoad:
     """A rate where there is a window; else as many clients as an average step had sequences."""
     if window_s is not None:
-        return Load(loop=Loop.OPEN, offered_rps=rate(arrived, window_s))
+        return OfferedLoad(loop=Loop.OPEN, offered_rps=rate(arrived, window_s))
     steps, made = page.of("iteration_tokens_total_count"), page.of("generation_tokens_total")
     if not steps or not made:
-        return Load(loop=Loop.OPEN)
-    return Load(loop=Loop.CLOSED, concurrency_cap_count=max(1, round(made / steps)))
+        return OfferedLoad(loop=Loop.OPEN)
+    return OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=max(1, round(made / steps)))
 
 
 def _latency(page: _Page, names: Sequence[str], definition: Definition) -> LatencySummary | None:
@@ -152,7 +152,7 @@ def _latency(page: _Page, names: Sequence[str], definition: Definition) -> Laten
 
 def _findings(page: _Page, window_s: float | None, aborted: int | None) -> list[PointFinding]:
     found = [
-        finding(
+        anomaly(
             Flag.STATED_BY_TOOL,
             "These are the engine's own metrics: they leave out what the client waited outside it, and are means "
             + (
@@ -160,22 +160,22 @@ def _findings(page: _Page, window_s: float | None, aborted: int | None) -> list[
                 if window_s is None
                 else "over the window, taken as one level load."
             ),
-            Weight.CAUTION,
+            Severity.CAUTION,
         )
     ]
     if aborted:
         found.append(
-            finding(
+            anomaly(
                 Flag.FAILURES,
                 f"{aborted:,} requests got a first token and no end: they were aborted, and other metrics miss them.",
-                Weight.CAUTION,
+                Severity.CAUTION,
             )
         )
     tokens = page.cache.get("kv_cache_size_tokens", "")
     blocks, size = page.cache.get("num_gpu_blocks", ""), page.cache.get("block_size", "")
     held = int(tokens) if tokens.isdigit() else int(blocks) * int(size) if blocks.isdigit() and size.isdigit() else None
     if held:
-        found.append(finding(Flag.STATED_BY_TOOL, f"The page states a KV cache of {held} tokens: --kv-tokens {held}."))
+        found.append(anomaly(Flag.STATED_BY_TOOL, f"The page states a KV cache of {held} tokens: --kv-tokens {held}."))
     return found
 
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, finding, rate
+from ullage.readers.loadtests.fields import Fields, anomaly, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Flag,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
-    Request,
     SeenBy,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 
 def recognise(content: Content) -> bool:
@@ -41,8 +41,8 @@ def read(content: Content) -> LoadTest:
     output = sum(each.output_tokens or 0 for each in good)
     point = Point(
         name="all requests",
-        subject=Subject(engine="vllm"),
-        load=Load(loop=Loop.TRACE),
+        subject=LoadTestSubject(engine="vllm"),
+        load=OfferedLoad(loop=Loop.TRACE),
         duration_s=duration_s,
         completed_count=len(good),
         failed_count=len(requests) - len(good),
@@ -58,11 +58,11 @@ def read(content: Content) -> LoadTest:
         ),
         latencies=tuple(replace(each, seen_by=SeenBy.ENGINE) for each in summaries(requests)),
         requests=requests,
-        findings=(
-            finding(
+        anomalies=(
+            anomaly(
                 Flag.STATED_BY_TOOL,
                 "Times are the engine's, from when a request was queued: they leave out the network and the client.",
-                Weight.NOTE,
+                Severity.NOTE,
             ),
         ),
     )
@@ -75,10 +75,10 @@ def read(content: Content) -> LoadTest:
     )
 
 
-def _request(fields: Fields, first_s: float) -> Request:
+def _request(fields: Fields, first_s: float) -> MeasuredRequest:
     queued_s, token_s, end_s = (fields.number(name) for name in ("queued_ts", "first_token_ts", "last_token_ts"))
     done = queued_s is not None and token_s is not None and end_s is not None
-    return Request(
+    return MeasuredRequest(
         status=Status.OK if done else Status.FAILED,
         sent_s=None if queued_s is None else queued_s - first_s,
         ttft_s=None if queued_s is None or token_s is None else token_s - queued_s,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ullage.errors import InputError
 from ullage.service.loadtests.loadtest import Definition, Flag, LatencySummary, LengthSummary, PointFinding, SeenBy
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 MS = 0.001
 NS = 1e-9
@@ -222,7 +222,7 @@ def rate(count: float | None, duration_s: float | None) -> float | None:
     return count / duration_s if count is not None and duration_s else None
 
 
-def finding(flag: Flag, sentence: str, weight: Weight = Weight.NOTE) -> PointFinding:
+def anomaly(flag: Flag, sentence: str, weight: Severity = Severity.NOTE) -> PointFinding:
     """Something that the reader of one tool alone can see."""
     return PointFinding(flag=flag, weight=weight, sentence=sentence)
 

@@ -10,12 +10,12 @@ from ullage.readers.loadtests.fields import Fields, lengths, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Denominator,
-    Load,
     LoadTest,
+    LoadTestSubject,
+    OfferedLoad,
     Point,
     SingleToken,
     StatedGoodput,
-    Subject,
     Tokens,
 )
 
@@ -48,7 +48,7 @@ def _point(fields: Fields) -> Point:
     output = lengths(fields.child("output_sequence_length"), mean="avg")
     return Point(
         name="profile",
-        subject=Subject(model=_model(config), engine=config.text("backend")),
+        subject=LoadTestSubject(model=_model(config), engine=config.text("backend")),
         load=_load(config),
         duration_s=duration_s,
         completed_count=None if counted is None else int(counted),
@@ -60,7 +60,7 @@ def _point(fields: Fields) -> Point:
     )
 
 
-def _load(config: Fields) -> Load:
+def _load(config: Fields) -> OfferedLoad:
     stimulus = config.child("perf_analyzer", "stimulus")
     found = load_of(stimulus if any(True for _ in stimulus) else config)
     # genai-perf sends at equal gaps unless told otherwise, and its file does not say which.

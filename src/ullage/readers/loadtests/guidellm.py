@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import MS, Fields, finding, latency, lengths, present, rate
+from ullage.readers.loadtests.fields import MS, Fields, anomaly, latency, lengths, present, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
@@ -26,19 +26,19 @@ from ullage.service.loadtests.loadtest import (
     GoodputLimits,
     LatencySummary,
     LengthSummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
     PointFinding,
-    Request,
     SingleToken,
     StatedGoodput,
     Status,
-    Subject,
     Tokens,
 )
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 PERCENTILE_KEYS = {
     "p001": 0.001,
@@ -75,7 +75,7 @@ def read(content: Content) -> LoadTest:
         tool_version=metadata.text("guidellm_version"),
         format_version=generation,
         points=tuple(point_of(each, index, oldest="0.3" in generation) for index, each in enumerate(benchmarks)),
-        findings=tuple(_file_findings(report)),
+        anomalies=tuple(_file_findings(report)),
     )
 
 
@@ -126,7 +126,7 @@ def point_of(fields: Fields, index: int, *, oldest: bool = False) -> Point:
         client_delay=_client_delay(fields, metrics),
         stated_goodput=_goodput(fields, metrics),
         requests=tuple(_requests(fields)),
-        findings=tuple(_warnings(fields)),
+        anomalies=tuple(_warnings(fields)),
     )
 
 
@@ -136,20 +136,20 @@ def _duration_s(fields: Fields) -> float:
     return fields.need("end_time") - fields.need("start_time")
 
 
-def _load(fields: Fields) -> Load:
+def _load(fields: Fields) -> OfferedLoad:
     arguments = fields.child("config") if "config" in fields else fields.child("args")
     strategy = arguments.child("strategy")
     kind = strategy.text("type_")
     # Every strategy carries a cap of the client's own, too high to bind; what the user set is the profile's.
     cap = arguments.child("profile").whole("max_concurrency")
     if kind == "synchronous":
-        return Load(loop=Loop.CLOSED, concurrency_cap_count=1)
+        return OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=1)
     if kind == "concurrent":
-        return Load(loop=Loop.CLOSED, concurrency_cap_count=strategy.need_whole("streams"))
+        return OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=strategy.need_whole("streams"))
     if kind == "throughput":
-        return Load(loop=Loop.BURST, concurrency_cap_count=strategy.whole("max_concurrency"))
+        return OfferedLoad(loop=Loop.BURST, concurrency_cap_count=strategy.whole("max_concurrency"))
     if kind in ("constant", "poisson"):
-        return Load(
+        return OfferedLoad(
             loop=Loop.OPEN,
             offered_rps=strategy.need("rate"),
             concurrency_cap_count=cap,
@@ -157,7 +157,7 @@ def _load(fields: Fields) -> Load:
             even=kind == "constant",
         )
     if kind == "trace":
-        return Load(loop=Loop.TRACE, concurrency_cap_count=cap)
+        return OfferedLoad(loop=Loop.TRACE, concurrency_cap_count=cap)
     raise strategy.wrong(
         "type_",
         "is not a strategy that is known here",
@@ -165,10 +165,10 @@ def _load(fields: Fields) -> Load:
     )
 
 
-def _subject(fields: Fields) -> Subject:
+def _subject(fields: Fields) -> LoadTestSubject:
     backend = fields.child("config", "backend")
     model = backend.text("model") or fields.child("worker").text("backend_model")
-    return Subject(model=model)
+    return LoadTestSubject(model=model)
 
 
 def _prefers_server(fields: Fields) -> bool:
@@ -235,7 +235,7 @@ def _goodput(fields: Fields, metrics: Fields) -> StatedGoodput | None:
     )
 
 
-def _requests(fields: Fields) -> Iterator[Request]:
+def _requests(fields: Fields) -> Iterator[MeasuredRequest]:
     kept = fields.child("requests")
     by_status = (("successful", Status.OK), ("errored", Status.FAILED), ("incomplete", Status.UNFINISHED))
     found = [(each, status) for name, status in by_status for each in kept.children(name)]
@@ -250,13 +250,13 @@ def _start_s(fields: Fields) -> float | None:
     return start if start is not None else fields.number("start_time")
 
 
-def _request(fields: Fields, status: Status, first_s: float) -> Request:
+def _request(fields: Fields, status: Status, first_s: float) -> MeasuredRequest:
     due_s = fields.child("info", "timings").number("targeted_start")
     if due_s is None:
         due_s = fields.child("scheduler_info").number("targeted_start_time")
     ttft_ms, itl_ms = fields.number("time_to_first_token_ms"), fields.number("inter_token_latency_ms")
     start_s, output = _start_s(fields), fields.whole("output_tokens")
-    return Request(
+    return MeasuredRequest(
         status=status,
         sent_s=None if start_s is None else start_s - first_s,
         due_s=None if due_s is None or start_s is None else due_s - first_s,
@@ -272,24 +272,24 @@ def _request(fields: Fields, status: Status, first_s: float) -> Request:
 
 def _warnings(fields: Fields) -> Iterator[PointFinding]:
     for each in fields.children("warnings"):
-        yield finding(
+        yield anomaly(
             Flag.CLIENT_LIMITED,
             f"GuideLLM warns ({each.text('code')}): {each.text('message') or each.text('note')}",
-            Weight.CAUTION,
+            Severity.CAUTION,
         )
 
 
 def _file_findings(report: Fields) -> Iterator[PointFinding]:
     schema = report.child("metadata").whole("version")
     if schema is not None and schema not in _KNOWN_SCHEMAS:
-        yield finding(
+        yield anomaly(
             Flag.STATED_BY_TOOL,
             f"Report schema {schema} is newer than those known here (1, 2); it was read by the rules of 2.",
-            Weight.CAUTION,
+            Severity.CAUTION,
         )
     for each in report.children("conclusions"):
         best: Any = each.raw("best_passing_streams")
-        yield finding(
+        yield anomaly(
             Flag.STATED_BY_TOOL,
             f"GuideLLM concludes by its {each.text('kind') or each.text('type_') or 'own'} profile: "
             f"best passing streams {best if best is not None else 'none'}.",

@@ -10,8 +10,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, finding, rate
-from ullage.service.loadtests.loadtest import Flag, Load, LoadTest, Loop, Point, Request, Status, Subject, Tokens
+from ullage.readers.loadtests.fields import Fields, anomaly, rate
+from ullage.service.loadtests.loadtest import (
+    Flag,
+    LoadTest,
+    LoadTestSubject,
+    Loop,
+    MeasuredRequest,
+    OfferedLoad,
+    Point,
+    Status,
+    Tokens,
+)
 from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries
 
 
@@ -50,7 +60,7 @@ def _point(fields: Fields, arguments: Fields, name: str) -> Point:
     output = sum(each.output_tokens or 0 for each in good)
     return Point(
         name=name,
-        subject=Subject(model=arguments.text("model")),
+        subject=LoadTestSubject(model=arguments.text("model")),
         load=_load(fields, arguments),
         duration_s=duration_s,
         completed_count=len(good),
@@ -66,23 +76,23 @@ def _point(fields: Fields, arguments: Fields, name: str) -> Point:
         ),
         latencies=summaries(requests),
         requests=requests,
-        findings=(
-            finding(
+        anomalies=(
+            anomaly(
                 Flag.STATED_BY_TOOL, "GuideLLM 0.1 counts words where the server gave no tokens, and does not say so."
             ),
         ),
     )
 
 
-def _load(fields: Fields, arguments: Fields) -> Load:
+def _load(fields: Fields, arguments: Fields) -> OfferedLoad:
     mode = fields.text("mode")
     if mode == "synchronous":
-        return Load(loop=Loop.CLOSED, concurrency_cap_count=1)
+        return OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=1)
     if mode == "throughput":
-        return Load(loop=Loop.BURST)
+        return OfferedLoad(loop=Loop.BURST)
     if mode == "asynchronous":
         kind = arguments.text("mode") or arguments.text("rate_type")
-        return Load(
+        return OfferedLoad(
             loop=Loop.OPEN,
             offered_rps=fields.amount("rate"),
             burstiness_ratio=1.0 if kind == "poisson" else None,
@@ -91,12 +101,12 @@ def _load(fields: Fields, arguments: Fields) -> Load:
     raise fields.wrong("mode", "is not a mode that is known here", "Known: synchronous, throughput, asynchronous.")
 
 
-def _requests(fields: Fields) -> Iterator[Request]:
+def _requests(fields: Fields) -> Iterator[MeasuredRequest]:
     results = fields.children("results")
     first_s = min((each.need("start_time") for each in results), default=0.0)
     for each in results:
         start_s = each.need("start_time")
-        yield Request(
+        yield MeasuredRequest(
             status=Status.OK,
             sent_s=start_s - first_s,
             ttft_s=each.amount("first_token_time"),
@@ -105,4 +115,4 @@ def _requests(fields: Fields) -> Iterator[Request]:
             output_tokens=each.whole("output_token_count"),
         )
     for _ in fields.children("errors"):
-        yield Request(status=Status.FAILED)
+        yield MeasuredRequest(status=Status.FAILED)

@@ -8,7 +8,7 @@ in older files two chunks came for a token, so that ITL and TPOT are half of wha
 from __future__ import annotations
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, finding, latency, lengths, present, rate
+from ullage.readers.loadtests.fields import Fields, anomaly, latency, lengths, present, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
@@ -16,17 +16,17 @@ from ullage.service.loadtests.loadtest import (
     Flag,
     LatencySummary,
     LengthSummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
     PointFinding,
     SingleToken,
     StatedGoodput,
-    Subject,
     Tokens,
 )
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 
 def recognise(content: Content) -> bool:
@@ -44,13 +44,13 @@ def read(content: Content) -> LoadTest:
         tool="inference-perf",
         format_version=_generation(fields),
         points=(_point(fields, "stage" if is_stage else "summary over stages"),),
-        findings=()
+        anomalies=()
         if is_stage
         else (
-            finding(
+            anomaly(
                 Flag.STATED_BY_TOOL,
                 "This is a summary over all stages, and states no load; calibrate from the files of single stages.",
-                Weight.CAUTION,
+                Severity.CAUTION,
             ),
         ),
     )
@@ -63,7 +63,7 @@ def _point(fields: Fields, name: str) -> Point:
     duration_s = fields.amount("benchmark_time_seconds") or rate(completed, stated)
     return Point(
         name=name,
-        subject=Subject(),
+        subject=LoadTestSubject(),
         load=_load(load),
         duration_s=duration_s,
         completed_count=completed,
@@ -76,17 +76,17 @@ def _point(fields: Fields, name: str) -> Point:
         latencies=_latencies(good.child("latency")),
         client_delay=latency(load.child("schedule_delay"), Definition.CLIENT_DELAY, scale=1.0),
         stated_goodput=_goodput(good.child("goodput_metrics")),
-        findings=_findings(good),
+        anomalies=_findings(good),
     )
 
 
-def _load(load: Fields) -> Load:
+def _load(load: Fields) -> OfferedLoad:
     concurrency = load.whole("concurrency")
     offered = load.amount("requested_rate")
     if concurrency is not None:
-        return Load(loop=Loop.CLOSED, concurrency_cap_count=concurrency)
+        return OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=concurrency)
     # The law of arrivals stands in config.yaml, not here.
-    return Load(loop=Loop.OPEN, offered_rps=offered)
+    return OfferedLoad(loop=Loop.OPEN, offered_rps=offered)
 
 
 def _tokens(good: Fields, completed: int) -> Tokens:
@@ -140,10 +140,10 @@ def _findings(good: Fields) -> tuple[PointFinding, ...]:
     if not mismatched:
         return ()
     return (
-        finding(
+        anomaly(
             Flag.TOKEN_COUNT_MISMATCH,
             f"In {mismatched:,} requests the chunks did not add up to the tokens the server counted.",
-            Weight.CAUTION,
+            Severity.CAUTION,
         ),
     )
 

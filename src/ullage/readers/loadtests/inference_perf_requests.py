@@ -13,13 +13,13 @@ from ullage.readers.loadtests.fields import Fields, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
-    Request,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
@@ -54,9 +54,9 @@ def _point(name: str, records: list[Fields]) -> Point:
     output = sum(each.output_tokens or 0 for each in good)
     return Point(
         name=name,
-        subject=Subject(),
+        subject=LoadTestSubject(),
         # When each request was due is kept; by what law is not.
-        load=Load(loop=Loop.TRACE),
+        load=OfferedLoad(loop=Loop.TRACE),
         duration_s=duration_s,
         completed_count=len(good),
         failed_count=len(requests) - len(good),
@@ -78,13 +78,13 @@ def _point(name: str, records: list[Fields]) -> Point:
     )
 
 
-def _request(record: Fields, first_s: float) -> Request:
+def _request(record: Fields, first_s: float) -> MeasuredRequest:
     info = record.child("info")
     response = info.child("response_metrics") if "response_metrics" in info else info
     sent_s, end_s, due_s = record.need("start_time"), record.need("end_time"), record.number("scheduled_time")
     times = response.numbers("output_token_times") or []
     failed = record.raw("error") is not None
-    return Request(
+    return MeasuredRequest(
         status=Status.FAILED if failed else Status.OK,
         sent_s=sent_s - first_s,
         due_s=None if due_s is None else due_s - first_s,
@@ -97,7 +97,7 @@ def _request(record: Fields, first_s: float) -> Request:
     )
 
 
-def _cached(good: list[Request]) -> float | None:
+def _cached(good: list[MeasuredRequest]) -> float | None:
     known = [each.cached_tokens for each in good if each.cached_tokens is not None]
     return float(sum(known)) if known else None
 

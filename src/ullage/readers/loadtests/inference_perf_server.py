@@ -8,23 +8,23 @@ taken as tokens a second over requests a second, and cache figures are not read.
 from __future__ import annotations
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, finding, latency, present
+from ullage.readers.loadtests.fields import Fields, anomaly, latency, present
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
     Flag,
     LatencySummary,
     LengthSummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
     PointFinding,
     SeenBy,
-    Subject,
     Tokens,
 )
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 
 def recognise(content: Content) -> bool:
@@ -38,9 +38,9 @@ def read(content: Content) -> LoadTest:
     prompt, output = (_length(good, side, rps) for side in ("prompt_len", "output_len"))
     point = Point(
         name="stage, by the engine's metrics",
-        subject=Subject(),
+        subject=LoadTestSubject(),
         # The engine saw arrivals, not who decided them.
-        load=Load(loop=Loop.OPEN),
+        load=OfferedLoad(loop=Loop.OPEN),
         duration_s=None,
         completed_count=count,
         achieved_rps=rps,
@@ -55,7 +55,7 @@ def read(content: Content) -> LoadTest:
             _latency(good, "time_per_output_token", Definition.TPOT),
             _latency(good, "request_latency", Definition.E2E),
         ),
-        findings=tuple(_findings(good, prompt)),
+        anomalies=tuple(_findings(good, prompt)),
     )
     return LoadTest(
         file=content.file,
@@ -77,25 +77,25 @@ def _length(good: Fields, name: str, rps: float | None) -> float | None:
 
 def _findings(good: Fields, prompt_tokens: float | None) -> list[PointFinding]:
     found = [
-        finding(
-            Flag.SERVER_SECTION_DOUBTFUL,
+        anomaly(
+            Flag.SERVER_SECTION_UNCERTAIN,
             "These are the engine's averages over its own window: they leave out what the client waited and who "
             "failed. Use the lifecycle file of the same stage.",
-            Weight.CAUTION,
+            Severity.CAUTION,
         )
     ]
     stated = good.child("prompt_len").amount("mean")
     if stated and prompt_tokens and abs(stated / prompt_tokens - 1.0) > 0.1:
         found.append(
-            finding(
-                Flag.SERVER_SECTION_DOUBTFUL,
+            anomaly(
+                Flag.SERVER_SECTION_UNCERTAIN,
                 f"prompt_len.mean says {stated:,.0f} tokens, tokens a second over requests a second say "
                 f"{prompt_tokens:,.0f}; the latter is used.",
-                Weight.SERIOUS,
+                Severity.SERIOUS,
             )
         )
     if good.child("kv_cache_usage_percentage").number("mean") == 0.0:
         found.append(
-            finding(Flag.FIGURE_IGNORED, "kv_cache_usage_percentage is 0 throughout, as in old files. It is not used.")
+            anomaly(Flag.FIGURE_IGNORED, "kv_cache_usage_percentage is 0 throughout, as in old files. It is not used.")
         )
     return found

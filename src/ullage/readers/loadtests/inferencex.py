@@ -9,18 +9,18 @@ the throughput per GPU is divided by the GPUs of one side only.
 from __future__ import annotations
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, finding, present, rate
+from ullage.readers.loadtests.fields import Fields, anomaly, present, rate
 from ullage.readers.loadtests.serving_arrays import flat_latency, load_of
 from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
     PointFinding,
-    Subject,
     Tokens,
 )
 
@@ -50,7 +50,7 @@ def _aggregate(fields: Fields) -> Point:
     return Point(
         name=f"{fields.text('hw')} concurrency {concurrency}",
         subject=_subject(fields),
-        load=Load(loop=Loop.CLOSED, concurrency_cap_count=concurrency),
+        load=OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=concurrency),
         duration_s=None,
         completed_count=None,
         output_tokens_per_s=_output_rate(fields),
@@ -59,7 +59,7 @@ def _aggregate(fields: Fields) -> Point:
             nominal_output_tokens=fields.amount("osl"),
         ),
         latencies=_latencies(fields),
-        findings=_findings(fields),
+        anomalies=_findings(fields),
     )
 
 
@@ -68,7 +68,7 @@ def _raw(fields: Fields) -> Point:
     prompts = fields.whole("num_prompts")
     return Point(
         name=f"concurrency {fields.text('max_concurrency')}",
-        subject=Subject(model=fields.text("model_id")),
+        subject=LoadTestSubject(model=fields.text("model_id")),
         load=load_of(fields),
         duration_s=duration_s,
         completed_count=completed,
@@ -93,7 +93,7 @@ def _latencies(fields: Fields) -> tuple[LatencySummary, ...]:
     )
 
 
-def _subject(fields: Fields) -> Subject:
+def _subject(fields: Fields) -> LoadTestSubject:
     notes = []
     if (speculative := fields.text("spec_decoding")) not in (None, "none", "False", "false"):
         notes.append(f"speculative decoding: {speculative}")
@@ -101,7 +101,7 @@ def _subject(fields: Fields) -> Subject:
         notes.append("prefill and decode on separate GPUs")
     if _is_true(fields, "dp_attention"):
         notes.append("data-parallel attention")
-    return Subject(
+    return LoadTestSubject(
         model=fields.text("model") or fields.text("infmax_model_prefix"),
         engine=fields.text("framework"),
         engine_version=fields.text("image"),
@@ -132,17 +132,17 @@ def _output_rate(fields: Fields) -> float | None:
 
 def _findings(fields: Fields) -> tuple[PointFinding, ...]:
     found = [
-        finding(
+        anomaly(
             Flag.STATED_BY_TOOL,
             "Prompts and answers are drawn evenly from 80 to 100 % of the nominal lengths, all clients start at once, "
             "and a run has about ten prompts a client: figures include that first burst.",
         )
     ]
     if "std_intvty" in fields:
-        found.append(finding(Flag.FIGURE_IGNORED, "std_intvty is 1 / std of TPOT and means nothing. It is not used."))
+        found.append(anomaly(Flag.FIGURE_IGNORED, "std_intvty is 1 / std of TPOT and means nothing. It is not used."))
     if _is_true(fields, "disagg"):
         found.append(
-            finding(
+            anomaly(
                 Flag.STATED_BY_TOOL,
                 "Output tokens per GPU count decode GPUs only, input tokens per GPU prefill GPUs only.",
             )

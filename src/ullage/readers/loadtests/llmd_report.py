@@ -10,20 +10,20 @@ import re
 from typing import Any
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, finding, latency, lengths, present, rate
+from ullage.readers.loadtests.fields import Fields, anomaly, latency, lengths, present, rate
 from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,
     LengthSummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
-    Subject,
     Tokens,
 )
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 KNOWN_VERSIONS = ("0.1", "0.2", "0.2.1")
 _UNITS = {"s": 1.0, "ms": 1e-3, "s/token": 1.0, "ms/token": 1e-3}
@@ -49,14 +49,14 @@ def read(content: Content) -> LoadTest:
         format_version=f"benchmark report {version}",
         run_at=report.child("run", "time").text("start"),
         points=(_oldest_point(report) if oldest else _point(report),),
-        findings=()
+        anomalies=()
         if known
         else (
-            finding(
+            anomaly(
                 Flag.STATED_BY_TOOL,
                 f"Report version {version} is not one of those known here ({', '.join(KNOWN_VERSIONS)}); it was read "
                 "by the rules of the nearest.",
-                Weight.CAUTION,
+                Severity.CAUTION,
             ),
         ),
     )
@@ -102,7 +102,7 @@ def _oldest_point(report: Fields) -> Point:
     return Point(
         name="report",
         subject=_oldest_subject(report),
-        load=Load(loop=Loop.OPEN, offered_rps=None if several else arguments.amount("qps_values")),
+        load=OfferedLoad(loop=Loop.OPEN, offered_rps=None if several else arguments.amount("qps_values")),
         duration_s=duration_s,
         completed_count=completed,
         failed_count=requests.whole("failures"),
@@ -141,29 +141,29 @@ def _lengths(requests: Fields, name: str) -> LengthSummary | None:
     return lengths(requests.child(name), std="stddev") if name in requests else None
 
 
-def _load(load: Fields) -> Load:
+def _load(load: Fields) -> OfferedLoad:
     """A rate makes it an open loop; a finite concurrency alone makes it a closed one; .inf is no cap."""
     offered, concurrency = load.amount("rate_qps"), load.number_or_inf("concurrency")
     cap = None if concurrency is None or math.isinf(concurrency) else int(concurrency)
     if offered is not None:
-        return Load(loop=Loop.OPEN, offered_rps=offered, concurrency_cap_count=cap)
-    return Load(loop=Loop.BURST if cap is None else Loop.CLOSED, concurrency_cap_count=cap)
+        return OfferedLoad(loop=Loop.OPEN, offered_rps=offered, concurrency_cap_count=cap)
+    return OfferedLoad(loop=Loop.BURST if cap is None else Loop.CLOSED, concurrency_cap_count=cap)
 
 
-def _subject(report: Fields) -> Subject:
+def _subject(report: Fields) -> LoadTestSubject:
     engines = [
         each.child("standardized")
         for each in report.child("scenario").children("stack")
         if each.child("standardized").text("kind") == "inference_engine"
     ]
     if not engines:
-        return Subject()
+        return LoadTestSubject()
     first = engines[0]
     accelerator = first.child("accelerator")
     counts = [(each.child("accelerator").whole("count") or 0) * (each.whole("replicas") or 1) for each in engines]
     replicas = sum(each.whole("replicas") or 1 for each in engines)
     parallelism = accelerator.child("parallelism")
-    return Subject(
+    return LoadTestSubject(
         model=first.child("model").text("name"),
         engine=first.text("tool"),
         engine_version=first.text("tool_version"),
@@ -176,11 +176,11 @@ def _subject(report: Fields) -> Subject:
     )
 
 
-def _oldest_subject(report: Fields) -> Subject:
+def _oldest_subject(report: Fields) -> LoadTestSubject:
     accelerators = report.child("scenario", "host").children("accelerator")
     engines = report.child("scenario", "platform").children("engine")
     roles: Any = report.child("scenario", "host").raw("type")
-    return Subject(
+    return LoadTestSubject(
         model=report.child("scenario", "model").text("name"),
         engine=engines[0].text("name") if engines else None,
         engine_version=engines[0].text("version") if engines else None,

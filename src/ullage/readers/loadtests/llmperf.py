@@ -13,13 +13,13 @@ from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
     LengthSummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
-    Request,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.loadtests.requests import lengths_of, succeeded, summaries
@@ -42,7 +42,7 @@ def read_summary(content: Content) -> LoadTest:
     achieved = per_minute / _SECONDS_A_MINUTE
     point = Point(
         name=fields.text("name") or "summary",
-        subject=Subject(model=fields.text("model")),
+        subject=LoadTestSubject(model=fields.text("model")),
         load=_load(fields),
         duration_s=rate(completed, achieved),
         completed_count=completed,
@@ -78,9 +78,9 @@ def read_requests(content: Content) -> LoadTest:
     good = succeeded(requests)
     point = Point(
         name="all requests",
-        subject=Subject(),
+        subject=LoadTestSubject(),
         # When requests were sent and how many at once is not in this file; the summary beside it has the latter.
-        load=Load(loop=Loop.CLOSED),
+        load=OfferedLoad(loop=Loop.CLOSED),
         duration_s=None,
         completed_count=len(good),
         failed_count=len(requests) - len(good),
@@ -99,9 +99,9 @@ def read_requests(content: Content) -> LoadTest:
     )
 
 
-def _load(fields: Fields) -> Load:
+def _load(fields: Fields) -> OfferedLoad:
     concurrent = fields.whole("num_concurrent_requests")
-    return Load(loop=Loop.CLOSED, concurrency_cap_count=concurrent or None)
+    return OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=concurrent or None)
 
 
 def _latency(fields: Fields, name: str, definition: Definition) -> LatencySummary | None:
@@ -124,9 +124,9 @@ def _statistics(fields: Fields, name: str) -> Fields:
     return fields.with_data(inside, name)
 
 
-def _request(fields: Fields) -> Request:
+def _request(fields: Fields) -> MeasuredRequest:
     failed = fields.raw("error_code") is not None
-    return Request(
+    return MeasuredRequest(
         status=Status.FAILED if failed else Status.OK,
         ttft_s=None if failed else fields.amount("ttft_s"),
         e2e_s=None if failed else fields.amount("end_to_end_latency_s"),

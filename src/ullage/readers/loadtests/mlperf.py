@@ -16,7 +16,7 @@ from typing import Any
 
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import NS, Fields, finding, fraction_of, present, rate
+from ullage.readers.loadtests.fields import NS, Fields, anomaly, fraction_of, present, rate
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Definition,
@@ -24,17 +24,17 @@ from ullage.service.loadtests.loadtest import (
     Flag,
     GoodputLimits,
     LatencySummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
     PointFinding,
     SingleToken,
     StatedGoodput,
-    Subject,
     Tokens,
 )
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 _BANNER = "MLPerf Results Summary"
 _LAST_SECTION = "Test Parameters Used"
@@ -63,7 +63,7 @@ def read_summary(content: Content) -> LoadTest:
     notes = []
     if scenario == "Offline" and "sample_concatenate_permutation" in content.text:
         notes.append(
-            finding(
+            anomaly(
                 Flag.FIGURE_IGNORED,
                 "samples_per_query is not what was run where samples are concatenated; the detail log has the number.",
             )
@@ -82,7 +82,7 @@ def read_summary(content: Content) -> LoadTest:
         ),
         limits=_limits(numbers.get("ttft_latency (ns)"), numbers.get("tpot_latency (ns)")),
         verdict=found.get("Result is"),
-        findings=notes,
+        anomalies=notes,
     )
     return LoadTest(file=content.file, reader="mlperf_summary", tool="mlperf loadgen", points=(point,))
 
@@ -108,7 +108,7 @@ def read_detail(content: Content) -> LoadTest:
         ),
         limits=_limits(numbers.get("requested_server_ttft_latency"), numbers.get("requested_server_tpot_latency")),
         verdict=str(logged["result_validity"]),
-        findings=_ignored(numbers, count),
+        anomalies=_ignored(numbers, count),
     )
     return LoadTest(
         file=content.file,
@@ -131,18 +131,18 @@ def _point(
     latencies: tuple[LatencySummary, ...],
     limits: GoodputLimits | None,
     verdict: str | None,
-    findings: list[PointFinding],
+    anomalies: list[PointFinding],
 ) -> Point:
     is_server = scenario == "Server"
     if is_server:
-        load = Load(loop=Loop.OPEN, offered_rps=target_rps, burstiness_ratio=1.0)
+        load = OfferedLoad(loop=Loop.OPEN, offered_rps=target_rps, burstiness_ratio=1.0)
     elif scenario == "Offline":
-        load = Load(loop=Loop.BURST)
+        load = OfferedLoad(loop=Loop.BURST)
     else:
-        load = Load(loop=Loop.CLOSED, concurrency_cap_count=1)
+        load = OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=1)
     return Point(
         name=_scenario_name(scenario, limits),
-        subject=Subject(),
+        subject=LoadTestSubject(),
         load=load,
         duration_s=rate(count, achieved_rps),
         completed_count=count,
@@ -160,7 +160,7 @@ def _point(
             denominator=Denominator.SENT,
             verdict=verdict,
         ),
-        findings=(*findings, *_verdict_findings(verdict, is_server, limits)),
+        anomalies=(*anomalies, *_verdict_findings(verdict, is_server, limits)),
     )
 
 
@@ -176,10 +176,10 @@ def _scenario_name(scenario: str, limits: GoodputLimits | None) -> str:
 def _verdict_findings(verdict: str | None, is_server: bool, limits: GoodputLimits | None) -> list[PointFinding]:
     found = []
     if verdict != "VALID":
-        found.append(finding(Flag.INCOMPLETE_RUN, f"Loadgen says that the result is {verdict}.", Weight.SERIOUS))
+        found.append(anomaly(Flag.INCOMPLETE_RUN, f"Loadgen says that the result is {verdict}.", Severity.SERIOUS))
     if is_server and limits is not None and limits.ttft_s is not None and limits.tpot_s is not None:
         found.append(
-            finding(
+            anomaly(
                 Flag.STATED_BY_TOOL,
                 f"The limits hold for p99: TTFT {limits.ttft_s * 1000:g} ms, TPOT {limits.tpot_s * 1000:g} ms. Loadgen "
                 "prints Server for the Interactive scenario too; only these limits tell which it was.",
@@ -193,7 +193,7 @@ def _ignored(numbers: Mapping[str, float], count: int | None) -> list[PointFindi
     if over is None or over != count:
         return []
     return [
-        finding(
+        anomaly(
             Flag.FIGURE_IGNORED,
             f"result_overlatency_query_count = {over:,.0f} is every query, because no limit on E2E was set; it and "
             "result_token_throughput mean nothing here and are not used.",

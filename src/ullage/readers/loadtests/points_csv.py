@@ -11,17 +11,17 @@ import re
 from typing import Any
 
 from ullage.errors import InputError
-from ullage.readers.loadtests.content import Content, Shape
+from ullage.readers.loadtests.content import Content, FileShape
 from ullage.readers.loadtests.fields import MS, Fields, latency, present, rate
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
     LengthSummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
-    Subject,
     Tokens,
 )
 
@@ -50,7 +50,7 @@ TEXTS = ("name", "model", "engine", "engine_version", "hardware", "precision", "
 
 def recognise(content: Content) -> bool:
     """At least one latency column, and a load: enough to be ours, and little enough to name what is missing."""
-    if content.shape is not Shape.CSV:
+    if content.shape is not FileShape.CSV:
         return False
     header = {each.strip() for each in content.rows[0]}
     return any(_LATENCY.match(each) for each in header) and bool(header & {"offered_rps", "concurrency"})
@@ -79,7 +79,7 @@ def _point(fields: Fields, index: int) -> Point:
     prompt, output = fields.amount("prompt_tokens_mean"), fields.amount("output_tokens_mean")
     return Point(
         name=fields.text("name") or f"row {index + 1}",
-        subject=Subject(
+        subject=LoadTestSubject(
             model=fields.text("model"),
             engine=fields.text("engine"),
             engine_version=fields.text("engine_version"),
@@ -89,7 +89,7 @@ def _point(fields: Fields, index: int) -> Point:
             precision=fields.text("precision"),
             dataset=fields.text("dataset"),
         ),
-        load=Load(
+        load=OfferedLoad(
             loop=Loop.CLOSED if offered is None else Loop.OPEN, offered_rps=offered, concurrency_cap_count=concurrency
         ),
         duration_s=duration_s,

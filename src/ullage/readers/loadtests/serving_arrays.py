@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from ullage.readers.loadtests.fields import Fields, latency
-from ullage.service.loadtests.loadtest import Definition, LatencySummary, Load, Loop, Request, Status
+from ullage.service.loadtests.loadtest import Definition, LatencySummary, Loop, MeasuredRequest, OfferedLoad, Status
 
 # The most that two arrays of one run may differ in length: not at all.
 _ARRAYS = (
@@ -24,20 +24,20 @@ def flat_latency(fields: Fields, suffix: str, definition: Definition, *, scale: 
     return None if found is None or found.mean_s == 0.0 else found
 
 
-def load_of(fields: Fields) -> Load:
+def load_of(fields: Fields) -> OfferedLoad:
     """`request_rate` is a number, the word inf (or a bare Infinity) or the word trace; `max_concurrency` caps it."""
     cap = fields.whole("max_concurrency")
     rate = fields.raw("request_rate")
     burstiness = fields.amount("burstiness")
     if rate == "trace":
-        return Load(loop=Loop.TRACE, concurrency_cap_count=cap)
+        return OfferedLoad(loop=Loop.TRACE, concurrency_cap_count=cap)
     if rate == "inf" or rate is None or (isinstance(rate, float) and math.isinf(rate)):
-        return Load(loop=Loop.BURST if cap is None else Loop.CLOSED, concurrency_cap_count=cap)
+        return OfferedLoad(loop=Loop.BURST if cap is None else Loop.CLOSED, concurrency_cap_count=cap)
     offered = fields.amount("request_rate")
-    return Load(loop=Loop.OPEN, offered_rps=offered, concurrency_cap_count=cap, burstiness_ratio=burstiness)
+    return OfferedLoad(loop=Loop.OPEN, offered_rps=offered, concurrency_cap_count=cap, burstiness_ratio=burstiness)
 
 
-def array_requests(fields: Fields) -> tuple[Request, ...]:
+def array_requests(fields: Fields) -> tuple[MeasuredRequest, ...]:
     """The requests, where the tool was told to keep them; arrays of different length mean a damaged file."""
     ttfts, prompts, outputs = fields.numbers("ttfts"), fields.numbers("input_lens"), fields.numbers("output_lens")
     if ttfts is None or prompts is None or outputs is None:
@@ -71,9 +71,9 @@ def _request(
     e2e_s: float | None,
     tokens: tuple[int, int],
     cached_tokens: int | None,
-) -> Request:
+) -> MeasuredRequest:
     # A request that failed carries zeros, which are not measurements.
-    return Request(
+    return MeasuredRequest(
         status=Status.FAILED if failed else Status.OK,
         sent_s=sent_s,
         due_s=None if sent_s is None or waited_s is None else sent_s - waited_s,

@@ -7,7 +7,7 @@ the server's, `total_output_tokens_retokenized` is the client's count of the sam
 from __future__ import annotations
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import MS, Fields, finding, present, rate
+from ullage.readers.loadtests.fields import MS, Fields, anomaly, present, rate
 from ullage.readers.loadtests.serving_arrays import array_requests, flat_latency, load_of
 from ullage.service.loadtests.loadtest import (
     CountedBy,
@@ -15,14 +15,14 @@ from ullage.service.loadtests.loadtest import (
     Denominator,
     Flag,
     GoodputLimits,
-    Load,
     LoadTest,
+    LoadTestSubject,
+    OfferedLoad,
     Point,
     PointFinding,
     SingleToken,
     StatedGoodput,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.loadtests.requests import lengths_of, sending_rate_rps
@@ -82,14 +82,14 @@ def _point(fields: Fields, index: int) -> Point:
         ),
         stated_goodput=_goodput(fields),
         requests=requests,
-        findings=_findings(fields, load),
+        anomalies=_findings(fields, load),
     )
 
 
-def _subject(fields: Fields) -> Subject:
+def _subject(fields: Fields) -> LoadTestSubject:
     server = fields.child("server_info")
     accepted = fields.number("accept_length")
-    return Subject(
+    return LoadTestSubject(
         model=server.text("model_path"),
         engine=fields.text("backend"),
         engine_version=server.text("version"),
@@ -114,12 +114,12 @@ def _goodput(fields: Fields) -> StatedGoodput | None:
     )
 
 
-def _findings(fields: Fields, load: Load) -> tuple[PointFinding, ...]:
+def _findings(fields: Fields, load: OfferedLoad) -> tuple[PointFinding, ...]:
     peak = fields.whole("max_concurrent_requests")
     if peak is None or load.concurrency_cap_count is None or peak <= load.concurrency_cap_count:
         return ()
     return (
-        finding(
+        anomaly(
             Flag.FIGURE_IGNORED,
             f"max_concurrent_requests = {peak} counts requests that touch the same second; the cap was "
             f"{load.concurrency_cap_count}. `concurrency` is used.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ullage.readers.loadtests.content import Content, Shape
+from ullage.readers.loadtests.content import Content, FileShape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ def _is_object_with(*names: str) -> Callable[[Content], bool]:
 
 
 def _is_aiperf_csv(content: Content) -> bool:
-    return content.shape is Shape.CSV and content.rows[0][:2] in (("Metric", "avg"), ("Timeslice", "Start_NS"))
+    return content.shape is FileShape.CSV and content.rows[0][:2] in (("Metric", "avg"), ("Timeslice", "Start_NS"))
 
 
 def _is_scrape_lines(content: Content) -> bool:

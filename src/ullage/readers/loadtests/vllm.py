@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ullage.readers.loadtests.content import Content, Shape
-from ullage.readers.loadtests.fields import MS, Fields, finding, present, rate
+from ullage.readers.loadtests.content import Content, FileShape
+from ullage.readers.loadtests.fields import MS, Fields, anomaly, present, rate
 from ullage.readers.loadtests.serving_arrays import array_requests, flat_latency, load_of
 from ullage.service.loadtests.loadtest import (
     Definition,
     Denominator,
     Flag,
     LatencySummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
+    OfferedLoad,
     Point,
     PointFinding,
     SingleToken,
     StatedGoodput,
-    Subject,
     Tokens,
 )
 from ullage.service.loadtests.requests import latency_of, lengths_of, sending_rate_rps
@@ -36,7 +36,7 @@ def recognise(content: Content) -> bool:
 
 
 def read(content: Content) -> LoadTest:
-    runs = _rows(content) if content.shape is Shape.CSV else content.mappings
+    runs = _rows(content) if content.shape is FileShape.CSV else content.mappings
     points = tuple(_point(Fields(run, content.file, f"run {index + 1}"), index) for index, run in enumerate(runs))
     return LoadTest(
         file=content.file,
@@ -77,7 +77,7 @@ def _point(fields: Fields, index: int) -> Point:
         client_delay=latency_of(fields.numbers("queue_times") or [], Definition.CLIENT_DELAY),
         stated_goodput=_goodput(fields),
         requests=requests,
-        findings=_findings(fields, load),
+        anomalies=_findings(fields, load),
     )
 
 
@@ -90,14 +90,14 @@ def _latencies(fields: Fields) -> tuple[LatencySummary, ...]:
     )
 
 
-def _subject(fields: Fields) -> Subject:
+def _subject(fields: Fields) -> LoadTestSubject:
     notes = []
     if (accepted := fields.number("spec_decode_acceptance_length")) is not None:
         notes.append(f"speculative decoding, {accepted:g} tokens accepted a step")
     if (strategy := fields.text("ramp_up_strategy")) is not None:
         notes.append(f"the rate ramped up ({strategy})")
     tp = fields.text("tp")
-    return Subject(
+    return LoadTestSubject(
         model=fields.text("model_id"),
         hardware=fields.text("gpu") or fields.text("hardware"),
         tp=int(tp) if tp is not None and tp.isdigit() else None,
@@ -120,12 +120,12 @@ def _goodput(fields: Fields) -> StatedGoodput | None:
     )
 
 
-def _findings(fields: Fields, load: Load) -> tuple[PointFinding, ...]:
+def _findings(fields: Fields, load: OfferedLoad) -> tuple[PointFinding, ...]:
     peak = fields.whole("max_concurrent_requests")
     if peak is None or load.concurrency_cap_count is None or peak <= load.concurrency_cap_count:
         return ()
     return (
-        finding(
+        anomaly(
             Flag.FIGURE_IGNORED,
             f"max_concurrent_requests = {peak} counts requests that touch the same second; the cap was "
             f"{load.concurrency_cap_count}. It is not used.",

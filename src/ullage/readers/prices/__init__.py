@@ -12,7 +12,7 @@ from pathlib import Path
 from ullage.errors import InputError
 from ullage.prices.price_list import PriceList
 from ullage.readers.prices import focus, gpu_catalogue, gpu_history, litellm_csv, litellm_json, plain, skypilot
-from ullage.readers.prices.price_file import PriceFile, Said, parse
+from ullage.readers.prices.price_file import PriceFile, PriceProvenance, parse
 
 INSTALLED_LITELLM = "litellm"
 """In place of a path: the catalogue of the LiteLLM that is installed."""
@@ -38,7 +38,7 @@ PRICE_READERS: dict[str, PriceReader] = {
 }
 
 
-def read_prices(path: Path | str, said: Said = Said()) -> PriceList:  # noqa: B008
+def read_prices(path: Path | str, said: PriceProvenance = PriceProvenance()) -> PriceList:  # noqa: B008
     """Read one file, whoever wrote it; `litellm` in place of a path is the installed catalogue."""
     if str(path) == INSTALLED_LITELLM:
         found, version = litellm_json.installed_catalogue()
@@ -55,7 +55,7 @@ def read_prices(path: Path | str, said: Said = Said()) -> PriceList:  # noqa: B0
     return read_bytes(data, file=str(path), said=said)
 
 
-def read_bytes(data: bytes, *, file: str, said: Said = Said()) -> PriceList:  # noqa: B008
+def read_bytes(data: bytes, *, file: str, said: PriceProvenance = PriceProvenance()) -> PriceList:  # noqa: B008
     """The prices in these bytes."""
     content = parse(data, file=file, said=said)
     return PRICE_READERS[recognised(content)].read(content)

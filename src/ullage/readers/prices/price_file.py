@@ -25,7 +25,7 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class PriceProvenance:
     """What the user says of a file: when it was made, whose it is, and for which day of a history it is read."""
 
     dated: datetime.date | None = None
@@ -39,7 +39,7 @@ class PriceFile:
 
     file: str
     sha256: str
-    said: Said
+    said: PriceProvenance
     header: tuple[str, ...] = ()
     rows: Sequence[Row] = ()
     document: Any = None
@@ -62,7 +62,7 @@ class PriceFile:
         return Source(what=what, where=f"{self.file} (sha256 {self.sha256[:12]})", date=date)
 
 
-def parse(data: bytes, *, file: str, said: Said) -> PriceFile:
+def parse(data: bytes, *, file: str, said: PriceProvenance) -> PriceFile:
     """Find out what these bytes hold; gzip is opened."""
     sha256 = hashlib.sha256(data).hexdigest()
     text = _text(data, file)

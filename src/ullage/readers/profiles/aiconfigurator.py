@@ -38,7 +38,7 @@ _MS = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ProfileQuery:
     """The replica whose steps are wanted; `model_names` are tried in order, as the package knows models by their hub's
     name."""
 
@@ -66,7 +66,7 @@ def installed_version() -> str:
         ) from None
 
 
-def profile_rows(asked: Asked) -> list[dict[str, str]]:
+def profile_rows(asked: ProfileQuery) -> list[dict[str, str]]:
     """Steps of this replica as rows of our own profile table."""
     engine = _engine(asked)
     rows = []
@@ -91,7 +91,7 @@ def _row(kind: str, duration_s: float, *, sequences: int = 0, kv_tokens: int = 0
     }
 
 
-def _engine(asked: Asked) -> Any:
+def _engine(asked: ProfileQuery) -> Any:
     """The package's own engine of the first name it knows."""
     installed_version()
     if asked.device not in SYSTEMS:

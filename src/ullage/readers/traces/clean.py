@@ -13,7 +13,7 @@ from ullage.errors import InputError
 from ullage.readers.traces.draft import REJECTED_LINES, Draft
 from ullage.readers.traces.files import Glimpse, Layout
 from ullage.readers.traces.sql import name, text
-from ullage.workload.anomalies import Finding, FindingKind, Weight
+from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.trace import SQL_TYPES, Clock, RowCounts, RowReason, Trace
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def clean(
         start_epoch_s=start_s if draft.clock is Clock.UTC else None,
         zone=written_zone,
         block_tokens=draft.block_tokens,
-        findings=(*_row_findings(counts, draft), *zone_findings),
+        anomalies=(*_row_findings(counts, draft), *zone_findings),
     )
 
 
@@ -270,7 +270,7 @@ def _nothing_kept(files: Sequence[Glimpse], counts: RowCounts) -> InputError:
     )
 
 
-def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -> tuple[str, tuple[Finding, ...]]:
+def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -> tuple[str, tuple[Anomaly, ...]]:
     """The zone that stamps are written in; a stamp without one is a finding unless the user named it."""
     if draft.clock is not Clock.UTC:
         return "", ()
@@ -287,38 +287,38 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
     if zone:
         return zone, ()
     return "", (
-        Finding(
-            kind=FindingKind.LOCAL_TIME,
-            weight=Weight.NOTE,
+        Anomaly(
+            kind=AnomalyKind.LOCAL_TIME,
+            weight=Severity.NOTE,
             sentence="The times carry no zone and are taken as UTC; name the zone with --zone if they are local.",
             touches=("season",),
         ),
     )
 
 
-def _row_findings(counts: RowCounts, draft: Draft) -> list[Finding]:
-    findings = []
+def _row_findings(counts: RowCounts, draft: Draft) -> list[Anomaly]:
+    anomalies = []
     for each in counts.dropped:
         share = each.rows / counts.read_rows
         first = f"; the first is row {each.first_row}" + (f" ({each.example})" if each.example else "")
-        grave = Weight.SERIOUS if share > GRAVE_DROPPED_FRACTION else Weight.CAUTION
-        findings.append(
-            Finding(
-                kind=FindingKind.ROWS_DROPPED,
-                weight=Weight.NOTE if each.reason == draft.otherwise else grave,
+        grave = Severity.SERIOUS if share > GRAVE_DROPPED_FRACTION else Severity.CAUTION
+        anomalies.append(
+            Anomaly(
+                kind=AnomalyKind.ROWS_DROPPED,
+                weight=Severity.NOTE if each.reason == draft.otherwise else grave,
                 sentence=f"{each.rows:,} of {counts.read_rows:,} rows were left out: {each.reason}{first}.",
                 share_fraction=share,
                 touches=("arrivals", "lengths"),
             )
         )
-    findings.extend(
-        Finding(
-            kind=FindingKind.ROWS_REPAIRED,
-            weight=Weight.NOTE,
+    anomalies.extend(
+        Anomaly(
+            kind=AnomalyKind.ROWS_REPAIRED,
+            weight=Severity.NOTE,
             sentence=f"{each.rows:,} of {counts.read_rows:,} rows were mended: {each.reason}.",
             share_fraction=each.rows / counts.read_rows,
             touches=("lengths",),
         )
         for each in counts.repaired
     )
-    return findings
+    return anomalies

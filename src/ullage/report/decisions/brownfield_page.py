@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.planning.brownfield import Brownfield, PoolChange, Risk, Weight
+from ullage.planning.brownfield import Brownfield, PoolChange, Risk, RiskSeverity
 from ullage.planning.running import Running
 from ullage.report.tables import plain_table
 
@@ -48,7 +48,7 @@ def brownfield_page(found: Brownfield, running: Running) -> list[RenderableType]
 
 
 def _risks(risks: list[tuple[str, Risk]]) -> list[RenderableType]:
-    ranked = sorted(risks, key=lambda pair: pair[1].weight is not Weight.STOPS)
+    ranked = sorted(risks, key=lambda pair: pair[1].weight is not RiskSeverity.STOPS)
     lines = [f"- {each.weight.value}: {f'{pool}: ' if pool else ''}{each.sentence}" for pool, each in ranked]
     return [Text(line) for line in lines or ["- none was found"]]
 

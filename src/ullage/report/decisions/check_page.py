@@ -9,30 +9,30 @@ from rich.table import Table
 from rich.text import Text
 
 from ullage.planning.checks.checks import CHECKS
-from ullage.planning.checks.result import CheckFinding, Checks, Weight
+from ullage.planning.checks.result import CheckAnomaly, Checks, CheckSeverity
 from ullage.planning.document import Plan
 from ullage.report.tables import plain_table
 
 SCHEMA = "ullage.check/1"
-_STYLES = {Weight.MISTAKE: "red", Weight.DOUBT: "yellow"}
+_STYLES = {CheckSeverity.MISTAKE: "red", CheckSeverity.WARNING: "yellow"}
 
 
 def check_page(plan: Plan, checks: Checks) -> list[RenderableType]:
     several = len(plan.pools) > 1
-    mistakes, doubts = len(checks.mistakes), len(checks.doubts)
+    mistakes, warnings = len(checks.mistakes), len(checks.warnings)
     parts: list[RenderableType] = [
-        Text(f"Check of {plan.spec.name}: {_count(mistakes, 'mistake')}, {_count(doubts, 'doubt')}", style="bold"),
+        Text(f"Check of {plan.spec.name}: {_count(mistakes, 'mistake')}, {_count(warnings, 'warning')}", style="bold"),
         "",
     ]
-    for each in checks.findings:
+    for each in checks.anomalies:
         parts += _finding(each, several=several)
     table = plain_table("What was compared", "check", *(["pool"] if several else []), "found")
     for one in checks.looked:
         table.add_row(one.name, *([one.pool or "all"] if several else []), one.compared)
-    return [*parts, *([""] if checks.findings else []), table]
+    return [*parts, *([""] if checks.anomalies else []), table]
 
 
-def _finding(each: CheckFinding, *, several: bool) -> list[RenderableType]:
+def _finding(each: CheckAnomaly, *, several: bool) -> list[RenderableType]:
     where = f"{each.pool}: " if several and each.pool else ""
     said = Text(f"{each.weight}", style=_STYLES[each.weight])
     said.append(f" {each.name}: {where}{each.sentence}.", style="default")
@@ -57,8 +57,8 @@ def check_json(plan: Plan, checks: Checks) -> dict[str, Any]:
         "as_of": plan.as_of.isoformat(),
         "seed": plan.seed,
         "mistakes": len(checks.mistakes),
-        "doubts": len(checks.doubts),
-        "findings": [
+        "warnings": len(checks.warnings),
+        "anomalies": [
             {
                 "name": each.name,
                 "weight": each.weight.value,
@@ -66,7 +66,7 @@ def check_json(plan: Plan, checks: Checks) -> dict[str, Any]:
                 "sentence": each.sentence,
                 "fix": each.fix,
             }
-            for each in checks.findings
+            for each in checks.anomalies
         ],
         "compared": [{"name": each.name, "pool": each.pool or None, "found": each.compared} for each in checks.looked],
     }

@@ -13,7 +13,7 @@ from ullage.planning.options.lead_times import Order
 from ullage.planning.options.mix import VerifiedMix
 from ullage.planning.options.options import Options, PoolOptions
 from ullage.planning.options.ranking import Ranked
-from ullage.planning.options.trial import BATCH_RUNS, Measured
+from ullage.planning.options.trial import BATCH_RUNS, CandidateResult
 from ullage.report.tables import plain_table
 from ullage.units import brief_number
 
@@ -135,24 +135,24 @@ def _mix(mix: VerifiedMix | Rejection | NotGiven, *, several: bool) -> list[Rend
 def _mix_verdict(mix: VerifiedMix) -> str:
     cost = f"{brief_number(mix.usd_per_hour, 4)} USD/h"
     if mix.single_usd_per_hour is None:
-        return f"{cost}, every promise kept; no single kind serves all of a pool within the quotas."
+        return f"{cost}, every SLO kept; no single kind serves all of a pool within the quotas."
     single = f"{brief_number(mix.single_usd_per_hour, 4)} USD/h"
     if mix.is_cheaper:
-        return f"{cost}, every promise kept; one kind for each pool costs {single}."
+        return f"{cost}, every SLO kept; one kind for each pool costs {single}."
     if mix.is_mixed:
-        return f"{cost}, every promise kept, but one kind for each pool costs {single}: a mix does not pay here."
-    return f"{cost}, every promise kept; no mix of kinds in one pool is cheaper."
+        return f"{cost}, every SLO kept, but one kind for each pool costs {single}: a mix does not pay here."
+    return f"{cost}, every SLO kept; no mix of kinds in one pool is cheaper."
 
 
-def _score(one: Measured) -> str:
+def _score(one: CandidateResult) -> str:
     return f"{_cost(one)} per 1,000 successes" if one.is_priced else "not priced"
 
 
-def _cost(one: Measured) -> str:
+def _cost(one: CandidateResult) -> str:
     return f"{brief_number(one.score.value * 1000.0)} USD" if one.is_priced else "not priced"
 
 
-def _range(one: Measured) -> str:
+def _range(one: CandidateResult) -> str:
     scale = 1000.0 if one.is_priced else 1.0
     unit = "" if one.is_priced else " devices"
     return f"{brief_number(one.score.low * scale)} to {brief_number(one.score.high * scale)}{unit}"

@@ -15,7 +15,7 @@ from ullage.report.quantity import show
 from ullage.report.tables import plain_table
 
 _BAR = 32
-_RECOVERS = "Recovers: after a burst of twice the capacity, longer than clients wait, promises are kept again in time."
+_RECOVERS = "Recovers: after a burst of twice the capacity, longer than clients wait, SLOs are met again in time."
 _WAYS = {"queue": "█", "hot": "▓", "warm": "▒", "scale-up": "░"}
 
 
@@ -92,13 +92,13 @@ def _hops(answer: AdmissionLimits) -> RenderableType:
 def _overload(answer: AdmissionLimits) -> RenderableType:
     ratio = answer.checks[0].offered_ratio if answer.checks else 0.0
     title = f"At {ratio:.3g} times what the replicas can do, simulated"
-    table = plain_table(title, "promise", "limit", "with limits", "without", "successes with", "without")
+    table = plain_table(title, "SLO", "limit", "with limits", "without", "successes with", "without")
     limited = [each for each in answer.checks if each.protection == LIMITS]
-    bare = {(each.class_name, each.promise): each for each in answer.checks if each.protection == NO_LIMITS}
+    bare = {(each.class_name, each.slo_name): each for each in answer.checks if each.protection == NO_LIMITS}
     for each in limited:
-        other = bare[each.class_name, each.promise]
+        other = bare[each.class_name, each.slo_name]
         table.add_row(
-            f"{each.class_name} {each.promise}",
+            f"{each.class_name} {each.slo_name}",
             show(each.limit_s, "s"),
             Text(_latency(each.found_s), style="green" if each.is_kept else "red"),
             Text(_latency(other.found_s), style="green" if other.is_kept else "red"),

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.planning.difference import Change, Difference
+from ullage.planning.difference import Difference, FigureChange
 from ullage.planning.record import Entry
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
@@ -66,7 +66,7 @@ def difference_json(found: Difference) -> dict[str, Any]:
     }
 
 
-def _main(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+def _main(changes: tuple[FigureChange, ...]) -> tuple[FigureChange, ...]:
     ranked = [
         (rank, each)
         for each in changes
@@ -80,17 +80,17 @@ def _shown(entry: Entry | None) -> str:
     return "none" if entry is None else f"{show(entry.value, entry.unit)} ({entry.evidence})"
 
 
-def _change(each: Change) -> str:
+def _change(each: FigureChange) -> str:
     return "" if each.ratio is None else f"{100 * (each.ratio - 1):+.3g} %"
 
 
-def _because(each: Change) -> str:
+def _because(each: FigureChange) -> str:
     named = ", ".join(each.because[:_CAUSES])
     more = len(each.because) - _CAUSES
     return f"{named} and {more} more" if more > 0 else named
 
 
-def _json(each: Change) -> dict[str, Any]:
+def _json(each: FigureChange) -> dict[str, Any]:
     def side(entry: Entry | None) -> dict[str, Any] | None:
         return None if entry is None else {"value": entry.value, "unit": entry.unit, "evidence": entry.evidence}
 

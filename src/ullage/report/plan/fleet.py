@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ullage.errors import NotGiven
 from ullage.fleet.binding import RELIEF_RATIO, Binding, Constraint
-from ullage.fleet.headroom import Headroom, Margin
+from ullage.fleet.headroom import Headroom, LoadMargin
 from ullage.fleet.packing import Packing
 from ullage.fleet.steady import SteadyFleet
 from ullage.planning.pool_plan import PoolPlan
@@ -37,19 +37,19 @@ def fleet_parts(pool: PoolPlan) -> list[RenderableType]:
 
 
 def steady_parts(fleet: SteadyFleet) -> list[RenderableType]:
-    """Replicas as a bar: those that would do as believed, and those that weak evidence adds."""
+    """Replicas as a bar: those that would do nominal, and those that weak evidence adds."""
     size = fleet.size
     title = Text(f"Steady replicas for {show(size.rate_rps, 'req/s')}, without any reserve", style="bold")
     rows = [
-        ("as believed", fleet.bare_replicas, 0, _least(fleet)),
-        ("evidence", fleet.replicas - fleet.bare_replicas, fleet.bare_replicas, "what a load test buys back"),
+        ("nominal", fleet.nominal_replicas, 0, _least(fleet)),
+        ("evidence", fleet.replicas - fleet.nominal_replicas, fleet.nominal_replicas, "what a load test buys back"),
         ("in all", fleet.replicas, 0, counted(fleet.devices, "device")),
     ]
     return [title, *(_bar(name, count, start, fleet.replicas, said) for name, count, start, said in rows)]
 
 
 def _least(fleet: SteadyFleet) -> str:
-    return f"one fewer breaks {fleet.size.binding}" if fleet.bare_replicas > 1 else "one is enough"
+    return f"one fewer breaks {fleet.size.binding}" if fleet.nominal_replicas > 1 else "one is enough"
 
 
 def counted(count: int, noun: str) -> str:
@@ -91,9 +91,9 @@ def binding_parts(found: Binding) -> list[RenderableType]:
         )
     before = f" Without, {found.broken_fraction:.0%} of the limit." if found.broken_fraction else ""
     worst = (
-        "the promise that breaks first, as a share of its limit, at the load that breaks it"
+        "the SLO that breaks first, as a share of its limit, at the load that breaks it"
         if found.is_met
-        else "the promise that comes closest, as a share of its limit, at the highest load that was tried"
+        else "the SLO that comes closest, as a share of its limit, at the highest load that was tried"
     )
     said = f"Last column: {worst}.{before}"
     return [table, *(Text(f"Note: {note}") for note in found.notes), Text(said, style="dim")]
@@ -128,7 +128,7 @@ def _share_bar(share: float, widest: float) -> Text:
     return Text("█" * round(BAR_COLUMNS / 2 * share / widest) if widest > 0.0 else "", style="cyan")
 
 
-def _then(line: Margin) -> str:
+def _then(line: LoadMargin) -> str:
     if line.breaks_fraction is None:
         return "nothing that was tried"
     return f"{line.breaks} at {line.breaks_fraction:.0%}"
@@ -141,7 +141,7 @@ def packing_parts(found: Packing) -> list[RenderableType]:
         name = Text(row.shape.name, style="bold" if row is found.chosen else "dim")
         counts = (row.shape.devices, row.nodes, row.devices, row.used_devices, row.spare_devices, row.stranded_devices)
         said = [Text(str(each), style="" if row is found.chosen else "dim") for each in counts]
-        if row.straddles:
+        if row.spans_nodes:
             name.append(" (a stage straddles nodes)")
         table.add_row(name, Text(row.shape.provider, style="dim"), *said)
     return [table, *(Text(f"Note: {note}") for note in found.notes)]

@@ -12,8 +12,8 @@ from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure, Source, each_once
 from ullage.planning.document import Plan, Stage
 from ullage.planning.margins import Margins
-from ullage.planning.not_promised import NotPromised, not_promised
-from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, Row, rows
+from ullage.planning.not_guaranteed import NotGuaranteed, not_guaranteed
+from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, SheetRow, rows
 from ullage.planning.spec import ClassDemand
 
 SCHEMA = "ullage.plan/1"
@@ -38,7 +38,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "questions": [_row(row) for row in rows(plan, QUESTIONS)],
         "margins": _margins(plan),
         "scorecard": [_row(row) for row in rows(plan, SCORECARD)],
-        "not_promised": [_not_promised(each) for each in not_promised(plan)],
+        "not_promised": [_not_guaranteed(each) for each in not_guaranteed(plan)],
         **_graph((*plan.spec.inputs, *plan.figures)),
     }
 
@@ -79,7 +79,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
     return {**_which(stage), "status": "built", "figures": figures, "notes": list(stage.notes)}
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: SheetRow) -> dict[str, Any]:
     return {
         "what": row.what,
         "figures": [each.name for each in row.figures],
@@ -106,7 +106,7 @@ def _margins(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _not_promised(each: NotPromised) -> dict[str, Any]:
+def _not_guaranteed(each: NotGuaranteed) -> dict[str, Any]:
     return {"what": each.what, "rests_on": None if each.rests_on is None else each.rests_on.name}
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from ullage.cost.bill import Bill
 from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure
-from ullage.fleet.losses import Verdict as Loss
+from ullage.fleet.losses import LossVerdict as Loss
 from ullage.planning.document import Plan, Stage
 from ullage.planning.pool_plan import PoolPlan
 from ullage.report.evidence_style import evidence_text
@@ -104,7 +104,7 @@ def plan_page(plan: Plan, *, every: bool = False) -> list[RenderableType]:
         *_figure_tables(plan, every=every),
         *sheet_page.scorecard(plan),
         *(sheet_page.assumption_table(plan) if every else []),
-        *sheet_page.promises(plan),
+        *sheet_page.slo_limits(plan),
         "",
         *_closing(plan),
     ]
@@ -142,8 +142,8 @@ def _fleet_sentence(pool: PoolPlan) -> str:
     steady, each = pool.steady_fleet, pool.memory.runtime.sharding.devices
     whole = steady.replicas + pool.reserves.replicas
     bare = (
-        f" {steady.bare_replicas} would do for that rate if step times were exactly as believed."
-        if steady.bare_replicas < steady.replicas
+        f" {steady.nominal_replicas} would do for that rate if step times were exactly nominal."
+        if steady.nominal_replicas < steady.replicas
         else ""
     )
     return (
@@ -172,7 +172,7 @@ def _binding_sentence(pool: PoolPlan) -> str:
     if pool.binding.is_met:
         return f"What binds first is {binding.name}."
     tried = pool.headroom.line("traffic").holds_fraction
-    return f"No promise breaks up to {tried:.0%} more traffic; nearest is {binding.name}."
+    return f"No SLO breaks up to {tried:.0%} more traffic; nearest is {binding.name}."
 
 
 def _bill_sentence(bill: Bill) -> str:

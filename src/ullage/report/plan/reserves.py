@@ -6,17 +6,17 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ullage.fleet.attainment import Attainment
-from ullage.fleet.losses import LossCheck, LossTable, Verdict
+from ullage.fleet.losses import LossCheck, LossTable, LossVerdict
 from ullage.fleet.reserves import Reserves
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
 
 _STYLES = {
-    Verdict.HOLDS: "green",
-    Verdict.UNDECIDED: "yellow",
-    Verdict.BREAKS: "red",
-    Verdict.OUTAGE: "red",
+    LossVerdict.HOLDS: "green",
+    LossVerdict.UNDECIDED: "yellow",
+    LossVerdict.BREAKS: "red",
+    LossVerdict.OUTAGE: "red",
 }
 
 
@@ -51,7 +51,7 @@ def _placement(answer: Reserves) -> RenderableType:
 
 
 def loss_parts(answer: LossTable) -> list[RenderableType]:
-    """Every check: promises kept before, during and after it, how long it hurt, and what that says."""
+    """Every check: SLOs kept before, during and after it, how long it hurt, and what that says."""
     table = plain_table(
         "Loss checks, simulated", "check", "covered by", "before", "during", "after", "recovers in", "verdict"
     )
@@ -65,7 +65,7 @@ def loss_parts(answer: LossTable) -> list[RenderableType]:
             _recovery(check),
             Text(str(check.verdict), style=_STYLES[check.verdict]),
         )
-    legend = Text("Shares of requests that met the promise that came off worst, with 95 % intervals.", style="dim")
+    legend = Text("Shares of requests that met the SLO that came off worst, with 95 % intervals.", style="dim")
     reasons = [Text(f"{each.title}: {each.reason}.") for each in answer.checks if each.reason]
     return [table, legend, *reasons, *(Text(f"Note: {note}") for note in answer.notes)]
 
@@ -78,7 +78,7 @@ def _kept(part: Attainment | None) -> str:
 
 
 def _recovery(check: LossCheck) -> str:
-    if check.verdict is Verdict.OUTAGE:
+    if check.verdict is LossVerdict.OUTAGE:
         return "-"
     if check.recover_s is None:
         return "not seen"

@@ -11,8 +11,8 @@ from rich.text import Text
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.planning.document import Plan
 from ullage.planning.margins import Margins
-from ullage.planning.not_promised import not_promised
-from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, Row, rows
+from ullage.planning.not_guaranteed import not_guaranteed
+from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, SheetRow, rows
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
@@ -82,17 +82,17 @@ def assumption_table(plan: Plan) -> list[RenderableType]:
     return ["", table] if defaults else []
 
 
-def promises(plan: Plan) -> list[RenderableType]:
+def slo_limits(plan: Plan) -> list[RenderableType]:
     """What may change without the plan being wrong."""
     lines: list[RenderableType] = ["", Text("Not promised here", style="bold")]
-    for each in not_promised(plan):
+    for each in not_guaranteed(plan):
         about = each.rests_on
         dated = "" if about is None else f" ({about.name}: {show(about.value, about.unit)}, {_age(about, plan.as_of)})"
         lines.append(Text(f"- {each.what}{dated}"))
     return lines
 
 
-def _values(row: Row, *, separator: str, with_names: bool = False) -> Text:
+def _values(row: SheetRow, *, separator: str, with_names: bool = False) -> Text:
     text = Text()
     shown = row.figures[:_SHOWN]
     for index, each in enumerate(shown):

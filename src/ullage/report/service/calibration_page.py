@@ -12,7 +12,7 @@ from ullage.report.quantity import show
 from ullage.report.service.curve_measured import tests_table
 from ullage.service.calibration.agreement import Agreement
 from ullage.service.calibration.calibration import Calibration, Residual
-from ullage.service.calibration.document import Provenance
+from ullage.service.calibration.document import CalibrationProvenance
 from ullage.service.calibration.evidence import held_out_band
 from ullage.service.calibration.next_test import NextTest
 
@@ -26,7 +26,7 @@ _MEANING = {
 
 def calibration_page(
     calibration: Calibration,
-    provenance: Provenance,
+    provenance: CalibrationProvenance,
     wanted: NextTest,
     *,
     left_out: Sequence[tuple[str, str]] = (),

@@ -21,7 +21,7 @@ _MOST_RATIO = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class LimitUse:
     """The share of the tightest limit that one load uses, and the ends of its interval."""
 
     offered_rps: float
@@ -30,12 +30,12 @@ class Use:
     high_ratio: float
 
 
-def uses(curve: ServiceCurve) -> tuple[Use, ...]:
-    """Each sustained load by the promise that it comes closest to breaking, or breaks most."""
+def uses(curve: ServiceCurve) -> tuple[LimitUse, ...]:
+    """Each sustained load by the SLO that it comes closest to breaking, or breaks most."""
     return tuple(use for each in curve.stable if (use := _use(curve, each)) is not None)
 
 
-def _use(curve: ServiceCurve, point: StablePoint) -> Use | None:
+def _use(curve: ServiceCurve, point: StablePoint) -> LimitUse | None:
     found = [
         (interval.value / slo.limit_s, interval.low / slo.limit_s, interval.high / slo.limit_s)
         for each in curve.bench.classes
@@ -45,7 +45,7 @@ def _use(curve: ServiceCurve, point: StablePoint) -> Use | None:
     if not found:
         return None
     ratio, low, high = max(found)
-    return Use(offered_rps=point.offered_rps, low_ratio=low, ratio=ratio, high_ratio=high)
+    return LimitUse(offered_rps=point.offered_rps, low_ratio=low, ratio=ratio, high_ratio=high)
 
 
 def curve_chart(

@@ -27,17 +27,19 @@ def measured_parts(
     if not measured:
         return []
     parts: list[RenderableType] = ["", _points(measured)]
-    findings = [sentence for each in measured for sentence in each.findings]
+    anomalies = [sentence for each in measured for sentence in each.anomalies]
     other = [each.name for each in measured if not each.is_like_mix]
     if other:
-        findings.append(f"Of other lengths than the mix, so that a place on the curve is no error: {', '.join(other)}.")
+        anomalies.append(
+            f"Of other lengths than the mix, so that a place on the curve is no error: {', '.join(other)}."
+        )
     hidden = [each.name for each in measured if not _is_drawn(each, right_rps)]
     if hidden:
-        findings.append(f"Not drawn, beyond the chart or without a promised percentile: {', '.join(hidden)}.")
+        anomalies.append(f"Not drawn, beyond the chart or without a promised percentile: {', '.join(hidden)}.")
     if agreement is not None and len(agreement.words) > 1:
         parts += ["", tests_table(agreement)]
-        findings += agreement.disagreements
-    return [*parts, *([""] if findings else []), *(Text(f"- {each}") for each in findings)]
+        anomalies += agreement.disagreements
+    return [*parts, *([""] if anomalies else []), *(Text(f"- {each}") for each in anomalies)]
 
 
 def _is_drawn(point: MeasuredPoint, right_rps: float) -> bool:
@@ -109,7 +111,7 @@ def measured_json(measured: Sequence[MeasuredPoint]) -> list[dict[str, Any]]:
                 }
                 for residual in each.residuals
             ],
-            "findings": list(each.findings),
+            "anomalies": list(each.anomalies),
         }
         for each in measured
     ]

@@ -77,8 +77,8 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     return [
         headline,
         Text(
-            f"{size.careful_replicas} replicas if steps take {size.band.slow_ratio:.3g} times as long, as one time in "
-            f"ten they do on evidence that is {size.band.evidence}."
+            f"{size.conservative_replicas} replicas if steps take {size.band.slow_ratio:.3g} times as long, as one "
+            f"time in ten they do on evidence that is {size.band.evidence}."
         ),
         "",
         table,
@@ -124,7 +124,7 @@ def _point(point: OperatingPoint) -> list[RenderableType]:
         style="not bold",
     )
     parts: list[RenderableType] = [headline, "", _margins(point), "", _latencies(point.at_point)]
-    notes = [*point.findings, *([point.next_test] if point.next_test else [])]
+    notes = [*point.anomalies, *([point.next_test] if point.next_test else [])]
     return [*parts, *([""] if notes else []), *(Text(f"- {each}") for each in notes)]
 
 
@@ -223,7 +223,7 @@ def size_json(size: PoolSize, *, service: str, replica: str, as_of: str, seed: i
         "replicas": size.replicas,
         "low_replicas": size.low_replicas,
         "high_replicas": size.high_replicas,
-        "careful_replicas": size.careful_replicas,
+        "conservative_replicas": size.conservative_replicas,
         "slow_step_ratio": size.band.slow_ratio,
         "evidence": str(size.band.evidence),
         "devices": size.replicas * size.devices,
@@ -285,7 +285,7 @@ def _operating_json(point: OperatingPoint) -> dict[str, Any]:
         ],
         "goodput_per_device_rps": number(point.goodput_per_device_rps),
         "is_extrapolated": point.is_extrapolated,
-        "findings": list(point.findings),
+        "anomalies": list(point.anomalies),
         "next_test": point.next_test,
         "at_point": _point_json(point.at_point),
     }

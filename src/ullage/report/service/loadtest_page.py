@@ -15,17 +15,17 @@ from ullage.service.loadtests.loadtest import (
     Definition,
     GoodputLimits,
     LatencySummary,
-    Load,
     LoadTest,
+    LoadTestSubject,
     Loop,
+    OfferedLoad,
     Point,
     PointFinding,
-    Subject,
 )
 from ullage.units import brief_number
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
-_STYLE = {Weight.SERIOUS: "bold red", Weight.CAUTION: "yellow", Weight.NOTE: "dim"}
+_STYLE = {Severity.SERIOUS: "bold red", Severity.CAUTION: "yellow", Severity.NOTE: "dim"}
 _SHOWN = (0.5, 0.9, 0.95, 0.99)
 UNKNOWN = "-"
 
@@ -34,7 +34,7 @@ def loadtests_page(found: Sequence[tuple[LoadTest, tuple[tuple[Goodput, ...], ..
     """The parts of the page, file by file, point by point."""
     parts: list[RenderableType] = []
     for loadtest, goodputs in found:
-        parts += [_headline(loadtest), *_findings(loadtest.findings)]
+        parts += [_headline(loadtest), *_findings(loadtest.anomalies)]
         for point, mine in zip(loadtest.points, goodputs, strict=True):
             parts += ["", *_point(point, mine)]
         parts.append("")
@@ -59,10 +59,10 @@ def _point(point: Point, goodputs: tuple[Goodput, ...]) -> Iterator[RenderableTy
     if point.latencies or point.client_delay is not None:
         yield Padding(_latencies(point), (0, 0, 0, 2))
     yield from (Padding(line, (0, 0, 0, 2)) for line in _goodput_lines(point, goodputs))
-    yield from _findings(point.findings)
+    yield from _findings(point.anomalies)
 
 
-def load_in_words(load: Load) -> str:
+def load_in_words(load: OfferedLoad) -> str:
     """The load as a sentence would say it."""
     cap = load.concurrency_cap_count
     at_most = f", at most {cap} at once" if cap is not None else ""
@@ -77,7 +77,7 @@ def load_in_words(load: Load) -> str:
     return f"open loop, {offered}{law}{at_most}"
 
 
-def _subject(subject: Subject) -> str:
+def _subject(subject: LoadTestSubject) -> str:
     devices = f"{subject.devices} x {subject.hardware}" if subject.devices and subject.hardware else subject.hardware
     parallel = ", ".join(
         f"{name} {value}" for name, value in (("tp", subject.tp), ("pp", subject.pp), ("ep", subject.ep)) if value
@@ -170,8 +170,8 @@ def _limits(limits: GoodputLimits | None) -> str:
     return ", ".join(f"{name} {show(limit_s, 's')}" for name, limit_s in limits.given.items())
 
 
-def _findings(findings: Sequence[PointFinding]) -> Iterator[RenderableType]:
-    for each in findings:
+def _findings(anomalies: Sequence[PointFinding]) -> Iterator[RenderableType]:
+    for each in anomalies:
         line = Text.assemble((f"{each.weight.value} {each.flag}: ", _STYLE[each.weight]), each.sentence)
         yield Padding(line, (0, 0, 0, 2))
 

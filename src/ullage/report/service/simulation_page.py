@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
-from ullage.service.served import ClassServed, Kept, Latency, Pool, Served
+from ullage.service.served import ClassServed, Latency, Served, ServedPool, SloAttainment
 from ullage.service.steps.step_model import StepModel
 from ullage.simulate.outcome import Counts
 from ullage.units import brief_number
@@ -44,7 +44,7 @@ class Simulation(Protocol):
     @property
     def traffic(self) -> str: ...
     @property
-    def pool(self) -> Pool: ...
+    def pool(self) -> ServedPool: ...
     @property
     def served(self) -> Served: ...
     @property
@@ -56,7 +56,7 @@ class Simulation(Protocol):
 
 
 def simulation_page(simulated: Simulation) -> list[RenderableType]:
-    """Promises first, then latencies, ends and what the replicas did."""
+    """SLOs first, then latencies, ends and what the replicas did."""
     served, pool = simulated.served, simulated.pool
     many = f"{pool.replicas} replicas, {pool.routing.replace('_', ' ')}" if pool.replicas > 1 else "1 replica"
     by = Text.assemble(f"{simulated.step.kind} step model (", evidence_text(simulated.step.evidence), ")")
@@ -75,21 +75,21 @@ def simulation_page(simulated: Simulation) -> list[RenderableType]:
         "",
         _laws(served),
     ]
-    if any(each.promises for each in served.classes):
-        parts[3:3] = [_promises(served), ""]
+    if any(each.slo_limits for each in served.classes):
+        parts[3:3] = [_slo_limits(served), ""]
     parts += ["", *(Text(f"- {note}") for note in simulated.notes)] if simulated.notes else []
     return parts
 
 
-def _promises(served: Served) -> Table:
-    table = _table("Promises", "class", "promise", "found", "verdict")
+def _slo_limits(served: Served) -> Table:
+    table = _table("SLOs", "class", "SLO", "found", "verdict")
     for each in served.classes:
-        for one in each.promises:
+        for one in each.slo_limits:
             table.add_row(each.name, str(one.slo), _seconds(one.found_s), _verdict(one))
     return table
 
 
-def _verdict(kept: Kept) -> Text:
+def _verdict(kept: SloAttainment) -> Text:
     return Text("kept", style="green") if kept.is_kept else Text("broken", style="red")
 
 
@@ -213,14 +213,14 @@ def _class(served: ClassServed) -> dict[str, Any]:
         "goodput_rps": _number(served.goodput_rps),
         "good_fraction": _number(served.good_fraction),
         "latencies_s": {name: _latency(each) for name, each in served.latencies.items()},
-        "promises": [
+        "slos": [
             {
-                "promise": each.slo.name,
+                "SLO": each.slo.name,
                 "limit_s": each.slo.limit_s,
                 "found_s": _number(each.found_s),
                 "is_kept": each.is_kept,
             }
-            for each in served.promises
+            for each in served.slo_limits
         ],
         "prompt_tokens": served.prompt_tokens,
         "cached_tokens": served.cached_tokens,

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ullage.report.quantity import show
 from ullage.report.workload.fan_chart import fan_chart
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 from ullage.workload.forecast.conformal import FRACTIONS
 from ullage.workload.forecast.forecast import Forecast
 from ullage.workload.forecast.part_forecast import PartForecast, ServiceForecast
@@ -22,7 +22,7 @@ SCHEMA = "ullage.forecast/1"
 # Rows of the table of days; longer horizons are told by weeks.
 _MOST_DAYS = 14
 _DIGITS = 9
-_MARK = {Weight.SERIOUS: ("!", "bold red"), Weight.CAUTION: ("*", "yellow"), Weight.NOTE: ("-", "dim")}
+_MARK = {Severity.SERIOUS: ("!", "bold red"), Severity.CAUTION: ("*", "yellow"), Severity.NOTE: ("-", "dim")}
 
 
 def forecast_page(found: ServiceForecast) -> list[RenderableType]:
@@ -106,9 +106,9 @@ def _scores(scores: Scores | None) -> tuple[str, ...]:
 
 def _findings(found: ServiceForecast) -> list[RenderableType]:
     lines: list[RenderableType] = []
-    for finding in found.findings:
-        mark, style = _MARK[finding.weight]
-        lines.append(Text(f"{mark} {finding.sentence}", style=style))
+    for anomaly in found.anomalies:
+        mark, style = _MARK[anomaly.weight]
+        lines.append(Text(f"{mark} {anomaly.sentence}", style=style))
     return [Text("Findings", style="bold"), *lines, ""] if lines else []
 
 
@@ -133,8 +133,9 @@ def forecast_json(found: ServiceForecast) -> str:
         "seed": found.seed,
         "fractions": [float(each) for each in FRACTIONS],
         "classes": [_part(each) for each in found.parts],
-        "findings": [
-            {"kind": each.kind.value, "weight": each.weight.value, "sentence": each.sentence} for each in found.findings
+        "anomalies": [
+            {"kind": each.kind.value, "weight": each.weight.value, "sentence": each.sentence}
+            for each in found.anomalies
         ],
     }
     return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -17,15 +17,15 @@ from rich.text import Text
 
 from ullage.report.quantity import show
 from ullage.units import brief_number
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 from ullage.workload.profile.arrivals import Arrivals
 from ullage.workload.profile.bursts import Bursts
 from ullage.workload.profile.profile import GroupProfile, PartProfile, Profile
-from ullage.workload.profile.reuse import Reuse
+from ullage.workload.profile.reuse import ReuseProfile
 from ullage.workload.profile.saved import to_plain
 from ullage.workload.profile.seasons import Growth, Season
 from ullage.workload.profile.series import Distribution
-from ullage.workload.profile.sessions import Sessions
+from ullage.workload.profile.sessions import SessionProfile
 from ullage.workload.profile.shapes import SuggestedClass
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SHADES = " ░▒▓█"
 SPARK_WIDTH = 72
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SHOWN = (0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
-_MARK = {Weight.SERIOUS: ("!", "bold red"), Weight.CAUTION: ("*", "yellow"), Weight.NOTE: ("-", "dim")}
+_MARK = {Severity.SERIOUS: ("!", "bold red"), Severity.CAUTION: ("*", "yellow"), Severity.NOTE: ("-", "dim")}
 
 
 def profile_json(profile: Profile) -> str:
@@ -267,7 +267,7 @@ def _inflight(whole: PartProfile) -> list[RenderableType]:
     return [table, line] if len(series.counts) > 1 else [table]
 
 
-def _sessions(sessions: Sessions | None) -> list[RenderableType]:
+def _sessions(sessions: SessionProfile | None) -> list[RenderableType]:
     if sessions is None:
         return []
     table = _table(f"Sessions: {sessions.sessions:,}", "", "mean", *[_percent(each) for each in SHOWN])
@@ -295,7 +295,7 @@ def _sessions(sessions: Sessions | None) -> list[RenderableType]:
     return parts
 
 
-def _reuse(reuse: Reuse | None) -> list[RenderableType]:
+def _reuse(reuse: ReuseProfile | None) -> list[RenderableType]:
     if reuse is None:
         return []
     size = f" of {reuse.block_tokens} tokens" if reuse.block_tokens else ""
@@ -352,10 +352,10 @@ def _group_row(group: GroupProfile) -> list[str]:
 
 def _findings(profile: Profile) -> list[RenderableType]:
     parts: list[RenderableType] = [Text("Findings", style="bold")]
-    for finding in profile.findings:
-        mark, style = _MARK[finding.weight]
-        parts.append(_hanging(mark, style, finding.sentence))
-    if not profile.findings:
+    for anomaly in profile.anomalies:
+        mark, style = _MARK[anomaly.weight]
+        parts.append(_hanging(mark, style, anomaly.sentence))
+    if not profile.anomalies:
         parts.append(Text("Nothing odd was found."))
     if profile.suggestion is not None:
         rules = " ".join(f"--class '{_rule(one)}'" for one in profile.suggestion.classes)

@@ -33,7 +33,7 @@ from ullage.service.curve.margin import DEFAULT_BANDS
 from ullage.service.loadtests.loadtest import LoadTest, Point, SeenBy
 from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.step_model import StepModel
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 HALF_LIFE_DAYS = 182.0
 # A judgement, not a measurement: sums hide the lengths and arrivals that a trial repeats; an engine's histograms have
@@ -55,7 +55,7 @@ class Weighing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadTestWord:
+class LoadTestResult:
     """What one test says alone: decode steps and prompts, as multiples of the estimate, each good to `band_ratio`."""
 
     file: str
@@ -71,7 +71,7 @@ class LoadTestWord:
 class Agreement:
     """Every test that could be repeated, and a sentence for each pair whose ranges do not meet."""
 
-    words: tuple[LoadTestWord, ...]
+    words: tuple[LoadTestResult, ...]
     disagreements: tuple[str, ...]
 
 
@@ -107,7 +107,7 @@ def _weighing(
         behind_days = max(behind_days, HALF_LIFE_DAYS)
     age_weight = 0.5 ** (behind_days / HALF_LIFE_DAYS)
     serious = sorted(
-        {str(each.flag) for point in test.points for each in point.findings if each.weight is Weight.SERIOUS}
+        {str(each.flag) for point in test.points for each in point.anomalies if each.weight is Severity.SERIOUS}
     )
     reasons = [f"kept {kind}" if kind != "engine" else "the engine's own clock"]
     if behind_days:
@@ -147,9 +147,9 @@ def day_of(run_at: str | None) -> datetime.date | None:
     return None
 
 
-def _word(estimate: StepModel, test: LoadTest, weighing: Weighing, used: Sequence[Measurement]) -> LoadTestWord:
+def _word(estimate: StepModel, test: LoadTest, weighing: Weighing, used: Sequence[Measurement]) -> LoadTestResult:
     factors = fit_factors(estimate, estimate.floor, used)
-    return LoadTestWord(
+    return LoadTestResult(
         file=test.file,
         tool=test.tool,
         points=len(used),
@@ -166,7 +166,7 @@ def _decode_ratio(estimate: StepModel, factors: Factors) -> float:
     return float(fitted.decode_s(sequences, kv)[0] / estimate.decode_s(sequences, kv)[0])
 
 
-def _disagreements(words: Sequence[LoadTestWord]) -> list[str]:
+def _disagreements(words: Sequence[LoadTestResult]) -> list[str]:
     found = []
     for one, other in combinations(words, 2):
         room = math.log(one.band_ratio) + math.log(other.band_ratio)

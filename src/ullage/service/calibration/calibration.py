@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.service.calibration.replay import Replayed, RequestTimes, Trial, replay
+from ullage.service.calibration.replay import LoadTestReplay, Replayed, RequestTimes, replay
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.work import Floats
@@ -60,7 +60,7 @@ class Measurement:
     """
 
     name: str
-    trial: Trial
+    trial: LoadTestReplay
     targets: tuple[Target, ...]
     weight_fraction: float = 1.0
 

@@ -15,7 +15,7 @@ SCHEMA = "ullage.calibration/1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Provenance:
+class CalibrationProvenance:
     """What a calibration holds for, and where it comes from. It says nothing about another configuration."""
 
     model: str
@@ -32,7 +32,7 @@ class Provenance:
     date: str
 
 
-def to_document(calibration: Calibration, provenance: Provenance, wanted: NextTest | None) -> dict[str, Any]:
+def to_document(calibration: Calibration, provenance: CalibrationProvenance, wanted: NextTest | None) -> dict[str, Any]:
     """Plain values in a fixed order, for JSON."""
     return {
         "schema": SCHEMA,

@@ -21,7 +21,7 @@ from ullage.service.calibration.calibration import Residual
 from ullage.service.calibration.document import factors_of
 from ullage.service.calibration.tested_range import range_of
 from ullage.service.stage import calibrated_step
-from ullage.service.steps.coefficients import OTHER_LOAD, Band
+from ullage.service.steps.coefficients import OTHER_LOAD, StepErrorBand
 from ullage.service.steps.scaled import Factors
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 from ullage.simulate.statistics import t_quantile
@@ -43,7 +43,7 @@ class CalibrationEvidence:
     configuration: Mapping[str, Any]
     factors: Factors
     source: Source
-    band: Band | None
+    band: StepErrorBand | None
     tested: MeasuredRange | None = None
 
 
@@ -103,12 +103,12 @@ def _configuration(memory: MemoryBudget) -> dict[str, str | int]:
     }
 
 
-def held_out_band(held_out: Sequence[Residual]) -> Band | None:
+def held_out_band(held_out: Sequence[Residual]) -> StepErrorBand | None:
     """Where 8 of 10 points that were not tested lie, from those that were left out in turn; None for too few."""
     return _band([(each.latency, each.point, -math.log(each.error_ratio)) for each in held_out])
 
 
-def _document_band(held_out: Any) -> Band | None:
+def _document_band(held_out: Any) -> StepErrorBand | None:
     if not isinstance(held_out, list):
         return None
     errors: list[tuple[str, str, float]] = []
@@ -121,14 +121,14 @@ def _document_band(held_out: Any) -> Band | None:
     return _band(errors)
 
 
-def _band(errors: Sequence[tuple[str, str, float]]) -> Band | None:
+def _band(errors: Sequence[tuple[str, str, float]]) -> StepErrorBand | None:
     """The band of TPOT decides near full load; TTFT of a closed loop has its queue in it, so it is kept apart."""
     tpot, ttft = _by_point(errors, "tpot"), _by_point(errors, "ttft")
     if len(tpot) < LEAST_POINTS:
         return None
     slow = _ratio(tpot)
     late = _ratio(ttft) if len(ttft) >= LEAST_POINTS else slow
-    return Band(
+    return StepErrorBand(
         new=OTHER_LOAD, tpot_low_ratio=1 / slow, tpot_high_ratio=slow, ttft_low_ratio=1 / late, ttft_high_ratio=late
     )
 

@@ -17,7 +17,7 @@ from ullage.service.calibration.calibration import ERROR_SPREADS, Measurement, T
 from ullage.service.calibration.repeats import NotRepeatable, measurement_of
 from ullage.service.calibration.replay import EngineLimits, RequestTimes, replay
 from ullage.service.curve.margin import StepBand
-from ullage.service.loadtests.loadtest import Definition, Point, Request
+from ullage.service.loadtests.loadtest import Definition, MeasuredRequest, Point
 from ullage.service.steps.work import Floats
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.definitions import Definitions, ItlCount, TpotCount, TtftCount
@@ -65,7 +65,7 @@ class MeasuredPoint:
     reason: str | None = None
 
     @property
-    def findings(self) -> tuple[str, ...]:
+    def anomalies(self) -> tuple[str, ...]:
         """A sentence for each latency that the step model does not account for."""
         return tuple(
             f"{self.name}: {each.latency} {each.statistic} was {each.measured_s:.3g} s, and {each.simulated_s:.3g} s "
@@ -171,7 +171,7 @@ def _wanted(metric: Metric, counted: Definitions) -> tuple[Definition, ...]:
 
 
 def _tightest(point: Point, classes: Sequence[RequestClass]) -> tuple[float, str] | None:
-    """The largest share of a limit that the point used, over every promise whose percentile it states."""
+    """The largest share of a limit that the point used, over every SLO whose percentile it states."""
     uses = [
         (value_s / slo.limit_s, f"{each.name} {slo.name}")
         for each in classes
@@ -182,7 +182,7 @@ def _tightest(point: Point, classes: Sequence[RequestClass]) -> tuple[float, str
 
 
 def _stated(point: Point, slo: Slo, counted: Definitions) -> float | None:
-    """The promised percentile as the file has it, by the definition of the promise; None where it cannot be had."""
+    """The promised percentile as the file has it, by the definition of the SLO; None where it cannot be had."""
     late_s = _late_s(point) if slo.metric is Metric.TTFT and counted.ttft is TtftCount.FROM_DUE else 0.0
     summary = point.latency(*_wanted(slo.metric, counted))
     if summary is not None and (value_s := summary.at(slo.percentile_fraction)) is not None:
@@ -199,7 +199,7 @@ def _late_s(point: Point) -> float:
     return 0.0 if point.client_delay is None else max(point.client_delay.mean_s or 0.0, 0.0)
 
 
-def _of_request(request: Request, metric: Metric, counted: Definitions) -> float | None:
+def _of_request(request: MeasuredRequest, metric: Metric, counted: Definitions) -> float | None:
     if metric is Metric.TPOT and counted.tpot is TpotCount.WITH_FIRST:
         return request.ntpot_s
     if metric is Metric.TTFT and request.ttft_s is not None and counted.ttft is TtftCount.FROM_DUE:

@@ -13,7 +13,13 @@ import numpy as np
 
 from ullage.errors import unknown_name
 from ullage.service.calibration.calibration import ERROR_SPREADS, Calibration, Measurement, Target, sensitivity
-from ullage.service.calibration.replay import PROMPTS_PER_CLIENT, EngineLimits, RequestTimes, Trial, uniform_lengths
+from ullage.service.calibration.replay import (
+    PROMPTS_PER_CLIENT,
+    EngineLimits,
+    LoadTestReplay,
+    RequestTimes,
+    uniform_lengths,
+)
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.scaled import PARAMETERS
 
@@ -69,7 +75,7 @@ def next_test(
 def _candidate(prompt: int, output: int, clients: int, limits: EngineLimits) -> Measurement:
     rng = np.random.default_rng(0)
     count = clients * PROMPTS_PER_CLIENT
-    trial = Trial(
+    trial = LoadTestReplay(
         prompt_tokens=uniform_lengths(prompt, count, least_fraction=1.0, rng=rng),
         output_tokens=uniform_lengths(output, count, least_fraction=1.0, rng=rng),
         limits=limits,

@@ -12,9 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ullage.service.calibration.calibration import Measurement, Target
-from ullage.service.calibration.replay import PROMPTS_PER_CLIENT, Counts, EngineLimits, Trial
+from ullage.service.calibration.replay import PROMPTS_PER_CLIENT, Counts, EngineLimits, LoadTestReplay
 from ullage.service.loadtests.anomalies import KEPT_UP_FRACTION
-from ullage.service.loadtests.loadtest import Definition, Flag, LatencySummary, Loop, Point, Request, SeenBy, Status
+from ullage.service.loadtests.loadtest import (
+    Definition,
+    Flag,
+    LatencySummary,
+    Loop,
+    MeasuredRequest,
+    Point,
+    SeenBy,
+    Status,
+)
 from ullage.service.steps.work import Floats
 
 MOST_REQUESTS = 20_000
@@ -51,7 +60,7 @@ def measurement_of(point: Point, limits: EngineLimits, *, rng: np.random.Generat
         if found is None:
             return NotRepeatable(point=point.name, reason="is an open loop without its rate")
         clients, arrivals = None, found
-    trial = Trial(
+    trial = LoadTestReplay(
         prompt_tokens=prompt,
         output_tokens=output,
         cached_tokens=cached,
@@ -80,7 +89,7 @@ def _targets(point: Point) -> tuple[Target, ...]:
     for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", _TPOT)):
         summary = point.latency(*definitions) or (_engine_gaps(point) if latency == "tpot" else None)
         which = None if summary is None else _statistic(summary)
-        if which is not None and latency == "tpot" and any(each.flag in _BY_CHUNK for each in point.findings):
+        if which is not None and latency == "tpot" and any(each.flag in _BY_CHUNK for each in point.anomalies):
             which = _tpot_by_token(point) or which
         if which is not None and summary is not None:
             seen = "engine_ttft" if latency == "ttft" and summary.seen_by is SeenBy.ENGINE else latency
@@ -179,6 +188,6 @@ def _arrivals(point: Point, count: int, rng: np.random.Generator) -> Floats | No
     return arrivals
 
 
-def _in_order(point: Point) -> list[Request]:
+def _in_order(point: Point) -> list[MeasuredRequest]:
     good = [each for each in point.requests if each.status is Status.OK]
     return sorted(good, key=lambda each: each.sent_s if each.sent_s is not None else 0.0)

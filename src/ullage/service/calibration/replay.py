@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ullage.errors import InputError
 from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats
-from ullage.simulate import ClosedLoop, Engine, Fleet, OpenLoop, RequestClass, Requests
+from ullage.simulate import ClosedLoop, Engine, Fleet, LoadClass, OpenLoop, Requests
 from ullage.simulate.outcome import RequestArrays
 from ullage.simulate.simulation import simulate
 
@@ -52,7 +52,7 @@ class EngineLimits:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trial:
+class LoadTestReplay:
     """One point of a load test: its requests, and who decides when the next one is sent.
 
     `clients` is set for a closed loop, `arrival_s` for an open one. `timeout_s` is when the client gives up.
@@ -116,7 +116,7 @@ class Replayed:
         return float(np.mean(values) if which == "mean" else np.percentile(values, float(which.removeprefix("p"))))
 
 
-def replay(times: RequestTimes, trial: Trial) -> Replayed:
+def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
     """Simulate the trial; nothing in it is left to chance."""
     limits = trial.limits
     sequences = min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
@@ -133,7 +133,7 @@ def replay(times: RequestTimes, trial: Trial) -> Replayed:
         prompt_tokens=trial.prompt_tokens,
         output_tokens=trial.output_tokens,
         cached_tokens=trial.cached_tokens,
-        classes=(RequestClass(total_timeout_s=trial.timeout_s),),
+        classes=(LoadClass(total_timeout_s=trial.timeout_s),),
     )
     unseen_s = _unseen_s(times, trial, sequences)
     load: ClosedLoop | OpenLoop
@@ -168,7 +168,7 @@ def _others(found: RequestArrays, whole: NDArray[np.bool_]) -> Floats:
     return np.maximum(others, 0.0)
 
 
-def _unseen_s(times: RequestTimes, trial: Trial, sequences: int) -> Floats:
+def _unseen_s(times: RequestTimes, trial: LoadTestReplay, sequences: int) -> Floats:
     """How long each request lies before a scheduler that looks for new ones every few decode steps only.
 
     Sent at any time between two looks, it waits evenly between none and all of them; to the engine it is not there yet.

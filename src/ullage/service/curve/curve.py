@@ -3,7 +3,7 @@
     replica_curve(replica, load_at, classes, seed=...)  ->  ServiceCurve of StablePoint | UnstablePoint
 
 Loads far from the knee are few; between two loads whose latencies differ most, and between the last load that is
-sustained and the first that is not, more are tried. Every load is replicated on the same seeds until its promises are
+sustained and the first that is not, more are tried. Every load is replicated on the same seeds until its SLOs are
 decided or its intervals are narrow; a point whose budget ran out first says so. A load that is not sustained has no
 percentiles at all: `UnstablePoint` has no field for them.
 """
@@ -52,7 +52,7 @@ class Effort:
     A run holds `requests` at saturation: six thousand, less the warm-up, leave twenty-four beyond the 99th percentile
     of a class that sends half of them. Replications of a point double from `least_replications`; four give an
     interval, sixteen halve it. A search takes `search_replications` at every load, always the same ones: a number that
-    adapted itself to the answer could make a stricter promise look cheaper than a looser one.
+    adapted itself to the answer could make a stricter SLO look cheaper than a looser one.
     """
 
     requests: int = 6000
@@ -81,8 +81,8 @@ class StablePoint:
     """One load that the replica sustains. Rates are per replica; latencies by class, then `ttft_p95`, in seconds.
 
     `busy` is the share of time in which a step ran: a batching engine is busy long before it is full, so it is no
-    measure of load. `broken` names the promises whose mean is beyond its limit; `is_narrow` is false where the budget
-    of replications ended before the intervals were narrow or the promises decided.
+    measure of load. `broken` names the SLOs whose mean is beyond its limit; `is_narrow` is false where the budget
+    of replications ended before the intervals were narrow or the SLOs decided.
     """
 
     offered_rps: float
@@ -233,7 +233,7 @@ def replica_curve(
 
 
 def load_point(bench: Bench, rate_rps: float, *, seed: int, effort: Effort, map: Any = map) -> CurvePoint:  # noqa: A002
-    """One load, replicated until its promises are decided, its intervals are narrow, or the budget is spent."""
+    """One load, replicated until its SLOs are decided, its intervals are narrow, or the budget is spent."""
     seeds = replication_seeds(seed, effort.most_replications)
     runs: list[LoadRun] = []
     while True:
@@ -282,13 +282,13 @@ def point_of(bench: Bench, rate_rps: float, runs: Sequence[LoadRun], *, wanted_f
     )
 
 
-def latencies_of(bench: Bench, runs: Sequence[LoadRun], promised: RequestClass) -> dict[str, Interval]:
+def latencies_of(bench: Bench, runs: Sequence[LoadRun], slo_class: RequestClass) -> dict[str, Interval]:
     """Every shown and every promised percentile of a class that the runs can tell."""
     wanted = [(metric, fraction) for metric in Metric for fraction in SHOWN_FRACTIONS]
-    wanted += [(slo.metric, slo.percentile_fraction) for slo in promised.slos]
+    wanted += [(slo.metric, slo.percentile_fraction) for slo in slo_class.slos]
     found = {
         name_of(metric, fraction): pooled_quantile(
-            [run.histograms[promised.name][metric] for run in runs], fraction, offset_s=overhead_of(bench, metric)
+            [run.histograms[slo_class.name][metric] for run in runs], fraction, offset_s=overhead_of(bench, metric)
         )
         for metric, fraction in wanted
     }

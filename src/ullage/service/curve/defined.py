@@ -28,17 +28,17 @@ def needs_requests(classes: Sequence[RequestClass]) -> bool:
 
 
 def histograms(
-    outcome: Outcome, load: OpenLoop, promised: RequestClass, *, from_s: float, overhead_s: float
+    outcome: Outcome, load: OpenLoop, slo_class: RequestClass, *, from_s: float, overhead_s: float
 ) -> dict[Metric, LogHistogram]:
     """The four latencies of a class by its own definitions; `from_s` is the end of the warm-up.
 
     `overhead_s` is what a request spends outside the engine: it is in a TPOT that counts the first token.
     """
-    group = outcome.of_class(promised.name)
-    pooled = promised.definitions.itl is ItlCount.POOLED
+    group = outcome.of_class(slo_class.name)
+    pooled = slo_class.definitions.itl is ItlCount.POOLED
     tpot = group.tpot
-    if _counts_first(promised):
-        counted = _counted(outcome, load, promised.name, from_s)
+    if _counts_first(slo_class):
+        counted = _counted(outcome, load, slo_class.name, from_s)
         tpot = LogHistogram.of(
             _whole_tpot_s(outcome, load, overhead_s)[counted],
             weights=load.requests.output_tokens[counted],
@@ -47,7 +47,7 @@ def histograms(
     return {
         Metric.TTFT: group.ttft,
         Metric.TPOT: tpot,
-        Metric.ITL: outcome.itl[promised.name] if pooled else group.tpot,
+        Metric.ITL: outcome.itl[slo_class.name] if pooled else group.tpot,
         Metric.E2E: group.e2e,
     }
 
@@ -67,8 +67,8 @@ def good_requests(
     return max(good, 0)
 
 
-def _counts_first(promised: RequestClass) -> bool:
-    return promised.definitions.tpot is TpotCount.WITH_FIRST
+def _counts_first(slo_class: RequestClass) -> bool:
+    return slo_class.definitions.tpot is TpotCount.WITH_FIRST
 
 
 def _counted(outcome: Outcome, load: OpenLoop, name: str, from_s: float) -> Bools:

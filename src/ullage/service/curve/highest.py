@@ -1,8 +1,8 @@
-"""The highest load that keeps every promise, and how far another seed's answer may lie from it.
+"""The highest load that meets every SLO, and how far another seed's answer may lie from it.
 
 The search bisects a grid of loads. At each load the same seeds are replayed (common random numbers) and all their
-requests are judged together. The grid's scale is the replica's saturation, in which promises do not enter: two searches
-that differ only in their promises visit comparable loads, and the stricter one can never end above the other.
+requests are judged together. The grid's scale is the replica's saturation, in which SLOs do not enter: two searches
+that differ only in their SLOs visit comparable loads, and the stricter one can never end above the other.
 
 Far from the edge two runs tell as much as eight: a load whose first two runs miss a limit by half, or use no more than
 two thirds of any, is not replicated further. The law above holds with that too: what a strict limit calls clear in
@@ -37,10 +37,10 @@ CLEAR_GROWTH_FRACTION = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class HighestLoad:
-    """The highest load of the grid that keeps every promise, per replica.
+    """The highest load of the grid that meets every SLO, per replica.
 
-    `interval` covers what another seed would have found, in `confidence_fraction` of cases. `binding` is the promise
-    that the next load breaks. A value of 0 says that no load keeps the promises; `binding` is then why.
+    `interval` covers what another seed would have found, in `confidence_fraction` of cases. `binding` is the SLO
+    that the next load breaks. A value of 0 says that no load meets the SLOs; `binding` is then why.
     """
 
     interval: Interval
@@ -62,20 +62,20 @@ def highest_load(
     with_interval: bool = True,
     map: Any = map,  # noqa: A002
 ) -> HighestLoad:
-    """Bisect to the highest load at which the pooled percentiles keep every promise and the backlog does not grow.
+    """Bisect to the highest load at which the pooled percentiles meet every SLO and the backlog does not grow.
 
     The ends of the interval are found the same way, with every percentile at the pessimistic and at the optimistic end
     of its own interval, widened to what a repeat with another seed would show.
     """
     step_rps = scale_rps * bench.replicas / STEPS
-    jury = Jury(lambda place: (bench, place * step_rps), seeds=replication_seeds(seed, replications), map=map)
+    tried = Replications(lambda place: (bench, place * step_rps), seeds=replication_seeds(seed, replications), map=map)
 
     def passes(place: int, view: str) -> bool:
-        return not jury.broken(place, view)
+        return not tried.broken(place, view)
 
     found = _last_passing(lambda place: passes(place, LIKELY), above=0)
     # Scouts may speak for loads on the way; the answer itself is confirmed by all runs.
-    while found > 0 and jury.broken(found, LIKELY, by_all=True):
+    while found > 0 and tried.broken(found, LIKELY, by_all=True):
         found -= 1
     low = high = found
     if with_interval:
@@ -92,13 +92,13 @@ def highest_load(
             high=(high + 1) * each_rps,
             confidence_fraction=0.95,
         ),
-        binding=_binding(jury.broken(found + 1, LIKELY)),
+        binding=_binding(tried.broken(found + 1, LIKELY)),
         replications=replications,
         step_rps=each_rps,
     )
 
 
-class Jury:
+class Replications:
     """Loads tried on the same seeds: scouted first, replicated where that leaves doubt, and remembered.
 
     `case(number)` is the bench and the total rate that a number stands for: a place on a grid, or a size of a pool.
@@ -125,7 +125,7 @@ class Jury:
         return runs if count is None else runs[:count]
 
     def broken(self, number: int, view: str, *, by_all: bool = False) -> tuple[str, ...]:
-        """The promises that are broken there, from as many runs as it takes to tell, or by all of them."""
+        """The SLOs that are broken there, from as many runs as it takes to tell, or by all of them."""
         bench, _ = self._case(number)
         if len(self._seeds) > SCOUTS and not by_all:
             clear = _clear(bench, self.runs(number, SCOUTS), view)
@@ -161,9 +161,9 @@ def _uses(bench: Bench, runs: Sequence[LoadRun]) -> dict[str, float]:
     }
 
 
-def _percentile(bench: Bench, runs: Sequence[LoadRun], promised: RequestClass, slo: Slo) -> Interval | None:
+def _percentile(bench: Bench, runs: Sequence[LoadRun], slo_class: RequestClass, slo: Slo) -> Interval | None:
     return pooled_quantile(
-        [run.histograms[promised.name][slo.metric] for run in runs],
+        [run.histograms[slo_class.name][slo.metric] for run in runs],
         slo.percentile_fraction,
         offset_s=overhead_of(bench, slo.metric),
         widening_ratio=REPEAT_RATIO,
@@ -171,7 +171,7 @@ def _percentile(bench: Bench, runs: Sequence[LoadRun], promised: RequestClass, s
 
 
 def broken(bench: Bench, runs: Sequence[LoadRun], view: str = LIKELY) -> tuple[str, ...]:
-    """The promises that these replications break, seen as `likely`, or by the near or far end of every interval."""
+    """The SLOs that these replications break, seen as `likely`, or by the near or far end of every interval."""
     names = ["stability"] if instability([each.drift for each in runs]) is not None else []
     for each in bench.classes:
         errors = _seen([run.error_fractions.get(each.name, 0.0) for run in runs], view)

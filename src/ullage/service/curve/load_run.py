@@ -32,7 +32,7 @@ WARMUP_FRACTION = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What is tested: replicas of one kind behind a router, a mix of requests, and the promises made to them.
+    """What is tested: replicas of one kind behind a router, a mix of requests, and the SLOs made to them.
 
     `error_fraction` is the error budget: the share of a class's requests that may be refused, time out or fail.
     """
@@ -175,7 +175,7 @@ def _require_classes(load: OpenLoop, classes: Sequence[RequestClass]) -> None:
             field="classes",
             value=missing[0],
             problem=f"is promised something, but the load has only {names}",
-            fix="Name the classes of the load and of the promises alike.",
+            fix="Name the classes of the load and of the SLOs alike.",
         )
 
 
@@ -188,7 +188,7 @@ def saturation_rps(replica: Replica, load_at: LoadAt, *, seed: int) -> float:
     """About how many requests a second a replica completes when it always has more than enough of them.
 
     It only sets the scale of a search: 1500 requests come at once, and the rate is that of the middle half of their
-    endings. Promises do not enter, so that all searches on one replica and mix share one grid.
+    endings. SLOs do not enter, so that all searches on one replica and mix share one grid.
     """
     rate_rps = 1000.0
     load = load_at(rate_rps=rate_rps, span_s=_PROBE_REQUESTS / rate_rps, seed=seed)

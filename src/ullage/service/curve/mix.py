@@ -13,8 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ullage.errors import InputError, unknown_name
-from ullage.simulate.load import OpenLoop, Requests
-from ullage.simulate.load import RequestClass as SimulatedClass
+from ullage.simulate.load import LoadClass, OpenLoop, Requests
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.definitions import TpotCount
 from ullage.workload.synthetic.model import HOURS_PER_WEEK, SyntheticModel, recipe
@@ -52,7 +51,7 @@ class MixLoad:
                 field="classes",
                 value=[each.name for each in self.classes],
                 problem=f"does not say what is promised to each of {names}",
-                fix="Give one request class for each class of the mix; a class without promises has no SLOs.",
+                fix="Give one request class for each class of the mix; a class without SLOs has no SLOs.",
             )
 
     @property
@@ -70,14 +69,14 @@ class MixLoad:
             ratio *= 2.0
             drawn = generate(replace(base, rates_rps=base.rates_rps * ratio), np.random.default_rng((seed, 1)))
         stream = drawn.served_by_cache(self.cache_blocks)
-        promised = {each.name: each for each in self.classes}
+        slo_class = {each.name: each for each in self.classes}
         return OpenLoop(
             requests=Requests(
                 prompt_tokens=stream.prompt_tokens,
                 output_tokens=stream.output_tokens,
                 cached_tokens=np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
                 classes=tuple(
-                    simulated_class(promised[name], overhead_s=self.request_overhead_s) for name in stream.class_names
+                    simulated_class(slo_class[name], overhead_s=self.request_overhead_s) for name in stream.class_names
                 ),
                 class_of=stream.class_index,
             ),
@@ -85,26 +84,26 @@ class MixLoad:
         )
 
 
-def simulated_class(promised: RequestClass, *, overhead_s: float = 0.0) -> SimulatedClass:
+def simulated_class(slo_class: RequestClass, *, overhead_s: float = 0.0) -> LoadClass:
     """What makes a single request of this class good.
 
     A request is held to the limit of the class's highest percentile of each metric: a limit on the median is broken
     by half of all good requests. What is spent outside the engine is taken off the limits on TTFT and E2E.
     """
-    limits = {metric: _request_limit(promised, metric) for metric in Metric}
+    limits = {metric: _request_limit(slo_class, metric) for metric in Metric}
     first, whole = limits[Metric.TTFT], limits[Metric.E2E]
-    return SimulatedClass(
-        name=promised.name,
-        priority=promised.priority,
+    return LoadClass(
+        name=slo_class.name,
+        priority=slo_class.priority,
         ttft_slo_s=None if first is None else max(first - overhead_s, 1e-9),
         # The kernel knows TPOT without the first token; another one is counted after the run (defined.py).
-        tpot_slo_s=limits[Metric.TPOT] if promised.definitions.tpot is TpotCount.WITHOUT_FIRST else None,
+        tpot_slo_s=limits[Metric.TPOT] if slo_class.definitions.tpot is TpotCount.WITHOUT_FIRST else None,
         e2e_slo_s=None if whole is None else max(whole - overhead_s, 1e-9),
     )
 
 
-def _request_limit(promised: RequestClass, metric: Metric) -> float | None:
-    own = [slo for slo in promised.slos if slo.metric is metric]
+def _request_limit(slo_class: RequestClass, metric: Metric) -> float | None:
+    own = [slo for slo in slo_class.slos if slo.metric is metric]
     return max(own, key=lambda slo: slo.percentile_fraction).limit_s if own else None
 
 

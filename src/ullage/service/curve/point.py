@@ -1,4 +1,4 @@
-"""The operating point: the highest load that keeps every promise, less margins that are named one by one.
+"""The operating point: the highest load that meets every SLO, less margins that are named one by one.
 
     operating = highest x (1 - evidence) x (1 - policy)
 
@@ -46,7 +46,7 @@ class OperatingPoint:
     knee_rps: float | None
     devices: int
     is_extrapolated: bool
-    findings: tuple[str, ...]
+    anomalies: tuple[str, ...]
     next_test: str | None
     figures: Mapping[str, Figure]
 
@@ -60,7 +60,7 @@ class OperatingPoint:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self.findings if self.next_test is None else (*self.findings, self.next_test)
+        return self.anomalies if self.next_test is None else (*self.anomalies, self.next_test)
 
     @property
     def goodput_per_device_rps(self) -> float:
@@ -76,7 +76,7 @@ def replica_point(
     measured: Covered | None = None,
     map: Any = map,  # noqa: A002
 ) -> OperatingPoint | Rejection:
-    """Find the load to run one replica at, or refuse where no load keeps the promises.
+    """Find the load to run one replica at, or refuse where no load meets the SLOs.
 
     `band` is how far step times may be off (by default that of the curve's class of evidence); `smooth` is the same mix
     without bursts, to show what bursts cost; `measured` is the range the step model was measured in.
@@ -121,7 +121,7 @@ def replica_point(
         knee_rps=curve.knee_rps,
         devices=curve.bench.replica.devices,
         is_extrapolated=extrapolated,
-        findings=_findings(curve, highest, at_point, operating_rps, prompt_tokens if extrapolated else None),
+        anomalies=_findings(curve, highest, at_point, operating_rps, prompt_tokens if extrapolated else None),
         next_test=_next_test(known, highest.rps, low_rps, operating_rps),
         figures=_figures(curve, highest, margins, known, policy, operating_rps, (low_rps, high_rps), at_point),
     )
@@ -209,7 +209,7 @@ def _findings(
             f"{highest.replications} runs are too few for bursts like these"
         )
     if curve.knee_rps is not None and operating_rps > curve.knee_rps:
-        found.append("the promises allow a load above the knee: a small rise in traffic costs much latency there")
+        found.append("the SLOs allow a load above the knee: a small rise in traffic costs much latency there")
     if at_point.broken:
         found.append(f"at the point itself {', '.join(at_point.broken)} is missed by chance of the seeds")
     return tuple(found)
@@ -260,7 +260,7 @@ def _figures(
         "point.highest_rps",
         highest.rps,
         "req/s",
-        f"highest simulated load of a replica that keeps every promise; the next breaks {highest.binding}",
+        f"highest simulated load of a replica that meets every SLO; the next breaks {highest.binding}",
     )
     make("point.highest_low_rps", highest.interval.low, "req/s", "least that another seed would find, 95 %", top)
     make("point.highest_high_rps", highest.interval.high, "req/s", "most that another seed would find, 95 %", top)
@@ -294,7 +294,7 @@ def idle_refusal(
     inputs: tuple[Figure | Assumption, ...],
     map: Any = map,  # noqa: A002
 ) -> Rejection:
-    """No load passes: say which promise a nearly idle replica already breaks, and what it could promise."""
+    """No load passes: say which SLO a nearly idle replica already breaks, and what it could SLO."""
     idle = load_point(bench, max(highest.step_rps, 200.0 / bench.span_s), seed=seed, effort=effort, map=map)
     remedies = [Remedy(change="a faster device, more devices a replica, or a smaller model", effect="shorter steps")]
     name, _, what = highest.binding.partition(" ")
@@ -306,7 +306,7 @@ def idle_refusal(
         remedies.insert(0, Remedy(change=change, effect="a nearly idle replica keeps it"))
     return Rejection(
         stage="operating point",
-        reason=f"no load keeps the promises: even a nearly idle replica breaks {highest.binding}",
+        reason=f"no load meets the SLOs: even a nearly idle replica breaks {highest.binding}",
         figure=figure,
         remedies=tuple(remedies),
     )
@@ -323,7 +323,7 @@ def weak_evidence(highest: HighestLoad, band: StepBand, inputs: tuple[Figure | A
         figure=_plain(inputs, "point.highest_rps", highest.rps, "req/s"),
         remedies=(
             Remedy(change="a load test of this configuration", effect="a narrower band of step times"),
-            Remedy(change=f"a looser promise than {highest.binding}", effect="room for the band"),
+            Remedy(change=f"a looser SLO than {highest.binding}", effect="room for the band"),
         ),
     )
 

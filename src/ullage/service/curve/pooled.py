@@ -1,7 +1,7 @@
 """Percentiles over replications: of all their requests together, with an interval from how the runs differ.
 
 The mean of per-run percentiles follows its worst runs: one run that met a long burst moves the mean of ten p95s far
-more than it moves the p95 of all ten. A promise is about all requests, so requests are pooled. They are not independent
+more than it moves the p95 of all ten. An SLO is about all requests, so requests are pooled. They are not independent
 inside a run, so the interval comes from the runs: at latency x, run i has c_i of its n_i requests within x, the pooled
 share is F(x) = sum c_i / sum n_i, and the residuals c_i - F(x) n_i give its standard error (a ratio estimate). The
 interval of the percentile holds every x at which F(x) is within Student's t errors of the fraction.

@@ -15,7 +15,7 @@ from ullage.service.curve.highest import HighestLoad, highest_load
 from ullage.service.curve.load_run import Bench
 from ullage.service.curve.mix import MixLoad
 from ullage.simulate.engine import Engine
-from ullage.workload.synthetic.model import FRACTIONS, ClassModel, Lengths, SyntheticModel
+from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel, SyntheticModel
 
 SETTING, TRAFFIC = "setting", "traffic"
 # How far traffic is moved: by a quarter, as a new model version or product does over months.
@@ -26,7 +26,7 @@ TAIL_RATIO = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """One change: the highest load with it, against the highest without, and the promise that then binds."""
+    """One change: the highest load with it, against the highest without, and the SLO that then binds."""
 
     kind: str
     change: str
@@ -112,18 +112,18 @@ def _traffic(bench: Bench) -> Iterator[tuple[str, str, Bench]]:
     yield TRAFFIC, change, replace(bench, load_at=replace(mix, model=tail))
 
 
-def _lengths(model: SyntheticModel, change: Callable[[Lengths], Lengths]) -> SyntheticModel:
+def _lengths(model: SyntheticModel, change: Callable[[LengthModel], LengthModel]) -> SyntheticModel:
     def one(each: ClassModel) -> ClassModel:
         return replace(each, lengths=change(each.lengths))
 
     return SyntheticModel(classes=tuple(one(each) for each in model.classes))
 
 
-def _longer_outputs(lengths: Lengths) -> Lengths:
+def _longer_outputs(lengths: LengthModel) -> LengthModel:
     return replace(lengths, output_tokens=tuple(each * LENGTH_RATIO for each in lengths.output_tokens))
 
 
-def _longer_tail(lengths: Lengths) -> Lengths:
+def _longer_tail(lengths: LengthModel) -> LengthModel:
     longer = tuple(
         tokens * (TAIL_RATIO if fraction > TAIL_FROM_FRACTION else 1.0)
         for fraction, tokens in zip(FRACTIONS, lengths.prompt_tokens, strict=True)

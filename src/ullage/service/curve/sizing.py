@@ -2,7 +2,7 @@
 
 Dividing the rate by one replica's highest load is the bracket: a pool evens out what single replicas cannot, and a
 router adds what no replica sees. The answer is the least number of replicas at which all requests together keep every
-promise; the interval says what the noise of the simulation and the evidence's own band make of it.
+SLO; the interval says what the noise of the simulation and the evidence's own band make of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.service.curve.curve import CurvePoint, Effort, StablePoint, point_of
-from ullage.service.curve.highest import LIKELY, POSSIBLE, SURE, HighestLoad, Jury, highest_load
+from ullage.service.curve.highest import LIKELY, POSSIBLE, SURE, HighestLoad, Replications, highest_load
 from ullage.service.curve.load_run import Bench, LoadRun, run_requests, saturation_rps, span_of
 from ullage.service.curve.margin import StepBand
 from ullage.service.curve.mix import LoadAt
@@ -36,18 +36,18 @@ MOST_SPAN_S = 86_400.0
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSize:
-    """The least replicas that keep every promise at this rate.
+    """The least replicas that meet every SLO at this rate.
 
-    `low_replicas` to `high_replicas` is what another seed would answer (95 %). `careful_replicas` is the answer where
-    every step takes as long as one in ten cases of this evidence: what to buy until somebody has measured. `bench` is
-    the pool at `replicas` as it was simulated, to ask it more questions.
+    `low_replicas` to `high_replicas` is what another seed would answer (95 %). `conservative_replicas` is the answer
+    where every step takes as long as one in ten cases of this evidence: what to buy until somebody has measured.
+    `bench` is the pool at `replicas` as it was simulated, to ask it more questions.
     """
 
     rate_rps: float
     replicas: int
     low_replicas: int
     high_replicas: int
-    careful_replicas: int
+    conservative_replicas: int
     binding: str
     at_size: StablePoint
     highest_rps: float
@@ -97,7 +97,7 @@ def size_pool(
     inputs: tuple[Figure | Assumption, ...] = (),
     map: Any = map,  # noqa: A002
 ) -> PoolSize | Rejection:
-    """Size a pool for a total rate, or refuse where not even an idle replica keeps the promises."""
+    """Size a pool for a total rate, or refuse where not even an idle replica meets the SLOs."""
     if not (math.isfinite(rate_rps) and rate_rps > 0.0):
         raise InputError(
             field="rate", value=rate_rps, problem="must be greater than 0", fix="Give a rate, for example 50 req/s."
@@ -115,20 +115,20 @@ def size_pool(
     if not slow.keeps_idle(alone):
         return weak_evidence(one, band, inputs)
     replicas = pool.least(likely_size(rate_rps, one.rps, alone.scale_rps), LIKELY)
-    careful = replicas
+    conservative = replicas
     if band.slow_ratio > 1.0:
         slow_rps = alone.slow_rps or one.rps / band.slow_ratio**2
         start = likely_size(rate_rps, slow_rps, alone.scale_rps / band.slow_ratio)
-        careful = max(replicas, slow.least(max(start, replicas), LIKELY))
+        conservative = max(replicas, slow.least(max(start, replicas), LIKELY))
     at_size = pool.point(replicas, effort.relative_half_width_fraction)
     if not isinstance(at_size, StablePoint):
-        raise InternalError(law="a pool that keeps its promises is sustained", left=replicas, right=rate_rps)
+        raise InternalError(law="a pool that meets its SLOs is sustained", left=replicas, right=rate_rps)
     found = PoolSize(
         rate_rps=rate_rps,
         replicas=replicas,
         low_replicas=min(replicas, pool.least(replicas, POSSIBLE)),
         high_replicas=max(replicas, pool.least(replicas, SURE)),
-        careful_replicas=careful,
+        conservative_replicas=conservative,
         binding=pool.binding(replicas - 1) if replicas > 1 else "one replica is enough",
         at_size=at_size,
         highest_rps=one.rps,
@@ -169,7 +169,7 @@ class _Pool:
     ) -> None:
         self._alone = replace(alone, replica=alone.replica.slowed(slow_ratio))
         self._rate_rps, self._seeds, self._loads, self._map = rate_rps, tuple(seeds), loads, map
-        self._jury = Jury(lambda size: (self._bench(size), rate_rps), seeds=self._seeds, run=self._run, map=map)
+        self._jury = Replications(lambda size: (self._bench(size), rate_rps), seeds=self._seeds, run=self._run, map=map)
 
     def _bench(self, replicas: int) -> Bench:
         return replace(self._alone, replicas=replicas)
@@ -180,13 +180,13 @@ class _Pool:
         return run_requests(bench, self._loads[seed], rate_rps, seed)
 
     def keeps_idle(self, alone: Alone) -> bool:
-        """Whether one of these replicas keeps the promises at the least load of the grid."""
+        """Whether one of these replicas meets the SLOs at the least load of the grid."""
         if alone.slow_rps is not None:
             return alone.slow_rps > 0.0
         idle = replace(self._alone, span_s=alone.bench.span_s)
-        return not Jury(lambda place: (idle, place * alone.highest.step_rps), seeds=self._seeds, map=self._map).broken(
-            1, LIKELY
-        )
+        return not Replications(
+            lambda place: (idle, place * alone.highest.step_rps), seeds=self._seeds, map=self._map
+        ).broken(1, LIKELY)
 
     def least(self, start: int, view: str) -> int:
         """The least size that passes, looked for in growing steps around `start`.
@@ -228,7 +228,7 @@ def least_passing(passes: Callable[[int], bool], start: int) -> int:
                 raise InputError(
                     field="rate",
                     value=start,
-                    problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them keeps the promises",
+                    problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
                     fix="Split the service into several pools.",
                 )
         low, high = high, high + step
@@ -245,12 +245,12 @@ def _figures(found: PoolSize, inputs: tuple[Figure | Assumption, ...]) -> dict[s
         name="size.replicas",
         value=found.replicas,
         unit="replicas",
-        formula=f"least pool whose simulation keeps every promise; one fewer breaks {found.binding}",
+        formula=f"least pool whose simulation meets every SLO; one fewer breaks {found.binding}",
         inputs=inputs,
     )
-    careful = Figure(
-        name="size.careful_replicas",
-        value=found.careful_replicas,
+    conservative = Figure(
+        name="size.conservative_replicas",
+        value=found.conservative_replicas,
         unit="replicas",
         formula=f"the same with every step {found.band.slow_ratio:.3g} times as long",
         inputs=(replicas, found.band.assumption),
@@ -262,4 +262,4 @@ def _figures(found: PoolSize, inputs: tuple[Figure | Assumption, ...]) -> dict[s
         formula=f"requests a second and replica that meet every limit / {found.devices} devices",
         inputs=(replicas,),
     )
-    return {each.name: each for each in (replicas, careful, goodput)}
+    return {each.name: each for each in (replicas, conservative, goodput)}

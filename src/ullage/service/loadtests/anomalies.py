@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ullage.service.loadtests.loadtest import Definition, Flag, LatencySummary, Loop, Point, PointFinding
 from ullage.service.loadtests.requests import due_rate_rps
 from ullage.units import DURATION, brief, brief_number
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 # Below this share of the offered rate a point no longer shows the load that was asked for.
 KEPT_UP_FRACTION = 0.97
@@ -36,14 +36,14 @@ PLAUSIBLE_S = {
 }
 # A mean over requests and a ratio of means differ where lengths do; a factor beyond this is not explained by that.
 SAME_DECODE_FACTOR = 1.5
-_GRAVE = {Weight.SERIOUS: 0, Weight.CAUTION: 1, Weight.NOTE: 2}
+_GRAVE = {Severity.SERIOUS: 0, Severity.CAUTION: 1, Severity.NOTE: 2}
 
 
 def examined(point: Point) -> Point:
     """The point with what the checks found added to what its reader found, the gravest first."""
-    found = [finding for check in CHECKS if (finding := check(point)) is not None]
-    both = sorted([*point.findings, *found], key=lambda each: _GRAVE[each.weight])
-    return replace(point, findings=tuple(both))
+    found = [anomaly for check in CHECKS if (anomaly := check(point)) is not None]
+    both = sorted([*point.anomalies, *found], key=lambda each: _GRAVE[each.weight])
+    return replace(point, anomalies=tuple(both))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def load_not_kept(point: Point) -> PointFinding | None:
     if point.sent_rps is not None and point.sent_rps < kept * offered:
         return _finding(
             Flag.CLOSED_LOOP_SATURATION,
-            Weight.SERIOUS,
+            Severity.SERIOUS,
             f"{_rate(offered)} was offered, but only {_rate(point.sent_rps)} was sent{under_cap}: the client waited "
             "for the server, so that latency here is that of a closed loop, not of the offered rate.",
         )
@@ -104,13 +104,13 @@ def load_not_kept(point: Point) -> PointFinding | None:
     if point.sent_rps is None and cap is not None and _cap_was_reached(point, cap):
         return _finding(
             Flag.CLOSED_LOOP_SATURATION,
-            Weight.SERIOUS,
+            Severity.SERIOUS,
             f"{_rate(offered)} was offered, but only {_rate(point.achieved_rps)} was achieved{under_cap}: latency here "
             "is that of a closed loop, not of the offered rate.",
         )
     return _finding(
         Flag.OVERLOAD,
-        Weight.SERIOUS,
+        Severity.SERIOUS,
         f"{_rate(offered)} was offered and {_rate(point.achieved_rps)} finished: the queue grew while the test ran, "
         "so that latency depends on how long it ran.",
     )
@@ -128,7 +128,7 @@ def late_client(point: Point) -> PointFinding | None:
     tail = "" if tail_s is None else f" (at worst about {_time(tail_s)})"
     return _finding(
         Flag.COORDINATED_OMISSION,
-        Weight.SERIOUS if delay.mean_s > waited_s else Weight.CAUTION,
+        Severity.SERIOUS if delay.mean_s > waited_s else Severity.CAUTION,
         f"Requests left the client {_time(delay.mean_s)} late on average{tail}, and latency is counted from then: "
         f"{_time(waited_s)} as written is {_time(waited_s + delay.mean_s)} from when each was due.",
     )
@@ -146,7 +146,7 @@ def tokens_miscounted(point: Point) -> PointFinding | None:
             who = str(tokens.counted_by) if tokens.counted_by else "one side"
             return _finding(
                 Flag.TOKEN_COUNT_MISMATCH,
-                Weight.CAUTION,
+                Severity.CAUTION,
                 f"{brief_number(ours, 6)} {side} tokens by the {who}'s count, {brief_number(other, 6)} by the other "
                 f"({(other / ours - 1.0) * 100:+.1f} %): tokens per second and time per token lean on which is right.",
             )
@@ -160,14 +160,14 @@ def histogram_too_coarse(point: Point) -> PointFinding | None:
         if latency.floor_s is not None and low_s is not None and low_s <= latency.floor_s:
             return _finding(
                 Flag.HISTOGRAM_FLOOR,
-                Weight.CAUTION,
+                Severity.CAUTION,
                 f"{latency.definition} comes from a histogram whose first bucket ends at {_time(latency.floor_s)}; "
                 f"{_time(low_s)} lies in it, and is anywhere between 0 and that edge.",
             )
     return None
 
 
-def unit_in_doubt(point: Point) -> PointFinding | None:
+def unit_uncertain(point: Point) -> PointFinding | None:
     """A mean that no server gives, and what it would be a thousand times larger or smaller."""
     for latency in point.latencies:
         if latency.definition not in PLAUSIBLE_S or latency.middle_s is None:
@@ -177,8 +177,8 @@ def unit_in_doubt(point: Point) -> PointFinding | None:
             continue
         other_s = latency.middle_s * (1000.0 if latency.middle_s < low_s else 0.001)
         return _finding(
-            Flag.UNIT_IN_DOUBT,
-            Weight.SERIOUS,
+            Flag.UNIT_UNCERTAIN,
+            Severity.SERIOUS,
             f"{latency.definition} is {_time(latency.middle_s)} in the unit the file states, which no server is known "
             f"to give; in the neighbouring unit it would be {_time(other_s)}. It is kept as written.",
         )
@@ -191,7 +191,7 @@ def rate_disagrees(point: Point) -> PointFinding | None:
         return None
     return _finding(
         Flag.RATE_DISAGREES,
-        Weight.NOTE,
+        Severity.NOTE,
         f"The tool prints {_rate(stated)}, completed requests over duration give {_rate(counted)}; the count is used.",
     )
 
@@ -210,7 +210,7 @@ def decode_time_disagrees(point: Point) -> PointFinding | None:
         return None
     return _finding(
         Flag.DECODE_TIME_DISAGREES,
-        Weight.CAUTION,
+        Severity.CAUTION,
         f"{per_token.definition} is {_time(per_token.mean_s)} on average, but E2E less TTFT over the mean output of "
         f"{brief_number(tokens)} tokens gives {_time(implied_s)} a token: the tool counted chunks, not tokens, or very "
         "unequal answers. Prefer E2E and TTFT.",
@@ -226,7 +226,7 @@ def concurrency_disagrees(point: Point) -> PointFinding | None:
     if stated and abs(little / stated - 1.0) > 0.15:
         return _finding(
             Flag.LITTLES_LAW,
-            Weight.NOTE,
+            Severity.NOTE,
             f"The tool states {brief_number(stated)} requests under way, rate times mean E2E gives "
             f"{brief_number(little)}: the run is short against its requests, or one of the three is off.",
         )
@@ -234,7 +234,7 @@ def concurrency_disagrees(point: Point) -> PointFinding | None:
     if point.load.loop is Loop.CLOSED and cap is not None and enough and little < 0.7 * cap:
         return _finding(
             Flag.CLIENT_LIMITED,
-            Weight.CAUTION,
+            Severity.CAUTION,
             f"{cap} clients were to be busy, but rate times mean E2E keeps only {brief_number(little)} under way: the "
             "clients paused between requests, or E2E is in a smaller unit than stated.",
         )
@@ -248,7 +248,7 @@ def many_failed(point: Point) -> PointFinding | None:
     share = point.failed_count / sent
     return _finding(
         Flag.FAILURES,
-        Weight.SERIOUS if share > 0.05 else Weight.CAUTION,
+        Severity.SERIOUS if share > 0.05 else Severity.CAUTION,
         f"{point.failed_count:,} of {sent:,} requests failed ({share * 100:.1f} %): latency is that of the survivors.",
     )
 
@@ -259,7 +259,7 @@ def many_unfinished(point: Point) -> PointFinding | None:
         return None
     return _finding(
         Flag.UNFINISHED,
-        Weight.CAUTION,
+        Severity.CAUTION,
         f"{point.unfinished_count:,} of {sent:,} requests were still under way when the point ended: the slow ones are "
         "missing from its latencies.",
     )
@@ -271,7 +271,7 @@ def too_few_requests(point: Point) -> PointFinding | None:
         return None
     return _finding(
         Flag.FEW_REQUESTS,
-        Weight.NOTE,
+        Severity.NOTE,
         f"A p99 over {point.completed_count} requests is their slowest one or two, not a percentile.",
     )
 
@@ -282,7 +282,7 @@ def requests_sampled(point: Point) -> PointFinding | None:
         return None
     return _finding(
         Flag.REQUESTS_SAMPLED,
-        Weight.NOTE,
+        Severity.NOTE,
         f"The file keeps {len(point.requests):,} of {expected:,} requests: a share can be counted anew, a rate cannot.",
     )
 
@@ -293,7 +293,7 @@ def percentiles_cross(point: Point) -> PointFinding | None:
             if low_s > high_s * (1.0 + 1e-9):
                 return _finding(
                     Flag.PERCENTILES_CROSS,
-                    Weight.SERIOUS,
+                    Severity.SERIOUS,
                     f"{latency.definition} has p{low * 100:g} at {_time(low_s)}, above p{high * 100:g} at "
                     f"{_time(high_s)}.",
                 )
@@ -301,7 +301,7 @@ def percentiles_cross(point: Point) -> PointFinding | None:
 
 
 CHECKS: tuple[Callable[[Point], PointFinding | None], ...] = (
-    unit_in_doubt,
+    unit_uncertain,
     load_not_kept,
     late_client,
     many_failed,
@@ -334,7 +334,7 @@ def _cap_was_reached(point: Point, cap: int) -> bool:
     return little is not None and little >= 0.85 * cap
 
 
-def _finding(flag: Flag, weight: Weight, sentence: str) -> PointFinding:
+def _finding(flag: Flag, weight: Severity, sentence: str) -> PointFinding:
     return PointFinding(flag=flag, weight=weight, sentence=sentence)
 
 

@@ -4,7 +4,7 @@ The tools agree that a good request meets every limit. They disagree on an answe
 passes in vLLM and SGLang, is not judged in GuideLLM, and fails in AIPerf and inference-perf. They also disagree on
 what the good ones are a share of. So one run has several goodputs, and a goodput without its rule says little.
 
->>> one = Request(status=Status.OK, ttft_s=0.1, e2e_s=0.1, output_tokens=1)
+>>> one = MeasuredRequest(status=Status.OK, ttft_s=0.1, e2e_s=0.1, output_tokens=1)
 >>> limits = GoodputLimits(tpot_s=0.05)
 >>> [goodput([one], rule_of(tool, limits)).good_count for tool in ("vllm", "guidellm", "aiperf")]
 [1, 0, 0]
@@ -20,8 +20,8 @@ from ullage.service.loadtests.loadtest import (
     Denominator,
     GoodputLimits,
     GoodputRule,
+    MeasuredRequest,
     Point,
-    Request,
     SingleToken,
     Status,
 )
@@ -65,7 +65,7 @@ def rule_of(name: str, limits: GoodputLimits) -> GoodputRule:
     return GoodputRule(name=name, limits=limits, single_token=single_token, denominator=denominator)
 
 
-def goodput(requests: Iterable[Request], rule: GoodputRule, *, duration_s: float | None = None) -> Goodput:
+def goodput(requests: Iterable[MeasuredRequest], rule: GoodputRule, *, duration_s: float | None = None) -> Goodput:
     """Count the good requests, and give them as a share and, where `duration_s` is known, as a rate."""
     everything = list(requests)
     verdicts = [_meets(each, rule) for each in everything if each.status is Status.OK]
@@ -94,7 +94,7 @@ def goodput_of(point: Point, rule: GoodputRule) -> Goodput | None:
     return goodput(point.requests, rule, duration_s=point.duration_s if point.has_every_request else None)
 
 
-def _meets(request: Request, rule: GoodputRule) -> bool | None:
+def _meets(request: MeasuredRequest, rule: GoodputRule) -> bool | None:
     """Whether the request meets every limit; None where one of them cannot be judged and none is missed."""
     verdicts = [_meets_one(request, name, limit_s, rule) for name, limit_s in rule.limits.given.items()]
     if False in verdicts:
@@ -102,7 +102,7 @@ def _meets(request: Request, rule: GoodputRule) -> bool | None:
     return None if None in verdicts else True
 
 
-def _meets_one(request: Request, name: str, limit_s: float, rule: GoodputRule) -> bool | None:
+def _meets_one(request: MeasuredRequest, name: str, limit_s: float, rule: GoodputRule) -> bool | None:
     value_s = _value_s(request, name)
     if value_s is not None:
         return value_s <= limit_s
@@ -112,7 +112,7 @@ def _meets_one(request: Request, name: str, limit_s: float, rule: GoodputRule) -
     return True if single and rule.single_token is SingleToken.GOOD else None
 
 
-def _value_s(request: Request, name: str) -> float | None:
+def _value_s(request: MeasuredRequest, name: str) -> float | None:
     if name == "itl":
         return request.itl_s if request.itl_s is not None else request.tpot_s
     values = {"ttft": request.ttft_s, "tpot": request.tpot_s, "ntpot": request.ntpot_s, "e2e": request.e2e_s}

@@ -16,7 +16,7 @@ import enum
 import math
 from dataclasses import dataclass
 
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 from ullage.workload.classes import Metric
 
 
@@ -176,7 +176,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class LoadTestSubject:
     """What was tested, as far as the file says."""
 
     model: str | None = None
@@ -193,7 +193,7 @@ class Subject:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
+class OfferedLoad:
     """What was asked of the server.
 
     `offered_rps` is None for a closed loop and for a burst: there is no rate to offer. `concurrency_cap_count` bounds
@@ -288,7 +288,7 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class MeasuredRequest:
     """One request, its times counted from the first of the point.
 
     `due_s` is when the tool meant to send it, `sent_s` when it did; `itl_s` is the tool's own mean gap.
@@ -327,7 +327,7 @@ class Flag(enum.Enum):
     OVERLOAD = "overload"
     TOKEN_COUNT_MISMATCH = "token_count_mismatch"
     HISTOGRAM_FLOOR = "histogram_floor"
-    UNIT_IN_DOUBT = "unit_in_doubt"
+    UNIT_UNCERTAIN = "unit_uncertain"
     RATE_DISAGREES = "rate_disagrees"
     DECODE_TIME_DISAGREES = "decode_time_disagrees"
     LITTLES_LAW = "littles_law"
@@ -339,7 +339,7 @@ class Flag(enum.Enum):
     FIGURE_IGNORED = "figure_ignored"
     STATED_BY_TOOL = "stated_by_tool"
     INCOMPLETE_RUN = "incomplete_run"
-    SERVER_SECTION_DOUBTFUL = "server_section_doubtful"
+    SERVER_SECTION_UNCERTAIN = "server_section_uncertain"
     ROWS_LEFT_OUT = "rows_left_out"
 
     def __str__(self) -> str:
@@ -351,7 +351,7 @@ class PointFinding:
     """Something that is wrong or odd about a point or a file, in a sentence that can be printed alone."""
 
     flag: Flag
-    weight: Weight
+    weight: Severity
     sentence: str
 
 
@@ -364,8 +364,8 @@ class Point:
     """
 
     name: str
-    subject: Subject
-    load: Load
+    subject: LoadTestSubject
+    load: OfferedLoad
     duration_s: float | None
     completed_count: int | None
     failed_count: int | None = None
@@ -379,8 +379,8 @@ class Point:
     latencies: tuple[LatencySummary, ...] = ()
     client_delay: LatencySummary | None = None
     stated_goodput: StatedGoodput | None = None
-    requests: tuple[Request, ...] = ()
-    findings: tuple[PointFinding, ...] = ()
+    requests: tuple[MeasuredRequest, ...] = ()
+    anomalies: tuple[PointFinding, ...] = ()
 
     def latency(self, *definitions: Definition) -> LatencySummary | None:
         """The first of these definitions that the point has."""
@@ -436,7 +436,7 @@ class LoadTest:
     format_version: str | None = None
     run_at: str | None = None
     sha256: str | None = None
-    findings: tuple[PointFinding, ...] = ()
+    anomalies: tuple[PointFinding, ...] = ()
 
 
 def _mean_tokens(lengths: LengthSummary | None, total_tokens: float | None, completed: int | None) -> float | None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from ullage.service.loadtests.loadtest import Definition, LatencySummary, LengthSummary, Request, Status
+from ullage.service.loadtests.loadtest import Definition, LatencySummary, LengthSummary, MeasuredRequest, Status
 
 # The percentiles people ask for; every tool prints most of these.
 FRACTIONS = (0.5, 0.9, 0.95, 0.99)
 
-_VALUES: dict[Definition, Callable[[Request], float | None]] = {
+_VALUES: dict[Definition, Callable[[MeasuredRequest], float | None]] = {
     Definition.TTFT: lambda request: request.ttft_s,
     Definition.TPOT: lambda request: request.tpot_s,
     Definition.ITL_PER_REQUEST: lambda request: request.itl_s,
@@ -23,7 +23,7 @@ _VALUES: dict[Definition, Callable[[Request], float | None]] = {
 }
 
 
-def summarise(requests: Sequence[Request], definition: Definition) -> LatencySummary | None:
+def summarise(requests: Sequence[MeasuredRequest], definition: Definition) -> LatencySummary | None:
     """One latency over the requests that succeeded; None where no request has it.
 
     The client's delay is taken over all requests: one that failed was late all the same.
@@ -33,7 +33,7 @@ def summarise(requests: Sequence[Request], definition: Definition) -> LatencySum
     return latency_of(values, definition)
 
 
-def summaries(requests: Sequence[Request]) -> tuple[LatencySummary, ...]:
+def summaries(requests: Sequence[MeasuredRequest]) -> tuple[LatencySummary, ...]:
     """Every latency that these requests carry, the client's own delay apart."""
     wanted = (each for each in _VALUES if each is not Definition.CLIENT_DELAY)
     return tuple(found for each in wanted if (found := summarise(requests, each)) is not None)
@@ -70,16 +70,16 @@ def lengths_of(tokens: Iterable[int | None]) -> LengthSummary | None:
     )
 
 
-def succeeded(requests: Iterable[Request]) -> list[Request]:
+def succeeded(requests: Iterable[MeasuredRequest]) -> list[MeasuredRequest]:
     return [each for each in requests if each.status is Status.OK]
 
 
-def sending_rate_rps(requests: Sequence[Request]) -> float | None:
+def sending_rate_rps(requests: Sequence[MeasuredRequest]) -> float | None:
     """How fast the client really sent: gaps a second between the first and the last request it sent."""
     return _gaps_a_second([each.sent_s for each in requests])
 
 
-def due_rate_rps(requests: Sequence[Request]) -> float | None:
+def due_rate_rps(requests: Sequence[MeasuredRequest]) -> float | None:
     """How fast the client meant to send, by the times that were drawn, which is the rate offered but for luck."""
     return _gaps_a_second([each.due_s for each in requests])
 

@@ -38,7 +38,7 @@ ENGINE_NAMES = {"trtllm": "tensorrt-llm", "trt-llm": "tensorrt-llm", "tensorrt":
 
 
 @dataclass(frozen=True, kw_only=True)
-class Band:
+class StepErrorBand:
     """Where 8 of 10 measurements lie, as multiples of what was predicted, when `new` was not in the fit's data."""
 
     new: str
@@ -53,7 +53,7 @@ class Coefficients:
     """The efficiencies of a replica, the facts they come from, and the band of what they estimate."""
 
     values: Efficiencies
-    band: Band
+    band: StepErrorBand
     facts: tuple[Assumption, ...]
 
 
@@ -99,9 +99,9 @@ def _is_known(vendor: str, known: Catalogue) -> bool:
     return not vendor or vendor.lower() in vendors
 
 
-def band(sheet: Sheet, new: str) -> Band:
+def band(sheet: Sheet, new: str) -> StepErrorBand:
     names = ("tpot_low", "tpot_high", "ttft_low", "ttft_high")
-    return Band(new=new, **{f"{name}_ratio": number(sheet.values[name]) for name in names})
+    return StepErrorBand(new=new, **{f"{name}_ratio": number(sheet.values[name]) for name in names})
 
 
 def _value(key: str, shared: Sheet, sheets: list[Sheet]) -> float:

@@ -23,7 +23,7 @@ from ullage.facts.model import Model
 from ullage.memory.kv import KvDtype
 from ullage.memory.settings import Runtime
 from ullage.memory.sharding import Sharding
-from ullage.service.steps.coefficients import Band, Coefficients, coefficients
+from ullage.service.steps.coefficients import Coefficients, StepErrorBand, coefficients
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.roofline import Rates, Roofline
 from ullage.service.steps.tables import StepTimes, step_table
@@ -57,7 +57,7 @@ class StepModel:
     floor: Floor
     evidence: Evidence
     request_overhead_s: float
-    band: Band
+    band: StepErrorBand
     facts: tuple[Assumption, ...]
     measured: MeasuredRange | None = None
     notes: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ from ullage.simulate.load import Requests
 
 
 @dataclass(frozen=True, kw_only=True)
-class Need:
+class StepNeed:
     """What one request asks of a replica's busiest device: bytes and operations, and the seconds they take alone."""
 
     reading_s: float
@@ -44,13 +44,13 @@ class Need:
         return self.flops / self.computing_s if self.computing_s > 0.0 else 0.0
 
 
-def need_of(step: StepModel, requests: Requests, *, steps_per_request: float) -> Need:
+def need_of(step: StepModel, requests: Requests, *, steps_per_request: float) -> StepNeed:
     """The mean need of these requests, where a replica takes so many steps for each: fewer where batches are larger."""
     roofline, factors, is_peak = _roofline(step)
     sums = _Sums(requests)
     reading_s, read_bytes = _reading(roofline, sums, steps_per_request)
     computing_s, flops = _computing(roofline, sums)
-    return Need(
+    return StepNeed(
         reading_s=reading_s * factors.fixed_ratio,
         computing_s=computing_s * factors.prefill_ratio,
         read_bytes=read_bytes,

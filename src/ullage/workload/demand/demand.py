@@ -18,13 +18,13 @@ from numpy.random import Generator
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
-from ullage.workload.anomalies import Finding
+from ullage.workload.anomalies import Anomaly
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.stated import StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.synthetic.builtin import SOURCE, builtin
-from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, Lengths, SyntheticModel, synthesised
+from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel, synthesised
 from ullage.workload.synthetic.stream import Stream
 
 _PERCENTILES = (0.5, 0.95, 0.99)
@@ -60,9 +60,9 @@ class MeasuredClass:
     logged_s: float = math.inf
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What should make the reader of this class's demand careful."""
-        return self.forecast.findings if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What should make the reader of this class's demand conservative."""
+        return self.forecast.anomalies if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,7 +402,7 @@ def _like(name: str, longest_tokens: int) -> ClassModel:
     return min(classes, key=lambda each: abs(math.log(_longest(each.lengths) / max(1, longest_tokens))))
 
 
-def _fitting(lengths: Lengths, longest_tokens: int) -> Lengths:
+def _fitting(lengths: LengthModel, longest_tokens: int) -> LengthModel:
     """The lengths, shortened in proportion where they would not fit the class's longest context."""
     share = min(1.0, longest_tokens / _longest(lengths))
     return replace(
@@ -412,7 +412,7 @@ def _fitting(lengths: Lengths, longest_tokens: int) -> Lengths:
     )
 
 
-def _longest(lengths: Lengths) -> float:
+def _longest(lengths: LengthModel) -> float:
     return lengths.prompt_tokens[-1] + lengths.output_tokens[-1]
 
 

@@ -4,7 +4,7 @@
     escalation    the first pool answers everything; of each pool's answers a part goes on to the next
 
 Of an escalated class the k-th pool sees the product of the parts that went on before it. Where the first answer goes
-along, the next prompt is longer by it. The promises of a class hold for every attempt, not for the chain of them.
+along, the next prompt is longer by it. The SLOs of a class hold for every attempt, not for the chain of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Figure
 from ullage.workload.demand.demand import ClassTraffic, Demand
 from ullage.workload.forecast.forecast import peak_minute_rps
-from ullage.workload.synthetic.model import FRACTIONS, ClassModel, Lengths
+from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel
 
 _TOTAL_TOLERANCE = 1e-6
 
@@ -261,7 +261,7 @@ def _carries(route: Route) -> bool:
     )  # fmt: skip
 
 
-def with_answers(lengths: Lengths, answers: int, longest_tokens: int) -> Lengths:
+def with_answers(lengths: LengthModel, answers: int, longest_tokens: int) -> LengthModel:
     """The lengths of requests whose prompts carry so many earlier answers, within the longest context."""
     prompts, outputs = lengths.pairs()
     room = max(1.0, longest_tokens - lengths.output_tokens[-1])
@@ -359,7 +359,7 @@ def _route_figures(route: Route) -> Iterator[Figure]:
 
 def _notes(routing: Routing) -> Iterator[str]:
     if any(each.kind is RouteKind.ESCALATION for each in routing.routes):
-        yield "The promises of an escalated class hold for every attempt; a task that goes on waits for both."
+        yield "The SLOs of an escalated class hold for every attempt; a task that goes on waits for both."
     silent = [each.request_class for each in routing.routes if each.success_fractions is None]
     if silent:
         yield f"Nobody has said how often the models solve a task of {', '.join(silent)}: no success rate is given."

@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Source
-from ullage.workload.synthetic.model import FRACTIONS, ClassModel, Lengths
+from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def _line(score: float, scores: Sequence[float], logs: Sequence[float], slope: f
     return logs[at - 1] + share * (logs[at] - logs[at - 1])
 
 
-def _within(lengths: Lengths, shape: StatedShape, longest_tokens: int) -> Lengths:
+def _within(lengths: LengthModel, shape: StatedShape, longest_tokens: int) -> LengthModel:
     """The side that was not stated is cut to what the other leaves of the longest context."""
     room = longest_tokens - (lengths.output_tokens[-1] if shape.output is not None else lengths.prompt_tokens[-1])
     room = max(1.0, room)

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from ullage.errors import unknown_name
 from ullage.evidence import Figure, Source
 from ullage.workload.demand.demand import MeasuredClass
-from ullage.workload.forecast.demand_series import Event
+from ullage.workload.forecast.demand_series import DemandEvent
 from ullage.workload.forecast.forecast import LEAST_STEPS
 from ullage.workload.forecast.part_forecast import ALL, forecast_parts, histories_of
 from ullage.workload.profile.figures import profile_figures, profile_source
@@ -32,8 +32,8 @@ class Traffic:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is doubtful about the trace, and about each forecast made from it."""
-        forecasts = (finding for each in self.classes.values() for finding in each.findings)
-        return tuple(dict.fromkeys(finding.sentence for finding in (*self.profile.findings, *forecasts)))
+        forecasts = (anomaly for each in self.classes.values() for anomaly in each.anomalies)
+        return tuple(dict.fromkeys(anomaly.sentence for anomaly in (*self.profile.anomalies, *forecasts)))
 
 
 def traffic_of(
@@ -44,7 +44,7 @@ def traffic_of(
     percentile_fraction: float,
     as_of: datetime.date,
     rng: Generator,
-    events: Sequence[Event] = (),
+    events: Sequence[DemandEvent] = (),
 ) -> Traffic:
     """The classes of a plan in a trace. A plan with one class takes all requests for it; with several, the trace (or
     the rules it was profiled by) must tell them apart. A trace too short to forecast from still says all but season and

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ullage.errors import InputError
-from ullage.workload.forecast.conformal import FRACTIONS, Band, conformal
+from ullage.workload.forecast.conformal import FRACTIONS, ForecastBand, conformal
 from ullage.workload.forecast.point_forecasts import DAY_S, NAIVE, Floats, Forecaster, Grid
 from ullage.workload.forecast.scores import Scores, pinball, scores
 
@@ -26,12 +26,12 @@ _LEAST_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
+class BacktestRun:
     """One forecaster over all origins, the band its errors give, and its loss."""
 
     name: str
     predicted: Floats
-    band: Band
+    band: ForecastBand
     pinball_ratio: float
 
 
@@ -45,17 +45,17 @@ class Backtest:
     actual: Floats
     apart_steps: int
     unseen_ratio: float
-    runs: tuple[Run, ...]
+    runs: tuple[BacktestRun, ...]
 
     @property
-    def naive(self) -> Run:
+    def naive(self) -> BacktestRun:
         return next(run for run in self.runs if run.name == NAIVE)
 
     @property
-    def winner(self) -> Run:
+    def winner(self) -> BacktestRun:
         return min(self.runs, key=lambda run: run.pinball_ratio)
 
-    def held_out(self, run: Run, *, nominal_fraction: float, rng: Generator) -> Scores | None:
+    def held_out(self, run: BacktestRun, *, nominal_fraction: float, rng: Generator) -> Scores | None:
         """Scores on the later origins with a band from the earlier ones; None where there are too few of either.
 
         Origins whose outcomes overlap are one block of the bootstrap, as far as three blocks are left.
@@ -101,7 +101,9 @@ def backtest(history: Floats, grid: Grid, steps: int, forecasters: Mapping[str, 
     for name, forecaster in forecasters.items():
         predicted = np.stack([forecaster(history[:origin], grid, steps) for origin in origins.tolist()])
         band = conformal(actual, predicted, apart_steps=apart_steps, steps=steps, unseen_deviation=unseen)
-        runs.append(Run(name=name, predicted=predicted, band=band, pinball_ratio=_loss(actual, predicted, band)))
+        runs.append(
+            BacktestRun(name=name, predicted=predicted, band=band, pinball_ratio=_loss(actual, predicted, band))
+        )
     return Backtest(actual=actual, apart_steps=apart_steps, unseen_ratio=unseen, runs=tuple(runs))
 
 
@@ -124,7 +126,7 @@ def _unseen(size: int, grid: Grid) -> float:
     return _UNSEEN_WEEK / max(1, weeks) if weeks < 3 else 0.0
 
 
-def _loss(actual: Floats, predicted: Floats, band: Band) -> float:
+def _loss(actual: Floats, predicted: Floats, band: ForecastBand) -> float:
     quantiles = predicted[:, :, None] * band.ratios[None, : predicted.shape[1]]
     seen = ~np.isnan(actual)
     scale = max(float(np.abs(actual[seen]).mean()), 1e-12)

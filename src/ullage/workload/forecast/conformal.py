@@ -37,7 +37,7 @@ _FARTHEST, _LEAST_WIDTH = 9.2, 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Band:
+class ForecastBand:
     """Ratios by lead and fraction: `ratios[h]` holds the quantiles of demand over forecast h + 1 steps ahead."""
 
     ratios: Floats
@@ -50,7 +50,7 @@ class Band:
 
 def conformal(
     actual: Floats, predicted: Floats, *, apart_steps: int, steps: int, unseen_deviation: float = 0.0
-) -> Band:
+) -> ForecastBand:
     """The band of a forecaster from its past forecasts: rows are origins, columns are leads; NaN is not observed.
 
     `unseen_deviation` is the deviation, in logarithms, of what the history was too short to show at all; it is
@@ -80,12 +80,12 @@ def conformal(
             problem="has too few observed steps to test a forecast on",
             fix="Give a longer trace, or one with fewer holes.",
         )
-    return Band(
+    return ForecastBand(
         ratios=_by_lead(np.array(middles), np.array(rows), steps), tested_steps=seen[-1][0], witnesses=seen[-1][1]
     )
 
 
-def paths(actual: Floats, predicted: Floats, band: Band, *, futures: int, rng: Generator) -> Floats:
+def paths(actual: Floats, predicted: Floats, band: ForecastBand, *, futures: int, rng: Generator) -> Floats:
     """Ratios of demand to forecast for whole futures: past runs of errors, pieced together and fitted to the band.
 
     Each past origin's errors are put in relation to the width of their lead's pool, which keeps how errors follow each

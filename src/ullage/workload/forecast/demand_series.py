@@ -45,7 +45,7 @@ class DemandSeries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class DemandEvent:
     """A holiday, launch or sale: demand times `demand_ratio` from start to end; None takes its past namesakes'."""
 
     name: str
@@ -114,7 +114,7 @@ def without_holes(series: DemandSeries) -> DemandSeries:
     return replace(series, values=np.where(hole, np.nan, values))
 
 
-def around_events(series: DemandSeries, events: Sequence[Event]) -> tuple[DemandSeries, dict[str, float]]:
+def around_events(series: DemandSeries, events: Sequence[DemandEvent]) -> tuple[DemandSeries, dict[str, float]]:
     """The series without its past events, and the factor that each of them had over what was to be expected."""
     values = series.values.copy()
     at_s = series.start_s + series.step_s * np.arange(values.size)
@@ -134,7 +134,7 @@ def around_events(series: DemandSeries, events: Sequence[Event]) -> tuple[Demand
     return replace(series, values=values), {name: float(np.mean(each)) for name, each in factors.items()}
 
 
-def event_factors(events: Sequence[Event], measured: dict[str, float], at_s: Floats) -> Floats:
+def event_factors(events: Sequence[DemandEvent], measured: dict[str, float], at_s: Floats) -> Floats:
     """What planned events multiply demand by, at each time."""
     factors = np.ones(at_s.size)
     for event in events:

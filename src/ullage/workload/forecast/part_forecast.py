@@ -13,8 +13,8 @@ import numpy as np
 from numpy.random import Generator
 
 from ullage.errors import InputError, unknown_name
-from ullage.workload.anomalies import Finding
-from ullage.workload.forecast.demand_series import DemandSeries, Event, from_counts
+from ullage.workload.anomalies import Anomaly
+from ullage.workload.forecast.demand_series import DemandEvent, DemandSeries, from_counts
 from ullage.workload.forecast.forecast import Forecast, forecast, peak_minute_rps
 from ullage.workload.forecast.point_forecasts import FORECASTERS, Forecaster
 from ullage.workload.profile.arrivals import Arrivals
@@ -64,7 +64,7 @@ class ServiceForecast:
     percentile_fraction: float
     seed: int
     parts: tuple[PartForecast, ...]
-    findings: tuple[Finding, ...]
+    anomalies: tuple[Anomaly, ...]
 
 
 def forecast_parts(
@@ -73,7 +73,7 @@ def forecast_parts(
     horizon_s: float,
     percentile_fraction: float,
     rng: Generator,
-    events: Sequence[Event] = (),
+    events: Sequence[DemandEvent] = (),
     forecasters: Mapping[str, Forecaster] = FORECASTERS,
 ) -> tuple[PartForecast, ...]:
     """Each part by itself; parts are not made to add up, since their errors do not."""

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.workload.anomalies import Finding, FindingKind, Weight
+from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 
 # How far the mean that a user states may be off, as the deviation of its logarithm: a fifth up or down in one case of
 # three. With a trace long enough the forecast's own past errors take its place.
@@ -33,12 +33,12 @@ def short_deviation(season: NDArray[np.float64], logged_s: float) -> float:
     return math.hypot(RATE_DEVIATION, float(np.log(np.maximum(means, 1e-9)).std()))
 
 
-def too_short(name: str, logged_s: float) -> Finding:
+def too_short(name: str, logged_s: float) -> Anomaly:
     """What to say of a class whose demand leans on a short log."""
     length = f"{logged_s / 60.0:.0f} minutes" if logged_s < 7200.0 else f"{logged_s / 3600.0:.1f} hours"
-    return Finding(
-        kind=FindingKind.COLD_START,
-        weight=Weight.SERIOUS,
+    return Anomaly(
+        kind=AnomalyKind.COLD_START,
+        weight=Severity.SERIOUS,
         sentence=(
             f"The log of {name} is {length} long, too short to forecast from: rate, lengths and bursts are its own, "
             "season and growth are assumed from the built-in profile, and its rate may be that of any hour of the week."

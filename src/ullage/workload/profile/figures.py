@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 from ullage.evidence import Evidence, Figure, Source
-from ullage.workload.profile.lengths import Lengths
+from ullage.workload.profile.lengths import LengthProfile
 from ullage.workload.profile.profile import Profile
 from ullage.workload.profile.series import Distribution
 
@@ -84,7 +84,7 @@ def _values(profile: Profile) -> list[tuple[str, float | int | None, str]]:
     return values
 
 
-def _length_values(lengths: Lengths) -> list[tuple[str, float | int | None, str]]:
+def _length_values(lengths: LengthProfile) -> list[tuple[str, float | int | None, str]]:
     values: list[tuple[str, float | int | None, str]] = []
     for name, found in (
         ("prompt length", lengths.prompt_tokens),

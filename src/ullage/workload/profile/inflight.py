@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ullage.workload.profile.arrivals import GROUP_BINS, CountSeries
 from ullage.workload.profile.series import Distribution, distribution
-from ullage.workload.profile.summary import Load
+from ullage.workload.profile.summary import HeldLoad
 
 # Three months of seconds: beyond, every second would be more than a distribution needs and memory can spare.
 MOST_SECONDS = 8_000_000
@@ -33,7 +33,7 @@ class InFlight:
     active_tokens_series: CountSeries
 
 
-def inflight_of(load: Load | None, *, requests: int, first_s: float, last_s: float) -> InFlight | None:
+def inflight_of(load: HeldLoad | None, *, requests: int, first_s: float, last_s: float) -> InFlight | None:
     """None where durations are not logged: then only a service model can say what is in flight."""
     if load is None or len(load.seconds) == 0 or last_s - first_s < 1 or last_s - first_s > MOST_SECONDS:
         return None

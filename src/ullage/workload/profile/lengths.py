@@ -33,7 +33,7 @@ class JointLengths:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lengths:
+class LengthProfile:
     """Lengths of one part of a trace; None where the source does not know them.
 
     `*_longest_fraction` is the share of all tokens that the longest 1 % of requests carry; about 1 % where all
@@ -52,10 +52,10 @@ class Lengths:
     joint: JointLengths | None
 
 
-def lengths_of(counts: Mapping[str, ValueCounts], joint: JointCounts | None) -> Lengths:
+def lengths_of(counts: Mapping[str, ValueCounts], joint: JointCounts | None) -> LengthProfile:
     """All that can be said about these lengths."""
     found = {column: each.distribution("tokens") for column, each in counts.items()}
-    return Lengths(
+    return LengthProfile(
         prompt_tokens=found.get("prompt_tokens"),
         output_tokens=found.get("output_tokens"),
         cached_tokens=found.get("cached_tokens"),

@@ -111,7 +111,7 @@ def _about(abouts: Sequence[About]) -> About:
             repaired=_reasons([reason for each in rows for reason in each.repaired]),
         ),
         columns=frozenset().union(*(about.columns for about in abouts)),
-        findings=tuple(dict.fromkeys(finding for about in abouts for finding in about.findings)),
+        anomalies=tuple(dict.fromkeys(anomaly for about in abouts for anomaly in about.anomalies)),
     )
 
 

@@ -12,16 +12,16 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.workload.anomalies import Finding, in_order
+from ullage.workload.anomalies import Anomaly, in_order
 from ullage.workload.classes import ClassRule, RequestClass
 from ullage.workload.profile.arrivals import GROUP_BINS, MOST_BINS, Arrivals, arrivals_of
 from ullage.workload.profile.bursts import Bursts, bursts_of
 from ullage.workload.profile.inflight import MOST_SECONDS, InFlight, inflight_of
-from ullage.workload.profile.lengths import Lengths, lengths_of
+from ullage.workload.profile.lengths import LengthProfile, lengths_of
 from ullage.workload.profile.quality import MAX_AGE_S, findings_of, holes_of, resolution_s
-from ullage.workload.profile.reuse import Reuse
+from ullage.workload.profile.reuse import ReuseProfile
 from ullage.workload.profile.seasons import Growth, Season, growth_of, season_of
-from ullage.workload.profile.sessions import Sessions
+from ullage.workload.profile.sessions import SessionProfile
 from ullage.workload.profile.shapes import Suggestion, suggestion_of
 from ullage.workload.profile.summarise import OTHERS, UNKNOWN, summarise
 from ullage.workload.profile.summary import Part, Summary
@@ -79,10 +79,10 @@ class PartProfile:
     bursts: Bursts | None
     season: Season | None
     growth: Growth | None
-    lengths: Lengths
+    lengths: LengthProfile
     outcomes: Outcomes | None
     inflight: InFlight | None
-    sessions: Sessions | None
+    sessions: SessionProfile | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +110,9 @@ class Profile:
     whole: PartProfile
     groups: tuple[GroupProfile, ...]
     distinct: tuple[tuple[str, int | None], ...]
-    reuse: Reuse | None
+    reuse: ReuseProfile | None
     suggestion: Suggestion | None
-    findings: tuple[Finding, ...]
+    anomalies: tuple[Anomaly, ...]
     needs: tuple[str, ...]
 
     def of(self, dimension: str) -> tuple[GroupProfile, ...]:
@@ -143,7 +143,7 @@ def profile_of(summary: Summary, *, as_of: datetime.date | None = None, max_age_
         distinct=tuple(summary.distinct.items()),
         reuse=summary.reuse[0] if len(summary.reuse) == 1 else None,
         suggestion=suggestion,
-        findings=in_order(findings_of(summary, suggestion=suggestion, as_of=as_of, max_age_s=max_age_s)),
+        anomalies=in_order(findings_of(summary, suggestion=suggestion, as_of=as_of, max_age_s=max_age_s)),
         needs=_needs(summary),
     )
 
@@ -166,7 +166,7 @@ def with_tenants_called(profile: Profile, names: TenantNames) -> Profile:
     return replace(profile, groups=groups, reuse=reuse, suggestion=suggestion)
 
 
-def _part_profile(summary: Summary, part: Part, sessions: Sessions | None) -> PartProfile:
+def _part_profile(summary: Summary, part: Part, sessions: SessionProfile | None) -> PartProfile:
     first_s, last_s = part.watched or (summary.first_s, summary.last_s)
     has_times = summary.about.clock.orders_requests
     calendar = summary.about.clock is Clock.UTC

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Mapping
 
-from ullage.workload.anomalies import Finding, FindingKind, Weight
+from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.profile.gaps import LONGEST_KEPT
 from ullage.workload.profile.shapes import MEDIANS_APART_RATIO, Suggestion
 from ullage.workload.profile.summary import Hole, Part, Summary
@@ -53,10 +53,10 @@ def holes_of(summary: Summary) -> tuple[Hole, ...]:
 
 def findings_of(
     summary: Summary, *, suggestion: Suggestion | None, as_of: datetime.date | None, max_age_s: float
-) -> list[Finding]:
+) -> list[Anomaly]:
     """Everything odd that the summary shows, in the order in which a reader would ask."""
     return [
-        *summary.about.findings,
+        *summary.about.anomalies,
         *_clock(summary),
         *_order(summary),
         *_copies(summary),
@@ -73,7 +73,7 @@ def findings_of(
     ]
 
 
-def _clock(summary: Summary) -> list[Finding]:
+def _clock(summary: Summary) -> list[Anomaly]:
     clock = summary.about.clock
     if clock.orders_requests:
         return []
@@ -82,9 +82,9 @@ def _clock(summary: Summary) -> list[Finding]:
         Clock.NONE: "There are no arrival times",
     }[clock]
     return [
-        Finding(
-            kind=FindingKind.NO_COMMON_CLOCK,
-            weight=Weight.SERIOUS,
+        Anomaly(
+            kind=AnomalyKind.NO_COMMON_CLOCK,
+            weight=Severity.SERIOUS,
             sentence=f"{why}: rates, bursts, seasons and what is in flight are unknown, and with them prefix reuse "
             "between sessions; lengths and sessions stand.",
             touches=("arrivals", "bursts", "season", "inflight", "reuse"),
@@ -92,7 +92,7 @@ def _clock(summary: Summary) -> list[Finding]:
     ]
 
 
-def _order(summary: Summary) -> list[Finding]:
+def _order(summary: Summary) -> list[Anomaly]:
     order = summary.order
     if order is None or order.backward_steps == 0:
         return []
@@ -105,7 +105,9 @@ def _order(summary: Summary) -> list[Finding]:
             f"The clock goes back by one hour {_times(order.hour_back_steps)}: {summary.about.zone} ends summer time, "
             "and its two equal hours cannot be told apart; they were laid upon each other."
         )
-        return [Finding(kind=FindingKind.SUMMER_TIME, weight=Weight.CAUTION, sentence=sentence, touches=("arrivals",))]
+        return [
+            Anomaly(kind=AnomalyKind.SUMMER_TIME, weight=Severity.CAUTION, sentence=sentence, touches=("arrivals",))
+        ]
     few = order.backward_steps <= max(2, CLOCK_STEP_FRACTION * rows)
     if few and order.largest_back_s >= 1.0:
         sentence = (
@@ -113,18 +115,18 @@ def _order(summary: Summary) -> list[Finding]:
             "set, or files were put together out of order; rows were sorted by time."
         )
         return [
-            Finding(
-                kind=FindingKind.CLOCK_STEP,
-                weight=Weight.CAUTION,
+            Anomaly(
+                kind=AnomalyKind.CLOCK_STEP,
+                weight=Severity.CAUTION,
                 sentence=sentence,
                 share_fraction=share,
                 touches=("arrivals",),
             )
         ]
     return [
-        Finding(
-            kind=FindingKind.UNSORTED,
-            weight=Weight.NOTE,
+        Anomaly(
+            kind=AnomalyKind.UNSORTED,
+            weight=Severity.NOTE,
             sentence=f"Rows are not in order of arrival ({order.backward_steps:,} steps back, by up to "
             f"{_duration(order.largest_back_s)}); they were sorted.",
             share_fraction=share,
@@ -132,25 +134,25 @@ def _order(summary: Summary) -> list[Finding]:
     ]
 
 
-def _summer_time(what: str) -> Finding:
-    return Finding(
-        kind=FindingKind.SUMMER_TIME,
-        weight=Weight.SERIOUS,
+def _summer_time(what: str) -> Anomaly:
+    return Anomaly(
+        kind=AnomalyKind.SUMMER_TIME,
+        weight=Severity.SERIOUS,
         sentence=f"The clock {what}, and the times carry no zone: this is local time with summer time. "
         "Name the zone with --zone, or an hour is counted twice or missing.",
         touches=("arrivals", "season"),
     )
 
 
-def _copies(summary: Summary) -> list[Finding]:
-    findings = []
+def _copies(summary: Summary) -> list[Anomaly]:
+    anomalies = []
     rows = summary.about.rows.kept_rows
     if summary.duplicate_rows:
         share = summary.duplicate_rows / rows
-        findings.append(
-            Finding(
-                kind=FindingKind.DUPLICATES,
-                weight=Weight.SERIOUS if share > 0.01 else Weight.CAUTION,
+        anomalies.append(
+            Anomaly(
+                kind=AnomalyKind.DUPLICATES,
+                weight=Severity.SERIOUS if share > 0.01 else Severity.CAUTION,
                 sentence=f"{summary.duplicate_rows:,} of {rows:,} rows repeat another row; they were kept, so that "
                 "rates may be too high by that much.",
                 share_fraction=share,
@@ -160,28 +162,28 @@ def _copies(summary: Summary) -> list[Finding]:
     repeated = sum(sessions.repeated_sessions for sessions in summary.sessions)
     if repeated:
         total = sum(sessions.sessions for sessions in summary.sessions)
-        findings.append(
-            Finding(
-                kind=FindingKind.REPEATED_SESSIONS,
-                weight=Weight.CAUTION,
+        anomalies.append(
+            Anomaly(
+                kind=AnomalyKind.REPEATED_SESSIONS,
+                weight=Severity.CAUTION,
                 sentence=f"{repeated:,} of {total:,} sessions are exact repeats of another, turn by turn; they were "
                 "kept and weigh twice.",
                 share_fraction=repeated / total,
                 touches=("sessions", "lengths"),
             )
         )
-    return findings
+    return anomalies
 
 
-def _batches(summary: Summary) -> list[Finding]:
+def _batches(summary: Summary) -> list[Anomaly]:
     period_s = resolution_s(summary)
     if period_s == 0.0:
         return []
     assert summary.gaps is not None
     return [
-        Finding(
-            kind=FindingKind.TIME_BATCHING,
-            weight=Weight.CAUTION,
+        Anomaly(
+            kind=AnomalyKind.TIME_BATCHING,
+            weight=Severity.CAUTION,
             sentence=f"Arrivals are stamped in batches of {_duration(period_s)}: what looks like bursts within "
             f"{_duration(10 * period_s)} is the log's doing and is marked as an artefact.",
             share_fraction=summary.gaps.zero_gaps / summary.gaps.gaps,
@@ -190,7 +192,7 @@ def _batches(summary: Summary) -> list[Finding]:
     ]
 
 
-def _holes(summary: Summary) -> list[Finding]:
+def _holes(summary: Summary) -> list[Anomaly]:
     holes = holes_of(summary)
     if not holes:
         return []
@@ -199,10 +201,10 @@ def _holes(summary: Summary) -> list[Finding]:
     shortest, longest = holes[-1].length_s, holes[0].length_s
     span = _duration(longest) if len(holes) == 1 else f"{_duration(shortest)} to {_duration(longest)}"
     number = "one hole" if len(holes) == 1 else f"{'at least ' * (len(holes) == LONGEST_KEPT)}{len(holes)} holes"
-    findings = [
-        Finding(
-            kind=FindingKind.HOLES,
-            weight=Weight.SERIOUS if share > 0.1 else Weight.CAUTION,
+    anomalies = [
+        Anomaly(
+            kind=AnomalyKind.HOLES,
+            weight=Severity.SERIOUS if share > 0.1 else Severity.CAUTION,
             sentence=f"The trace has {number} of {span} without a request ({share:.1%} of its time): the service was "
             "silent or the log was cut; mean rates include them.",
             share_fraction=share,
@@ -210,8 +212,8 @@ def _holes(summary: Summary) -> list[Finding]:
         )
     ]
     if any(_is_skipped_hour(summary, hole) for hole in holes):
-        findings.append(_summer_time("skips one hour on a Sunday night"))
-    return findings
+        anomalies.append(_summer_time("skips one hour on a Sunday night"))
+    return anomalies
 
 
 def _is_skipped_hour(summary: Summary, hole: Hole) -> bool:
@@ -221,16 +223,16 @@ def _is_skipped_hour(summary: Summary, hole: Hole) -> bool:
     return SKIPPED_HOUR_S[0] <= hole.length_s <= SKIPPED_HOUR_S[1] and start.weekday() == 6 and start.hour < 4
 
 
-def _lengths(summary: Summary) -> list[Finding]:
-    findings = []
+def _lengths(summary: Summary) -> list[Anomaly]:
+    anomalies = []
     rows = summary.whole.requests
     prompts = summary.whole.lengths.get("prompt_tokens")
     without = rows - (prompts.total if prompts else 0)
     if without and summary.least_width_s == 1:
-        findings.append(
-            Finding(
-                kind=FindingKind.MISSING_LENGTHS,
-                weight=Weight.SERIOUS if without > 0.05 * rows else Weight.CAUTION,
+        anomalies.append(
+            Anomaly(
+                kind=AnomalyKind.MISSING_LENGTHS,
+                weight=Severity.SERIOUS if without > 0.05 * rows else Severity.CAUTION,
                 sentence=f"{without:,} of {rows:,} requests have no prompt length; they count as arrivals only.",
                 share_fraction=without / rows,
                 touches=("lengths",),
@@ -238,26 +240,26 @@ def _lengths(summary: Summary) -> list[Finding]:
         )
     if summary.missing_outputs:
         share = summary.missing_outputs / rows
-        findings.append(
-            Finding(
-                kind=FindingKind.MISSING_OUTPUTS,
-                weight=Weight.SERIOUS if share > 0.05 else Weight.CAUTION,
+        anomalies.append(
+            Anomaly(
+                kind=AnomalyKind.MISSING_OUTPUTS,
+                weight=Severity.SERIOUS if share > 0.05 else Severity.CAUTION,
                 sentence=f"{summary.missing_outputs:,} of {rows:,} requests that did not fail have no output length.",
                 share_fraction=share,
                 touches=("lengths",),
             )
         )
-    return findings
+    return anomalies
 
 
-def _statuses(summary: Summary) -> list[Finding]:
+def _statuses(summary: Summary) -> list[Anomaly]:
     unknown, rows = summary.whole.outcomes.get("unknown", 0), summary.whole.requests
     if not unknown:
         return []
     return [
-        Finding(
-            kind=FindingKind.UNKNOWN_STATUS,
-            weight=Weight.CAUTION,
+        Anomaly(
+            kind=AnomalyKind.UNKNOWN_STATUS,
+            weight=Severity.CAUTION,
             sentence=f"{unknown:,} of {rows:,} requests have no status, or one that is not known; the shares of failed "
             "and cancelled requests are of the others.",
             share_fraction=unknown / rows,
@@ -266,12 +268,12 @@ def _statuses(summary: Summary) -> list[Finding]:
     ]
 
 
-def _units(summary: Summary) -> list[Finding]:
+def _units(summary: Summary) -> list[Anomaly]:
     paces = [sessions.pace_ratio for sessions in summary.sessions if sessions.pace_ratio is not None]
     for pace in paces:
         if not 1 / MOST_PACE_RATIO < pace < MOST_PACE_RATIO:
             return [
-                _unit_in_doubt(
+                _unit_uncertain(
                     f"Between the arrivals of a session there is {pace:,.3g} times the time that its answers and "
                     "pauses take: one of the two is in another unit than the format says."
                 )
@@ -280,7 +282,7 @@ def _units(summary: Summary) -> list[Finding]:
     if load is not None and load.busy_s > MOST_MEAN_DURATION_S * load.timed_requests:
         mean = _duration(load.busy_s / load.timed_requests)
         return [
-            _unit_in_doubt(f"The mean request takes {mean}: durations may be in another unit than the format says.")
+            _unit_uncertain(f"The mean request takes {mean}: durations may be in another unit than the format says.")
         ]
     span_s = summary.last_s - summary.first_s
     prompts = summary.whole.lengths.get("prompt_tokens")
@@ -290,23 +292,23 @@ def _units(summary: Summary) -> list[Finding]:
     if tokens_per_s <= MOST_TOKENS_PER_S:
         return []
     return [
-        _unit_in_doubt(
+        _unit_uncertain(
             f"{tokens_per_s:,.0f} prompt tokens a second is more than any one service takes in: the times may be in "
             "another unit than the format says."
         )
     ]
 
 
-def _unit_in_doubt(sentence: str) -> Finding:
-    return Finding(
-        kind=FindingKind.UNIT_IN_DOUBT,
-        weight=Weight.SERIOUS,
+def _unit_uncertain(sentence: str) -> Anomaly:
+    return Anomaly(
+        kind=AnomalyKind.UNIT_UNCERTAIN,
+        weight=Severity.SERIOUS,
         sentence=sentence,
         touches=("arrivals", "bursts", "season", "sessions"),
     )
 
 
-def _age(summary: Summary, as_of: datetime.date | None, max_age_s: float) -> list[Finding]:
+def _age(summary: Summary, as_of: datetime.date | None, max_age_s: float) -> list[Anomaly]:
     if as_of is None or summary.about.clock is not Clock.UTC:
         return []
     last = datetime.datetime.fromtimestamp(summary.last_s, tz=datetime.UTC).date()
@@ -314,9 +316,9 @@ def _age(summary: Summary, as_of: datetime.date | None, max_age_s: float) -> lis
     if days * DAY_S <= max_age_s:
         return []
     return [
-        Finding(
-            kind=FindingKind.STALE,
-            weight=Weight.CAUTION,
+        Anomaly(
+            kind=AnomalyKind.STALE,
+            weight=Severity.CAUTION,
             sentence=f"The trace ends on {last.isoformat()}, {days:,} days before {as_of.isoformat()}; its maximum age "
             f"is {max_age_s / DAY_S:g} days.",
             touches=("arrivals", "lengths", "season"),
@@ -324,7 +326,7 @@ def _age(summary: Summary, as_of: datetime.date | None, max_age_s: float) -> lis
     ]
 
 
-def _short(summary: Summary) -> list[Finding]:
+def _short(summary: Summary) -> list[Anomaly]:
     span_s = summary.last_s - summary.first_s
     if not summary.about.clock.orders_requests or span_s >= 14 * DAY_S:
         return []
@@ -335,16 +337,16 @@ def _short(summary: Summary) -> list[Finding]:
     else:
         unseen = "the wave of the week was seen once and growth hardly"
     return [
-        Finding(
-            kind=FindingKind.SHORT,
-            weight=Weight.NOTE,
+        Anomaly(
+            kind=AnomalyKind.SHORT,
+            weight=Severity.NOTE,
             sentence=f"The trace covers {_duration(span_s)}: {unseen}.",
             touches=("season", "growth"),
         )
     ]
 
 
-def _shapes(suggestion: Suggestion | None) -> list[Finding]:
+def _shapes(suggestion: Suggestion | None) -> list[Anomaly]:
     if suggestion is None:
         return []
     medians = [each.median_prompt_tokens for each in suggestion.classes]
@@ -354,44 +356,44 @@ def _shapes(suggestion: Suggestion | None) -> list[Finding]:
         f"{suggestion.column.replace('_', ' ')} (median prompts from {min(medians):,.0f} to {max(medians):,.0f} "
         "tokens). Plan them as classes."
     )
-    return [Finding(kind=FindingKind.TWO_SHAPES, weight=Weight.CAUTION, sentence=sentence, touches=("lengths",))]
+    return [Anomaly(kind=AnomalyKind.TWO_SHAPES, weight=Severity.CAUTION, sentence=sentence, touches=("lengths",))]
 
 
-def _named_copies(classes: Mapping[str, Part]) -> list[Finding]:
+def _named_copies(classes: Mapping[str, Part]) -> list[Anomaly]:
     """Classes that share the first word of their names are taken for copies of one thing; do they agree?"""
     medians = {}
     for name, part in classes.items():
         found = part.lengths["prompt_tokens"].distribution("tokens") if "prompt_tokens" in part.lengths else None
         if found is not None:
             medians[name] = max(1.0, found.at(0.5))
-    findings = []
+    anomalies = []
     for stem, names in itertools.groupby(sorted(medians), key=lambda name: re.split(r"[_\-./ ]", name)[0]):
         alike = sorted(names, key=lambda name: medians[name])
         ratio = medians[alike[-1]] / medians[alike[0]]
         if len(alike) > 1 and ratio >= MEDIANS_APART_RATIO:
-            findings.append(
-                Finding(
-                    kind=FindingKind.COPIES_DIFFER,
-                    weight=Weight.CAUTION,
+            anomalies.append(
+                Anomaly(
+                    kind=AnomalyKind.COPIES_DIFFER,
+                    weight=Severity.CAUTION,
                     sentence=f"Classes named {stem} differ {ratio:.0f}-fold in their median prompt ({alike[0]} "
                     f"{medians[alike[0]]:,.0f}, {alike[-1]} {medians[alike[-1]]:,.0f} tokens): they are not the same "
                     "traffic.",
                     touches=("lengths",),
                 )
             )
-    return findings
+    return anomalies
 
 
-def _partitions(summary: Summary) -> list[Finding]:
+def _partitions(summary: Summary) -> list[Anomaly]:
     split = [
         name for name, found in (("sessions", summary.sessions), ("prefix reuse", summary.reuse)) if len(found) > 1
     ]
     if not split:
         return []
     return [
-        Finding(
-            kind=FindingKind.PER_PARTITION,
-            weight=Weight.CAUTION,
+        Anomaly(
+            kind=AnomalyKind.PER_PARTITION,
+            weight=Severity.CAUTION,
             sentence=f"The trace was summarised in partitions: {' and '.join(split)} cross their borders and are "
             "known per partition only, so that the profile leaves them out.",
             touches=("sessions", "reuse"),

@@ -44,7 +44,7 @@ class ReusePoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reuse:
+class ReuseProfile:
     """The curve of hit rate over cache size, with the two ends that no size can leave."""
 
     uses: int
@@ -54,14 +54,14 @@ class Reuse:
     points: tuple[ReusePoint, ...]
     sampled_fraction: float
     block_tokens: int | None
-    by_tenant: tuple[tuple[str, Reuse], ...] = ()
+    by_tenant: tuple[tuple[str, ReuseProfile], ...] = ()
 
     def at(self, cache_blocks: int) -> ReusePoint:
         """The point of one of the sizes that are kept."""
         return next(point for point in self.points if point.cache_blocks == cache_blocks)
 
 
-def reuse_of(trace: Trace, *, tenants: Sequence[str] = (), in_order: bool) -> Reuse | None:
+def reuse_of(trace: Trace, *, tenants: Sequence[str] = (), in_order: bool) -> ReuseProfile | None:
     """The curve of a trace with block hashes, all tenants sharing one cache, and each tenant in a cache of its own."""
     if not trace.knows("block_hashes"):
         return None
@@ -74,10 +74,10 @@ def reuse_of(trace: Trace, *, tenants: Sequence[str] = (), in_order: bool) -> Re
         curve = _curve_of(trace, f"tenant = {literal(tenant)}", in_order, block_tokens)
         if curve is not None:
             alone.append((tenant, curve))
-    return Reuse(**{**shared.__dict__, "by_tenant": tuple(alone)})
+    return ReuseProfile(**{**shared.__dict__, "by_tenant": tuple(alone)})
 
 
-def _curve_of(trace: Trace, where: str, in_order: bool, block_tokens: int | None) -> Reuse | None:
+def _curve_of(trace: Trace, where: str, in_order: bool, block_tokens: int | None) -> ReuseProfile | None:
     uses = int(one_row(trace.query(f"SELECT COALESCE(sum(len(block_hashes)), 0) FROM trace WHERE {where}"))[0])
     if uses == 0:
         return None
@@ -96,7 +96,7 @@ def _curve_of(trace: Trace, where: str, in_order: bool, block_tokens: int | None
 
 def reuse_curve(
     blocks: NDArray[np.uint64], *, uses: int, sampled_fraction: float = 1.0, block_tokens: int | None = None
-) -> Reuse | None:
+) -> ReuseProfile | None:
     """The curve of a sequence of block uses, all of them or a sample of blocks."""
     if len(blocks) == 0:
         return None
@@ -121,7 +121,7 @@ def reuse_curve(
         )
         for size in _sizes(distinct)
     )
-    return Reuse(
+    return ReuseProfile(
         uses=uses,
         distinct_blocks=distinct,
         endless_cold_fraction=share(len(places), expected, 1.0),

@@ -18,7 +18,7 @@ LEAST_REPEATED_TURNS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sessions:
+class SessionProfile:
     """What sessions look like; None where the trace does not log what is needed.
 
     `think_s` is the pause between an answer and the next request of a person, `tool_s` the same where the
@@ -43,7 +43,7 @@ class Sessions:
     repeated_sessions: int
 
 
-def sessions_of(trace: Trace) -> Sessions | None:
+def sessions_of(trace: Trace) -> SessionProfile | None:
     """Sessions of a trace that names them."""
     if not trace.knows("session", "arrival_s"):
         return None
@@ -60,7 +60,7 @@ def sessions_of(trace: Trace) -> Sessions | None:
     apart = waits["wait"] >= 0
     tool = waits["after_tool"].astype(bool)
     tasks, per_task = _tasks(trace)
-    return Sessions(
+    return SessionProfile(
         sessions=len(per_session["turns"]),
         requests=int(per_session["turns"].sum()),
         turns=turns,

@@ -21,8 +21,8 @@ from ullage.workload.profile.series import (
     second_counts,
     value_counts,
 )
-from ullage.workload.profile.sessions import Sessions, sessions_of
-from ullage.workload.profile.summary import DIMENSIONS, TOKEN_COLUMNS, About, JointCounts, Load, Part, Summary
+from ullage.workload.profile.sessions import SessionProfile, sessions_of
+from ullage.workload.profile.summary import DIMENSIONS, TOKEN_COLUMNS, About, HeldLoad, JointCounts, Part, Summary
 from ullage.workload.trace import Trace
 
 # Groups of one dimension that are profiled by name; the rest are one group. Eight fit a page and bound memory.
@@ -217,7 +217,7 @@ def add_joints(joints: Sequence[JointCounts]) -> JointCounts | None:
     return replace(joints[0], cells=cells, counts=counts.astype(np.int64))
 
 
-def add_loads(loads: Sequence[Load]) -> Load | None:
+def add_loads(loads: Sequence[HeldLoad]) -> HeldLoad | None:
     """Steps of equal seconds added up."""
     if not loads:
         return None
@@ -226,7 +226,7 @@ def add_loads(loads: Sequence[Load]) -> Load | None:
         np.bincount(place, weights=np.concatenate([getattr(load, steps) for load in loads]), minlength=len(seconds))
         for steps in ("request_steps", "token_steps", "slope_steps")
     ]
-    return Load(
+    return HeldLoad(
         seconds=seconds,
         request_steps=added[0].astype(np.int64),
         token_steps=added[1].astype(np.float64),
@@ -300,7 +300,7 @@ def _joints(trace: Trace, code: str) -> dict[int, JointCounts]:
     }
 
 
-def _loads(trace: Trace, code: str) -> dict[int, Load]:
+def _loads(trace: Trace, code: str) -> dict[int, HeldLoad]:
     """Steps at whole seconds: a request counts at second k if it arrived at or before k and ends after k.
 
     Its tokens at k are its prompt and the part of the answer written by then, at an even pace.
@@ -326,7 +326,7 @@ def _loads(trace: Trace, code: str) -> dict[int, Load]:
     loads = {}
     for place in np.unique(found["code"]):
         mine = found["code"] == place
-        loads[int(place)] = Load(
+        loads[int(place)] = HeldLoad(
             seconds=found["k"][mine].astype(np.int64) + whole_s,
             request_steps=found["requests"][mine].astype(np.int64),
             token_steps=found["tokens"][mine].astype(np.float64),
@@ -337,11 +337,11 @@ def _loads(trace: Trace, code: str) -> dict[int, Load]:
     return loads
 
 
-def _group_sessions(trace: Trace, groupings: Sequence[Grouping]) -> dict[str, dict[str, Sessions]]:
+def _group_sessions(trace: Trace, groupings: Sequence[Grouping]) -> dict[str, dict[str, SessionProfile]]:
     """Sessions of each named group: a session is one group's where its requests are."""
     if not trace.knows("session") or trace.rows.kept_rows > MOST_ROWS_FOR_GROUP_SESSIONS:
         return {}
-    found: dict[str, dict[str, Sessions]] = {}
+    found: dict[str, dict[str, SessionProfile]] = {}
     for grouping in groupings:
         for name in grouping.names:
             relation = trace.query(f"SELECT * FROM trace WHERE {grouping.expression} = {literal(name)}")
@@ -367,5 +367,5 @@ def _about(trace: Trace) -> About:
         rows=trace.rows,
         columns=trace.columns,
         block_tokens=trace.block_tokens,
-        findings=trace.findings,
+        anomalies=trace.anomalies,
     )

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.workload.anomalies import Finding
-from ullage.workload.profile.reuse import Reuse
+from ullage.workload.anomalies import Anomaly
+from ullage.workload.profile.reuse import ReuseProfile
 from ullage.workload.profile.series import SecondCounts, ValueCounts
-from ullage.workload.profile.sessions import Sessions
+from ullage.workload.profile.sessions import SessionProfile
 from ullage.workload.trace import Clock, RowCounts
 
 TOKEN_COLUMNS = ("prompt_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
@@ -70,7 +70,7 @@ class InputOrder:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Load:
+class HeldLoad:
     """Changes of what is in flight, second by second: requests, tokens held, and how fast these grow."""
 
     seconds: NDArray[np.int64]
@@ -109,7 +109,7 @@ class Part:
     lengths: Mapping[str, ValueCounts]
     outcomes: Mapping[str, int]
     joint: JointCounts | None = None
-    load: Load | None = None
+    load: HeldLoad | None = None
     watched: tuple[float, float] | None = None
     evenly_watched: bool = True
 
@@ -125,7 +125,7 @@ class About:
     rows: RowCounts
     columns: frozenset[str]
     block_tokens: int | None
-    findings: tuple[Finding, ...]
+    anomalies: tuple[Anomaly, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,7 +143,7 @@ class Summary:
     order: InputOrder | None
     duplicate_rows: int
     missing_outputs: int
-    sessions: tuple[Sessions, ...]
-    group_sessions: Mapping[str, Mapping[str, Sessions]]
-    reuse: tuple[Reuse, ...]
+    sessions: tuple[SessionProfile, ...]
+    group_sessions: Mapping[str, Mapping[str, SessionProfile]]
+    reuse: tuple[ReuseProfile, ...]
     least_width_s: int = 1

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.workload.anomalies import Finding, FindingKind, Weight
+from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.answers import arrays, literal, one_row
 from ullage.workload.profile.series import second_counts, value_counts
 from ullage.workload.profile.summarise import MOST_GROUPS, OTHERS, add_parts
@@ -40,7 +40,7 @@ def summarise_windows(table: RateTable) -> Summary:
             rows=table.rows,
             columns=frozenset(known),
             block_tokens=None,
-            findings=(*table.findings, *_coverage(groups["model"]), *_silence(table), *_lengths(table)),
+            anomalies=(*table.anomalies, *_coverage(groups["model"]), *_silence(table), *_lengths(table)),
         ),
         first_s=first_s,
         last_s=last_s + table.width_s,
@@ -117,15 +117,15 @@ def _length_counts(table: RateTable, where: str) -> dict[str, Any]:
     }
 
 
-def _coverage(models: Mapping[str, Part]) -> list[Finding]:
+def _coverage(models: Mapping[str, Part]) -> list[Anomaly]:
     watched = {name: part.watched for name, part in models.items() if part.watched is not None}
     if len(set(watched.values())) < 2:
         return []
     days = {name: (last_s - first_s) / 86400 for name, (first_s, last_s) in watched.items()}
     return [
-        Finding(
-            kind=FindingKind.UNEVEN_COVERAGE,
-            weight=Weight.SERIOUS,
+        Anomaly(
+            kind=AnomalyKind.UNEVEN_COVERAGE,
+            weight=Severity.SERIOUS,
             sentence="Models were watched for different times ("
             + ", ".join(f"{name} {length:.3g} days" for name, length in days.items())
             + "): the sum over models rises and falls with the watching; read each model by itself.",
@@ -134,14 +134,14 @@ def _coverage(models: Mapping[str, Part]) -> list[Finding]:
     ]
 
 
-def _silence(table: RateTable) -> list[Finding]:
+def _silence(table: RateTable) -> list[Anomaly]:
     silent, windows = one_row(table.rates.aggregate("count(*) FILTER (WHERE requests = 0), count(*)"))
     if silent == 0:
         return []
     return [
-        Finding(
-            kind=FindingKind.SILENT_WINDOWS,
-            weight=Weight.CAUTION,
+        Anomaly(
+            kind=AnomalyKind.SILENT_WINDOWS,
+            weight=Severity.CAUTION,
             sentence=f"{silent:,} of {windows:,} windows of a client have no traffic ({silent / windows:.0%}): clients "
             "come and go, and a client's mean rate is far below its rate when it is there.",
             share_fraction=silent / windows,
@@ -150,17 +150,17 @@ def _silence(table: RateTable) -> list[Finding]:
     ]
 
 
-def _lengths(table: RateTable) -> list[Finding]:
+def _lengths(table: RateTable) -> list[Anomaly]:
     total = float(one_row(table.rates.aggregate("sum(requests)"))[0])
     if table.lengths is None:
         return [_missing("No client has lengths: the table of lengths was not given.", 1.0)]
     have = {row[0] for row in table.lengths.aggregate("tenant", "tenant").fetchall()}
     weights = table.rates.aggregate("tenant, sum(requests)", "tenant").fetchall()
     without = [count for tenant, count in weights if tenant not in have and count > 0]
-    findings = [
-        Finding(
-            kind=FindingKind.MISSING_LENGTHS,
-            weight=Weight.CAUTION,
+    anomalies = [
+        Anomaly(
+            kind=AnomalyKind.MISSING_LENGTHS,
+            weight=Severity.CAUTION,
             sentence="Lengths are means by client and window: quantiles are those between clients, and the tail of "
             "single requests is not in them.",
             touches=("lengths",),
@@ -169,20 +169,20 @@ def _lengths(table: RateTable) -> list[Finding]:
     if without:
         heavy = sum(count > HEAVY_FRACTION * total for count in without)
         share = sum(without) / total
-        findings.append(
+        anomalies.append(
             _missing(
                 f"{len(without)} clients with {share:.1%} of the requests have no lengths, {heavy} of them heavy (over "
                 f"{HEAVY_FRACTION:.0%} of all requests each); the lengths speak for the others.",
                 share,
             )
         )
-    return findings
+    return anomalies
 
 
-def _missing(sentence: str, share: float) -> Finding:
-    return Finding(
-        kind=FindingKind.MISSING_LENGTHS,
-        weight=Weight.SERIOUS if share > 0.05 else Weight.CAUTION,
+def _missing(sentence: str, share: float) -> Anomaly:
+    return Anomaly(
+        kind=AnomalyKind.MISSING_LENGTHS,
+        weight=Severity.SERIOUS if share > 0.05 else Severity.CAUTION,
         sentence=sentence,
         share_fraction=share,
         touches=("lengths",),

@@ -15,9 +15,9 @@ from ullage.evidence import Source
 from ullage.workload.synthetic.model import (
     HOURS_PER_WEEK,
     ClassModel,
-    Lengths,
-    Reuse,
-    Sessions,
+    LengthModel,
+    ReuseModel,
+    SessionModel,
     SyntheticModel,
     Tenants,
 )
@@ -46,13 +46,13 @@ def _chat() -> ClassModel:
         # Bursts of about 20 % over seconds and 25 % over minutes: a link that is shared, a class that begins.
         bursts=Modulation(variances=(0.02, 0.01, 0.01, 0.015, 0.015, 0.01)),
         # The longest prompt and the longest answer together are the class's longest context.
-        lengths=Lengths(
+        lengths=LengthModel(
             prompt_tokens=(8, 30, 90, 180, 500, 1_100, 2_100, 3_600, 4_800, 8_000, 11_500, 12_288),
             output_tokens=(1, 8, 25, 50, 120, 250, 420, 650, 850, 1_400, 2_600, 4_096),
             rank_correlation_ratio=0.15,
         ),
-        sessions=Sessions(mean_turns=4.0, mean_think_s=75.0),
-        reuse=Reuse(
+        sessions=SessionModel(mean_turns=4.0, mean_think_s=75.0),
+        reuse=ReuseModel(
             first_turn_fractions=(0.0, 0.05, 0.2, 0.4),
             later_turn_fractions=(0.3, 0.6, 0.75, 0.9),
             distance_blocks=(100, 2_000, 8_000, 25_000, 90_000, 400_000),
@@ -69,13 +69,13 @@ def _coding() -> ClassModel:
         weekly_growth_fraction=0.015,
         # Agents and continuous integration start together and stop together.
         bursts=Modulation(variances=(0.10, 0.05, 0.05, 0.06, 0.06, 0.05)),
-        lengths=Lengths(
+        lengths=LengthModel(
             prompt_tokens=(40, 200, 600, 1_200, 3_000, 6_500, 12_000, 18_000, 22_000, 28_000, 31_000, 31_744),
             output_tokens=(1, 5, 10, 16, 45, 140, 350, 800, 1_000, 1_024, 1_024, 1_024),
             rank_correlation_ratio=0.10,
         ),
-        sessions=Sessions(mean_turns=12.0, mean_think_s=20.0),
-        reuse=Reuse(
+        sessions=SessionModel(mean_turns=12.0, mean_think_s=20.0),
+        reuse=ReuseModel(
             first_turn_fractions=(0.05, 0.2, 0.4, 0.6),
             later_turn_fractions=(0.5, 0.85, 0.93, 0.98),
             distance_blocks=(200, 3_000, 10_000, 30_000, 80_000, 300_000),

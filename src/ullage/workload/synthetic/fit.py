@@ -16,12 +16,20 @@ from numpy.random import Generator
 
 from ullage.errors import InputError
 from ullage.workload.profile.arrivals import Arrivals
-from ullage.workload.profile.lengths import Lengths as MeasuredLengths
+from ullage.workload.profile.lengths import LengthProfile
 from ullage.workload.profile.profile import PartProfile, Profile
-from ullage.workload.profile.reuse import Reuse as MeasuredReuse
+from ullage.workload.profile.reuse import ReuseProfile
 from ullage.workload.profile.seasons import WEEK_HOURS, Season
-from ullage.workload.profile.sessions import Sessions as MeasuredSessions
-from ullage.workload.synthetic.model import FRACTIONS, ClassModel, Lengths, Reuse, Sessions, SyntheticModel, synthesised
+from ullage.workload.profile.sessions import SessionProfile
+from ullage.workload.synthetic.model import (
+    FRACTIONS,
+    ClassModel,
+    LengthModel,
+    ReuseModel,
+    SessionModel,
+    SyntheticModel,
+    synthesised,
+)
 from ullage.workload.synthetic.modulation import Modulation, from_dispersion
 from ullage.workload.synthetic.stream import Stream
 
@@ -30,7 +38,7 @@ _DISTANCES = 33
 # Draws that are compared: many of a short trace, whose long bursts are few, one of a trace of weeks.
 _MOST_DRAWS, _ENOUGH_REQUESTS = 24, 2_000_000
 # What a fitted stream is promised to keep, as relative error. Dispersion is a variance of few windows at long widths,
-# and the highest minute is a single one, hence the wide promise there; lengths are quantiles handed over.
+# and the highest minute is a single one, hence the wide SLO there; lengths are quantiles handed over.
 TOLERANCE_FRACTIONS = {"rate": 0.05, "dispersion": 0.35, "length": 0.08, "burst height": 0.25, "reuse": 0.05}
 
 
@@ -72,7 +80,7 @@ class Synthesis:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """A sentence for each promise that the model does not keep."""
+        """A sentence for each SLO that the model does not keep."""
         return tuple(each.sentence for each in self.matches if not each.holds)
 
 
@@ -183,7 +191,7 @@ def _bursts(arrivals: Arrivals, season_variance: float) -> Modulation:
     return from_dispersion(honest, rate_rps=arrivals.mean_rps, season_variance=season_variance)
 
 
-def _lengths(name: str, lengths: MeasuredLengths) -> Lengths:
+def _lengths(name: str, lengths: LengthProfile) -> LengthModel:
     prompt, output = lengths.prompt_tokens, lengths.output_tokens
     if prompt is None or output is None:
         raise InputError(
@@ -195,25 +203,25 @@ def _lengths(name: str, lengths: MeasuredLengths) -> Lengths:
     # Ranks of two jointly normal logarithms go together a little less than the logarithms do.
     correlation = 0.0 if lengths.correlation_ratio is None else lengths.correlation_ratio
     ranks = 6.0 / np.pi * np.arcsin(min(max(correlation, -0.99), 0.99) / 2.0)
-    return Lengths(
+    return LengthModel(
         prompt_tokens=tuple(prompt.at(fraction) for fraction in FRACTIONS),
         output_tokens=tuple(output.at(fraction) for fraction in FRACTIONS),
         rank_correlation_ratio=float(ranks),
     )
 
 
-def _sessions(sessions: MeasuredSessions | None) -> Sessions:
+def _sessions(sessions: SessionProfile | None) -> SessionModel:
     if sessions is None:
-        return Sessions()
+        return SessionModel()
     waits = sessions.think_s or sessions.tool_s
     think_s = 60.0 if waits is None or waits.mean_value <= 0.0 else waits.mean_value
-    return Sessions(mean_turns=max(1.0, sessions.requests / sessions.sessions), mean_think_s=think_s)
+    return SessionModel(mean_turns=max(1.0, sessions.requests / sessions.sessions), mean_think_s=think_s)
 
 
-def _reuse(reuse: MeasuredReuse | None) -> Reuse:
+def _reuse(reuse: ReuseProfile | None) -> ReuseModel:
     """Every prompt repeats the same share; how far back it lies follows the curve of the source."""
     if reuse is None or reuse.endless_warm_fraction <= 0.0 or not reuse.points:
-        return Reuse()
+        return ReuseModel()
     share = reuse.endless_warm_fraction
     sizes = np.array([point.cache_blocks for point in reuse.points], np.float64)
     reached = np.array([point.warm_hit_fraction for point in reuse.points]) / share
@@ -223,6 +231,6 @@ def _reuse(reuse: MeasuredReuse | None) -> Reuse:
     # Below the smallest size that was counted nothing is known but the share that it holds.
     inside = np.where(places <= reached[0], sizes[0], distance)
     fractions = (share, share)
-    return Reuse(
+    return ReuseModel(
         first_turn_fractions=fractions, later_turn_fractions=fractions, distance_blocks=tuple(np.sort(inside).tolist())
     )

@@ -49,7 +49,7 @@ _NORMALS = np.array([NormalDist().inv_cdf(rank) for rank in _RANKS.tolist()])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lengths:
+class LengthModel:
     """Prompt and output together: quantiles at `FRACTIONS`, and how strongly their ranks go together."""
 
     prompt_tokens: tuple[float, ...]
@@ -73,7 +73,7 @@ class Lengths:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sessions:
+class SessionModel:
     """Turns that belong together. `mean_turns` of 1 means that every request stands alone."""
 
     mean_turns: float = 1.0
@@ -85,7 +85,7 @@ class Sessions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reuse:
+class ReuseModel:
     """Prefix reuse: evenly spaced quantiles of a prompt's cached share, and of the cache that is needed to hold it."""
 
     first_turn_fractions: tuple[float, ...] = (0.0, 0.0)
@@ -140,12 +140,12 @@ class ClassModel:
 
     name: str
     mean_rate_rps: float
-    lengths: Lengths
+    lengths: LengthModel
     season: tuple[float, ...] = (1.0,) * HOURS_PER_WEEK
     weekly_growth_fraction: float = 0.0
     bursts: Modulation = field(default_factory=Modulation)
-    sessions: Sessions = field(default_factory=Sessions)
-    reuse: Reuse = field(default_factory=Reuse)
+    sessions: SessionModel = field(default_factory=SessionModel)
+    reuse: ReuseModel = field(default_factory=ReuseModel)
     tenants: Tenants = field(default_factory=Tenants)
     launches: tuple[Launch, ...] = ()
     deadline_s: float | None = None
@@ -263,7 +263,13 @@ def from_document(document: Mapping[str, Any]) -> SyntheticModel:
 
 
 def _class_models(listed: Any) -> tuple[ClassModel, ...]:
-    nested = {"lengths": Lengths, "bursts": Modulation, "sessions": Sessions, "reuse": Reuse, "tenants": Tenants}
+    nested = {
+        "lengths": LengthModel,
+        "bursts": Modulation,
+        "sessions": SessionModel,
+        "reuse": ReuseModel,
+        "tenants": Tenants,
+    }
     readers: dict[str, Any] = {key: partial(_read, kind, key, {}) for key, kind in nested.items()}
     readers["launches"] = lambda several: tuple(_read(Launch, "launch", {}, each) for each in several)
     return tuple(_read(ClassModel, "class", readers, each) for each in listed)
@@ -280,7 +286,7 @@ def _read(kind: type[Any], where: str, readers: Mapping[str, Any], document: Map
 
 
 @functools.lru_cache(maxsize=64)
-def _pairs(lengths: Lengths, rows: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _pairs(lengths: LengthModel, rows: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The table does not depend on a seed, and streams are drawn for many; it is read and never written."""
     first = (np.arange(rows, dtype=np.float64) + 0.5) / rows
     # The golden ratio spreads the second coordinate evenly against the first, without a random number.

@@ -231,7 +231,7 @@ def generate(recipe: Recipe, rng: Generator) -> Stream:
 def thin(stream: Stream, *, share: float, scales_s: tuple[float, ...], shared: Floats, rng: Generator) -> Stream:
     """Keep `share` of the requests, by coins that neighbours share.
 
-    Time is cut into nested blocks of `scales_s` (each a multiple of the one before). The coin of a block is its
+    Time is split into nested blocks of `scales_s` (each a multiple of the one before). The coin of a block is its
     parent's or a new one, and a request takes its block's coin or a new one, so that two requests whose smallest
     common block has scale j are decided together with probability `shared[j]`: that keeps a burst a burst
     (modulation.py chooses the numbers). The first request of a session decides for all of it.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import reduce
 
 from ullage.errors import InputError, unknown_name
-from ullage.workload.synthetic.model import ClassModel, Launch, Lengths, Reuse, SyntheticModel
+from ullage.workload.synthetic.model import ClassModel, Launch, LengthModel, ReuseModel, SyntheticModel
 
 WhatIf = Callable[[SyntheticModel], SyntheticModel]
 
@@ -44,7 +44,7 @@ def prompts(factor: float, *, of: str | None = None) -> WhatIf:
 
 def cache_cold(*, of: str | None = None) -> WhatIf:
     """No prompt finds its prefix: after a restart of all replicas, or with the cache switched off."""
-    return _for(of, lambda each: replace(each, reuse=Reuse()))
+    return _for(of, lambda each: replace(each, reuse=ReuseModel()))
 
 
 def new_tenant(arriving: ClassModel) -> WhatIf:
@@ -92,7 +92,7 @@ def launch(event: Launch, *, of: str | None = None) -> WhatIf:
     return _for(of, lambda each: replace(each, launches=(*each.launches, event)))
 
 
-def _longer(lengths: Lengths, *, prompt_factor: float = 1.0, output_factor: float = 1.0) -> Lengths:
+def _longer(lengths: LengthModel, *, prompt_factor: float = 1.0, output_factor: float = 1.0) -> LengthModel:
     return replace(
         lengths,
         prompt_tokens=tuple(max(1.0, tokens * prompt_factor) for tokens in lengths.prompt_tokens),

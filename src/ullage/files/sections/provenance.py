@@ -9,7 +9,7 @@ from ullage.evidence import Assumption, Evidence, Source
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word:
+class Provenance:
     """Whose word the file's statements are."""
 
     evidence: Evidence
@@ -33,14 +33,14 @@ class Word:
         return replace(default, value=value, low=None, high=None, evidence=self.evidence, source=self.source)
 
 
-def word_of(*, file: str, dated: datetime.date, is_example: bool) -> Word:
+def file_provenance(*, file: str, dated: datetime.date, is_example: bool) -> Provenance:
     """The user's word, or ours for the built-in example, which is about nobody's system."""
     source = (
         Source(what="built-in example, made up", where="docs/reference/example.md", date=dated)
         if is_example
         else Source(what="plan file", where=file, date=dated)
     )
-    return Word(
+    return Provenance(
         evidence=Evidence.ASSUMED if is_example else Evidence.STATED,
         source=source,
         defaults=Source(

@@ -212,18 +212,18 @@ def merge(words: Sequence[EngineMemory]) -> EngineMemory:
     if not words:
         raise InputError(field="logs", value=[], problem="name no file", fix="Give at least one log or metrics file.")
     merged: dict[str, Figure] = {}
-    for word in words:
-        for key, figure in word.figures.items():
+    for reported in words:
+        for key, figure in reported.figures.items():
             merged[key] = figure if key not in merged else _agreed(key, merged[key], figure)
     return EngineMemory(
-        engine=_one_of("engine", [word.engine for word in words], words),
-        version=_one_of("version", [word.version for word in words], words),
+        engine=_one_of("engine", [reported.engine for reported in words], words),
+        version=_one_of("version", [reported.version for reported in words], words),
         figures=merged,
-        ranks=tuple(each for word in words for each in word.ranks),
-        kv_caches=max(word.kv_caches for word in words),
-        oom_events=tuple(each for word in words for each in word.oom_events),
-        restarts=tuple(each for word in words for each in word.restarts),
-        resident=tuple(each for word in words for each in word.resident),
+        ranks=tuple(each for reported in words for each in reported.ranks),
+        kv_caches=max(reported.kv_caches for reported in words),
+        oom_events=tuple(each for reported in words for each in reported.oom_events),
+        restarts=tuple(each for reported in words for each in reported.restarts),
+        resident=tuple(each for reported in words for each in reported.resident),
     )
 
 
@@ -256,10 +256,10 @@ def _agreed(key: str, one: Figure, other: Figure) -> Figure:
 
 
 def _one_of(field: str, stated: Sequence[str], words: Sequence[EngineMemory]) -> str:
-    known = [(text, word) for text, word in zip(stated, words, strict=True) if text]
-    for text, word in known[1:]:
+    known = [(text, reported) for text, reported in zip(stated, words, strict=True) if text]
+    for text, reported in known[1:]:
         if text != known[0][0]:
-            places = [_places(next(iter(each.figures.values()))) for each in (known[0][1], word) if each.figures]
+            places = [_places(next(iter(each.figures.values()))) for each in (known[0][1], reported) if each.figures]
             raise InputError(
                 field=field,
                 value=f"{known[0][0]} and {text}",

@@ -13,16 +13,16 @@ from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,
-    Load,
+    LoadTestSubject,
     Loop,
+    MeasuredRequest,
+    OfferedLoad,
     Point,
-    Request,
     Status,
-    Subject,
     Tokens,
 )
 from ullage.service.loadtests.requests import due_rate_rps, latency_of, sending_rate_rps, summaries, summarise
-from ullage.workload.anomalies import Weight
+from ullage.workload.anomalies import Severity
 
 
 def latency(definition: Definition, mean_s: float, **more: object) -> LatencySummary:
@@ -32,8 +32,8 @@ def latency(definition: Definition, mean_s: float, **more: object) -> LatencySum
 
 SOUND = Point(
     name="sound",
-    subject=Subject(),
-    load=Load(loop=Loop.OPEN, offered_rps=4.0),
+    subject=LoadTestSubject(),
+    load=OfferedLoad(loop=Loop.OPEN, offered_rps=4.0),
     duration_s=100.0,
     completed_count=400,
     failed_count=0,
@@ -48,7 +48,7 @@ SOUND = Point(
 
 
 def flags(point: Point) -> list[Flag]:
-    return [each.flag for each in examined(point).findings]
+    return [each.flag for each in examined(point).anomalies]
 
 
 def test_a_sound_point_says_nothing() -> None:
@@ -57,7 +57,9 @@ def test_a_sound_point_says_nothing() -> None:
 
 
 def test_a_bare_point_says_nothing() -> None:
-    bare = Point(name="bare", subject=Subject(), load=Load(loop=Loop.OPEN), duration_s=None, completed_count=None)
+    bare = Point(
+        name="bare", subject=LoadTestSubject(), load=OfferedLoad(loop=Loop.OPEN), duration_s=None, completed_count=None
+    )
     assert [check(bare) for check in CHECKS] == [None] * len(CHECKS)
     assert bare.sent_count is None
     assert bare.mean_output_tokens is None
@@ -75,7 +77,7 @@ def test_a_bare_point_says_nothing() -> None:
         ({"mean_concurrency_count": 8.0}, Flag.LITTLES_LAW),
         ({"failed_count": 5}, Flag.FAILURES),
         ({"unfinished_count": 100}, Flag.UNFINISHED),
-        ({"requests": (Request(status=Status.OK),)}, Flag.REQUESTS_SAMPLED),
+        ({"requests": (MeasuredRequest(status=Status.OK),)}, Flag.REQUESTS_SAMPLED),
     ],
 )
 def test_each_departure_has_its_flag(change: dict[str, object], expected: Flag) -> None:
@@ -87,12 +89,12 @@ def with_latency(*changed: LatencySummary) -> Point:
     return replace(SOUND, latencies=(*kept, *changed))
 
 
-def test_a_unit_in_doubt_names_both_readings() -> None:
-    long = examined(with_latency(latency(Definition.TTFT, 20_000.0))).findings[0]
-    assert long.flag is Flag.UNIT_IN_DOUBT
+def test_a_unit_uncertain_names_both_readings() -> None:
+    long = examined(with_latency(latency(Definition.TTFT, 20_000.0))).anomalies[0]
+    assert long.flag is Flag.UNIT_UNCERTAIN
     assert "5.56 h" in long.sentence
     assert "20 s" in long.sentence
-    short = examined(with_latency(latency(Definition.TTFT, 0.0001))).findings[0]
+    short = examined(with_latency(latency(Definition.TTFT, 0.0001))).anomalies[0]
     assert "100 us" in short.sentence
     assert "100 ms" in short.sentence
 
@@ -116,14 +118,14 @@ def test_a_histogram_floor_is_found_only_at_or_below_it() -> None:
 
 
 def test_a_capped_point_at_its_cap_is_saturated_and_one_below_it_is_overloaded() -> None:
-    load = Load(loop=Loop.OPEN, offered_rps=4.0, concurrency_cap_count=3)
+    load = OfferedLoad(loop=Loop.OPEN, offered_rps=4.0, concurrency_cap_count=3)
     assert Flag.CLOSED_LOOP_SATURATION in flags(replace(SOUND, load=load, sent_rps=None, achieved_rps=3.0))
     roomy = replace(load, concurrency_cap_count=300)
     assert Flag.OVERLOAD in flags(replace(SOUND, load=roomy, sent_rps=None, achieved_rps=3.0))
 
 
 def test_idle_clients_of_a_closed_loop_are_the_clients_fault() -> None:
-    load = Load(loop=Loop.CLOSED, concurrency_cap_count=16)
+    load = OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=16)
     assert Flag.CLIENT_LIMITED in flags(replace(SOUND, load=load, mean_concurrency_count=None))
 
 
@@ -143,7 +145,7 @@ def test_a_request_longer_than_its_run_is_impossible(definition: Definition) -> 
 
 
 def test_more_under_way_than_allowed_is_impossible() -> None:
-    said = impossible(replace(SOUND, load=Load(loop=Loop.CLOSED, concurrency_cap_count=4), achieved_rps=100.0))
+    said = impossible(replace(SOUND, load=OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=4), achieved_rps=100.0))
     assert said is not None
     assert "at most 4 were allowed" in said.sentence
 
@@ -152,8 +154,8 @@ def test_the_gravest_finding_stands_first() -> None:
     found = examined(
         replace(SOUND, stated_rps=5.0, failed_count=100, client_delay=latency(Definition.CLIENT_DELAY, 0.05))
     )
-    order = [Weight.SERIOUS, Weight.CAUTION, Weight.NOTE]
-    places = [order.index(each.weight) for each in found.findings]
+    order = [Severity.SERIOUS, Severity.CAUTION, Severity.NOTE]
+    places = [order.index(each.weight) for each in found.anomalies]
     assert places == sorted(places)
     assert len(set(places)) == 3
 
@@ -174,7 +176,7 @@ def test_a_summary_lies_between_its_extremes(values: list[float]) -> None:
 
 
 def test_definitions_differ_on_the_same_request() -> None:
-    request = Request(status=Status.OK, sent_s=0.5, due_s=0.2, ttft_s=0.1, e2e_s=1.0, output_tokens=46)
+    request = MeasuredRequest(status=Status.OK, sent_s=0.5, due_s=0.2, ttft_s=0.1, e2e_s=1.0, output_tokens=46)
     found = {each.definition: each.mean_s for each in summaries([request])}
     assert found == {
         Definition.TTFT: 0.1,
@@ -193,17 +195,17 @@ def test_every_definition_has_a_formula_and_only_the_clients_delay_has_no_metric
 
 
 def test_rates_need_every_time() -> None:
-    timed = [Request(status=Status.OK, sent_s=float(each), due_s=each / 2.0) for each in range(5)]
+    timed = [MeasuredRequest(status=Status.OK, sent_s=float(each), due_s=each / 2.0) for each in range(5)]
     assert sending_rate_rps(timed) == 1.0
     assert due_rate_rps(timed) == 2.0
-    assert sending_rate_rps([*timed, Request(status=Status.OK)]) is None
+    assert sending_rate_rps([*timed, MeasuredRequest(status=Status.OK)]) is None
     assert sending_rate_rps(timed[:1]) is None
 
 
 def test_failed_requests_are_late_but_have_no_latency() -> None:
     late = [
-        Request(status=Status.OK, sent_s=0.0, due_s=0.0, ttft_s=0.1),
-        Request(status=Status.FAILED, sent_s=2.0, due_s=1.0),
+        MeasuredRequest(status=Status.OK, sent_s=0.0, due_s=0.0, ttft_s=0.1),
+        MeasuredRequest(status=Status.FAILED, sent_s=2.0, due_s=1.0),
     ]
     ttft, delay = summarise(late, Definition.TTFT), summarise(late, Definition.CLIENT_DELAY)
     assert ttft is not None

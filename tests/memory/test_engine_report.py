@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence, Source, walk
-from ullage.memory.engine_word import (
+from ullage.memory.engine_report import (
     QUANTITIES,
     EngineMemory,
     OomEvent,
@@ -33,7 +33,7 @@ def said(quantity: str, value: float, rank: str = "", dp: str = "", where: str =
     return reading(quantity, value, Rank(dp=dp, within=rank), source(where))
 
 
-def word(*readings: Reading, engine: str = "vllm", version: str = "0.32.0") -> EngineMemory:
+def reported(*readings: Reading, engine: str = "vllm", version: str = "0.32.0") -> EngineMemory:
     return engine_memory(engine=engine, version=version, readings=readings)
 
 
@@ -42,7 +42,7 @@ def test_tokens_are_summed_over_data_parallel_ranks_and_counted_once_over_tensor
     caches: list[int], tp: int
 ) -> None:
     readings = [said("kv_tokens", tokens, f"TP{n}", str(dp)) for dp, tokens in enumerate(caches) for n in range(tp)]
-    memory = word(*readings)
+    memory = reported(*readings)
     assert memory.number("kv_tokens") == sum(caches)
     assert memory.kv_caches == len(caches)
 
@@ -52,7 +52,7 @@ def test_a_combined_number_lies_within_what_the_ranks_said(values: list[float], 
     if QUANTITIES[quantity].unit != "bytes":
         return
     readings = [said(quantity, value * GIB, f"TP{n}") for n, value in enumerate(values)]
-    figure = word(*readings).figures[quantity]
+    figure = reported(*readings).figures[quantity]
     stated = [each.figure.value for each in readings]
     assert figure.value in stated
     assert figure.evidence is Evidence.MEASURED
@@ -60,7 +60,7 @@ def test_a_combined_number_lies_within_what_the_ranks_said(values: list[float], 
 
 
 def test_what_is_used_counts_at_its_fullest_and_what_is_left_at_its_scarcest() -> None:
-    memory = word(
+    memory = reported(
         said("weights", 10, "TP0"), said("weights", 12, "TP1"), said("kv_cache", 30, "TP0"), said("kv_cache", 28, "TP1")
     )
     assert (memory.number("weights"), memory.number("kv_cache")) == (12, 28)
@@ -68,12 +68,12 @@ def test_what_is_used_counts_at_its_fullest_and_what_is_left_at_its_scarcest() -
 
 def test_ranks_that_must_agree_and_do_not_are_refused() -> None:
     with pytest.raises(InputError, match="the ranks disagree"):
-        word(said("memory_fraction", 0.9, "TP0"), said("memory_fraction", 0.92, "TP1"))
+        reported(said("memory_fraction", 0.9, "TP0"), said("memory_fraction", 0.92, "TP1"))
 
 
 def test_merging_is_the_same_in_any_order_and_once_or_twice() -> None:
-    log = word(said("kv_tokens", 1000), said("weights", 10 * GIB), said("kv_usage", 0.2))
-    page = word(said("kv_tokens", 1000, where="m.txt:3"), said("kv_usage", 0.7, where="m.txt:4"), version="")
+    log = reported(said("kv_tokens", 1000), said("weights", 10 * GIB), said("kv_usage", 0.2))
+    page = reported(said("kv_tokens", 1000, where="m.txt:3"), said("kv_usage", 0.7, where="m.txt:4"), version="")
     one, other = merge([log, page]), merge([page, log])
     assert {key: figure.value for key, figure in one.figures.items()} == {
         "kv_tokens": 1000,
@@ -100,7 +100,7 @@ def test_merging_is_the_same_in_any_order_and_once_or_twice() -> None:
 def test_two_files_agree_within_rounding_or_are_refused_by_name(
     quantity: str, left: float, right: float, agree: bool
 ) -> None:
-    words = [word(said(quantity, left, where="one.log:7")), word(said(quantity, right, where="two.log:9"))]
+    words = [reported(said(quantity, left, where="one.log:7")), reported(said(quantity, right, where="two.log:9"))]
     if agree:
         assert merge(words).number(quantity) in (round(left), round(right), left, right)
         return
@@ -111,7 +111,7 @@ def test_two_files_agree_within_rounding_or_are_refused_by_name(
 def test_of_two_that_agree_the_first_files_is_kept() -> None:
     printed, exact = 88.77 * GIB, 95_316_881_408
     for values in ([printed, exact], [exact, printed]):
-        assert merge([word(said("kv_cache", value)) for value in values]).number("kv_cache") == round(values[0])
+        assert merge([reported(said("kv_cache", value)) for value in values]).number("kv_cache") == round(values[0])
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_of_two_that_agree_the_first_files_is_kept() -> None:
 )
 def test_files_of_two_engines_or_versions_are_refused(one: dict[str, str], other: dict[str, str], field: str) -> None:
     with pytest.raises(InputError, match=f"{field} = .*files are of two"):
-        merge([word(said("weights", GIB), **one), word(said("weights", GIB), **other)])
+        merge([reported(said("weights", GIB), **one), reported(said("weights", GIB), **other)])
 
 
 def test_a_device_monitor_goes_with_any_engine_and_events_are_kept() -> None:
     event = OomEvent(kind=OomKind.DEVICE, while_serving=True, source=source("a.log:99"), shortfall_bytes=GIB)
     log = engine_memory(engine="vllm", version="0.32.0", readings=[said("weights", GIB)], oom_events=[event])
-    monitor = word(said("resident_peak", 70 * GIB), engine="", version="")
+    monitor = reported(said("resident_peak", 70 * GIB), engine="", version="")
     merged = merge([log, monitor])
     assert (merged.engine, merged.oom_events) == ("vllm", (event,))
     assert merged.number("resident_peak") == 70 * GIB
@@ -141,19 +141,19 @@ def test_nothing_to_merge_is_refused() -> None:
 
 
 def test_bytes_per_token_need_both_and_count_every_cache() -> None:
-    assert word(said("kv_tokens", 10)).kv_bytes_per_token is None
-    assert word(said("kv_cache", 10)).kv_bytes_per_token is None
-    two = word(said("kv_cache", 100, "TP0"), said("kv_tokens", 10, dp="0"), said("kv_tokens", 10, dp="1"))
+    assert reported(said("kv_tokens", 10)).kv_bytes_per_token is None
+    assert reported(said("kv_cache", 10)).kv_bytes_per_token is None
+    two = reported(said("kv_cache", 100, "TP0"), said("kv_tokens", 10, dp="0"), said("kv_tokens", 10, dp="1"))
     assert two.kv_bytes_per_token == 10
 
 
 def test_a_monitors_total_includes_what_the_driver_keeps() -> None:
     """vLLM sees 79.19 GiB of an H100 on which nvidia-smi counts 81,559 MiB: one device, and a process gets the less."""
-    log, monitor = word(said("device_memory", 79.19 * GIB)), word(said("device_memory", 81_559 * 2**20))
+    log, monitor = reported(said("device_memory", 79.19 * GIB)), reported(said("device_memory", 81_559 * 2**20))
     assert (
         merge([log, monitor]).number("device_memory")
         == merge([monitor, log]).number("device_memory")
         == round(79.19 * GIB)
     )
     with pytest.raises(InputError, match="disagree"):
-        merge([log, word(said("device_memory", 139.8 * GIB))])
+        merge([log, reported(said("device_memory", 139.8 * GIB))])

@@ -35,7 +35,7 @@ from ullage.simulate.simulation import simulate
 from ullage.simulate.statistics import replication_seeds
 from ullage.workload.classes import RequestClass
 
-# Three runs tell a promise that is kept from one that was lucky.
+# Three runs tell an SLO that is kept from one that was lucky.
 RUNS = 3
 LEAD_S = 120.0
 BEFORE_S = 240.0
@@ -63,7 +63,7 @@ class Span:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class DrillScenario:
     """One thing to play: replicas, engines and events, and the load of a seed."""
 
     fleet: Fleet
@@ -72,8 +72,8 @@ class Scene:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """The promise that came off worst during the event, and the same promise before it."""
+class DrillAttainment:
+    """The SLO that came off worst during the event, and the same SLO before it."""
 
     before: Attainment
     during: Attainment
@@ -90,7 +90,7 @@ class Kept:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class PoolScenario:
     """A pool of a plan, ready to be drilled."""
 
     plan: Plan
@@ -164,22 +164,22 @@ class Ground:
         """The planning rate, bursts included; what a failure cuts off is sent again once."""
         return replace(self.mix(rate_rps=self.planning_rps, span_s=span_s, seed=seed), retry=RETRY)
 
-    def play(self, scene: Scene, span: Span, *, runs: int = RUNS) -> Kept:
-        """Simulate the scene and judge it by the promise that comes off worst."""
-        found = [self._run(scene, span, seed) for seed in replication_seeds(self.seed, runs)]
+    def play(self, setup: DrillScenario, span: Span, *, runs: int = RUNS) -> DrillAttainment:
+        """Simulate the scene and judge it by the SLO that comes off worst."""
+        found = [self._run(setup, span, seed) for seed in replication_seeds(self.seed, runs)]
         hit_s = span.hit_s - EDGE_S
         during = part(found, from_s=hit_s, until_s=span.end_s)
         if during is None:
             raise InternalError(law="a drill has requests to judge", left=0, right=self.planning_rps)
-        same = [{during.promise: each[during.promise]} for each in found]
+        same = [{during.slo_name: each[during.slo_name]} for each in found]
         before = part(same, from_s=span.counted_s, until_s=hit_s)
-        return Kept(before=before or during, during=during)
+        return DrillAttainment(before=before or during, during=during)
 
-    def _run(self, scene: Scene, span: Span, seed: int) -> Tallies:
-        load = scene.load_of(seed)
+    def _run(self, setup: DrillScenario, span: Span, seed: int) -> Tallies:
+        load = setup.load_of(seed)
         outcome = simulate(
-            scene.engines or (self.replica.engine,),
-            scene.fleet,
+            setup.engines or (self.replica.engine,),
+            setup.fleet,
             load,
             seed=seed,
             until_s=span.run_s,
@@ -207,32 +207,32 @@ class Ground:
         self,
         name: str,
         title: str,
-        kept: Kept,
+        kept: DrillAttainment,
         *,
         played: str,
         change: Callable[[], str],
         beside: Sequence[Figure | Assumption] = (),
     ) -> DrillResult:
-        """The result of a drill that is judged by promises; the change is looked for only where it is needed."""
-        required, promise = kept.during.required_fraction, kept.during.promise
+        """The result of a drill that is judged by SLOs; the change is looked for only where it is needed."""
+        required, slo_name = kept.during.required_fraction, kept.during.slo_name
         return DrillResult(
             name=name,
             title=title,
             pool=self.pool.spec.name,
             verdict=kept.verdict,
-            figure=f"requests within {promise}",
+            figure=f"requests within {slo_name}",
             before=self.figure(
                 f"{name}.before_fraction",
                 kept.before.attained.value,
                 "fraction",
-                f"requests that met {promise} before {title}, simulated",
+                f"requests that met {slo_name} before {title}, simulated",
                 *beside,
             ),
             during=self.figure(
                 f"{name}.during_fraction",
                 kept.during.attained.value,
                 "fraction",
-                f"requests that met {promise} during {title}, simulated; {required:g} is promised",
+                f"requests that met {slo_name} during {title}, simulated; {required:g} is promised",
                 *beside,
             ),
             wanted=f"{100 * required:g} %",

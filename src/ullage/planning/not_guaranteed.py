@@ -1,4 +1,4 @@
-"""What a plan does not promise: that prices and quotas stay as they are, and what else it cannot know."""
+"""What a plan does not SLO: that prices and quotas stay as they are, and what else it cannot know."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _ALWAYS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotPromised:
+class NotGuaranteed:
     """One thing that is taken as true today; `rests_on` is the dated number it is about, where there is one."""
 
     what: str
     rests_on: Assumption | None = None
 
 
-def not_promised(plan: Plan) -> tuple[NotPromised, ...]:
+def not_guaranteed(plan: Plan) -> tuple[NotGuaranteed, ...]:
     """Every price and quota behind the plan, each with its age, and what no number stands for."""
     dated = [
-        NotPromised(what=what, rests_on=each)
+        NotGuaranteed(what=what, rests_on=each)
         for each in plan.assumptions
         for start, what in _OTHERS.items()
         if each.name.startswith(start) or f".{start}" in each.name
     ]
-    return (*dated, *(NotPromised(what=each) for each in _ALWAYS))
+    return (*dated, *(NotGuaranteed(what=each) for each in _ALWAYS))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from ullage.prices.book import AnyPrice, DevicePrice, RatePrice, is_own_word
+from ullage.prices.book import AnyPrice, DevicePrice, RatePrice, is_own_price
 
 P = TypeVar("P", bound=AnyPrice)
 
 
-def own_word_first(prices: Iterable[P]) -> list[P]:
+def own_prices_first(prices: Iterable[P]) -> list[P]:
     """Without the lists of a provider and purchase that the user has a price of their own for."""
     found = list(prices)
-    own = {_seller(each) for each in found if is_own_word(each)}
-    return [each for each in found if is_own_word(each) or _seller(each) not in own]
+    own = {_seller(each) for each in found if is_own_price(each)}
+    return [each for each in found if is_own_price(each) or _seller(each) not in own]
 
 
 def _seller(price: AnyPrice) -> tuple[str, str]:
