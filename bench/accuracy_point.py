@@ -25,7 +25,7 @@ from ullage.service.calibration.calibration import Calibration, calibrate, scale
 from ullage.service.calibration.evidence import held_out_band
 from ullage.service.calibration.measured import SlowedTimes
 from ullage.service.calibration.replay import RequestTimes, replay
-from ullage.service.curve.margin import DEFAULT_BANDS, StepBand
+from ullage.service.steps.band import DEFAULT_BANDS, StepBand
 from ullage.service.stage import band_of
 
 TTFT_S = 1.0

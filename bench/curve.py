@@ -19,8 +19,8 @@ from typing import TypeVar
 from ullage.errors import Rejection
 from ullage.execute.pool import thread_map
 from ullage.service.curve.curve import Effort
-from ullage.service.curve.highest import highest_load
-from ullage.service.curve.load_run import run_load
+from ullage.service.trial.search import highest_load
+from ullage.service.trial.window import run_load
 from ullage.service.stage import pool_curve, pool_point, pool_size
 from ullage.verbs.curve import CurveInputs, load_pool
 

@@ -27,7 +27,7 @@ from ullage.planning.options.ranking import ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.options.trial import CandidateResult, CandidateTrial
 from ullage.planning.spec import PlanSpec
-from ullage.service.curve.mix import MixLoad
+from ullage.service.trial.mix import MixLoad
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.simulation import simulate

@@ -10,7 +10,7 @@ import pytest
 
 from support.pools import Pool, pool
 from support.served_replicas import class_with_slos
-from ullage.fleet.binding import (
+from ullage.service.binding import (
     ACTIVE_TOKENS,
     BANDWIDTH,
     COMPUTE,
@@ -21,7 +21,7 @@ from ullage.fleet.binding import (
     Binding,
     binding_constraint,
 )
-from ullage.fleet.headroom import Headroom, headroom
+from ullage.service.headroom import Headroom, headroom
 from ullage.service.curve.margin import NO_POLICY
 from ullage.service.steps.step_parts import need_of, relieved
 from ullage.service.steps.work import Floats

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from support.mixes import small_bench
 from support.served_replicas import PoissonLoad, class_with_slos
-from ullage.fleet.headroom import CHANGES, GROWTH_RUNGS, Headroom, LoadChange, _margin, headroom
-from ullage.service.curve.highest import Replications, broken
-from ullage.service.curve.load_run import run_load
+from ullage.service.headroom import CHANGES, GROWTH_RUNGS, Headroom, LoadChange, _margin, headroom
+from ullage.service.trial.search import Replications, broken
+from ullage.service.trial.window import run_load
 from ullage.service.curve.margin import NO_POLICY
 from ullage.simulate.statistics import replication_seeds
 

@@ -14,7 +14,7 @@ from support.served_replicas import PoissonLoad, batching_replica, class_with_sl
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Source, walk
 from ullage.execute.pool import thread_map
-from ullage.fleet.attainment import WINDOW_S, Tally, last_hurt_s, part, tallies
+from ullage.service.trial.attainment import WINDOW_S, Tally, last_hurt_s, part, tallies
 from ullage.fleet.choices import choice
 from ullage.fleet.failure import reliability
 from ullage.fleet.loss_scenarios import SCENARIOS

@@ -20,8 +20,8 @@ from ullage.planning.options.trial import DEVICES, USD, least_score
 from ullage.planning.spec import PlanSpec
 from ullage.report.decisions.options_page import options_json, options_page
 from ullage.report.plan.json_document import to_text
-from ullage.service.curve.highest import broken
-from ullage.service.curve.load_run import Bench, run_load
+from ullage.service.trial.search import broken
+from ullage.service.trial.window import Bench, run_load
 from ullage.simulate.statistics import replication_seeds
 from ullage.verbs.plan import load_spec
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.pools import pool
 from support.served_replicas import class_with_slos
 from ullage.planning.options.bounds import TOLERANCE_FRACTION, busy_bound_s, idle_misses
-from ullage.service.curve.load_run import Bench, run_load
+from ullage.service.trial.window import Bench, run_load
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.simulation import simulate
 from ullage.workload.classes import Metric

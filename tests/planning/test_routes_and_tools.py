@@ -10,7 +10,7 @@ import pytest
 from ullage import verbs
 from ullage.errors import InputError, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
-from ullage.fleet.binding import TOOL
+from ullage.service.binding import TOOL
 from ullage.planning.document import Plan
 from ullage.workload.demand.tools import ToolLoads
 

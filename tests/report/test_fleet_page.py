@@ -14,8 +14,8 @@ from support.pools import pool
 from support.served_replicas import class_with_slos
 from ullage.evidence import Evidence
 from ullage.facts.device import find_device
-from ullage.fleet.binding import binding_constraint
-from ullage.fleet.headroom import headroom
+from ullage.service.binding import binding_constraint
+from ullage.service.headroom import headroom
 from ullage.fleet.packing import Lot, pack, shapes_of
 from ullage.fleet.steady import SteadyFleet
 from ullage.memory.sharding import Sharding
@@ -27,7 +27,7 @@ from ullage.report.plan.fleet import (
     steady_parts,
     tool_parts,
 )
-from ullage.service.curve.margin import DEFAULT_BANDS
+from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.service.curve.sizing import PoolSize, replica_alone, size_pool
 from ullage.workload.demand.routing import Routed, RoutedClass
 from ullage.workload.demand.tools import ToolLoad, ToolLoads

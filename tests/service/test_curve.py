@@ -11,7 +11,7 @@ import pytest
 from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, single_server
 from ullage.errors import InputError
 from ullage.service.curve.curve import Effort, ServiceCurve, StablePoint, UnstablePoint, load_point, replica_curve
-from ullage.service.curve.mix import MixLoad, simulated_class
+from ullage.service.trial.mix import MixLoad, simulated_class
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.synthetic.builtin import builtin
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ullage.service.curve.pooled import REPEAT_RATIO, pooled_quantile
+from ullage.service.trial.quantile import REPEAT_RATIO, pooled_quantile
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 
 BINS = 128 * 30

@@ -13,10 +13,10 @@ from support.served_replicas import PoissonLoad, batching_replica, class_with_sl
 from ullage.errors import InputError
 from ullage.files.plan_file import ClassSection
 from ullage.load.plan_spec import request_class
-from ullage.service.curve.defined import good_requests, histograms
-from ullage.service.curve.highest import highest_load
-from ullage.service.curve.load_run import Bench, run_load, saturation_rps
-from ullage.service.curve.mix import simulated_class
+from ullage.service.trial.defined import good_requests, histograms
+from ullage.service.trial.search import highest_load
+from ullage.service.trial.window import Bench, run_load, saturation_rps
+from ullage.service.trial.mix import simulated_class
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 from ullage.simulate.kernel import BINS, bin_of

@@ -14,7 +14,7 @@ from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.service.calibration.measured import MeasuredPoint, measured_points
 from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, Replayed, replay
-from ullage.service.curve.margin import DEFAULT_BANDS
+from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,

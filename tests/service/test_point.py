@@ -12,10 +12,11 @@ from support.served_replicas import PoissonLoad, batching_replica, class_with_sl
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Source, walk
 from ullage.service.curve.curve import Effort, ServiceCurve, replica_curve
-from ullage.service.curve.highest import broken, highest_load
-from ullage.service.curve.load_run import run_load
-from ullage.service.curve.margin import DEFAULT_BANDS, NO_POLICY
-from ullage.service.curve.mix import MixLoad
+from ullage.service.trial.search import broken, highest_load
+from ullage.service.trial.window import run_load
+from ullage.service.curve.margin import NO_POLICY
+from ullage.service.steps.band import DEFAULT_BANDS
+from ullage.service.trial.mix import MixLoad
 from ullage.service.curve.point import OperatingPoint, replica_point
 from ullage.service.replica import Replica
 from ullage.workload.classes import RequestClass

@@ -6,7 +6,7 @@ import pytest
 
 from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
 from ullage.service.curve.curve import Effort, replica_curve
-from ullage.service.curve.mix import MixLoad
+from ullage.service.trial.mix import MixLoad
 from ullage.service.curve.sensitivity import SETTING, TRAFFIC, Tried, try_changes
 from ullage.workload.synthetic.builtin import builtin
 

@@ -13,7 +13,7 @@ from support.served_replicas import PoissonLoad, batching_replica, class_with_sl
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence
 from ullage.service.curve.curve import Effort
-from ullage.service.curve.margin import DEFAULT_BANDS
+from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.service.curve.sizing import Alone, PoolSize, least_passing, likely_size, replica_alone, size_pool
 from ullage.service.replica import Replica
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from support.served_replicas import PoissonLoad, class_with_slos, single_server
-from ullage.service.curve.load_run import Bench, run_load
-from ullage.service.curve.stability import Drift, drift, instability
+from ullage.service.trial.window import Bench, run_load
+from ullage.service.trial.stability import Drift, drift, instability
 
 SERVICE_S = 0.1
 CLASSES = (class_with_slos(e2e_p95=1_000.0),)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from support.served_replicas import batching_replica, class_with_slos
-from ullage.service.curve.load_run import Bench
-from ullage.service.curve.mix import MixLoad
+from ullage.service.trial.window import Bench
+from ullage.service.trial.mix import MixLoad
 from ullage.workload.classes import RequestClass
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel, ReuseModel, SyntheticModel
 

@@ -12,8 +12,8 @@ from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
-from ullage.service.curve.load_run import Bench
-from ullage.service.curve.mix import MixLoad
+from ullage.service.trial.window import Bench
+from ullage.service.trial.mix import MixLoad
 from ullage.service.stage import replica_of
 from ullage.service.steps.step_model import StepModel, replica_step
 from ullage.workload.classes import RequestClass

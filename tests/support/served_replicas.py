@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.service.curve.mix import simulated_class
+from ullage.service.trial.mix import simulated_class
 from ullage.service.replica import Replica
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.load import OpenLoop, Requests

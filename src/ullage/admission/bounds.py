@@ -17,17 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.admission.cell import (
-    REQUESTS,
-    AdmittedAttainment,
-    Cell,
-    Floats,
-    Guard,
-    quantile,
-    requests_of,
-    slos_met,
-)
+from ullage.admission.clients import REQUESTS, AdmittedAttainment, Clients, Floats, quantile, slos_met
 from ullage.admission.deadlines import Deadline
+from ullage.service.trial.trial import Guard, requests_of
 from ullage.simulate.load import OpenLoop
 from ullage.simulate.outcome import GroupOutcome
 from ullage.workload.classes import Metric, RequestClass
@@ -68,11 +60,13 @@ class Bounds:
         return self.guard.waiting_requests or 0
 
 
-def replica_bounds(cell: Cell, deadlines: Mapping[str, Deadline], *, saturation_rps: float, overload: float) -> Bounds:
+def replica_bounds(
+    clients: Clients, deadlines: Mapping[str, Deadline], *, saturation_rps: float, overload: float
+) -> Bounds:
     """The limits under which one replica, offered `overload` times what it can do, keeps what it promises to those
     it admits."""
-    pace, binding = most_running(cell, saturation_rps)
-    guard = _first_tokens(cell, deadlines, pace, overload * pace.throughput_rps)
+    pace, binding = most_running(clients, saturation_rps)
+    guard = _first_tokens(clients, deadlines, pace, overload * pace.throughput_rps)
     longest_s = max(guard.first_token_s.values())
     # Whatever waits longer than the longest wait that is allowed is taken down anyway; a place beyond it is no use.
     waiting = max(1, math.ceil(pace.throughput_rps * longest_s))
@@ -93,9 +87,9 @@ def concurrency_grid(most: int) -> tuple[int, ...]:
     return (*sorted(each for each in steps if each < most), most)
 
 
-def most_running(cell: Cell, saturation_rps: float) -> tuple[Pace, str]:
+def most_running(clients: Clients, saturation_rps: float) -> tuple[Pace, str]:
     """The highest concurrency whose pace meets every SLO, and what the next one breaks."""
-    alone = replace(cell, replicas=1, span_s=max(cell.span_s, REQUESTS / saturation_rps))
+    alone = clients.of(replicas=1, span_s=max(clients.span_s, REQUESTS / saturation_rps))
     grid = concurrency_grid(alone.replica.engine.max_sequences)
     known: dict[int, Pace] = {}
 
@@ -110,10 +104,10 @@ def most_running(cell: Cell, saturation_rps: float) -> tuple[Pace, str]:
     return pace(max(found, 0)), pace(found + 1).broken[0]
 
 
-def saturated(alone: Cell, running: int, saturation_rps: float) -> Pace:
+def saturated(alone: Clients, running: int, saturation_rps: float) -> Pace:
     """One replica with a queue that never ends and at most `running` sequences, first come first served."""
     engine = alone.replica.engine
-    limited = replace(alone, replica=replace(alone.replica, engine=replace(engine, max_sequences=running)))
+    limited = alone.of(replica=replace(alone.replica, engine=replace(engine, max_sequences=running)))
     load = limited.steady(SATURATED_RATIO * saturation_rps)
     outcome = limited.run(load, patient=True, keep_requests=True, attribution=True)
     times = requests_of(outcome)
@@ -169,21 +163,21 @@ def age_grid(cap_s: float) -> tuple[float, ...]:
     return (*below, cap_s)
 
 
-def _first_tokens(cell: Cell, deadlines: Mapping[str, Deadline], pace: Pace, offered_rps: float) -> Guard:
+def _first_tokens(clients: Clients, deadlines: Mapping[str, Deadline], pace: Pace, offered_rps: float) -> Guard:
     """When to take a request down that has no token yet: as late as those who stay meet the SLOs of their class.
 
     Most urgent class first: what it leaves is what the others wait for.
     """
-    load = cell.steady(offered_rps)
+    load = clients.steady(offered_rps)
     latest_s = {name: each.latest_first_token_s for name, each in deadlines.items()}
     guard = Guard(running_requests=pace.running_requests, waiting_requests=None, first_token_s=latest_s)
-    for each in sorted(cell.classes, key=lambda one: one.priority):
+    for each in sorted(clients.classes, key=lambda one: one.priority):
         if any(slo.metric in (Metric.TTFT, Metric.E2E) for slo in each.slos):
-            guard = _with_latest(cell, load, guard, each.name)
+            guard = _with_latest(clients, load, guard, each.name)
     return guard
 
 
-def _with_latest(cell: Cell, load: OpenLoop, guard: Guard, name: str) -> Guard:
+def _with_latest(clients: Clients, load: OpenLoop, guard: Guard, name: str) -> Guard:
     """The guard with the latest first token of one class at which those who stay keep what waiting counts towards."""
     grid = age_grid(guard.first_token_s[name])
 
@@ -191,7 +185,7 @@ def _with_latest(cell: Cell, load: OpenLoop, guard: Guard, name: str) -> Guard:
         return replace(guard, first_token_s={**guard.first_token_s, name: grid[place]})
 
     def passes(place: int) -> bool:
-        kept = slos_met(cell, cell.run(load, guard=at(place), patient=True))
+        kept = slos_met(clients, clients.run(load, guard=at(place), patient=True))
         return all(each.is_clear for each in kept if each.class_name == name and each.is_on_wait)
 
     return at(max(0, last_passing(len(grid), passes)))

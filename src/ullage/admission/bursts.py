@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.admission.bounds import last_passing
-from ullage.admission.cell import Cell, Latencies, arrivals_at, step_load, window_latencies
+from ullage.admission.clients import Clients, Latencies, arrivals_at, step_load, window_latencies
 from ullage.evidence import number
 from ullage.startup.phases import Level
 from ullage.startup.ready import TimeToReady
@@ -77,17 +77,17 @@ class Judged:
         return int((~(found[self.class_name, self.metric] <= self.limit_s)).sum())
 
 
-def judged_by(cell: Cell) -> tuple[Judged, ...]:
+def judged_by(clients: Clients) -> tuple[Judged, ...]:
     """The SLOs, but for those on gaps, and the patience of clients."""
     found = []
-    for each in cell.classes:
+    for each in clients.classes:
         limits = [
             (slo.metric, slo.limit_s, 1.0 - slo.percentile_fraction)
             for slo in each.slos
             if slo.metric is not Metric.ITL
         ]
-        limits.append((Metric.TTFT, number(cell.policy.first_token_timeout), cell.error_fraction))
-        limits.append((Metric.E2E, number(cell.policy.deadline_of(each.name)), cell.error_fraction))
+        limits.append((Metric.TTFT, number(clients.policy.first_token_timeout), clients.error_fraction))
+        limits.append((Metric.E2E, number(clients.policy.deadline_of(each.name)), clients.error_fraction))
         found += [
             Judged(class_name=each.name, metric=metric, limit_s=limit_s, late_fraction=share)
             for metric, limit_s, share in limits
@@ -105,12 +105,12 @@ class Base:
     late_fractions: Mapping[Judged, float]
 
 
-def absorbers(cell: Cell, ready: TimeToReady, *, replicas: int) -> tuple[Absorber, ...]:
+def absorbers(clients: Clients, ready: TimeToReady, *, replicas: int) -> tuple[Absorber, ...]:
     """The queue, the warm replicas of the policy started hot and warm, and cold ones without end."""
-    notice_s = number(cell.policy.scale_delay)
-    kept = cell.policy.warm_count(replicas)
-    # The cell is a part of the pool and gets its part of what is kept warm.
-    share = round(kept * cell.replicas / replicas)
+    notice_s = number(clients.policy.scale_delay)
+    kept = clients.policy.warm_count(replicas)
+    # The clients is a part of the pool and gets its part of what is kept warm.
+    share = round(kept * clients.replicas / replicas)
     joins_s = {level: notice_s + ready.level(level).quantile_s(READY_FRACTION) for level in Level}
     return (
         Absorber(name="queue", joins_after_s=math.inf, more_replicas=0),
@@ -121,7 +121,7 @@ def absorbers(cell: Cell, ready: TimeToReady, *, replicas: int) -> tuple[Absorbe
 
 
 def burst_budget(
-    cell: Cell,
+    clients: Clients,
     ways: tuple[Absorber, ...],
     *,
     planning_rps: float,
@@ -134,9 +134,9 @@ def burst_budget(
     """
     if planning_rps > capacity_rps:
         return tuple(BurstPoint(absorber=w.name, length_s=s, height_ratio=0.0) for w in ways for s in LENGTHS_S)
-    base = base_of(cell, planning_rps, capacity_rps)
-    alone = _curve(cell, ways[0], base, floors={})
-    others = map(lambda way: _curve(cell, way, base, floors=alone), ways[1:])
+    base = base_of(clients, planning_rps, capacity_rps)
+    alone = _curve(clients, ways[0], base, floors={})
+    others = map(lambda way: _curve(clients, way, base, floors=alone), ways[1:])
     found = dict(zip([way.name for way in ways], [alone, *others], strict=True))
     return tuple(
         BurstPoint(absorber=name, length_s=length_s, height_ratio=0.0 if place < 0 else HEIGHTS[place])
@@ -145,24 +145,24 @@ def burst_budget(
     )
 
 
-def base_of(cell: Cell, planning_rps: float, capacity_rps: float) -> Base:
+def base_of(clients: Clients, planning_rps: float, capacity_rps: float) -> Base:
     """One run at the planning rate."""
-    load = cell.steady(planning_rps)
-    outcome = cell.run(load, patient=True, from_s=0.0, keep_requests=True)
-    from_s = _SETTLED_S if cell.span_s > 2 * _SETTLED_S else 0.0
-    found = window_latencies(cell, load, outcome, from_s=from_s, until_s=cell.span_s)
-    window_s = cell.span_s - from_s
+    load = clients.steady(planning_rps)
+    outcome = clients.run(load, patient=True, from_s=0.0, keep_requests=True)
+    from_s = _SETTLED_S if clients.span_s > 2 * _SETTLED_S else 0.0
+    found = window_latencies(clients, load, outcome, from_s=from_s, until_s=clients.span_s)
+    window_s = clients.span_s - from_s
     return Base(
         planning_rps=planning_rps,
         capacity_rps=capacity_rps,
-        class_rps={each.name: found[each.name, Metric.TTFT].size / window_s for each in cell.classes},
+        class_rps={each.name: found[each.name, Metric.TTFT].size / window_s for each in clients.classes},
         late_fractions={
-            each: each.late(found) / max(found[each.class_name, each.metric].size, 1) for each in judged_by(cell)
+            each: each.late(found) / max(found[each.class_name, each.metric].size, 1) for each in judged_by(clients)
         },
     )
 
 
-def _curve(cell: Cell, way: Absorber, base: Base, floors: Mapping[float, int]) -> dict[float, int]:
+def _curve(clients: Clients, way: Absorber, base: Base, floors: Mapping[float, int]) -> dict[float, int]:
     """The place of the highest height for each length; never below that of a longer burst, nor below the floor."""
     places: dict[float, int] = {}
     longer = -1
@@ -172,37 +172,37 @@ def _curve(cell: Cell, way: Absorber, base: Base, floors: Mapping[float, int]) -
         if way.more_replicas == 0 and floors:
             places[length_s] = longer = floor
             continue
-        passes = functools.partial(_absorbs_place, cell, way, base, length_s, candidates)
+        passes = functools.partial(_absorbs_place, clients, way, base, length_s, candidates)
         places[length_s] = longer = floor + 1 + last_passing(len(candidates), passes, try_last=False)
     return {length_s: places[length_s] for length_s in LENGTHS_S}
 
 
 def _absorbs_place(
-    cell: Cell, way: Absorber, base: Base, length_s: float, heights: Sequence[float], place: int
+    clients: Clients, way: Absorber, base: Base, length_s: float, heights: Sequence[float], place: int
 ) -> bool:
-    return absorbs(cell, way, base, length_s=length_s, height=heights[place])
+    return absorbs(clients, way, base, length_s=length_s, height=heights[place])
 
 
-def absorbs(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: float) -> bool:
+def absorbs(clients: Clients, way: Absorber, base: Base, *, length_s: float, height: float) -> bool:
     """Whether the SLOs are met over a window that has this burst in it and is quiet otherwise."""
-    window_s = max(number(cell.policy.slo_window), length_s)
-    if _is_hopeless(cell, way, base, length_s=length_s, height=height, window_s=window_s):
+    window_s = max(number(clients.policy.slo_window), length_s)
+    if _is_hopeless(clients, way, base, length_s=length_s, height=height, window_s=window_s):
         return False
     watched_s = min(window_s, _MOST_WATCHED_S, length_s + drain_s(base, length_s, height))
     load = step_load(
-        cell,
+        clients,
         base_rps=base.planning_rps,
         burst_rps=height * base.planning_rps,
         at_s=_SETTLED_S,
         length_s=length_s,
         span_s=_SETTLED_S + watched_s,
     )
-    wanted = math.ceil((height - 1.0) * cell.replicas)
+    wanted = math.ceil((height - 1.0) * clients.replicas)
     more = wanted if way.more_replicas is None else way.more_replicas
     joining = more if way.joins_after_s < watched_s else 0
-    fleet = arrivals_at(cell.replicas, joining, at_s=_SETTLED_S + min(way.joins_after_s, watched_s))
-    outcome = cell.run(load, patient=True, from_s=0.0, fleet=fleet, keep_requests=True)
-    found = window_latencies(cell, load, outcome, from_s=_SETTLED_S, until_s=_SETTLED_S + watched_s)
+    fleet = arrivals_at(clients.replicas, joining, at_s=_SETTLED_S + min(way.joins_after_s, watched_s))
+    outcome = clients.run(load, patient=True, from_s=0.0, fleet=fleet, keep_requests=True)
+    found = window_latencies(clients, load, outcome, from_s=_SETTLED_S, until_s=_SETTLED_S + watched_s)
     for each, late_fraction in base.late_fractions.items():
         quiet = base.class_rps[each.class_name] * (window_s - watched_s)
         came = found[each.class_name, each.metric].size + quiet
@@ -211,7 +211,9 @@ def absorbs(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: f
     return True
 
 
-def _is_hopeless(cell: Cell, way: Absorber, base: Base, *, length_s: float, height: float, window_s: float) -> bool:
+def _is_hopeless(
+    clients: Clients, way: Absorber, base: Base, *, length_s: float, height: float, window_s: float
+) -> bool:
     """Whether even a fluid makes half as many late again as a limit allows; it spares the longest runs.
 
     Above what replicas can do at all, the wait grows steadily until more replicas join, or, where those do not suffice
@@ -221,7 +223,7 @@ def _is_hopeless(cell: Cell, way: Absorber, base: Base, *, length_s: float, heig
     burst_rps = height * base.planning_rps
     if burst_rps <= can_rps:
         return False
-    more = height if way.more_replicas is None else 1.0 + way.more_replicas / cell.replicas
+    more = height if way.more_replicas is None else 1.0 + way.more_replicas / clients.replicas
     grows_s = min(length_s, way.joins_after_s) if burst_rps <= more * can_rps else length_s
     come = base.planning_rps * window_s + (burst_rps - base.planning_rps) * length_s
     for each in base.late_fractions:

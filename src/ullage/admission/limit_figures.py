@@ -66,11 +66,6 @@ def _capacity(
         f"most sequences at which a replica that is never idle meets its SLOs; bound by {found.bounds.binding}",
         curve.inputs,
     )
-    if found.conservative is not None:
-        slow = "the same where every step takes as long as one time in ten"
-        make(
-            "limit.conservative_replica_concurrency", found.conservative.running_requests, "requests", slow, (running,)
-        )
     waiting = make(
         "limit.replica_queue_requests",
         found.waiting_requests,
@@ -97,17 +92,9 @@ def _capacity(
         "limit.pool_rate_rps",
         found.pool_rate_rps,
         "req/s",
-        f"highest steady load at which the pool meets every SLO, simulated, {times}",
+        "highest load at which the pool meets every SLO, bursts included, simulated",
         (*curve.inputs, *fleet),
     )
-    if found.conservative_rate_rps is not None:
-        make(
-            "limit.conservative_pool_rate_rps",
-            found.conservative_rate_rps,
-            "req/s",
-            "less by what slow steps complete",
-            (rate,),
-        )
     drained = "time to work off a full queue beside the planned load"
     make("limit.retry_after_s", signal.retry_after_s, "s", drained, (waiting, rate))
     return rate

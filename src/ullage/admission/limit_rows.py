@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.admission.bounds import OWN_LIMIT, Bounds
-from ullage.admission.cell import Cell, slos_met
+from ullage.admission.clients import Clients, slos_met
 from ullage.admission.deadlines import Deadline
 from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.retries import NO_LIMITS, Protection
@@ -63,14 +63,14 @@ class Backpressure:
 
 
 def overload_checks(
-    cell: Cell, ways: Sequence[Protection], overload: float, offered_rps: float
+    clients: Clients, ways: Sequence[Protection], overload: float, offered_rps: float
 ) -> tuple[LimitCheck, ...]:
     """Every SLO in overload: with the limits, and without."""
-    load = cell.steady(offered_rps)
+    load = clients.steady(offered_rps)
     found = []
     for way in ways:
-        outcome = cell.run(load, guard=way.guard, patient=True)
-        for each in slos_met(cell, outcome):
+        outcome = clients.run(load, guard=way.guard, patient=True)
+        for each in slos_met(clients, outcome):
             counts = outcome.of_class(each.class_name).counts
             found.append(
                 LimitCheck(
@@ -104,7 +104,7 @@ def limit_lines(
             replica_value=guard.running_requests,
             pool_value=guard.running_requests * replicas,
             unit="requests",
-            why=bounds.binding if bounds.binding == OWN_LIMIT else f"more would break {bounds.binding}",
+            why=bounds.binding if bounds.binding == OWN_LIMIT else f"more would violate {bounds.binding}",
         ),
         LimitLine(
             name="waiting requests",
@@ -118,7 +118,7 @@ def limit_lines(
             replica_value=capacity_rps,
             pool_value=capacity_rps * replicas,
             unit="req/s",
-            why="the highest at which the pool meets every SLO, bursts aside: what a rate limiter lets through",
+            why="the highest load at which the pool meets every SLO, bursts included: what a rate limiter lets through",
         ),
         LimitLine(
             name="context",
@@ -130,7 +130,7 @@ def limit_lines(
     ]
     for name, limit_s in guard.first_token_s.items():
         bound_by = deadlines[name].bound_by
-        lines.append(_age_line(f"{name}: first token", limit_s, f"later ones would break {bound_by}"))
+        lines.append(_age_line(f"{name}: first token", limit_s, f"later ones would violate {bound_by}"))
         lines.append(_age_line(f"{name}: wait, in overload", bounds.ages_s[name], "the same, less its prefill at p95"))
         lines.append(_age_line(f"{name}: wait, at any load", deadlines[name].latest_start_s, "deadline less the floor"))
     return tuple(lines)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ullage.admission.bounds import Bounds, Pace, most_running, replica_bounds
+from ullage.admission.bounds import Bounds, replica_bounds
 from ullage.admission.bursts import BurstPoint, absorbers, burst_budget
-from ullage.admission.cell import MOST_REPLICAS, Cell, cell_of
+from ullage.admission.clients import MOST_REPLICAS, Clients, clients_of
 from ullage.admission.deadlines import Deadline, HopRule, class_deadlines, hop_rules
 from ullage.admission.limit_figures import limit_figures
 from ullage.admission.limit_rows import (
@@ -41,30 +41,23 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Figure, number
 from ullage.memory.budget import MemoryBudget
 from ullage.service.curve.curve import ServiceCurve
-from ullage.service.curve.highest import highest_load
-from ullage.service.curve.load_run import Bench
-from ullage.service.curve.point import OperatingPoint
 from ullage.startup.ready import TimeToReady
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.demand.demand import Demand
-
-# A router evens out what single replicas cannot; beyond so many of them it gains little more.
-POOLED_REPLICAS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionLimits:
     """Where to stop admitting. Numbers of the pool are those of a replica times the replicas, except its rate.
 
-    `capacity_rps` is the highest steady load per replica at which the pool meets every SLO; `conservative` is the pace
-    of a replica whose steps all take as long as one time in ten. `refused_fraction` is what the limits turn away at
+    `capacity_rps` is the highest load per replica at which the pool meets every SLO, bursts included.
+    `refused_fraction` is what the limits turn away at
     the planning rate, bursts included, and `late_fraction` what would miss its SLO there without them.
     """
 
     classes: tuple[RequestClass, ...]
     replicas: int
     bounds: Bounds
-    conservative: Pace | None
     capacity_rps: float
     context_tokens: int
     deadlines: Mapping[str, Deadline]
@@ -95,13 +88,6 @@ class AdmissionLimits:
     def pool_rate_rps(self) -> float:
         return self.capacity_rps * self.replicas
 
-    @property
-    def conservative_rate_rps(self) -> float | None:
-        """The pool's rate if every step took as long as one time in ten: as much less as its replicas complete."""
-        if self.conservative is None:
-            return None
-        return self.pool_rate_rps * min(1.0, self.conservative.throughput_rps / self.bounds.pace.throughput_rps)
-
     def burst_ratio(self, absorber: str, length_s: float) -> float:
         return next(p.height_ratio for p in self.bursts if (p.absorber, p.length_s) == (absorber, length_s))
 
@@ -114,12 +100,12 @@ class AdmissionLimits:
 
 def admission_limits(
     curve: ServiceCurve,
-    point: OperatingPoint,
     ready: TimeToReady,
     demand: Demand,
     classes: Sequence[RequestClass],
     *,
     replicas: int,
+    capacity_rps: float,
     memory: MemoryBudget,
     policy: AdmissionPolicy,
     rests_on: tuple[Figure, ...] = (),
@@ -127,30 +113,32 @@ def admission_limits(
 ) -> AdmissionLimits | Rejection:
     """The limits of a pool of `replicas`, or a refusal where a deadline is shorter than an idle replica needs.
 
-    `rests_on` are figures of the number of replicas. The curve's own seed is used throughout.
+    `capacity_rps` is the highest load of the pool that meets every SLO, bursts included, as headroom found it. All is
+    tried with the step times that the fleet was sized with. `rests_on` are figures of the number of replicas. The
+    curve's own seed is used throughout.
     """
     if replicas < 1:
         raise InputError(field="replicas", value=replicas, problem="must be at least 1", fix="Give a number.")
     deadlines = class_deadlines(curve, classes, policy)
     if isinstance(deadlines, Rejection):
         return deadlines
-    cell = cell_of(curve, policy, replicas=MOST_REPLICAS)
+    clients = clients_of(curve, policy, replicas=MOST_REPLICAS)
     overload = number(policy.overload)
-    bounds = replica_bounds(cell, deadlines, saturation_rps=curve.saturation_rps, overload=overload)
-    capacity_rps = pool_capacity(curve, cell, bounds, point, replicas=replicas, map=map)
+    scale_rps = curve.bases.conservative_probe.saturation_rps
+    bounds = replica_bounds(clients, deadlines, saturation_rps=scale_rps, overload=overload)
+    capacity_rps = min(capacity_rps / replicas, bounds.pace.throughput_rps)
     # A pool that is far too small for its plan is not simulated at that plan: twice its capacity says enough.
     planning_rps = min(demand.planning_rps / replicas, 2.0 * capacity_rps)
     ways = protections(bounds.guard, policy)
     bare, _, limited, _ = ways
     rates = class_rates(demand, classes, bounds.pace.busy_s, capacity_rps=capacity_rps * replicas)
     tenants = tenant_rates(demand, policy, capacity_rps=capacity_rps * replicas)
-    refused, late = _at_planning(curve, cell, limited, planning_rps)
-    small = replace(cell, replicas=min(replicas, MOST_REPLICAS))
+    refused, late = _at_planning(curve, clients, limited, planning_rps)
+    small = clients.of(replicas=min(replicas, MOST_REPLICAS))
     found = AdmissionLimits(
         classes=tuple(classes),
         replicas=replicas,
         bounds=bounds,
-        conservative=_conservative(curve, cell, point),
         capacity_rps=capacity_rps,
         context_tokens=min(memory.longest_context_tokens, memory.approved.context_tokens),
         deadlines=deadlines,
@@ -160,13 +148,15 @@ def admission_limits(
         shed=shed_order(rates, tenants, retry_budget=number(policy.retry_budget)),
         backpressure=backpressure_of(bounds, memory, policy, capacity_rps=capacity_rps, planning_rps=planning_rps),
         hops=_hops(deadlines, bounds, policy),
-        checks=overload_checks(cell, (limited, bare), overload, overload * bounds.pace.throughput_rps),
+        checks=overload_checks(clients, (limited, bare), overload, overload * bounds.pace.throughput_rps),
         refused_fraction=refused,
         late_fraction=late,
         retries=retry_loads(
-            cell, ways, [("planning", planning_rps), ("overload", overload * bounds.pace.throughput_rps)], map
+            clients, ways, [("planning", planning_rps), ("overload", overload * bounds.pace.throughput_rps)], map
         ),
-        recoveries=recoveries(cell_of(curve, policy, replicas=min(replicas, STORM_REPLICAS)), ways, capacity_rps, map),
+        recoveries=recoveries(
+            clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS)), ways, capacity_rps, map
+        ),
         bursts=burst_budget(
             small,
             absorbers(small, ready, replicas=replicas),
@@ -181,42 +171,9 @@ def admission_limits(
     return replace(found, figures=figures, notes=_notes(found, policy, demand.planning_rps))
 
 
-def pool_capacity(
-    curve: ServiceCurve,
-    cell: Cell,
-    bounds: Bounds,
-    point: OperatingPoint,
-    *,
-    replicas: int,
-    map: Any = map,  # noqa: A002
-) -> float:
-    """The highest steady load per replica at which a pool of this size meets every SLO, bursts aside.
-
-    Never more than a replica completes at its limits, and never less than one replica alone keeps with its bursts.
-    """
-    pooled = min(replicas, POOLED_REPLICAS)
-    bench: Bench = replace(
-        curve.bench, load_at=cell.load_at, replicas=pooled, span_s=max(cell.span_s, curve.bench.span_s / pooled)
-    )
-    found = highest_load(
-        bench, scale_rps=curve.saturation_rps, seed=curve.seed, replications=2, with_interval=False, map=map
-    )
-    return min(max(found.rps, point.highest.rps), bounds.pace.throughput_rps)
-
-
-def _conservative(curve: ServiceCurve, cell: Cell, point: OperatingPoint) -> Pace | None:
-    """The pace if every step took as long as one time in ten; None where no band is known."""
-    figure = point.figures.get("point.band_low_rps")
-    given = [] if figure is None else [each for each in figure.inputs if each.name.endswith("slow_step_ratio")]
-    if not given or isinstance(given[0].value, str):
-        return None
-    slow = replace(cell, replica=cell.replica.slowed(float(given[0].value)))
-    return most_running(slow, curve.saturation_rps)[0]
-
-
-def _at_planning(curve: ServiceCurve, cell: Cell, limits: Protection, planning_rps: float) -> tuple[float, float]:
+def _at_planning(curve: ServiceCurve, clients: Clients, limits: Protection, planning_rps: float) -> tuple[float, float]:
     """What is refused with the limits, and what is late without them, in the busy hour with its bursts."""
-    bursty = replace(cell, load_at=curve.bench.load_at)
+    bursty = clients.of(load_at=curve.trial.load_at)
     load = bursty.steady(planning_rps)
     guarded = bursty.run(load, guard=limits.guard, patient=True).total.counts
     free = bursty.run(load, patient=True).total.counts
@@ -252,12 +209,6 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
             f"req/s, {bare.capacity_fraction:.0%} of its capacity: after a burst its clients ask again faster than it "
             f"works off what they gave up on. With limits and a retry budget it is back within "
             f"{number(policy.recovery) / 60:.3g} min up to {whole.capacity_fraction:.0%} of capacity."
-        )
-    if found.conservative is not None and found.conservative.running_requests < found.running_requests:
-        notes.append(
-            f"If step times are as slow as the evidence allows one time in ten, these limits are too loose: until TPOT "
-            f"is measured, start with {found.conservative.running_requests} running requests a replica and "
-            f"{found.conservative_rate_rps:.3g} req/s in all."
         )
     if planning_rps > found.pool_rate_rps:
         notes.append(

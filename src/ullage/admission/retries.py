@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.admission.bounds import last_passing
-from ullage.admission.cell import Cell, Guard, step_load
+from ullage.admission.clients import Clients, step_load
 from ullage.admission.policy import AdmissionPolicy, Success
 from ullage.evidence import number
+from ullage.service.trial.trial import Guard
 from ullage.simulate.load import Retry
 from ullage.simulate.outcome import Outcome
 from ullage.workload.classes import RequestClass
@@ -77,7 +78,7 @@ def protections(guard: Guard, policy: AdmissionPolicy) -> tuple[Protection, Prot
 
 
 def retry_loads(
-    cell: Cell,
+    clients: Clients,
     ways: Sequence[Protection],
     loads_rps: Sequence[tuple[str, float]],
     map: Any = map,  # noqa: A002
@@ -87,7 +88,7 @@ def retry_loads(
 
     def run(case: tuple[str, float, Protection]) -> RetryLoad:
         name, rate_rps, way = case
-        outcome = cell.run(cell.steady(rate_rps), guard=way.guard, retry=way.retry)
+        outcome = clients.run(clients.steady(rate_rps), guard=way.guard, retry=way.retry)
         return RetryLoad(
             load=name,
             protection=way.name,
@@ -100,7 +101,7 @@ def retry_loads(
 
 
 def recoveries(
-    cell: Cell,
+    clients: Clients,
     ways: Sequence[Protection],
     capacity_rps: float,
     map: Any = map,  # noqa: A002
@@ -108,27 +109,29 @@ def recoveries(
     """For each protection the highest load, up to capacity, at which the pool is back in time."""
 
     def search(way: Protection) -> Recovery:
-        found = last_passing(STEPS, lambda place: recovers(cell, way, (place + 1) / STEPS * capacity_rps, capacity_rps))
+        found = last_passing(
+            STEPS, lambda place: recovers(clients, way, (place + 1) / STEPS * capacity_rps, capacity_rps)
+        )
         share = (found + 1) / STEPS
         return Recovery(protection=way.name, recovers_rps=share * capacity_rps, capacity_fraction=share)
 
     return tuple(map(search, ways))
 
 
-def recovers(cell: Cell, way: Protection, base_rps: float, capacity_rps: float) -> bool:
+def recovers(clients: Clients, way: Protection, base_rps: float, capacity_rps: float) -> bool:
     """Whether the pool is back `recovery` after the burst."""
-    length_s = burst_length_s(cell.policy, cell.classes)
-    judged_from_s = _SETTLED_S + length_s + number(cell.policy.recovery)
+    length_s = burst_length_s(clients.policy, clients.classes)
+    judged_from_s = _SETTLED_S + length_s + number(clients.policy.recovery)
     load = step_load(
-        cell,
+        clients,
         base_rps=base_rps,
         burst_rps=BURST_RATIO * capacity_rps,
         at_s=_SETTLED_S,
         length_s=length_s,
         span_s=judged_from_s + _JUDGED_S,
     )
-    outcome = cell.run(load, guard=way.guard, retry=way.retry, from_s=judged_from_s)
-    return success_fraction(outcome) >= BACK_FRACTION * slo_met_fraction(cell.classes, cell.policy)
+    outcome = clients.run(load, guard=way.guard, retry=way.retry, from_s=judged_from_s)
+    return success_fraction(outcome) >= BACK_FRACTION * slo_met_fraction(clients.classes, clients.policy)
 
 
 def burst_length_s(policy: AdmissionPolicy, classes: Sequence[RequestClass]) -> float:

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from ullage.cost.attribution.usage import GroupUse, grouped_run, merged_groups
 from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, Named
-from ullage.service.curve.mix import MixLoad
-from ullage.service.replica import Replica
-from ullage.simulate.fleet import Fleet
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.trial import Trial
 from ullage.simulate.load import Requests
 from ullage.simulate.outcome import Outcome
-from ullage.simulate.simulation import simulate
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import Demand
-from ullage.workload.synthetic.stream import BLOCK_TOKENS
 
 # Four levels: the busiest six hours of a day, the calmest six, and two between.
 LEVELS = 4
@@ -42,15 +40,10 @@ class LevelRun:
     outcome: Outcome
 
 
-def level_runs(
-    demand: Demand, classes: Sequence[RequestClass], replica: Replica, *, replicas: int, seed: int
-) -> tuple[LevelRun, ...]:
-    """The planned replicas at every level of the week."""
+def level_runs(demand: Demand, trial: Trial, *, seed: int, map: Any = map) -> tuple[LevelRun, ...]:  # noqa: A002
+    """The planned replicas, as the trial has them, at every level of the week."""
     rates = level_rates_rps(demand)
-    return tuple(
-        _run(demand, classes, replica, rates[:, level], replicas=replicas, seed=seed + level)
-        for level in range(rates.shape[1])
-    )
+    return tuple(map(lambda level: _run(demand, trial, rates[:, level], seed=seed + level), range(rates.shape[1])))
 
 
 def hourly_rates_rps(demand: Demand) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -76,13 +69,7 @@ def level_rates_rps(demand: Demand) -> np.ndarray[tuple[int, ...], np.dtype[np.f
 
 
 def _run(
-    demand: Demand,
-    classes: Sequence[RequestClass],
-    replica: Replica,
-    rates_rps: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    *,
-    replicas: int,
-    seed: int,
+    demand: Demand, trial: Trial, rates_rps: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *, seed: int
 ) -> LevelRun:
     total = max(float(rates_rps.sum()), 1e-9)
     span_s = float(np.clip(_LEVEL_REQUESTS / total, _SHORTEST_S, _LONGEST_S))
@@ -93,16 +80,10 @@ def _run(
             for each, rate in zip(demand.classes, rates_rps, strict=True)
         ),
     )
-    mix = MixLoad(
-        model=model,
-        classes=tuple(classes),
-        cache_blocks=replica.engine.kv_tokens / BLOCK_TOKENS,
-        request_overhead_s=replica.request_overhead_s,
-    )
-    load = mix(rate_rps=total, span_s=span_s, seed=seed)
-    outcome = simulate(
-        replica.engine, Fleet(replicas=replicas, routing="least_outstanding"), load, seed=seed, keep_requests=True
-    )
+    mix = trial.load_at
+    level = replace(trial, load_at=replace(mix, model=model) if isinstance(mix, MixLoad) else mix)
+    load = level.load(total, seed, span_s=span_s)
+    outcome = level.play(load, seed=seed, warmup_s=0.0, keep_requests=True, attribution=True)
     return LevelRun(hours_fraction=1.0 / LEVELS, span_s=span_s, requests=load.requests, outcome=outcome)
 
 

@@ -20,8 +20,9 @@ from ullage.fleet.failure import domains_of
 from ullage.fleet.region import carried_fraction
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import Placement
-from ullage.service.curve.mix import MixLoad
 from ullage.service.replica import Replica
+from ullage.service.trial.mix import LoadAt, MixLoad
+from ullage.service.trial.trial import Trial
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet, FleetEvent
 from ullage.simulate.load import PS_PER_S, OpenLoop, Retry
@@ -47,15 +48,13 @@ class Times:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossScenario:
+class LossFleet:
     """What scenarios are played on: the fleet as it serves, its traffic, and the reserves it was given.
 
     `serving` places the replicas behind the router; those beyond its number are devices kept free.
     """
 
-    replica: Replica
-    mix: MixLoad
-    ordinary: MixLoad
+    trial: Trial
     demand: Demand
     reserves: Reserves
     serving: Placement
@@ -64,6 +63,20 @@ class LossScenario:
     @property
     def replicas(self) -> int:
         return self.serving.replicas
+
+    @property
+    def replica(self) -> Replica:
+        return self.trial.replica
+
+    @property
+    def mix(self) -> LoadAt:
+        return self.trial.load_at
+
+    @property
+    def ordinary(self) -> LoadAt:
+        """The mix in the proportions of an ordinary hour, not of the busiest."""
+        mix = self.trial.load_at
+        return replace(mix, model=self.demand.model) if isinstance(mix, MixLoad) else mix
 
     @property
     def planning_rps(self) -> float:
@@ -95,7 +108,7 @@ Impossible = str
 """Why a scenario cannot be played: nothing would be left to simulate."""
 
 
-def normal_day(setup: LossScenario) -> Scenario:
+def normal_day(setup: LossFleet) -> Scenario:
     rate_rps = sum(each.mean_rps for each in setup.demand.classes)
 
     def load(seed: int) -> OpenLoop:
@@ -104,24 +117,24 @@ def normal_day(setup: LossScenario) -> Scenario:
     return _scenario(setup, (), load_of=load)
 
 
-def peak_hour(setup: LossScenario) -> Scenario:
+def peak_hour(setup: LossFleet) -> Scenario:
     return replace(_scenario(setup, ()), is_calm=True)
 
 
-def lost_replica(setup: LossScenario) -> Scenario | Impossible:
+def lost_replica(setup: LossFleet) -> Scenario | Impossible:
     return _lost(setup, (0,), "the only replica is lost")
 
 
-def lost_node(setup: LossScenario) -> Scenario | Impossible:
+def lost_node(setup: LossFleet) -> Scenario | Impossible:
     return _lost(setup, setup.nodes[0], "all replicas stand on one node")
 
 
-def lost_zone(setup: LossScenario) -> Scenario | Impossible:
+def lost_zone(setup: LossFleet) -> Scenario | Impossible:
     largest = max(setup.serving.rows, key=lambda row: row.replicas)
     return _lost(setup, setup.serving.replicas_in(largest.zone), "all replicas stand in one zone")
 
 
-def lost_region(setup: LossScenario) -> Scenario | Impossible:
+def lost_region(setup: LossFleet) -> Scenario | Impossible:
     """The region that the loss of another fills most, by itself: its traffic rises while the other is gone."""
     regions = setup.reserves.region.shares
     if len(regions) < 2:
@@ -142,7 +155,7 @@ def lost_region(setup: LossScenario) -> Scenario | Impossible:
     return Scenario(fleet=Fleet(replicas=held[own]), engines=(setup.replica.engine,), load_of=load)
 
 
-def rollout_at_peak(setup: LossScenario) -> Scenario:
+def rollout_at_peak(setup: LossFleet) -> Scenario:
     """New replicas on free devices take the place of old ones, turn by turn, until the time is over."""
     rollout, times = setup.reserves.rollout, setup.times
     free = list(range(setup.replicas, setup.replicas + rollout.surge_replicas))
@@ -162,7 +175,7 @@ def rollout_at_peak(setup: LossScenario) -> Scenario:
     return _scenario(setup, tuple(events), spare_replicas=rollout.surge_replicas)
 
 
-def maintenance_at_peak(setup: LossScenario) -> Scenario | Impossible:
+def maintenance_at_peak(setup: LossFleet) -> Scenario | Impossible:
     out = tuple(replica for node in setup.nodes[: setup.reserves.maintenance.nodes] for replica in node)
     if len(out) >= setup.replicas:
         return "all replicas are drained at once"
@@ -176,7 +189,7 @@ def maintenance_at_peak(setup: LossScenario) -> Scenario | Impossible:
     )
 
 
-def burst_during_scale_up(setup: LossScenario) -> Scenario:
+def burst_during_scale_up(setup: LossFleet) -> Scenario:
     """Demand has risen by what it rises in one start, the replicas for it are still starting, and a burst comes."""
     times, warm = setup.times, setup.reserves.warm
     below = 1.0 - warm.rise_rps / setup.planning_rps
@@ -196,7 +209,7 @@ def burst_during_scale_up(setup: LossScenario) -> Scenario:
     return Scenario(fleet=fleet, engines=(setup.replica.engine,), load_of=load)
 
 
-def cache_flush(setup: LossScenario) -> Scenario:
+def cache_flush(setup: LossFleet) -> Scenario:
     """All cached prefixes are gone at once, and every prompt is computed in full until caches are full again."""
     tokens_per_s = float(setup.demand.figures["demand.token_rate"].value)
     refill_s = max(LEAST_REFILL_S, setup.replica.engine.kv_tokens * setup.replicas / tokens_per_s)
@@ -212,7 +225,7 @@ def cache_flush(setup: LossScenario) -> Scenario:
     return replace(_scenario(setup, (), load_of=load), is_on_calm_load=True)
 
 
-def slow_replica(setup: LossScenario) -> Scenario:
+def slow_replica(setup: LossFleet) -> Scenario:
     """One replica is replaced by one at half its speed, and later by a sound one again."""
     times, last = setup.times, setup.replicas
     events = (
@@ -229,7 +242,7 @@ def slow_replica(setup: LossScenario) -> Scenario:
     )
 
 
-SCENARIOS: dict[str, Callable[[LossScenario], Scenario | Impossible]] = {
+SCENARIOS: dict[str, Callable[[LossFleet], Scenario | Impossible]] = {
     "normal_day": normal_day,
     "peak_hour": peak_hour,
     "replica": lost_replica,
@@ -244,7 +257,7 @@ SCENARIOS: dict[str, Callable[[LossScenario], Scenario | Impossible]] = {
 }
 
 
-def _lost(setup: LossScenario, lost: tuple[int, ...], why_not: str) -> Scenario | Impossible:
+def _lost(setup: LossFleet, lost: tuple[int, ...], why_not: str) -> Scenario | Impossible:
     if len(lost) >= setup.replicas:
         return why_not
     times = setup.times
@@ -258,7 +271,7 @@ def _lost(setup: LossScenario, lost: tuple[int, ...], why_not: str) -> Scenario 
 
 
 def _scenario(
-    setup: LossScenario, events: tuple[FleetEvent, ...], *, spare_replicas: int = 0, load_of: LoadOf | None = None
+    setup: LossFleet, events: tuple[FleetEvent, ...], *, spare_replicas: int = 0, load_of: LoadOf | None = None
 ) -> Scenario:
     """These events on the serving fleet; at the planning rate where no other load is given."""
     fleet = Fleet(replicas=setup.replicas + spare_replicas, ready_replicas=setup.replicas, events=events)
@@ -270,7 +283,7 @@ def _scenario(
     )
 
 
-def _calm(setup: LossScenario, seed: int) -> OpenLoop:
+def _calm(setup: LossFleet, seed: int) -> OpenLoop:
     return _retried(setup.mix(rate_rps=setup.planning_rps, span_s=setup.times.end_s, seed=seed))
 
 

@@ -17,22 +17,15 @@ from typing import Any
 
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.evidence import Assumption, Figure
-from ullage.fleet.attainment import Attainment, Tallies, last_hurt_s, part, tallies
 from ullage.fleet.failure import SURVIVED, failure_reserve
-from ullage.fleet.loss_scenarios import SCENARIOS, LossScenario, Scenario, Times
+from ullage.fleet.loss_scenarios import SCENARIOS, LossFleet, Scenario, Times
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import place
 from ullage.fleet.steady import SteadyFleet
-from ullage.memory.budget import MemoryBudget
-from ullage.service.curve.mix import MixLoad
-from ullage.service.stage import mix_of, replica_of
-from ullage.service.steps.step_model import StepModel
-from ullage.simulate.simulation import simulate
+from ullage.service.trial.attainment import Attainment, Tallies, last_hurt_s, part, tallies
 from ullage.simulate.statistics import replication_seeds
 from ullage.startup.ready import TimeToReady
-from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import Demand
-from ullage.workload.synthetic.stream import BLOCK_TOKENS
 
 TITLES = {
     "normal_day": "normal day",
@@ -127,10 +120,7 @@ class LossTable:
 
 
 def loss_checks(
-    step: StepModel,
-    memory: MemoryBudget,
     demand: Demand,
-    classes: Sequence[RequestClass],
     steady: SteadyFleet,
     reserves: Reserves,
     ready: TimeToReady,
@@ -141,12 +131,12 @@ def loss_checks(
     map: Any = map,  # noqa: A002
 ) -> LossTable:
     """Play the named scenarios on the planned fleet; the same arrivals for all of them that share a load."""
-    setup = _scene(step, memory, demand, classes, steady, reserves, ready, effort)
+    setup = _fleet(demand, steady, reserves, ready, effort)
     scenarios = {name: SCENARIOS[name](setup) for name in dict.fromkeys(("peak_hour", *names))}
     possible = {name: each for name, each in scenarios.items() if isinstance(each, Scenario)}
     seeds = replication_seeds(seed, effort.replications)
     jobs = [(name, one) for name in possible for one in seeds]
-    play = partial(_play, setup, tuple(classes))
+    play = partial(_play, setup)
     results = list(map(lambda job: play(possible[job[0]], job[1]), jobs))
     runs = {
         name: [found for job, found in zip(jobs, results, strict=True) if job[0] == name] for name in possible
@@ -168,17 +158,13 @@ def loss_checks(
     )
 
 
-def _scene(
-    step: StepModel,
-    memory: MemoryBudget,
+def _fleet(
     demand: Demand,
-    classes: Sequence[RequestClass],
     steady: SteadyFleet,
     reserves: Reserves,
     ready: TimeToReady,
     effort: LossEffort,
-) -> LossScenario:
-    replica = replica_of(step, memory).slowed(steady.size.band.slow_ratio)
+) -> LossFleet:
     serving = place(
         reserves.steady_replicas + reserves.serving_replicas,
         reserves.placement.sites,
@@ -186,15 +172,8 @@ def _scene(
     )
     if isinstance(serving, Rejection):
         raise InternalError(law="a part of a fleet that was placed can be placed", left=serving.reason, right=reserves)
-    return LossScenario(
-        replica=replica,
-        mix=mix_of(demand, classes, replica),
-        ordinary=MixLoad(
-            model=demand.model,
-            classes=tuple(classes),
-            cache_blocks=replica.engine.kv_tokens / BLOCK_TOKENS,
-            request_overhead_s=replica.request_overhead_s,
-        ),
+    return LossFleet(
+        trial=steady.trial,
         demand=demand,
         reserves=reserves,
         serving=serving,
@@ -214,20 +193,18 @@ def _times(effort: LossEffort, replacement_s: float, rate_rps: float) -> Times:
     return Times(counted_s=longer * effort.lead_s, lost_s=lost_s, back_s=back_s, end_s=back_s + longer * effort.after_s)
 
 
-def _play(setup: LossScenario, classes: tuple[RequestClass, ...], scenario: Scenario, seed: int) -> Tallies:
-    load = scenario.load_of(seed)
-    outcome = simulate(
-        scenario.engines,
-        scenario.fleet,
+def _play(setup: LossFleet, scenario: Scenario, seed: int) -> Tallies:
+    trial, load, end_s = setup.trial, scenario.load_of(seed), setup.times.end_s
+    outcome = trial.play(
         load,
         seed=seed,
-        until_s=setup.times.end_s,
+        fleet=scenario.fleet,
+        engines=scenario.engines,
+        warmup_s=0.0,
+        until_s=end_s,
         keep_requests=True,
-        attribution=False,
     )
-    return tallies(
-        outcome, load, classes, overhead_s=setup.replica.request_overhead_s, span_s=setup.times.end_s
-    )  # fmt: skip
+    return tallies(outcome, load, trial.classes, overhead_s=trial.replica.request_overhead_s, span_s=end_s)
 
 
 # The last requests of a run may not have come to their first token when it ends, and those that arrived shortly before
@@ -252,7 +229,7 @@ def _zone_price(steady: SteadyFleet, reserves: Reserves, seed: int) -> str:
 
 
 def _check(
-    name: str, runs: Sequence[Tallies], calm: Sequence[Tallies] | None, setup: LossScenario, zone_price: str
+    name: str, runs: Sequence[Tallies], calm: Sequence[Tallies] | None, setup: LossFleet, zone_price: str
 ) -> LossCheck:
     times = setup.times
     hit_s, last_s = times.lost_s - _EDGE_S, times.end_s - _EDGE_S
@@ -379,7 +356,7 @@ _TAKEN_FOR_GRANTED = (
 )
 
 
-def _notes(setup: LossScenario, steady: SteadyFleet, effort: LossEffort) -> tuple[str, ...]:
+def _notes(setup: LossFleet, steady: SteadyFleet, effort: LossEffort) -> tuple[str, ...]:
     loss_s = setup.times.back_s - setup.times.lost_s
     runs = "one run" if effort.replications == 1 else f"{effort.replications} runs"
     slow_ratio = steady.size.band.slow_ratio

@@ -5,22 +5,16 @@ No reserve is in it: failure, rollout, maintenance and warm capacity are lines o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Figure, number
-from ullage.memory.budget import MemoryBudget
-from ullage.service.curve.curve import ServiceCurve
-from ullage.service.curve.load_run import Bench
 from ullage.service.curve.margin import NO_POLICY
-from ullage.service.curve.point import OperatingPoint
-from ullage.service.curve.sizing import PoolSize
-from ullage.service.stage import pool_size
-from ullage.service.steps.step_model import StepModel
-from ullage.workload.classes import RequestClass
-from ullage.workload.demand.demand import Demand
+from ullage.service.curve.sizing import PoolSize, size_pool
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.trial import Trial
 
 _HOW = (
     "Simulated is the planning rate of all classes together, in the proportions of their busiest hours, in one pool "
@@ -33,7 +27,7 @@ _HOW = (
 class SteadyFleet:
     """So many replicas carry the planning rate, even where the evidence errs on the slow side.
 
-    `bare_replicas` would be enough if the step times were exactly nominal; what is beyond them is the margin for
+    `nominal_replicas` would be enough if the step times were exactly nominal; what is beyond them is the margin for
     evidence, and a load test buys it back. It is applied here and nowhere else.
     """
 
@@ -44,18 +38,13 @@ class SteadyFleet:
     figures: Mapping[str, Figure]
 
     @property
-    def bench(self) -> Bench:
-        """The pool as planned, its steps nominal, to simulate more of it."""
-        return replace(self.size.bench, replicas=self.replicas)
-
-    @property
-    def evidence_fraction(self) -> float:
-        """What the margin for evidence adds: about what the pool takes beyond its rate where steps are nominal."""
-        return self.replicas / self.nominal_replicas - 1.0
+    def trial(self) -> Trial:
+        """The pool as planned, on the step basis it was sized with, to simulate more of it."""
+        return replace(self.size.trial, replicas=self.replicas)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (_HOW,)
+        return (_HOW, *self.size.notes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,47 +65,31 @@ class KeptFree:
 
 
 def steady_fleet(
-    step: StepModel,
-    memory: MemoryBudget,
-    demand: Demand,
-    classes: Sequence[RequestClass],
+    bases: Bases,
     *,
+    planning_rps: float,
     seed: int,
-    slo_limits: Sequence[Assumption] = (),
-    curve: ServiceCurve | None = None,
-    point: OperatingPoint | None = None,
+    inputs: tuple[Figure | Assumption, ...] = (),
     kept: KeptFree | None = None,
     map: Any = map,  # noqa: A002
 ) -> SteadyFleet | Rejection:
     """The least pool that meets every SLO at the planning rate of demand, in replicas and devices.
 
-    `curve` and `point` are those of one of its replicas, where they are known: they save looking for them again.
     `kept` is what is kept free or running on principle.
     """
     kept = kept or KeptFree()
     policy, least = kept.policy, kept.least
-    found = pool_size(
-        step,
-        memory,
-        demand,
-        classes,
-        rate_rps=demand.planning_rps / (1.0 - number(policy)),
-        seed=seed,
-        slo_limits=slo_limits,
-        curve=curve,
-        point=point,
-        map=map,
-    )
+    rate_rps = planning_rps / (1.0 - number(policy))
+    found = size_pool(bases, rate_rps=rate_rps, seed=seed, inputs=inputs, map=map)
     if isinstance(found, Rejection):
         return found
-    each = memory.runtime.sharding.devices
     replicas = max(found.conservative_replicas, 0 if least is None else int(number(least)))
     return SteadyFleet(
         size=found,
         replicas=replicas,
         nominal_replicas=found.replicas,
-        devices=replicas * each,
-        figures=_figures(found, replicas, each, policy, least),
+        devices=replicas * found.devices,
+        figures=_figures(found, replicas, found.devices, policy, least) if inputs else {},
     )
 
 
@@ -130,7 +103,7 @@ def _figures(
         name="fleet.replicas",
         value=planned,
         unit="replicas",
-        formula="replicas that meet every SLO even where steps are as slow as in one case of ten of this evidence"
+        formula="replicas that meet every SLO with conservative step times: as slow as one case of ten of this evidence"
         f"{said}{'' if least is None else f', at least {least.value}'}",
         inputs=(conservative, *kept),
     )

@@ -61,7 +61,7 @@ def plan(
     )
     several = len(pools) > 1
     by_pool = [each.stages(PoolNames(each.spec.name, shared) if several else None) for each in pools]
-    bill = service_bill(spec, demand, pools, _replicas(by_pool, pools), seed=seed)
+    bill = service_bill(spec, demand, pools, _replicas(by_pool, pools), seed=seed, map=map)
     return Plan(
         spec=spec,
         as_of=as_of,

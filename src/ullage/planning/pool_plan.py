@@ -10,9 +10,7 @@ import numpy as np
 
 from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.errors import NotBuilt, NotGiven, Rejection, Remedy
-from ullage.evidence import Assumption, Figure
-from ullage.fleet.binding import Binding, binding_constraint
-from ullage.fleet.headroom import Headroom, steady_headroom
+from ullage.evidence import Assumption, Figure, number
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
@@ -25,11 +23,15 @@ from ullage.planning.names import PoolNames
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.scaling.rule import scaling_rule
+from ullage.service.binding import Binding, binding_constraint
 from ullage.service.calibration.pool_step import pool_step
 from ullage.service.curve.curve import ServiceCurve
 from ullage.service.curve.point import OperatingPoint
-from ullage.service.stage import pool_curve, pool_point
+from ullage.service.headroom import Headroom, headroom
+from ullage.service.stage import pool_bases, pool_curve, pool_point, rests_on
 from ullage.service.steps.step_model import StepModel
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.trial import CONSERVATIVE
 from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import Demand
@@ -43,6 +45,7 @@ class PoolPlan:
     spec: PoolSpec
     demands: tuple[ClassDemand, ...]
     demand: Demand
+    bases: Bases
     memory: MemoryBudget
     step_model: StepModel
     service_curve: ServiceCurve
@@ -71,7 +74,7 @@ class PoolPlan:
         )
 
 
-_NOT_STAGES = ("spec", "demands", "demand")
+_NOT_STAGES = ("spec", "demands", "demand", "bases")
 NO_TOOLS = NotGiven(
     stage="tools",
     instead="No tools: no task waits for anything but its model.",
@@ -101,28 +104,31 @@ def plan_pool(
     if isinstance(memory, Rejection):
         return memory
     step = pool_step(memory, pool.tested)
-    curve = pool_curve(step, memory, demand, classes, seed=seed, slo_limits=slo_limits, map=map)
+    inputs = rests_on(step, memory, demand, slo_limits)
+    deadlines_s = {each.name: number(spec.admission.deadline_of(each.name)) for each in classes}
+    bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=deadlines_s)
+    curve = pool_curve(bases, seed=seed, basis=CONSERVATIVE, inputs=inputs, map=map)
     point = pool_point(curve, step, policy=spec.policy.margin, map=map)
     if isinstance(point, Rejection):
         return point
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     kept = KeptFree(policy=spec.policy.margin, least=pool.least)
-    steady = steady_fleet(
-        step, memory, demand, classes, seed=seed, slo_limits=slo_limits, curve=curve, point=point, kept=kept, map=map
-    )
+    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=seed, inputs=inputs, kept=kept, map=map)
     if isinstance(steady, Rejection):
         return steady
     planned = (steady.figures["fleet.replicas"],)
-    room = steady_headroom(steady, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
+    room = headroom(
+        steady.trial, bases.conservative_probe, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map
+    )
     tools = tool_loads(spec.tools, demand, service=service)
-    binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
+    binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
     limits = admission_limits(
         curve,
-        point,
         ready,
         demand,
         classes,
         replicas=steady.replicas,
+        capacity_rps=room.capacity_rps,
         memory=memory,
         policy=spec.admission,
         rests_on=planned,
@@ -134,14 +140,15 @@ def plan_pool(
     if isinstance(reserved, Rejection):
         return reserved
     reserves, packing = reserved
-    losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
+    losses = loss_checks(demand, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
-    score = scorecard(curve, steady, demand, measured=spec.measured, seed=seed, map=map)
+    score = scorecard(steady, demand, room, measured=spec.measured)
     return PoolPlan(
         spec=pool,
         demands=tuple(demands),
         demand=demand,
+        bases=bases,
         memory=memory,
         step_model=step,
         service_curve=curve,

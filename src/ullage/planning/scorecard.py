@@ -1,26 +1,15 @@
-"""The scorecard of a pool: what the planned fleet does at the planning rate, simulated once more as it will stand.
-
-The size was found with steps as slow as the evidence allows; the scorecard shows the same replicas with the step times
-that are believed, because that is what a dashboard will show if the belief is right.
-"""
+"""The scorecard of a pool: what the planned fleet does at the planning rate, on the step basis it was sized with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from ullage.errors import InternalError
 from ullage.evidence import Evidence, Figure
 from ullage.fleet.steady import SteadyFleet
-from ullage.service.curve.curve import ServiceCurve, StablePoint, point_of
-from ullage.service.curve.load_run import run_load
-from ullage.service.curve.sizing import POOL_SPAN_S
-from ullage.simulate.statistics import replication_seeds
+from ullage.service.curve.curve import StablePoint
+from ullage.service.headroom import Headroom
 from ullage.workload.demand.demand import Demand, MeasuredClass
-
-_REPLICATIONS = 4
-_WANTED_FRACTION = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,25 +22,18 @@ class Scorecard:
 
 
 def scorecard(
-    curve: ServiceCurve,
-    steady: SteadyFleet,
-    demand: Demand,
-    *,
-    measured: Mapping[str, MeasuredClass],
-    seed: int,
-    map: Any = map,  # noqa: A002
+    steady: SteadyFleet, demand: Demand, room: Headroom, *, measured: Mapping[str, MeasuredClass]
 ) -> Scorecard:
-    """Simulate the planned replicas at the planning rate and read off what operations will watch."""
-    bench = replace(curve.bench, replicas=steady.replicas, span_s=min(curve.bench.span_s, POOL_SPAN_S))
-    runs = list(map(lambda each: run_load(bench, demand.planning_rps, each), replication_seeds(seed, _REPLICATIONS)))
-    point = point_of(bench, demand.planning_rps, runs, wanted_fraction=_WANTED_FRACTION)
-    if not isinstance(point, StablePoint):
-        raise InternalError(law="the planned fleet keeps up", left=steady.replicas, right=demand.planning_rps)
-    utilisation = steady.nominal_replicas / steady.replicas
+    """Read off the decided pool what operations will watch; utilisation is load over what the pool carries."""
+    point = steady.size.at_size
+    utilisation = 1.0 / (1.0 + room.line("traffic").holds_fraction)
     return Scorecard(
         at_plan=point,
         utilisation_fraction=utilisation,
-        figures={**_figures(point, steady, utilisation, bench.replica.devices), **_forecast_errors(demand, measured)},
+        figures={
+            **_figures(point, steady, room, utilisation),
+            **_forecast_errors(demand, measured),
+        },
     )
 
 
@@ -73,8 +55,9 @@ def _forecast_errors(demand: Demand, measured: Mapping[str, MeasuredClass]) -> d
     }
 
 
-def _figures(point: StablePoint, steady: SteadyFleet, utilisation: float, devices: int) -> dict[str, Figure]:
-    replicas, bare = steady.figures["fleet.replicas"], steady.figures["size.replicas"]
+def _figures(point: StablePoint, steady: SteadyFleet, room: Headroom, utilisation: float) -> dict[str, Figure]:
+    replicas, devices = steady.figures["fleet.replicas"], steady.size.devices
+    growth = room.figures["headroom.traffic_fraction"]
     at_plan = "the planned replicas simulated at the planning rate"
     rows: tuple[tuple[str, float, str, str, tuple[Figure, ...]], ...] = (
         ("service_time_s", point.service_time.value, "s", f"mean from start to end, {at_plan}", (replicas,)),
@@ -100,8 +83,8 @@ def _figures(point: StablePoint, steady: SteadyFleet, utilisation: float, device
             "utilisation_fraction",
             utilisation,
             "fraction",
-            "replicas that the load needs if step times are nominal / replicas planned",
-            (bare, replicas),
+            "planning rate / the highest load that the planned replicas carry",
+            (growth, replicas),
         ),
     )
     return {

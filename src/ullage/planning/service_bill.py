@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +33,18 @@ _ZONES = Source(
 
 
 def service_bill(
-    spec: PlanSpec, demand: Demand, pools: Sequence[PoolPlan], replicas: Mapping[str, Figure], *, seed: int
+    spec: PlanSpec,
+    demand: Demand,
+    pools: Sequence[PoolPlan],
+    replicas: Mapping[str, Figure],
+    *,
+    seed: int,
+    map: Any = map,  # noqa: A002
 ) -> Bill | NotGiven:
     """The month's bill of these pools; `replicas` are the figures of their steady replicas, as the plan names them."""
     if spec.prices is None:
         return NO_PRICES
-    use = service_use(spec, demand, pools, replicas, seed=seed)
+    use = service_use(spec, demand, pools, replicas, seed=seed, map=map)
     policy = _with_zones(spec.cost, pools)
     return monthly_bill(use, quotes_of(spec.prices, use, policy, spec.buying), policy)
 
@@ -60,19 +67,19 @@ def _with_zones(policy: CostPolicy, pools: Sequence[PoolPlan]) -> CostPolicy:
 
 
 def service_use(
-    spec: PlanSpec, demand: Demand, pools: Sequence[PoolPlan], replicas: Mapping[str, Figure], *, seed: int
+    spec: PlanSpec,
+    demand: Demand,
+    pools: Sequence[PoolPlan],
+    replicas: Mapping[str, Figure],
+    *,
+    seed: int,
+    map: Any = map,  # noqa: A002
 ) -> ServiceUse:
     """Pools, classes and tools of one period, from what the stages found and a simulation of the period's levels."""
     classes: list[ClassUse] = []
     groups: dict[str, dict[str, tuple[GroupUse, ...]]] = {"class": {}, "model": {}}
     for each in pools:
-        runs = level_runs(
-            each.demand,
-            each.service_curve.bench.classes,
-            each.service_curve.bench.replica,
-            replicas=each.steady_fleet.replicas,
-            seed=seed,
-        )
+        runs = level_runs(each.demand, each.steady_fleet.trial, seed=seed, map=map)
         hours, name = spec.cost.period_hours, each.spec.name
         for by, found in groups.items():
             found[name] = month_groups(
@@ -81,7 +88,7 @@ def service_use(
         classes += class_uses(
             groups["class"][name],
             each.demand,
-            each.service_curve.bench.classes,
+            each.steady_fleet.trial.classes,
             pool=name,
             period_hours=hours,
             criteria={one.request_class.name: one.success for one in spec.demands if one.success},

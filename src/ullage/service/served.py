@@ -3,7 +3,7 @@
     serve(replica, stream, classes, pool=Pool(...), seed=...)  ->  Served
 
 One run, from the first arrival until the last request has ended, nothing cut off. It answers "what would this traffic
-have met"; what load a replica can SLO to carry is the question of a service curve (curve.py), which repeats runs.
+have met"; what load a replica carries within its SLOs is the question of a service curve, which repeats runs.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.errors import InternalError
-from ullage.service.curve.mix import simulated_class
-from ullage.service.curve.stability import Drift, drift
 from ullage.service.replica import Replica
 from ullage.service.steps.floor import Floor, PeakUse
+from ullage.service.trial.mix import simulated_class
+from ullage.service.trial.stability import Drift, drift
+from ullage.service.trial.trial import play
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.histogram import LogHistogram
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.outcome import Counts, GroupOutcome, Outcome, Series
-from ullage.simulate.simulation import simulate
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.synthetic.stream import BLOCK_TOKENS, Stream
 
@@ -168,13 +168,12 @@ def serve(
         ),
         arrival_ps=served.arrival_ps,
     )
-    outcome = simulate(
+    outcome = play(
         replace(engine, waiting_requests=pool.waiting_requests),
         Fleet(replicas=pool.replicas, routing=pool.routing),
         load,
         seed=seed,
         sample_s=max(stream.span_s / _SAMPLES, 1e-3),
-        attribution=False,
         report=report,
     )
     return _read(replica, stream, own, outcome, floor, pool)

@@ -7,25 +7,27 @@ step model's evidence       ->  the band of step times, and with it the evidence
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ullage.errors import Rejection
+from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import whole
 from ullage.service.calibration.replay import CROWD_FRACTION
-from ullage.service.curve.curve import Effort, ServiceCurve, replica_curve
-from ullage.service.curve.margin import DEFAULT_BANDS, NO_POLICY, StepBand, step_band
-from ullage.service.curve.mix import MixLoad
+from ullage.service.curve.curve import ServiceCurve, replica_curve
+from ullage.service.curve.margin import NO_POLICY
 from ullage.service.curve.point import OperatingPoint, replica_point
-from ullage.service.curve.sizing import Alone, PoolSize, replica_alone, size_pool
 from ullage.service.replica import Replica
+from ullage.service.steps.band import DEFAULT_BANDS, StepBand, step_band
 from ullage.service.steps.coefficients import OTHER_LOAD, StepErrorBand
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
+from ullage.service.trial.bases import Bases, bases_of
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.trial import NOMINAL, Trial
 from ullage.simulate.engine import Engine
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import Demand
@@ -41,15 +43,22 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     # Groups of data-parallel attention have the scheduler's limits each.
     groups = runtime.sharding.dp_attention
     sequences, budget = groups * whole(runtime.max_sequences), groups * whole(runtime.step_tokens)
+    if budget < sequences:
+        raise InputError(
+            field="pool.token_budget",
+            value=budget,
+            problem=f"is below the {sequences} sequences that may run, so not every one could decode in a step",
+            fix="Raise pool.token_budget or lower pool.max_sequences; engines refuse this too.",
+        )
     # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
     block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
     return Replica(
         engine=Engine(
-            step=step.table(max_sequences=sequences, budget_tokens=max(budget, sequences), kv_tokens=memory.kv_tokens),
+            step=step.table(max_sequences=sequences, budget_tokens=budget, kv_tokens=memory.kv_tokens),
             kv_blocks=max(1, memory.kv_tokens // block),
             block_tokens=block,
             max_sequences=sequences,
-            budget_tokens=max(budget, sequences),
+            budget_tokens=budget,
         ),
         devices=runtime.sharding.devices,
         # One number for all loads: what it is beside a middling batch.
@@ -135,28 +144,36 @@ def band_of(step: StepModel) -> StepBand:
     )
 
 
-def pool_curve(
+def pool_bases(
     step: StepModel,
     memory: MemoryBudget,
     demand: Demand,
     classes: Sequence[RequestClass],
     *,
     seed: int,
-    slo_limits: Sequence[Assumption] = (),
-    effort: Effort = Effort(),  # noqa: B008 - frozen
+    deadlines_s: Mapping[str, float] | None = None,
+) -> Bases:
+    """One replica of the pool under its busy hour, on both step bases: what every stage after this one tries."""
+    replica = replica_of(step, memory)
+    trial = Trial(
+        replica=replica,
+        load_at=mix_of(demand, classes, replica),
+        classes=tuple(classes),
+        deadlines_s=deadlines_s or {},
+    )
+    return bases_of(trial, band_of(step), seed=seed)
+
+
+def pool_curve(
+    bases: Bases,
+    *,
+    seed: int,
+    basis: str = NOMINAL,
+    inputs: tuple[Figure | Assumption, ...] = (),
     map: Any = map,  # noqa: A002
 ) -> ServiceCurve:
-    """The service curve of one replica of the pool under its busy hour; `SLOs` are the limits as inputs."""
-    replica = replica_of(step, memory)
-    return replica_curve(
-        replica,
-        mix_of(demand, classes, replica),
-        classes,
-        seed=seed,
-        effort=effort,
-        inputs=rests_on(step, memory, demand, slo_limits),
-        map=map,
-    )
+    """The service curve of one replica of the pool under its busy hour."""
+    return replica_curve(bases, seed=seed, basis=basis, inputs=inputs, map=map)
 
 
 def pool_point(
@@ -167,62 +184,7 @@ def pool_point(
     map: Any = map,  # noqa: A002
 ) -> OperatingPoint | Rejection:
     """The operating point of that curve, its evidence margin from the step model's own band."""
-    load_at = curve.bench.load_at
-    return replica_point(
-        curve,
-        band=band_of(step),
-        policy=policy,
-        smooth=load_at.smooth if isinstance(load_at, MixLoad) else None,
-        measured=step.measured,
-        map=map,
-    )
-
-
-def pool_size(
-    step: StepModel,
-    memory: MemoryBudget,
-    demand: Demand,
-    classes: Sequence[RequestClass],
-    *,
-    rate_rps: float,
-    seed: int,
-    slo_limits: Sequence[Assumption] = (),
-    effort: Effort = Effort(),  # noqa: B008 - frozen
-    curve: ServiceCurve | None = None,
-    point: OperatingPoint | None = None,
-    map: Any = map,  # noqa: A002
-) -> PoolSize | Rejection:
-    """How many of these replicas carry a total rate of the demand's mix.
-
-    What a curve and a point of the same replica have found already is not looked for again.
-    """
-    return size_pool(
-        _alone(step, memory, demand, classes, seed, effort, curve, point, map),
-        rate_rps=rate_rps,
-        band=band_of(step),
-        seed=seed,
-        effort=effort,
-        inputs=rests_on(step, memory, demand, slo_limits),
-        map=map,
-    )
-
-
-def _alone(
-    step: StepModel,
-    memory: MemoryBudget,
-    demand: Demand,
-    classes: Sequence[RequestClass],
-    seed: int,
-    effort: Effort,
-    curve: ServiceCurve | None,
-    point: OperatingPoint | None,
-    map: Any,  # noqa: A002
-) -> Alone:
-    if curve is not None and point is not None:
-        return Alone(bench=curve.bench, scale_rps=curve.saturation_rps, highest=point.highest, slow_rps=point.low_rps)
-    replica = replica_of(step, memory)
-    mix = mix_of(demand, classes, replica)
-    return replica_alone(replica, mix, tuple(classes), seed=seed, effort=effort, map=map)
+    return replica_point(curve, policy=policy, measured=step.measured, map=map)
 
 
 def rests_on(

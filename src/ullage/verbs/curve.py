@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ullage.service.curve.point import OperatingPoint
     from ullage.service.curve.sensitivity import Tried
     from ullage.service.steps.step_model import StepModel
+    from ullage.service.trial.bases import Bases
     from ullage.workload.classes import RequestClass, Slo
     from ullage.workload.demand.demand import Demand
 
@@ -33,7 +34,20 @@ class CurveInputs:
     demand: Demand
     classes: tuple[RequestClass, ...]
     slo_limits: tuple[Assumption, ...]
+    deadlines_s: Mapping[str, float]
     as_of: datetime.date
+
+    def bases(self, seed: int) -> Bases:
+        """One replica of the pool under its busy hour, as a plan tries it."""
+        from ullage.service.stage import pool_bases
+
+        return pool_bases(self.step, self.memory, self.demand, self.classes, seed=seed, deadlines_s=self.deadlines_s)
+
+    @property
+    def inputs(self) -> tuple[Figure | Assumption, ...]:
+        from ullage.service.stage import rests_on
+
+        return rests_on(self.step, self.memory, self.demand, self.slo_limits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +112,7 @@ def curve(
     policy = _policy(margin, pool.as_of)
     progress(0.05)
     with thread_map(workers=workers) as spread:
-        found = pool_curve(
-            pool.step, pool.memory, pool.demand, pool.classes, seed=seed, slo_limits=pool.slo_limits, map=spread
-        )
+        found = pool_curve(pool.bases(seed), seed=seed, inputs=pool.inputs, map=spread)
         progress(0.4)
         point = pool_point(found, pool.step, policy=policy, map=spread)
         progress(0.7)
@@ -124,7 +136,7 @@ def _overlay(
     memory = pool.memory
     tests = [read_loadtest(path) for path in files]
     limits = engine_limits(memory.runtime, memory.kv_tokens)
-    sample = found.bench.load_at(rate_rps=found.saturation_rps, span_s=found.bench.span_s, seed=found.seed).requests
+    sample = found.trial.load(found.saturation_rps, found.seed).requests
     points = measured_points(
         [
             (f"{path.stem} {point.name}", point)
@@ -152,7 +164,7 @@ def load_pool(
 ) -> CurveInputs | Rejection:
     """The stages of a plan that come before a curve: demand, memory, step model."""
     from ullage.errors import Rejection
-    from ullage.evidence import Evidence, Source
+    from ullage.evidence import Evidence, Source, number
     from ullage.load.calibration import read_calibration
     from ullage.memory.budget import memory_budget
     from ullage.planning.spec import slo_limits
@@ -196,6 +208,9 @@ def load_pool(
         demand=demand,
         classes=counted_as([each.request_class for each in demands], definitions),
         slo_limits=tuple(one for each in demands for one in each.slo_limits),
+        deadlines_s={
+            each.request_class.name: number(spec.admission.deadline_of(each.request_class.name)) for each in demands
+        },
         as_of=day,
     )
 

@@ -44,7 +44,7 @@ def size(
     """
     from ullage.errors import Rejection
     from ullage.execute.pool import thread_map
-    from ullage.service.stage import pool_size
+    from ullage.service.curve.sizing import size_pool
     from ullage.units import REQUEST_RATE, parse
     from ullage.verbs.curve import load_pool
     from ullage.workload.demand.demand import check_rate
@@ -57,14 +57,11 @@ def size(
         return pool
     progress(0.05)
     with thread_map(workers=workers) as spread:
-        found = pool_size(
-            pool.step,
-            pool.memory,
-            pool.demand,
-            pool.classes,
+        found = size_pool(
+            pool.bases(seed),
             rate_rps=pool.demand.planning_rps if stated_rps is None else stated_rps,
             seed=seed,
-            slo_limits=pool.slo_limits,
+            inputs=pool.inputs,
             map=spread,
         )
     progress(1.0)

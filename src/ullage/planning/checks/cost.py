@@ -162,10 +162,7 @@ def _groups(subject: CheckSubject) -> tuple[GroupUse, ...]:
     """Classes over a month, from the plan's own simulation."""
     found = []
     for pool in subject.plan.pools:
-        bench = pool.service_curve.bench
-        runs = level_runs(
-            pool.demand, bench.classes, bench.replica, replicas=pool.steady_fleet.replicas, seed=subject.plan.seed
-        )
+        runs = level_runs(pool.demand, pool.steady_fleet.trial, seed=subject.plan.seed)
         rng = np.random.default_rng(subject.plan.seed)
         found.append(month_groups(runs, "class", period_hours=subject.spec.cost.period_hours, rng=rng))
     return merged_groups(found)

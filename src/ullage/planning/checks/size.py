@@ -14,14 +14,13 @@ from ullage.evidence import Assumption, Evidence
 from ullage.memory.estimate import LineName
 from ullage.planning.checks.claims import claimed
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity, CheckSubject
-from ullage.service.curve.curve import Effort
-from ullage.service.stage import pool_size
+from ullage.service.curve.sizing import size_pool
+from ullage.service.trial.decide import BRIEF
+from ullage.service.trial.mix import MixLoad
 from ullage.workload.demand.demand import ClassTraffic, Demand
 from ullage.workload.demand.stated import StatedShape, with_lengths
 from ullage.workload.synthetic.model import FRACTIONS, LengthModel
 
-# The effort of the plan itself, less repeated: two ways to size a pool are compared on the same footing.
-_EFFORT = Effort(most_replications=4, search_replications=4)
 # Percentiles that differ by less than this are one length, written twice.
 FLAT_RATIO = 1.1
 _P50, _P95 = FRACTIONS.index(0.5), FRACTIONS.index(0.95)
@@ -74,15 +73,10 @@ def average_length(subject: CheckSubject) -> CheckResult:
 def _sized(subject: CheckSubject, demand: Demand) -> int | None:
     """The planned number of replicas for a demand; None where none meets the SLOs."""
     pool = subject.pool
-    size = pool_size(
-        pool.step_model,
-        pool.memory,
-        demand,
-        tuple(each.request_class for each in pool.demands),
-        rate_rps=demand.planning_rps,
-        seed=subject.plan.seed,
-        effort=_EFFORT,
-    )
+    bases = pool.bases
+    mix = bases.conservative.load_at
+    changed = bases if not isinstance(mix, MixLoad) else bases.with_load(replace(mix, model=demand.busy_model))
+    size = size_pool(changed, rate_rps=demand.planning_rps, seed=subject.plan.seed, effort=BRIEF)
     return None if isinstance(size, Rejection) else size.conservative_replicas
 
 
@@ -281,15 +275,10 @@ def instant_scaling(subject: CheckSubject) -> CheckResult:
 def _calmest(subject: CheckSubject) -> int:
     """Replicas that the calmest quarter of the week needs."""
     pool = subject.pool
-    size = pool_size(
-        pool.step_model,
-        pool.memory,
-        pool.demand,
-        tuple(each.request_class for each in pool.demands),
+    size = size_pool(
+        pool.bases,
         rate_rps=max(float(level_rates_rps(pool.demand).sum(axis=0)[0]), 1e-6),
         seed=subject.plan.seed,
-        effort=_EFFORT,
-        curve=pool.service_curve,
-        point=pool.operating_point,
+        effort=BRIEF,
     )
     return pool.steady_fleet.replicas if isinstance(size, Rejection) else size.conservative_replicas

@@ -14,14 +14,12 @@ from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, fi
 from ullage.planning.drills.scenario import PoolScenario
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_use
-from ullage.service.curve.curve import Effort
-from ullage.service.stage import pool_size
+from ullage.service.curve.sizing import size_pool
+from ullage.service.trial.decide import BRIEF
 from ullage.workload.demand.demand import Demand
 
 # More than half of what is paid for stands idle: the fleet waits more than it works.
 MOST_IDLE_FRACTION = 0.5
-# Enough to size a pool to a replica in twenty, which is what an idle share needs.
-_EFFORT = Effort(requests=1500, least_replications=2, most_replications=2)
 
 
 def idle_drill(scenario: PoolScenario) -> DrillResult:
@@ -72,17 +70,7 @@ def _needed_replicas(scenario: PoolScenario) -> list[int]:
     """The least replicas that meet every SLO in each quarter of the week, calmest first."""
     pool, found = scenario.pool, []
     for rate_rps in level_rates_rps(pool.demand).sum(axis=0).tolist():
-        size = pool_size(
-            pool.step_model,
-            pool.memory,
-            pool.demand,
-            scenario.classes,
-            rate_rps=max(rate_rps, 1e-6),
-            seed=scenario.seed,
-            effort=_EFFORT,
-            curve=pool.service_curve,
-            point=pool.operating_point,
-        )
+        size = size_pool(pool.bases, rate_rps=max(rate_rps, 1e-6), seed=scenario.seed, effort=BRIEF)
         # A pool that was planned at its peak is not refused at less.
         found.append(pool.steady_fleet.replicas if isinstance(size, Rejection) else size.conservative_replicas)
     return found

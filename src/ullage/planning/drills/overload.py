@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.admission.cell import MOST_REPLICAS, Cell, Guard, cell_of, requests_of, step_load
+from ullage.admission.clients import MOST_REPLICAS, Clients, clients_of, step_load
 from ullage.admission.retries import (
     BACK_FRACTION,
     BURST_RATIO,
@@ -20,6 +20,7 @@ from ullage.admission.retries import (
 from ullage.evidence import number
 from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, first_of
 from ullage.planning.drills.scenario import RUNS, DrillAttainment, DrillScenario, PoolScenario, arrival_s, least_of
+from ullage.service.trial.trial import Guard, requests_of
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet, FleetEvent
 from ullage.simulate.load import PS_PER_S, OpenLoop
@@ -40,12 +41,12 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
     full, and its successes are gone.
     """
     limits = scenario.pool.admission_limits
-    cell, guard = _cell(scenario), limits.bounds.guard
+    clients, guard = _clients(scenario), limits.bounds.guard
     ratio, pace_rps = number(scenario.spec.admission.overload), _pace_rps(scenario)
     base_rps = scenario.planning_rps / scenario.replicas
     burst_rps = max(ratio * pace_rps, base_rps)
     load = step_load(
-        cell,
+        clients,
         base_rps=base_rps,
         burst_rps=burst_rps,
         at_s=_SETTLED_S,
@@ -56,7 +57,7 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
     def goodput(by: Guard | None) -> tuple[float, float]:
         """Successes a second and replica before and during the overload."""
         bounded = scenario.spec.admission.retry(budget_fraction=number(scenario.spec.admission.retry_budget))
-        outcome = cell.run(load, guard=by, retry=bounded, from_s=0.0, keep_requests=True)
+        outcome = clients.run(load, guard=by, retry=bounded, from_s=0.0, keep_requests=True)
         found = requests_of(outcome)
         good = found.outcome == 0
         return (
@@ -69,9 +70,7 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
     open_rps = goodput(None)[1]
 
     def change() -> str:
-        for running in _fewer(
-            guard.running_requests, None if limits.conservative is None else limits.conservative.running_requests
-        ):
+        for running in _fewer(guard.running_requests):
             if goodput(replace(guard, running_requests=running))[1] >= least_rps:
                 return (
                     f"at most {running} running requests a replica in place of {guard.running_requests}, "
@@ -105,23 +104,20 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
     )
 
 
-def _fewer(running: int, conservative: int | None) -> list[int]:
-    """Tighter limits to try: what the slow steps allow, then ever fewer."""
+def _fewer(running: int) -> list[int]:
+    """Tighter limits to try: ever fewer."""
     tried = [running * 3 // 4, running // 2, running // 3, running // 4, running // 8]
-    if conservative is not None and conservative < running:
-        tried.append(conservative)
     return sorted({max(1, each) for each in tried if each < running}, reverse=True)
 
 
 def _pace_rps(scenario: PoolScenario) -> float:
-    """What a replica completes at its limits, with steps as slow as the fleet was sized for."""
-    return scenario.pool.admission_limits.bounds.pace.throughput_rps / scenario.slow_ratio
+    """What a replica completes at its limits."""
+    return scenario.pool.admission_limits.bounds.pace.throughput_rps
 
 
-def _cell(scenario: PoolScenario, replicas: int = MOST_REPLICAS) -> Cell:
-    """A few of the pool's replicas: in overload all are full, and a large pool does what a small one does."""
-    cell = cell_of(scenario.pool.service_curve, scenario.spec.admission, replicas=min(replicas, scenario.replicas))
-    return replace(cell, replica=cell.replica.slowed(scenario.slow_ratio))
+def _clients(scenario: PoolScenario, replicas: int = MOST_REPLICAS) -> Clients:
+    """Of a few of the pool's replicas: in overload all are full, and a large pool does what a small one does."""
+    return clients_of(scenario.pool.service_curve, scenario.spec.admission, replicas=min(replicas, scenario.replicas))
 
 
 def _share(good: NDArray[np.bool_], at_s: NDArray[np.float64], from_s: float, until_s: float) -> float:
@@ -139,7 +135,7 @@ def storm_drill(scenario: PoolScenario) -> DrillResult:
     pool full for ever.
     """
     policy, limits = scenario.spec.admission, scenario.pool.admission_limits
-    cell = _cell(scenario, 4)
+    clients = _clients(scenario, 4)
     length_s = burst_length_s(policy, scenario.classes)
     judged_s = _SETTLED_S + length_s + number(policy.recovery)
     burst_rps = BURST_RATIO * _pace_rps(scenario)
@@ -148,14 +144,14 @@ def storm_drill(scenario: PoolScenario) -> DrillResult:
         """The share of successes before the burst, and of those who come when the pool should be back."""
         base_rps = scenario.planning_rps / (scenario.replicas + more)
         load = step_load(
-            cell,
+            clients,
             base_rps=base_rps,
             burst_rps=max(burst_rps, base_rps),
             at_s=_SETTLED_S,
             length_s=length_s,
             span_s=judged_s + _JUDGED_S,
         )
-        found = requests_of(cell.run(load, guard=way.guard, retry=way.retry, from_s=0.0, keep_requests=True))
+        found = requests_of(clients.run(load, guard=way.guard, retry=way.retry, from_s=0.0, keep_requests=True))
         good = found.outcome == 0
         return (
             _share(good, found.arrival_s, 0.0, _SETTLED_S),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +17,19 @@ from numpy.typing import NDArray
 from ullage.cost.bill import Bill
 from ullage.errors import InternalError, Rejection
 from ullage.evidence import Assumption, Figure
-from ullage.fleet.attainment import Attainment, Tallies, part, tallies
 from ullage.fleet.loss_scenarios import RETRY
 from ullage.fleet.sites import Placement, Sites, place
 from ullage.planning.document import Plan
 from ullage.planning.drills.result import DrillResult, DrillVerdict
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
-from ullage.service.curve.mix import MixLoad
 from ullage.service.replica import Replica
-from ullage.service.stage import mix_of, replica_of
+from ullage.service.trial.attainment import Attainment, Tallies, part, tallies
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.trial import Trial
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import PS_PER_S, OpenLoop
-from ullage.simulate.simulation import simulate
 from ullage.simulate.statistics import replication_seeds
 from ullage.workload.classes import RequestClass
 
@@ -121,13 +119,20 @@ class PoolScenario:
     def slow_ratio(self) -> float:
         return self.pool.steady_fleet.size.band.slow_ratio
 
-    @cached_property
-    def replica(self) -> Replica:
-        return replica_of(self.pool.step_model, self.pool.memory).slowed(self.slow_ratio)
+    @property
+    def trial(self) -> Trial:
+        """The pool on the step basis it was sized with."""
+        return self.pool.steady_fleet.trial
 
-    @cached_property
+    @property
+    def replica(self) -> Replica:
+        return self.trial.replica
+
+    @property
     def mix(self) -> MixLoad:
-        return mix_of(self.pool.demand, self.classes, self.replica)
+        mix = self.trial.load_at
+        assert isinstance(mix, MixLoad)
+        return mix
 
     @property
     def replicas(self) -> int:
@@ -177,14 +182,14 @@ class PoolScenario:
 
     def _run(self, setup: DrillScenario, span: Span, seed: int) -> Tallies:
         load = setup.load_of(seed)
-        outcome = simulate(
-            setup.engines or (self.replica.engine,),
-            setup.fleet,
+        outcome = self.trial.play(
             load,
             seed=seed,
+            fleet=setup.fleet,
+            engines=setup.engines,
+            warmup_s=0.0,
             until_s=span.run_s,
             keep_requests=True,
-            attribution=False,
         )
         return tallies(outcome, load, self.classes, overhead_s=self.replica.request_overhead_s, span_s=span.run_s)
 

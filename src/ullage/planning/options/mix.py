@@ -20,26 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InternalError, NotGiven, Rejection, Remedy
-from ullage.evidence import Figure
+from ullage.evidence import Figure, number
 from ullage.fleet.sites import UNLIMITED, Sites
 from ullage.planning.options.mixes import Mix, MixKind, MixProblem, Slice, best_mix
 from ullage.planning.options.screen import Fit
-from ullage.planning.options.trial import CandidateTrial
-from ullage.service.curve.highest import broken, highest_load
-from ullage.service.curve.load_run import Bench, run_requests, saturation_rps, span_of
-from ullage.service.curve.mix import MixLoad
-from ullage.service.curve.sizing import least_passing
+from ullage.planning.options.trial import ROUNDS, CandidateTrial
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.search import highest_load, least_replicas
+from ullage.service.trial.trial import CONSERVATIVE, Trial
+from ullage.service.trial.window import probe
 from ullage.simulate.load import OpenLoop
-from ullage.simulate.statistics import replication_seeds
 
 # The best candidate of each of so many devices takes part; beyond them the program only grows.
 MOST_KINDS = 3
 # A slice is tried on a small pool: one replica alone would have to take every burst by itself.
 _SLICE_REPLICAS = 4
-_SLICE_REQUESTS = 2000
-_SLICE_RUNS = 4
-# A mix is verified by as many runs as the second round of the ranking.
-VERIFY_RUNS = 16
 _MOST_TRIES = 4
 
 Mask = NDArray[np.bool_]
@@ -258,7 +253,6 @@ class _MixMaker:
         map: Any,  # noqa: A002
     ) -> None:
         self._kinds, self._rules, self._map = kinds, rules, map
-        self._seeds = replication_seeds(seed, VERIFY_RUNS)
         first = {pool: each.fit for (pool, _), each in reversed(list(kinds.items()))}
         self._parts = {name: float(rule.holds(_drawn(first[rule.pool])).mean()) for name, rule in rules.items()}
         self._slices = tuple(
@@ -296,6 +290,9 @@ class _MixMaker:
     def _trial(self, kind: MixKind) -> CandidateTrial:
         return self._kinds[kind.pool, kind.name.removeprefix(f"{kind.pool}: ")]
 
+    def _of(self, fit: Fit) -> CandidateTrial:
+        return next(each for each in self._kinds.values() if each.fit is fit)
+
     def _single(self, problem: MixProblem, kind: MixKind) -> MixedPool | None:
         """All slices of its pool on this kind alone; None where it cannot serve one of them."""
         own = [each for each in problem.slices if each.pool == kind.pool]
@@ -309,16 +306,22 @@ class _MixMaker:
         load = SlicedLoad(
             mix=fit.mix, shares=((self._rules[part.name], 0.0, 1.0),), part_fraction=self._parts[part.name]
         )
-        slow, seed = fit.replica.slowed(fit.band.slow_ratio), fit.asked.seed
-        scale_rps = saturation_rps(slow, load, seed=seed)
-        span_s = span_of(slow, load, scale_rps=scale_rps, requests=_SLICE_REQUESTS, seed=seed)
-        bench = Bench(
-            replica=slow, load_at=load, classes=fit.asked.classes, span_s=span_s, replicas=_SLICE_REPLICAS
-        )  # fmt: skip
-        found = highest_load(
-            bench, scale_rps=scale_rps, seed=seed, replications=_SLICE_RUNS, with_interval=False, map=self._map
+        seed, base = fit.asked.seed, self._base(fit, load)
+        scale = probe(base.replica, load, seed=seed)
+        small = replace(base, replicas=_SLICE_REPLICAS, span_s=scale.span_s)
+        return highest_load(small, scale, seed=seed, effort=ROUNDS[0], with_interval=False, map=self._map).rps
+
+    def _base(self, fit: Fit, load: SlicedLoad) -> Trial:
+        """One replica with conservative step times under a part of the traffic."""
+        admission = fit.asked.spec.admission
+        return Trial(
+            replica=fit.replica.slowed(fit.band.slow_ratio),
+            load_at=load,
+            classes=fit.asked.classes,
+            deadlines_s={each.name: number(admission.deadline_of(each.name)) for each in fit.asked.classes},
+            idle_error_fractions=self._of(fit).bases.conservative.idle_error_fractions,
+            basis=CONSERVATIVE,
         )
-        return found.rps
 
     def _verified(self, problem: MixProblem, proposed: Mix) -> tuple[MixedPool, ...]:
         """The pools of a proposal with as many replicas as they turn out to need."""
@@ -339,20 +342,18 @@ class _MixMaker:
             part_fraction=part,
         )
         rate_rps = part * fit.asked.rate_rps
-        slow = fit.replica.slowed(fit.band.slow_ratio)
-        span_s = min(4096.0, max(1024.0, 6000.0 / rate_rps))
-        bench = Bench(replica=slow, load_at=load, classes=fit.asked.classes, span_s=span_s)
-        loads = {seed: load(rate_rps=rate_rps, span_s=span_s, seed=seed) for seed in self._seeds}
-        known: dict[int, tuple[str, ...]] = {}
-
-        def breaks(replicas: int) -> tuple[str, ...]:
-            if replicas not in known:
-                one = replace(bench, replicas=replicas)
-                runs = list(self._map(lambda seed: run_requests(one, loads[seed], rate_rps, seed), self._seeds))
-                known[replicas] = broken(one, runs)
-            return known[replicas]
-
-        replicas = least_passing(lambda count: not breaks(count), start)
+        base = self._base(fit, load)
+        scale = probe(base.replica, load, seed=fit.asked.seed)
+        found = least_replicas(
+            replace(base, span_s=scale.span_s),
+            rate_rps,
+            scale,
+            seed=fit.asked.seed,
+            effort=ROUNDS[1],
+            start=start,
+            map=self._map,
+        )
+        replicas = found.replicas
         reserve, paid = trial.with_reserves(replicas)
         return MixedPool(
             fit=fit,
@@ -362,7 +363,7 @@ class _MixMaker:
             paid_devices=paid,
             shares={name: high - low for name, (low, high) in shares.items()},
             rate_rps=rate_rps,
-            broken=breaks(replicas),
+            broken=found.at.violated,
         )
 
     def _refused(self, quotas: Mapping[str, int]) -> Rejection:

@@ -18,11 +18,12 @@ from ullage.evidence import Figure
 from ullage.planning.options.candidates import Candidate, candidates_of
 from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
-from ullage.planning.options.ranking import ROUNDS, Ranked, Refused, ranked
+from ullage.planning.options.ranking import Ranked, Refused, ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
-from ullage.planning.options.trial import CandidateResult, CandidateTrial
+from ullage.planning.options.trial import ROUNDS, CandidateResult, CandidateTrial
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
+from ullage.service.trial.decide import Effort
 from ullage.workload.demand.demand import forecast_demand
 from ullage.workload.demand.routing import pool_demand
 
@@ -83,7 +84,7 @@ def options(
     *,
     as_of: datetime.date,
     seed: int,
-    rounds: Sequence[int] = ROUNDS,
+    rounds: Sequence[Effort] = ROUNDS,
     map: Any = map,  # noqa: A002
 ) -> Options:
     """Every candidate of every pool: ranked or refused, with the months to order for and a mix of devices."""
@@ -117,7 +118,7 @@ def pool_options(
     asked: OptionRequest,
     *,
     as_of: datetime.date,
-    rounds: Sequence[int] = ROUNDS,
+    rounds: Sequence[Effort] = ROUNDS,
     map: Any = map,  # noqa: A002
 ) -> PoolOptions:
     """The candidates of one pool: screened, bounded, ranked, and the best of them followed through the months."""
@@ -168,7 +169,7 @@ def _orders(best: Ranked, asked: OptionRequest, as_of: datetime.date) -> Orders:
 
 
 def _need(trial: CandidateTrial, rate_rps: float) -> OrderNeed:
-    replicas, devices = trial.devices_at(trial.fit.asked.with_margin_rps(rate_rps), _MONTH_BATCHES)
+    replicas, devices = trial.devices_at(trial.fit.asked.with_margin_rps(rate_rps))
     return OrderNeed(replicas=replicas, devices=devices)
 
 
@@ -177,7 +178,7 @@ def _figures(places: Sequence[Ranked]) -> dict[str, Figure]:
     if not places:
         return {}
     best = places[0].measured
-    runs = f"{best.batches} batches of runs on common seeds"
+    runs = "windows on common seeds"
     made = (
         Figure(
             name="option.devices",

@@ -1,7 +1,7 @@
-"""Successive halving: every candidate gets a few runs, the better half of them more, until a few have many.
+"""Successive halving: every candidate gets a few windows, the better half of them more, until a few have many.
 
-Two candidates are compared on the same seeds, batch by batch, so that traffic that was unlucky was unlucky for both. A
-candidate is dropped only where it is surely worse than the last one that is kept: a close one goes on.
+Candidates are compared on the same windows, so that traffic that was unlucky was unlucky for all. One is dropped only
+where it is surely worse than the last one that is kept: a close one goes on.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from dataclasses import dataclass, replace
 
 from ullage.errors import Rejection
 from ullage.planning.options.screen import Fit, bound_refusal
-from ullage.planning.options.trial import CandidateResult, CandidateTrial, least_score
-from ullage.simulate.statistics import Interval, difference_interval
-
-ROUNDS = (4, 8, 16)
-"""Batches of each round. Four is the least from which a difference can be told from chance: Student's t is 3.2."""
+from ullage.planning.options.trial import ROUNDS, CandidateResult, CandidateTrial, least_score
+from ullage.service.trial.decide import Effort
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +33,9 @@ class Ranked:
 Refused = tuple[Fit, Rejection]
 
 
-def ranked(trials: Sequence[CandidateTrial], *, rounds: Sequence[int] = ROUNDS) -> tuple[list[Ranked], list[Refused]]:
+def ranked(
+    trials: Sequence[CandidateTrial], *, rounds: Sequence[Effort] = ROUNDS
+) -> tuple[list[Ranked], list[Refused]]:
     """All candidates, best first, and those that bounds or simulation refused.
 
     Candidates that are priced are compared by cost; the others, by devices, stand after them.
@@ -51,12 +50,12 @@ def ranked(trials: Sequence[CandidateTrial], *, rounds: Sequence[int] = ROUNDS) 
     return _with_efficient(places), refused
 
 
-def _halved(trials: Sequence[CandidateTrial], rounds: Sequence[int]) -> tuple[list[Ranked], list[Refused]]:
+def _halved(trials: Sequence[CandidateTrial], rounds: Sequence[Effort]) -> tuple[list[Ranked], list[Refused]]:
     alive, refused = _bounded(trials, rounds[0])
     left: list[tuple[CandidateTrial, CandidateResult, int]] = []
     latest: dict[str, CandidateResult] = {}
-    for number, batches in enumerate(rounds, start=1):
-        latest, gone = _measured(alive, batches)
+    for number, effort in enumerate(rounds, start=1):
+        latest, gone = _measured(alive, effort)
         refused += gone
         order = sorted((each for each in alive if each.fit.candidate.name in latest), key=lambda t: _key(t, latest))
         if number == len(rounds) or len(order) <= 1:
@@ -80,13 +79,13 @@ def _halved(trials: Sequence[CandidateTrial], rounds: Sequence[int]) -> tuple[li
     ], refused
 
 
-def _bounded(trials: Sequence[CandidateTrial], batches: int) -> tuple[list[CandidateTrial], list[Refused]]:
+def _bounded(trials: Sequence[CandidateTrial], effort: Effort) -> tuple[list[CandidateTrial], list[Refused]]:
     """Those whose bound is below what the most promising one needs. It is simulated first, to have that number."""
     waiting = sorted(trials, key=lambda each: (least_score(each.fit), each.fit.candidate.name))
     refused: list[Refused] = []
     while waiting:
         first = waiting[0]
-        found = first.idle_refusal() or first.measured(batches)
+        found = first.idle_refusal() or first.measured(effort)
         if isinstance(found, CandidateResult):
             break
         refused.append((first.fit, found))
@@ -105,11 +104,11 @@ def _bounded(trials: Sequence[CandidateTrial], batches: int) -> tuple[list[Candi
     return alive, refused
 
 
-def _measured(trials: Sequence[CandidateTrial], batches: int) -> tuple[dict[str, CandidateResult], list[Refused]]:
+def _measured(trials: Sequence[CandidateTrial], effort: Effort) -> tuple[dict[str, CandidateResult], list[Refused]]:
     found: dict[str, CandidateResult] = {}
     refused: list[Refused] = []
     for each in trials:
-        one = each.measured(batches)
+        one = each.measured(effort)
         if isinstance(one, Rejection):
             refused.append((each.fit, one))
         else:
@@ -122,15 +121,9 @@ def _key(trial: CandidateTrial, latest: dict[str, CandidateResult]) -> tuple[flo
     return latest[name].score.value, name
 
 
-def difference(one: CandidateResult, other: CandidateResult) -> Interval:
-    """How much more the other scores, over the batches that both were tried on."""
-    count = min(one.batches, other.batches)
-    return difference_interval(other.batch_scores[:count], one.batch_scores[:count])
-
-
 def _surely(one: CandidateResult, other: CandidateResult) -> bool:
-    """Whether the first is better than the other beyond what the seeds explain."""
-    return difference(one, other).low > 0.0
+    """Whether the first is better than the other whatever the undecided numbers of replicas turn out to be."""
+    return one.score.high < other.score.low
 
 
 def _with_efficient(places: Sequence[Ranked]) -> list[Ranked]:

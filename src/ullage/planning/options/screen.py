@@ -17,11 +17,11 @@ from ullage.planning.spec import PlanSpec
 from ullage.prices.book import MissingPrice
 from ullage.service.calibration.evidence import is_of
 from ullage.service.calibration.pool_step import pool_step
-from ullage.service.curve.margin import StepBand
-from ullage.service.curve.mix import MixLoad
 from ullage.service.replica import Replica
 from ullage.service.stage import band_of, mix_of, replica_of, rests_on
+from ullage.service.steps.band import StepBand
 from ullage.service.steps.step_model import StepModel
+from ullage.service.trial.mix import MixLoad
 from ullage.units import DURATION, brief
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import Demand

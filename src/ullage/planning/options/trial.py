@@ -1,8 +1,7 @@
 """A candidate simulated: how many replicas it needs, what a success costs on it, and how sure both are.
 
-Every candidate is tried on the same seeds (common random numbers): what differs between two of them is the candidate.
-Runs come in batches of two. All runs of a round together say how many replicas are bought; each batch by itself says
-what another pair of seeds would have answered, and the spread of those answers is the interval.
+Every candidate is tried on the same seeds (common random numbers), by the same trial and the same rule that size a
+plan: the plan's own candidate gets the plan's own number. Early rounds decide on fewer windows, the last on all.
 
     cost of a success = USD per device-hour x devices paid for / successes per hour
 
@@ -12,7 +11,6 @@ Other lines of the bill do not depend on the device, so they are left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,50 +20,36 @@ import numpy as np
 from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.service_use import SECONDS_PER_HOUR
 from ullage.errors import InternalError, Rejection, Remedy
-from ullage.evidence import Assumption, Evidence, Figure
+from ullage.evidence import Assumption, Evidence, Figure, number
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import Sites
 from ullage.fleet.steady import SteadyFleet
 from ullage.planning.machines import on_machines
 from ullage.planning.options.screen import Fit
-from ullage.service.curve.curve import Effort, StablePoint, point_of
-from ullage.service.curve.highest import broken
-from ullage.service.curve.load_run import Bench, LoadRun, run_requests, saturation_rps, span_of
-from ullage.service.curve.sizing import (
-    LEAST_REQUESTS,
-    MOST_SPAN_S,
-    POOL_SPAN_S,
-    PoolSize,
-    least_passing,
-    likely_size,
-)
-from ullage.simulate.load import OpenLoop
-from ullage.simulate.statistics import Interval, mean_interval, replication_seeds
+from ullage.service.curve.curve import StablePoint, point_of
+from ullage.service.curve.sizing import PoolSize, idle_rejection
+from ullage.service.stage import pool_bases
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.decide import FULL, Effort
+from ullage.service.trial.search import LeastReplicas, least_replicas
+from ullage.simulate.statistics import Interval
 from ullage.startup.ready import TimeToReady, time_to_ready
 
-# A backlog needs two runs to be told from chance.
-BATCH_RUNS = 2
-MOST_BATCHES = 16
-# The load of a nearly idle replica, in parts of its saturation: what it breaks, no number of replicas mends.
-_IDLE_PARTS = 64.0
-# The part that succeeds differs in its third digit between seeds, so a few batches speak for all.
-_SHARE_BATCHES = 4
-# How far latencies are from their limits is shown, not decided by, so it is asked of few runs.
-_HEADROOM_RUNS = 4
+# Windows that decide a size in each round; the last has as many as a plan.
+ROUNDS = (Effort(most_windows=20), Effort(most_windows=52), FULL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateResult:
-    """What a candidate needs and costs, after so many batches.
+    """What a candidate needs and costs, as far as a round decided it.
 
     `score` is what it is ranked by, `unit` what that is in: USD per success, or devices where its device has no price.
-    `batch_scores` are the same of each batch alone. `headroom_fraction` is the part of its limit that the SLO
-    nearest to breaking leaves, at the planning rate and with nominal step times.
+    Its interval ends where the undecided numbers of replicas end. `headroom_fraction` is the part of its limit that the
+    SLO nearest to being violated leaves, at the planning rate and with conservative step times.
     """
 
     fit: Fit
-    batches: int
     steady_replicas: int
     reserve_replicas: int
     paid_devices: int
@@ -73,7 +57,6 @@ class CandidateResult:
     headroom_fraction: float
     score: Interval
     unit: str
-    batch_scores: tuple[float, ...]
     reserves: Reserves
 
     @property
@@ -103,40 +86,20 @@ USD, DEVICES = "USD/success", "devices"
 
 
 class CandidateTrial:
-    """One candidate's simulations; sizes and seeds that were run are remembered between rounds."""
+    """One candidate's simulations; what a round found is remembered for the next."""
 
     def __init__(self, fit: Fit, *, map: Any = map) -> None:  # noqa: A002
         self.fit, self._map = fit, map
         self._seed, self._rate_rps = fit.asked.seed, fit.asked.rate_rps
-        self._seeds = replication_seeds(self._seed, BATCH_RUNS * MOST_BATCHES)
-        self._runs: dict[tuple[float, int], list[LoadRun]] = {}
-        self._loads: dict[tuple[float, int], OpenLoop] = {}
-        self._points: dict[int, StablePoint] = {}
-        self._shares: dict[tuple[int, int], float] = {}
-        self._last = 0
+        self._start: int | None = None
 
     # What follows is simulated, so it waits until the candidate's bounds have been looked at.
 
     @cached_property
-    def _scale_rps(self) -> float:
-        return saturation_rps(self.fit.replica, self.fit.mix, seed=self._seed)
-
-    @cached_property
-    def _alone_s(self) -> float:
-        fit, requests = self.fit, Effort().requests
-        return span_of(fit.replica, fit.mix, scale_rps=self._scale_rps, requests=requests, seed=self._seed)
-
-    @cached_property
-    def _bench(self) -> Bench:
-        watched_s = max(self._alone_s, min(LEAST_REQUESTS / self._rate_rps, MOST_SPAN_S))
-        span_s = min(watched_s, max(POOL_SPAN_S, Effort().requests / self._rate_rps))
-        fit = self.fit
-        return Bench(replica=fit.replica, load_at=fit.mix, classes=fit.asked.classes, span_s=span_s)
-
-    @cached_property
-    def _slow(self) -> Bench:
-        """Sized for steps as slow as one time in ten: ignorance of a device costs devices, and is priced as such."""
-        return replace(self._bench, replica=self.fit.replica.slowed(self.fit.band.slow_ratio))
+    def bases(self) -> Bases:
+        fit, asked = self.fit, self.fit.asked
+        deadlines_s = {each.name: number(asked.spec.admission.deadline_of(each.name)) for each in asked.classes}
+        return pool_bases(fit.step, fit.memory, asked.demand, asked.classes, seed=self._seed, deadlines_s=deadlines_s)
 
     @cached_property
     def _ready(self) -> TimeToReady:
@@ -144,175 +107,128 @@ class CandidateTrial:
 
     def idle_refusal(self) -> Rejection | None:
         """Why no number of replicas would do, where a nearly idle one already violates an SLO."""
-        idle = replace(self._slow, span_s=self._alone_s)
-        rate_rps = max(self._scale_rps / _IDLE_PARTS, LEAST_REQUESTS / self._alone_s)
-        runs = list(
-            self._map(
-                lambda seed: run_requests(
-                    idle, idle.load_at(rate_rps=rate_rps, span_s=idle.span_s, seed=seed), rate_rps, seed
-                ),
-                self._seeds[: 2 * BATCH_RUNS],
-            )
-        )
-        # Few requests come and go in such a run; whether their number grows is chance, and not the question.
-        names = [each for each in broken(idle, runs) if each != "stability"]
-        if not names:
-            return None
-        slow = self.fit.band.slow_ratio
-        return Rejection(
-            stage="simulation",
-            reason=f"a nearly idle replica, its steps {slow:.3g} times as long nominal, breaks {names[0]}",
-            figure=Figure(
-                name="option.idle_rps",
-                value=rate_rps,
-                unit="req/s",
-                formula="the load of a nearly idle replica",
-                inputs=self.fit.inputs,
-            ),
-            remedies=(
-                Remedy(change="a load test of this configuration", effect="a narrower band of step times"),
-                Remedy(change=f"a looser SLO than {names[0]}", effect="it may hold"),
-            ),
-        )
+        found = idle_rejection(self.bases, seed=self._seed, inputs=self.fit.inputs, map=self._map)
+        return None if found is None else replace(found, stage="simulation")
 
-    def measured(self, batches: int) -> CandidateResult | Rejection:
-        """The candidate after this many batches; a quota or a policy that it cannot meet is a refusal."""
-        fit = self.fit
-        replicas = self.least(batches)
-        at_size = self._at_size(replicas)
-        reserved = self._reserved(replicas, at_size)
+    def measured(self, effort: Effort) -> CandidateResult | Rejection:
+        """The candidate as this effort decides it; a quota or a policy that it cannot meet is a refusal."""
+        fit, size = self.fit, self.least(effort)
+        replicas = self._at_least(size.replicas)
+        steady = self._steady(size, replicas)
+        reserved = self._reserved(steady)
         if isinstance(reserved, Rejection):
             return reserved
         reserves, packing = reserved
         most = fit.candidate.pool.most
         if most is not None and replicas + reserves.replicas > int(most.value):
             return _too_many(fit, replicas + reserves.replicas, most)
-        paid = packing.chosen.devices
-        shares = [self._success_fraction(replicas, batch) for batch in range(min(batches, _SHARE_BATCHES))]
-        sizes = [self.least(batches, only=batch) for batch in range(batches)]
-        reserve = reserves.replicas
-        # A batch that asks for another number of replicas would also strand and reserve in proportion.
-        scores = [
-            self._score(paid * (size + reserve) / (replicas + reserve), shares[batch % len(shares)])
-            for batch, size in enumerate(sizes)
-        ]
-        value = self._score(float(paid), sum(shares) / len(shares))
-        spread = mean_interval(scores)
-        half = (spread.high - spread.low) / 2.0
+        paid, reserve = packing.chosen.devices, reserves.replicas
+        share = self._success_fraction(steady)
+        value = self._score(float(paid), share)
+        # A smaller number would also strand and reserve in proportion.
+        low = self._at_least(size.low_replicas)
         return CandidateResult(
             fit=fit,
-            batches=batches,
             steady_replicas=replicas,
             reserve_replicas=reserve,
             paid_devices=paid,
-            success_fraction=sum(shares) / len(shares),
-            headroom_fraction=_headroom_fraction(self._bench, at_size),
+            success_fraction=share,
+            headroom_fraction=_headroom_fraction(steady.size),
             score=Interval(
                 value=value,
-                low=max(0.0, value - half),
-                high=value + half,
-                confidence_fraction=spread.confidence_fraction,
+                low=value * (low + reserve) / (replicas + reserve),
+                high=value,
+                confidence_fraction=0.95,
             ),
             unit=DEVICES if fit.usd_per_hour is None else USD,
-            batch_scores=tuple(scores),
             reserves=reserves,
         )
 
-    def least(self, batches: int, *, only: int | None = None, rate_rps: float | None = None) -> int:
-        """The least replicas that meet every SLO by all runs of these batches, or by those of one of them."""
-        rate = rate_rps or self._rate_rps
-        first, last = (0, batches) if only is None else (only, only + 1)
-
-        def passes(replicas: int) -> bool:
-            runs = self._runs_of(rate, replicas, BATCH_RUNS * last)[BATCH_RUNS * first :]
-            names = broken(replace(self._slow, replicas=replicas), runs)
-            # Two runs cannot tell a growing backlog from a burst at their end; their latencies tell what it does.
-            return not [each for each in names if only is None or each != "stability"]
-
-        slow_rps = self._scale_rps / self.fit.band.slow_ratio
-        near = round(self._last * rate / self._rate_rps)
-        always = self.fit.candidate.pool.least
-        found = least_passing(passes, near or likely_size(rate, slow_rps / 1.5, slow_rps))
-        found = max(found, 0 if always is None else int(always.value))
-        if rate_rps is None and only is None:
-            self._last = found
+    def least(self, effort: Effort, *, rate_rps: float | None = None) -> LeastReplicas:
+        """The least replicas that meet every SLO with conservative step times."""
+        rate, start = rate_rps or self._rate_rps, self._start
+        found = least_replicas(
+            self.bases.conservative,
+            rate,
+            self.bases.conservative_probe,
+            seed=self._seed,
+            effort=effort,
+            start=None if start is None else max(1, round(start * rate / self._rate_rps)),
+            map=self._map,
+        )
+        if rate_rps is None:
+            self._start = found.replicas
         return found
 
-    def devices_at(self, rate_rps: float, batches: int) -> tuple[int, int]:
+    def _at_least(self, replicas: int) -> int:
+        always = self.fit.candidate.pool.least
+        return max(replicas, 0 if always is None else int(always.value))
+
+    def devices_at(self, rate_rps: float) -> tuple[int, int]:
         """Replicas, and devices with reserves, at another rate of the same mix, whatever today's quotas hold."""
-        replicas = self.least(batches, rate_rps=rate_rps)
-        return replicas, self.with_reserves(replicas)[1]
+        size = self.least(ROUNDS[0], rate_rps=rate_rps)
+        return size.replicas, self._without_quotas(self._steady(size, self._at_least(size.replicas)))[1]
 
     def with_reserves(self, replicas: int) -> tuple[int, int]:
         """Reserve replicas of a pool of this size, and the devices that are paid for with them, without quotas."""
-        found = self._reserved(replicas, self._at_size(self._last or replicas), within_quotas=False)
+        return self._without_quotas(self._steady(self.least(ROUNDS[0]), replicas))
+
+    def _without_quotas(self, steady: SteadyFleet) -> tuple[int, int]:
+        found = self._reserved(steady, within_quotas=False)
         if isinstance(found, Rejection):
-            raise InternalError(law="without quotas every fleet can be placed", left=found.reason, right=replicas)
+            raise InternalError(
+                law="without quotas every fleet can be placed", left=found.reason, right=steady.replicas
+            )
         reserves, packing = found
         return reserves.replicas, packing.chosen.devices
 
-    def _runs_of(self, rate_rps: float, replicas: int, count: int) -> list[LoadRun]:
-        runs = self._runs.setdefault((rate_rps, replicas), [])
-        missing = self._seeds[len(runs) : count]
-        if missing:
-            runs += self._simulated(replace(self._slow, replicas=replicas), rate_rps, missing)
-        return runs[:count]
-
-    def _simulated(self, bench: Bench, rate_rps: float, seeds: Sequence[int]) -> list[LoadRun]:
-        """One run for each seed; the requests of a seed are drawn once."""
-        for seed in seeds:
-            if (rate_rps, seed) not in self._loads:
-                self._loads[rate_rps, seed] = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=seed)
-        return list(self._map(lambda seed: run_requests(bench, self._loads[rate_rps, seed], rate_rps, seed), seeds))
-
-    def _at_size(self, replicas: int) -> StablePoint:
-        """The planned pool at the planning rate, with nominal step times."""
-        if replicas not in self._points:
-            self._points[replicas] = self._pointed(replicas)
-        return self._points[replicas]
-
-    def _pointed(self, replicas: int) -> StablePoint:
-        """By few runs, and by more where those few cannot tell a burst at their end from a backlog that grows."""
-        bench, wanted = replace(self._bench, replicas=replicas), Effort().relative_half_width_fraction
-        runs: list[LoadRun] = []
-        count = _HEADROOM_RUNS
-        while count <= len(self._seeds):
-            runs += self._simulated(bench, self._rate_rps, self._seeds[len(runs) : count])
-            point = point_of(bench, self._rate_rps, runs, wanted_fraction=wanted)
-            if isinstance(point, StablePoint):
-                return point
-            count *= 2
-        raise InternalError(
-            law="a pool that holds with slow steps holds with the believed ones",
-            left=replicas,
-            right=self.fit.candidate.name,
+    def _steady(self, size: LeastReplicas, replicas: int) -> SteadyFleet:
+        """The steady fleet as the reserves want it."""
+        fit = self.fit
+        at_size = point_of(replace(self.bases.conservative, replicas=size.tested_replicas), size.at)
+        if not isinstance(at_size, StablePoint):
+            raise InternalError(law="a pool that meets its SLOs is sustained", left=replicas, right=self._rate_rps)
+        figure = Figure(
+            name="fleet.replicas",
+            value=replicas,
+            unit="replicas",
+            formula=f"least pool of {fit.candidate.name} that meets every SLO with conservative step times",
+            inputs=fit.inputs,
+        )
+        found = PoolSize(
+            rate_rps=self._rate_rps,
+            bases=self.bases,
+            nominal=size,
+            conservative=size,
+            at_size=at_size,
+            devices=fit.devices,
+            figures={},
+        )
+        return SteadyFleet(
+            size=found,
+            replicas=replicas,
+            nominal_replicas=size.replicas,
+            devices=replicas * fit.devices,
+            figures={"fleet.replicas": figure},
         )
 
-    def _reserved(
-        self, replicas: int, at_size: StablePoint, *, within_quotas: bool = True
-    ) -> tuple[Reserves, Packing] | Rejection:
+    def _reserved(self, steady: SteadyFleet, *, within_quotas: bool = True) -> tuple[Reserves, Packing] | Rejection:
         fit, spec, pool = self.fit, self.fit.asked.spec, self.fit.candidate.pool
         return on_machines(
             pool,
             spec,
             pool.settings.sharding,
-            _steady(fit, replicas, at_size, self._bench),
+            steady,
             self._ready,
             fit.asked.demand,
             sites=_placed_in(spec.options.sites.get(pool.device.name), within_quotas=within_quotas),
             seed=fit.asked.seed,
         )
 
-    def _success_fraction(self, replicas: int, batch: int) -> float:
+    def _success_fraction(self, steady: SteadyFleet) -> float:
         """The part of a month's requests that end well and within their limits, over the levels of its hours."""
-        if (replicas, batch) not in self._shares:
-            self._shares[replicas, batch] = self._simulated_share(replicas, batch)
-        return self._shares[replicas, batch]
-
-    def _simulated_share(self, replicas: int, batch: int) -> float:
         asked = self.fit.asked
-        seed = self._seeds[BATCH_RUNS * batch]
-        runs = level_runs(asked.demand, asked.classes, self.fit.replica, replicas=replicas, seed=seed)
+        runs = level_runs(asked.demand, steady.trial, seed=self._seed, map=self._map)
         groups = month_groups(runs, "class", period_hours=1.0)
         uses = class_uses(groups, asked.demand, asked.classes, pool="", period_hours=1.0)
         return sum(each.successes for each in uses) / sum(each.requests for each in uses)
@@ -365,44 +281,11 @@ def _too_many(fit: Fit, replicas: int, most: Assumption) -> Rejection:
     )
 
 
-def _headroom_fraction(bench: Bench, point: StablePoint) -> float:
+def _headroom_fraction(size: PoolSize) -> float:
     uses = [
         found.value / slo.limit_s
-        for each in bench.classes
+        for each in size.bases.conservative.classes
         for slo in each.slos
-        if (found := point.latencies[each.name].get(slo.name)) is not None
+        if (found := size.at_size.latencies[each.name].get(slo.name)) is not None
     ]
     return 1.0 - max(uses, default=0.0)
-
-
-def _steady(fit: Fit, replicas: int, at_size: StablePoint, bench: Bench) -> SteadyFleet:
-    """The steady fleet as the reserves want it."""
-    figure = Figure(
-        name="fleet.replicas",
-        value=replicas,
-        unit="replicas",
-        formula=f"least pool of {fit.candidate.name} that meets every SLO with slow steps",
-        inputs=fit.inputs,
-    )
-    rate_rps = fit.asked.rate_rps
-    size = PoolSize(
-        rate_rps=rate_rps,
-        replicas=replicas,
-        low_replicas=replicas,
-        high_replicas=replicas,
-        conservative_replicas=replicas,
-        binding="",
-        at_size=at_size,
-        highest_rps=rate_rps / replicas,
-        band=fit.band,
-        devices=fit.devices,
-        bench=replace(bench, replicas=replicas),
-        figures={},
-    )
-    return SteadyFleet(
-        size=size,
-        replicas=replicas,
-        nominal_replicas=replicas,
-        devices=replicas * fit.devices,
-        figures={"fleet.replicas": figure},
-    )

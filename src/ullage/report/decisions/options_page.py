@@ -13,7 +13,7 @@ from ullage.planning.options.lead_times import Order
 from ullage.planning.options.mix import VerifiedMix
 from ullage.planning.options.options import Options, PoolOptions
 from ullage.planning.options.ranking import Ranked
-from ullage.planning.options.trial import BATCH_RUNS, CandidateResult
+from ullage.planning.options.trial import CandidateResult
 from ullage.report.tables import plain_table
 from ullage.units import brief_number
 
@@ -61,7 +61,7 @@ def _ranking(pool: PoolOptions) -> RenderableType:
             _range(one),
             f"{one.steady_replicas} + {one.reserve_replicas}",
             str(one.paid_devices),
-            str(one.batches * BATCH_RUNS),
+            str(each.rounds),
             _remark(each),
         )
     return table
@@ -217,7 +217,6 @@ def _ranked_json(place: int, each: Ranked) -> dict[str, Any]:
         "success_fraction": one.success_fraction,
         "headroom_fraction": one.headroom_fraction,
         "evidence": str(one.evidence),
-        "runs": one.batches * BATCH_RUNS,
         "rounds": each.rounds,
         "is_sure": each.is_sure,
         "is_efficient": each.is_efficient,

@@ -8,13 +8,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ullage.errors import NotGiven
-from ullage.fleet.binding import RELIEF_RATIO, Binding, Constraint
-from ullage.fleet.headroom import Headroom, LoadMargin
 from ullage.fleet.packing import Packing
 from ullage.fleet.steady import SteadyFleet
 from ullage.planning.pool_plan import PoolPlan
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
+from ullage.service.binding import RELIEF_RATIO, Binding, Constraint
+from ullage.service.headroom import Headroom, LoadMargin
 from ullage.workload.demand.routing import Routed
 from ullage.workload.demand.tools import ToolLoads
 
@@ -89,13 +89,7 @@ def binding_parts(found: Binding) -> list[RenderableType]:
             _growth(line.growth_fraction),
             _relief(line),
         )
-    before = f" Without, {found.broken_fraction:.0%} of the limit." if found.broken_fraction else ""
-    worst = (
-        "the SLO that breaks first, as a share of its limit, at the load that breaks it"
-        if found.is_met
-        else "the SLO that comes closest, as a share of its limit, at the highest load that was tried"
-    )
-    said = f"Last column: {worst}.{before}"
+    said = f"Last column: how much more load a quarter more of it would free; {found.basis} step times."
     return [table, *(Text(f"Note: {note}") for note in found.notes), Text(said, style="dim")]
 
 
@@ -106,7 +100,7 @@ def _growth(growth: float | None) -> str:
 
 
 def _relief(line: Constraint) -> str:
-    return "" if line.relieved_fraction is None else f"{line.relieved_fraction:.0%} of its limit"
+    return "" if line.freed is None else f"{line.freed.value:+.0%} load"
 
 
 def headroom_parts(found: Headroom) -> list[RenderableType]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.fleet.attainment import Attainment
 from ullage.fleet.losses import LossCheck, LossTable, LossVerdict
 from ullage.fleet.reserves import Reserves
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
+from ullage.service.trial.attainment import Attainment
 
 _STYLES = {
     LossVerdict.HOLDS: "green",

@@ -38,7 +38,7 @@ def uses(curve: ServiceCurve) -> tuple[LimitUse, ...]:
 def _use(curve: ServiceCurve, point: StablePoint) -> LimitUse | None:
     found = [
         (interval.value / slo.limit_s, interval.low / slo.limit_s, interval.high / slo.limit_s)
-        for each in curve.bench.classes
+        for each in curve.trial.classes
         for slo in each.slos
         if (interval := point.latencies[each.name].get(slo.name)) is not None
     ]

@@ -66,9 +66,8 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     table = _table("", "", "value")
     for name, value in (
         ("devices", f"{devices}"),
-        ("one replica fewer breaks", size.binding),
+        ("one replica fewer violates", size.binding),
         ("load a replica", show(at.offered_rps, "req/s")),
-        ("highest load of a replica alone", show(size.highest_rps, "req/s")),
         ("goodput a device", show(at.goodput.value / size.devices, "req/s")),
         ("KV in use", show(at.kv_use.value, "fraction")),
         ("p95 time before admission", show(at.queue_age.value, "s")),
@@ -109,10 +108,10 @@ def _loads(curve: ServiceCurve) -> RenderableType:
 
 
 def _verdict(point: StablePoint) -> Text:
-    wide = "" if point.is_narrow else f" (intervals still wide after {point.replications} runs)"
+    wide = "" if point.is_decided else f" (intervals still wide after {point.windows} runs)"
     if point.passes:
         return Text(f"passes{wide}", style="green")
-    return Text(f"breaks {', '.join(point.broken)}{wide}", style="yellow")
+    return Text(f"breaks {', '.join(point.violated)}{wide}", style="yellow")
 
 
 def _point(point: OperatingPoint) -> list[RenderableType]:
@@ -191,7 +190,7 @@ def curve_json(
         "replica": replica,
         "as_of": as_of,
         "seed": curve.seed,
-        "run_s": number(curve.bench.span_s),
+        "run_s": number(curve.trial.span_s),
         "knee_rps": None if curve.knee_rps is None else number(curve.knee_rps),
         "points": [_point_json(each) for each in curve.points],
         "operating_point": _refusal_json(point) if isinstance(point, Rejection) else _operating_json(point),
@@ -241,13 +240,13 @@ def _point_json(point: CurvePoint) -> dict[str, Any]:
             "reason": point.instability.reason,
             "growth_fraction": _interval(point.instability.growth),
             "achieved_rps": _interval(point.achieved),
-            "replications": point.replications,
+            "replications": point.windows,
         }
     return {
         "offered_rps": number(point.offered_rps),
         "is_sustained": True,
         "passes": point.passes,
-        "broken": list(point.broken),
+        "broken": list(point.violated),
         "achieved_rps": _interval(point.achieved),
         "goodput_rps": _interval(point.goodput),
         "latencies_s": {
@@ -263,8 +262,8 @@ def _point_json(point: CurvePoint) -> dict[str, Any]:
         "kv_peak_fraction": number(point.kv_peak_fraction),
         "busy_fraction": _interval(point.busy),
         "preemptions_per_request": _interval(point.preemptions),
-        "replications": point.replications,
-        "is_narrow": point.is_narrow,
+        "replications": point.windows,
+        "is_narrow": point.is_decided,
     }
 
 

@@ -29,8 +29,8 @@ from ullage.evidence import Evidence
 from ullage.service.calibration.calibration import Measurement, fit_factors
 from ullage.service.calibration.repeats import measurement_of
 from ullage.service.calibration.replay import EngineLimits
-from ullage.service.curve.margin import DEFAULT_BANDS
 from ullage.service.loadtests.loadtest import LoadTest, Point, SeenBy
+from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.step_model import StepModel
 from ullage.workload.anomalies import Severity

@@ -16,8 +16,8 @@ import numpy as np
 from ullage.service.calibration.calibration import ERROR_SPREADS, Measurement, Target
 from ullage.service.calibration.repeats import NotRepeatable, measurement_of
 from ullage.service.calibration.replay import EngineLimits, RequestTimes, replay
-from ullage.service.curve.margin import StepBand
 from ullage.service.loadtests.loadtest import Definition, MeasuredRequest, Point
+from ullage.service.steps.band import StepBand
 from ullage.service.steps.work import Floats
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.definitions import Definitions, ItlCount, TpotCount, TtftCount

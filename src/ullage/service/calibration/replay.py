@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ullage.errors import InputError
 from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats
+from ullage.service.trial.trial import play
 from ullage.simulate import ClosedLoop, Engine, Fleet, LoadClass, OpenLoop, Requests
 from ullage.simulate.outcome import RequestArrays
-from ullage.simulate.simulation import simulate
 
 Counts = NDArray[np.int32]
 PROMPTS_PER_CLIENT = 10
@@ -141,7 +141,7 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
         load = ClosedLoop(requests=requests, clients=trial.clients, think_s=np.roll(unseen_s, -trial.clients))
     else:
         load = OpenLoop(requests=requests, arrival_s=trial.arrival_s)
-    outcome = simulate(engine, Fleet(), load, seed=0, keep_requests=True, attribution=False)
+    outcome = play(engine, Fleet(), load, seed=0, keep_requests=True, attribution=False)
     found = outcome.requests
     assert found is not None
     whole = found.output_tokens >= trial.output_tokens

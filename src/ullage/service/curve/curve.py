@@ -1,40 +1,31 @@
 """The service curve: what one replica does with the production mix, load by load, each figure with its interval.
 
-    replica_curve(replica, load_at, classes, seed=...)  ->  ServiceCurve of StablePoint | UnstablePoint
+    replica_curve(bases, seed=...)  ->  ServiceCurve of StablePoint | UnstablePoint
 
 Loads far from the knee are few; between two loads whose latencies differ most, and between the last load that is
-sustained and the first that is not, more are tried. Every load is replicated on the same seeds until its SLOs are
-decided or its intervals are narrow; a point whose budget ran out first says so. A load that is not sustained has no
-percentiles at all: `UnstablePoint` has no field for them.
+sustained and the first that is not, more are tried. Every load is tried on the same windows until its SLOs are
+decided; a point whose budget ran out first says so. A load that is not sustained has no percentiles at all:
+`UnstablePoint` has no field for them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.service.curve.knee import knee_rps
-from ullage.service.curve.load_run import (
-    SHOWN_FRACTIONS,
-    Bench,
-    LoadRun,
-    name_of,
-    overhead_of,
-    run_load,
-    saturation_rps,
-    span_of,
-)
-from ullage.service.curve.mix import LoadAt, MixLoad
-from ullage.service.curve.pooled import pooled_quantile
-from ullage.service.curve.stability import Instability, instability
-from ullage.service.replica import Replica
-from ullage.simulate.statistics import Interval, mean_interval, replication_seeds
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.decide import BRIEF, SCOUT, Decision, Effort, Sample, decide
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.stability import Instability
+from ullage.service.trial.trial import NOMINAL, Trial
+from ullage.service.trial.window import SHOWN_FRACTIONS, Probe, name_of
+from ullage.simulate.statistics import Interval
 from ullage.workload.classes import Metric, RequestClass
 
 # Shares of the saturation scale at which a curve begins: an idle replica, and some on the way.
@@ -43,37 +34,8 @@ FIRST_FRACTIONS = (0.1, 0.4, 0.7, 0.95)
 # to a factor of two; twelve steps are a factor of fourteen.
 GROWTH_RATIO = 1.25
 MOST_GROWTH_STEPS = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """How much simulation a curve may cost.
-
-    A run holds `requests` at saturation: six thousand, less the warm-up, leave twenty-four beyond the 99th percentile
-    of a class that sends half of them. Replications of a point double from `least_replications`; four give an
-    interval, sixteen halve it. A search takes `search_replications` at every load, always the same ones: a number that
-    adapted itself to the answer could make a stricter SLO look cheaper than a looser one.
-    """
-
-    requests: int = 6000
-    least_replications: int = 4
-    most_replications: int = 16
-    search_replications: int = 8
-    refined_points: int = 6
-    relative_half_width_fraction: float = 0.05
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.least_replications <= self.most_replications:
-            raise InputError(
-                field="effort.least_replications",
-                value=self.least_replications,
-                problem=f"must lie between 2 and most_replications = {self.most_replications}",
-                fix="An interval needs at least two replications.",
-            )
-        if self.requests < 100:
-            raise InputError(
-                field="effort.requests", value=self.requests, problem="is too few for a percentile", fix="Give 1000."
-            )
+# So many more loads go where the curve bends.
+REFINED_POINTS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +43,8 @@ class StablePoint:
     """One load that the replica sustains. Rates are per replica; latencies by class, then `ttft_p95`, in seconds.
 
     `busy` is the share of time in which a step ran: a batching engine is busy long before it is full, so it is no
-    measure of load. `broken` names the SLOs whose mean is beyond its limit; `is_narrow` is false where the budget
-    of replications ended before the intervals were narrow or the SLOs decided.
+    measure of load. `violated` names the SLOs that are violated at it; `is_decided` is false where the windows at hand
+    cannot tell for one of them.
     """
 
     offered_rps: float
@@ -100,13 +62,13 @@ class StablePoint:
     kv_peak_fraction: float
     busy: Interval
     preemptions: Interval
-    broken: tuple[str, ...]
-    replications: int
-    is_narrow: bool
+    violated: tuple[str, ...]
+    windows: int
+    is_decided: bool
 
     @property
     def passes(self) -> bool:
-        return not self.broken
+        return not self.violated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +78,7 @@ class UnstablePoint:
     offered_rps: float
     achieved: Interval
     instability: Instability
-    replications: int
+    windows: int
 
 
 CurvePoint = StablePoint | UnstablePoint
@@ -130,28 +92,40 @@ _PREFIX_NOTE = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceCurve:
-    """Points by rising load, and what is needed to ask the same replica and mix more questions.
+    """Points by rising load on one step basis, and what is needed to ask the same replica and mix more questions.
 
     `saturation_rps` is the scale of the search, not a capacity.
     """
 
     # Arrays have no single truth of equality; curves are equal where seed, effort and points are.
-    bench: Bench = field(compare=False)
+    bases: Bases = field(compare=False)
+    basis: str
     effort: Effort
     seed: int
-    saturation_rps: float
     points: tuple[CurvePoint, ...]
     inputs: tuple[Figure | Assumption, ...] = ()
+
+    @property
+    def trial(self) -> Trial:
+        return self.bases.trial(self.basis)
+
+    @property
+    def probe(self) -> Probe:
+        return self.bases.probe(self.basis)
+
+    @property
+    def saturation_rps(self) -> float:
+        return self.probe.saturation_rps
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What every load of the curve takes for granted."""
         counted = tuple(
             f"Latencies of {each.name} are counted as {', '.join(each.definitions.changed)}."
-            for each in self.bench.classes
+            for each in self.trial.classes
             if each.definitions.changed
         )
-        if not isinstance(self.bench.load_at, MixLoad) or self.bench.load_at.cache_blocks <= 0:
+        if not isinstance(self.trial.load_at, MixLoad) or self.trial.load_at.cache_blocks <= 0:
             return counted
         return (_PREFIX_NOTE, *counted)
 
@@ -194,127 +168,93 @@ class ServiceCurve:
 
 
 def replica_curve(
-    replica: Replica,
-    load_at: LoadAt,
-    classes: Sequence[RequestClass],
+    bases: Bases,
     *,
     seed: int,
-    effort: Effort = Effort(),  # noqa: B008 - frozen
+    basis: str = NOMINAL,
+    effort: Effort = SCOUT,
     inputs: tuple[Figure | Assumption, ...] = (),
     map: Any = map,  # noqa: A002
 ) -> ServiceCurve:
     """The curve of one replica under a mix, from idle to more than it can do.
 
-    `load_at(rate_rps=, span_s=, seed=)` makes the mix at a total rate (see mix.py). `map` may spread replications
-    over cores (see ullage.execute); the answer does not depend on it. `inputs` are what figures end in.
+    `map` may spread windows over cores (see ullage.execute); the answer does not depend on it. `inputs` are what
+    figures end in.
     """
-    scale_rps = saturation_rps(replica, load_at, seed=seed)
-    bench = Bench(
-        replica=replica,
-        load_at=load_at,
-        classes=tuple(classes),
-        span_s=span_of(replica, load_at, scale_rps=scale_rps, requests=effort.requests, seed=seed),
-    )
+    trial, scale = bases.trial(basis), bases.probe(basis)
 
     def measure(rate_rps: float) -> CurvePoint:
-        return load_point(bench, rate_rps, seed=seed, effort=effort, map=map)
+        return load_point(trial, rate_rps, scale, seed=seed, effort=effort, map=map)
 
-    points = [measure(each * scale_rps) for each in FIRST_FRACTIONS]
+    points = [measure(each * scale.saturation_rps) for each in FIRST_FRACTIONS]
     while isinstance(points[-1], StablePoint) and len(points) < len(FIRST_FRACTIONS) + MOST_GROWTH_STEPS:
         points.append(measure(points[-1].offered_rps * GROWTH_RATIO))
     return ServiceCurve(
-        bench=bench,
+        bases=bases,
+        basis=basis,
         effort=effort,
         seed=seed,
-        saturation_rps=scale_rps,
-        points=_refined(measure, points, effort.refined_points),
+        points=_refined(measure, points, REFINED_POINTS),
         inputs=inputs,
     )
 
 
-def load_point(bench: Bench, rate_rps: float, *, seed: int, effort: Effort, map: Any = map) -> CurvePoint:  # noqa: A002
-    """One load, replicated until its SLOs are decided, its intervals are narrow, or the budget is spent."""
-    seeds = replication_seeds(seed, effort.most_replications)
-    runs: list[LoadRun] = []
-    while True:
-        upto = min(len(seeds), max(effort.least_replications, 2 * len(runs)))
-        runs += list(map(lambda each: run_load(bench, rate_rps, each), seeds[len(runs) : upto]))
-        point = point_of(bench, rate_rps, runs, wanted_fraction=effort.relative_half_width_fraction)
-        is_done = point.instability.is_decided if isinstance(point, UnstablePoint) else point.is_narrow
-        if is_done or len(runs) == len(seeds):
-            return point
+def load_point(
+    trial: Trial,
+    rate_rps: float,
+    scale: Probe,
+    *,
+    seed: int,
+    effort: Effort = BRIEF,
+    map: Any = map,  # noqa: A002
+) -> CurvePoint:
+    """One load, simulated until its SLOs are decided or the effort is spent."""
+    return point_of(trial, decide(trial, rate_rps, scale, seed=seed, effort=effort, map=map))
 
 
-def point_of(bench: Bench, rate_rps: float, runs: Sequence[LoadRun], *, wanted_fraction: float) -> CurvePoint:
-    """What replications of one load say together."""
-    unstable = instability([each.drift for each in runs])
-    achieved = mean_interval([each.achieved_rps / bench.replicas for each in runs])
-    offered_rps = rate_rps / bench.replicas
-    if unstable is not None:
-        return UnstablePoint(offered_rps=offered_rps, achieved=achieved, instability=unstable, replications=len(runs))
-    latencies = {each.name: latencies_of(bench, runs, each) for each in bench.classes}
-    errors = {
-        each.name: mean_interval([run.error_fractions.get(each.name, 0.0) for run in runs]) for each in bench.classes
-    }
-
-    def over(read: Callable[[LoadRun], float]) -> Interval:
-        return mean_interval([read(each) for each in runs])
-
+def point_of(trial: Trial, found: Decision) -> CurvePoint:
+    """What the windows of one load say together; rates are per replica."""
+    sample, replicas = found.sample, trial.replicas
+    achieved = sample.mean(lambda each: each.achieved_rps / replicas)
+    offered_rps = found.rate_rps / replicas
+    if found.instability is not None:
+        return UnstablePoint(
+            offered_rps=offered_rps, achieved=achieved, instability=found.instability, windows=found.windows
+        )
     return StablePoint(
         offered_rps=offered_rps,
         achieved=achieved,
-        goodput=over(lambda run: run.goodput_rps / bench.replicas),
-        latencies=latencies,
-        errors=errors,
-        mean_e2e=over(lambda run: run.mean_e2e_s),
-        service_time=over(lambda run: run.service_s),
-        queue_age=over(lambda run: run.queue_age_s),
-        waiting=over(lambda run: run.waiting_requests),
-        running=over(lambda run: run.running_requests),
-        active_tokens=over(lambda run: run.active_tokens),
-        kv_use=over(lambda run: run.kv_fraction),
-        kv_peak_fraction=max(each.kv_peak_fraction for each in runs),
-        busy=over(lambda run: run.busy_fraction),
-        preemptions=over(lambda run: run.preemptions_per_request),
-        broken=_broken(bench, latencies, errors),
-        replications=len(runs),
-        is_narrow=_is_narrow(bench, latencies, wanted_fraction),
+        goodput=sample.mean(lambda each: each.goodput_rps / replicas),
+        latencies={each.name: latencies_of(trial, sample, each) for each in trial.classes},
+        errors={
+            each.name: sample.mean(lambda one, name=each.name: one.error_fractions.get(name, 0.0))  # type: ignore[misc]
+            for each in trial.classes
+        },
+        mean_e2e=sample.mean(lambda each: each.mean_e2e_s),
+        service_time=sample.mean(lambda each: each.service_s),
+        queue_age=sample.mean(lambda each: each.queue_age_s),
+        waiting=sample.mean(lambda each: each.waiting_requests),
+        running=sample.mean(lambda each: each.running_requests),
+        active_tokens=sample.mean(lambda each: each.active_tokens),
+        kv_use=sample.mean(lambda each: each.kv_fraction),
+        kv_peak_fraction=max(each.kv_peak_fraction for each in sample.each),
+        busy=sample.mean(lambda each: each.busy_fraction),
+        preemptions=sample.mean(lambda each: each.preemptions_per_request),
+        violated=found.violated,
+        windows=found.windows,
+        is_decided=found.is_decided,
     )
 
 
-def latencies_of(bench: Bench, runs: Sequence[LoadRun], slo_class: RequestClass) -> dict[str, Interval]:
-    """Every shown and every promised percentile of a class that the runs can tell."""
+def latencies_of(trial: Trial, sample: Sample, request_class: RequestClass) -> dict[str, Interval]:
+    """Every shown percentile of a class, and every one that an SLO names, that the windows can tell."""
     wanted = [(metric, fraction) for metric in Metric for fraction in SHOWN_FRACTIONS]
-    wanted += [(slo.metric, slo.percentile_fraction) for slo in slo_class.slos]
+    wanted += [(slo.metric, slo.percentile_fraction) for slo in request_class.slos]
     found = {
-        name_of(metric, fraction): pooled_quantile(
-            [run.histograms[slo_class.name][metric] for run in runs], fraction, offset_s=overhead_of(bench, metric)
-        )
+        name_of(metric, fraction): sample.quantile(request_class, metric, fraction, trial.overhead_s(metric))
         for metric, fraction in wanted
     }
     return {name: interval for name, interval in found.items() if interval is not None}
-
-
-def _broken(
-    bench: Bench, latencies: Mapping[str, Mapping[str, Interval]], errors: Mapping[str, Interval]
-) -> tuple[str, ...]:
-    broken = [f"{name} error budget" for name, share in errors.items() if share.value > bench.error_fraction]
-    for each in bench.classes:
-        for slo in each.slos:
-            found = latencies[each.name].get(slo.name)
-            if found is not None and found.value > slo.limit_s:
-                broken.append(f"{each.name} {slo.name}")
-    return tuple(broken)
-
-
-def _is_narrow(bench: Bench, latencies: Mapping[str, Mapping[str, Interval]], wanted_fraction: float) -> bool:
-    """Every promised percentile is known well enough, or lies with its whole interval on one side of its limit."""
-    return all(
-        found.relative_half_width_fraction <= wanted_fraction or not found.low <= slo.limit_s <= found.high
-        for each in bench.classes
-        for slo in each.slos
-        if (found := latencies[each.name].get(slo.name)) is not None
-    )
 
 
 def _refined(measure: Callable[[float], CurvePoint], points: list[CurvePoint], more: int) -> tuple[CurvePoint, ...]:

@@ -11,76 +11,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
-
-_STUDY = Source(
-    what="feasibility study of step models on published serving measurements",
-    where="docs/explanation/operating-point.md",
-    date=datetime.date(2026, 11, 15),
-)
-_STATED = Source(what="stated by the user", where="step times", date=datetime.date(2026, 11, 15))
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepBand:
-    """Where 8 of 10 true step times lie, as multiples of the model's, for one class of evidence."""
-
-    evidence: Evidence
-    fast_ratio: float
-    slow_ratio: float
-    assumption: Assumption
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.fast_ratio <= 1.0 <= self.slow_ratio:
-            raise InputError(
-                field="band",
-                value=(self.fast_ratio, self.slow_ratio),
-                problem="does not hold the model itself, ratio 1",
-                fix="Give a ratio of at most 1 and one of at least 1.",
-            )
-
-
-def step_band(
-    evidence: Evidence, *, fast_ratio: float, slow_ratio: float, source: Source, own: Evidence = Evidence.MEASURED
-) -> StepBand:
-    """A band from accuracy tables or from a calibration's own held-out error; one that excludes 1 is drawn up to it."""
-    fast, slow = min(1.0, fast_ratio), max(1.0, slow_ratio)
-    return StepBand(
-        evidence=evidence,
-        fast_ratio=fast,
-        slow_ratio=slow,
-        assumption=Assumption(
-            name=f"evidence.{evidence}.slow_step_ratio",
-            value=slow,
-            unit="ratio",
-            evidence=own,
-            source=source,
-            low=fast,
-            high=slow,
-        ),
-    )
-
-
-def _default(evidence: Evidence, ratio: float, source: Source = _STUDY) -> StepBand:
-    return step_band(evidence, fast_ratio=1.0 / ratio, slow_ratio=ratio, source=source, own=Evidence.ASSUMED)
-
-
-# Where no accuracy table is at hand. From the study's errors of TPOT, which near full load is the step time: the median
-# absolute error times 1.9 is the 90th percentile of a normal one. Repeats of one run differ by 1.6 to 3.5 % (measured);
-# two measured points leave a median of 5.1 % (calibrated), one point 8.7 % (profiled: one scalar is right, the rest is
-# modelled), none 16.0 % for a model that the fit had not seen (estimated).
-DEFAULT_BANDS: Mapping[Evidence, StepBand] = {
-    Evidence.STATED: _default(Evidence.STATED, 1.0, _STATED),
-    Evidence.MEASURED: _default(Evidence.MEASURED, 1.05),
-    Evidence.CALIBRATED: _default(Evidence.CALIBRATED, 1.10),
-    Evidence.PROFILED: _default(Evidence.PROFILED, 1.17),
-    Evidence.ESTIMATED: _default(Evidence.ESTIMATED, 1.30),
-    Evidence.ASSUMED: _default(Evidence.ASSUMED, 1.30),
-}
 
 NO_POLICY = Assumption(
     name="policy.margin",

@@ -8,7 +8,8 @@ much lower would the highest load be if every step took as long as 1 in 10 cases
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -16,11 +17,16 @@ import numpy as np
 
 from ullage.errors import InputError, InternalError, Rejection, Remedy
 from ullage.evidence import Assumption, Evidence, Figure
-from ullage.service.curve.curve import Effort, ServiceCurve, StablePoint, load_point
-from ullage.service.curve.highest import HighestLoad, highest_load
-from ullage.service.curve.load_run import Bench
-from ullage.service.curve.margin import DEFAULT_BANDS, NO_POLICY, Margin, StepBand
-from ullage.service.curve.mix import LoadAt
+from ullage.service.curve.curve import ServiceCurve, StablePoint, load_point
+from ullage.service.curve.margin import NO_POLICY, Margin
+from ullage.service.steps.band import DEFAULT_BANDS, StepBand
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.decide import BRIEF, SCOUT
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.search import RARE_REQUESTS, HighestLoad, highest_load
+
+# A highest load that is known no better than this is worth a remark.
+WIDE_FRACTION = 0.05
 
 
 class Covered(Protocol):
@@ -33,11 +39,14 @@ class Covered(Protocol):
 class OperatingPoint:
     """How much load one replica is given, and what it does with it.
 
-    `at_point` is the replica simulated at that load. `low_rps` and `high_rps` are the 80 % band of the highest load
-    under the evidence's own band. `findings` are what a reader has to know that no number says.
+    `highest` is the highest load with nominal step times, `conservative` the same with conservative ones, which the
+    operating point is taken from; `at_point` is the replica simulated at the operating point with them. `low_rps` and
+    `high_rps` are the 80 % band of the highest load under the evidence's own band. `anomalies` are what a reader has to
+    know that no number says.
     """
 
     highest: HighestLoad
+    conservative: HighestLoad
     margins: tuple[Margin, ...]
     operating_rps: float
     low_rps: float
@@ -70,28 +79,31 @@ class OperatingPoint:
 def replica_point(
     curve: ServiceCurve,
     *,
-    band: StepBand | None = None,
     policy: Assumption = NO_POLICY,
-    smooth: LoadAt | None = None,
     measured: Covered | None = None,
     map: Any = map,  # noqa: A002
 ) -> OperatingPoint | Rejection:
     """Find the load to run one replica at, or refuse where no load meets the SLOs.
 
-    `band` is how far step times may be off (by default that of the curve's class of evidence); `smooth` is the same mix
-    without bursts, to show what bursts cost; `measured` is the range the step model was measured in.
+    `measured` is the range the step model was measured in.
     """
-    known = band or DEFAULT_BANDS[curve.evidence or Evidence.ASSUMED]
+    bases, known = curve.bases, curve.bases.band
     share = _policy_share(policy)
-    highest = _search(curve, map=map)
+    search = functools.partial(highest_load, seed=curve.seed, map=map)
+    highest = search(bases.nominal, bases.nominal_probe, effort=BRIEF, with_interval=not bases.has_margin)
     if highest.rps <= 0.0:
-        return idle_refusal(curve.bench, highest, seed=curve.seed, effort=curve.effort, inputs=curve.inputs, map=map)
-    slow = _search(curve, ratio=known.slow_ratio, with_interval=False, map=map)
-    few = curve.effort.least_replications
-    fast = _search(curve, ratio=known.fast_ratio, with_interval=False, replications=few, map=map)
+        return idle_refusal(bases, highest, seed=curve.seed, inputs=curve.inputs, map=map)
+    slow = highest
+    if bases.has_margin:
+        near_rps = highest.rps / known.slow_ratio
+        slow = search(bases.conservative, bases.conservative_probe, effort=BRIEF, near_rps=near_rps)
+    brief = functools.partial(search, effort=SCOUT, with_interval=False)
+    fast = highest
+    if known.fast_ratio < 1.0:
+        fast = brief(bases.nominal.with_steps(known.fast_ratio), bases.nominal_probe, near_rps=highest.rps)
     low_rps, high_rps = min(slow.rps, highest.rps), max(fast.rps, highest.rps)
     margins = (
-        *_burst_margin(curve, highest, smooth, map),
+        *_burst_margin(bases, highest, brief),
         Margin(
             name="evidence",
             share_fraction=1.0 - low_rps / highest.rps,
@@ -102,7 +114,9 @@ def replica_point(
     operating_rps = _less(highest.rps, margins)
     if operating_rps <= 0.0:
         return weak_evidence(highest, known, curve.inputs)
-    at_point = load_point(curve.bench, operating_rps, seed=curve.seed, effort=curve.effort, map=map)
+    at_point = load_point(
+        bases.conservative, operating_rps, bases.conservative_probe, seed=curve.seed, effort=curve.effort, map=map
+    )
     if not isinstance(at_point, StablePoint):
         raise InternalError(
             law="a load below one that is sustained is sustained", left=operating_rps, right=highest.rps
@@ -113,56 +127,26 @@ def replica_point(
     )
     return OperatingPoint(
         highest=highest,
+        conservative=slow,
         margins=margins,
         operating_rps=operating_rps,
         low_rps=low_rps,
         high_rps=high_rps,
         at_point=at_point,
         knee_rps=curve.knee_rps,
-        devices=curve.bench.replica.devices,
+        devices=curve.trial.replica.devices,
         is_extrapolated=extrapolated,
-        anomalies=_findings(curve, highest, at_point, operating_rps, prompt_tokens if extrapolated else None),
+        anomalies=_anomalies(curve, slow, at_point, operating_rps, prompt_tokens if extrapolated else None),
         next_test=_next_test(known, highest.rps, low_rps, operating_rps),
         figures=_figures(curve, highest, margins, known, policy, operating_rps, (low_rps, high_rps), at_point),
     )
 
 
-def _search(
-    curve: ServiceCurve,
-    *,
-    ratio: float = 1.0,
-    load_at: LoadAt | None = None,
-    with_interval: bool = True,
-    replications: int | None = None,
-    map: Any,  # noqa: A002
-) -> HighestLoad:
-    """The same question on the same grid and seeds, of a replica whose steps are `ratio` times as long.
-
-    What is only shown, and moves neither the point nor its interval, is asked of fewer replications.
-    """
-    bench: Bench = replace(
-        curve.bench, replica=curve.bench.replica.slowed(ratio), load_at=load_at or curve.bench.load_at
-    )
-    return highest_load(
-        bench,
-        scale_rps=curve.saturation_rps,
-        seed=curve.seed,
-        replications=replications or curve.effort.search_replications,
-        with_interval=with_interval,
-        map=map,
-    )
-
-
-def _burst_margin(
-    curve: ServiceCurve,
-    highest: HighestLoad,
-    smooth: LoadAt | None,
-    map: Any,  # noqa: A002
-) -> tuple[Margin, ...]:
-    if smooth is None:
+def _burst_margin(bases: Bases, highest: HighestLoad, search: Callable[..., HighestLoad]) -> tuple[Margin, ...]:
+    mix = bases.nominal.load_at
+    if not isinstance(mix, MixLoad):
         return ()
-    few = curve.effort.least_replications
-    calm = _search(curve, load_at=smooth, with_interval=False, replications=few, map=map)
+    calm = search(replace(bases.nominal, load_at=mix.smooth), bases.nominal_probe, near_rps=highest.rps)
     share = max(0.0, 1.0 - highest.rps / calm.rps) if calm.rps > 0.0 else 0.0
     reason = f"without bursts the highest load would be {calm.rps:.3g} req/s; it is already lower by this"
     return (Margin(name="bursts", share_fraction=share, reason=reason, is_inside=True),)
@@ -187,7 +171,7 @@ def _policy_share(policy: Assumption) -> float:
     return float(policy.value)
 
 
-def _findings(
+def _anomalies(
     curve: ServiceCurve,
     highest: HighestLoad,
     at_point: StablePoint,
@@ -202,25 +186,28 @@ def _findings(
             f"{at_point.active_tokens.value:.0f} KV tokens and computes up to {extrapolated_tokens:.0f} tokens of a "
             "prompt in a step, beyond what the step model was measured in"
         )
-    wanted = curve.effort.relative_half_width_fraction
-    if highest.interval.relative_half_width_fraction > wanted:
+    for name, share in curve.bases.conservative.idle_error_fractions.items():
+        if share > curve.trial.error_fraction:
+            found.append(
+                f"{share:.1%} of {name} exceed their deadline on an idle replica: their answers are longer than the "
+                "deadline allows, whatever is bought"
+            )
+    if highest.interval.relative_half_width_fraction > WIDE_FRACTION:
         found.append(
-            f"the highest load is known to {highest.interval.relative_half_width_fraction:.0%}, not to {wanted:.0%}: "
-            f"{highest.replications} runs are too few for bursts like these"
+            f"the highest load is known to {highest.interval.relative_half_width_fraction:.0%} only, after "
+            f"{highest.windows} windows"
         )
     if curve.knee_rps is not None and operating_rps > curve.knee_rps:
         found.append("the SLOs allow a load above the knee: a small rise in traffic costs much latency there")
-    if at_point.broken:
-        found.append(f"at the point itself {', '.join(at_point.broken)} is missed by chance of the seeds")
     return tuple(found)
 
 
 def _computed_tokens(curve: ServiceCurve, rate_rps: float) -> float:
     """The 95th percentile of what is computed of a prompt, as far as one step takes it."""
-    bench = curve.bench
-    drawn = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=curve.seed).requests
+    trial = curve.trial
+    drawn = trial.load(rate_rps, curve.seed).requests
     hits = 0 if drawn.cached_tokens is None else drawn.cached_tokens
-    return float(min(np.percentile(drawn.prompt_tokens - hits, 95), bench.replica.engine.budget_tokens))
+    return float(min(np.percentile(drawn.prompt_tokens - hits, 95), trial.replica.engine.budget_tokens))
 
 
 def _next_test(band: StepBand, highest_rps: float, low_rps: float, operating_rps: float) -> str | None:
@@ -260,7 +247,7 @@ def _figures(
         "point.highest_rps",
         highest.rps,
         "req/s",
-        f"highest simulated load of a replica that meets every SLO; the next breaks {highest.binding}",
+        f"highest simulated load of a replica that meets every SLO; the next violates {highest.binding}",
     )
     make("point.highest_low_rps", highest.interval.low, "req/s", "least that another seed would find, 95 %", top)
     make("point.highest_high_rps", highest.interval.high, "req/s", "most that another seed would find, 95 %", top)
@@ -277,7 +264,7 @@ def _figures(
     goodput = make(
         "point.goodput_rps", at_point.goodput.value, "req/s", "requests a second that meet every limit, simulated", rate
     )
-    devices = curve.bench.replica.devices
+    devices = curve.trial.replica.devices
     make("point.goodput_per_device_rps", at_point.goodput.value / devices, "req/s", f"goodput / {devices}", goodput)
     make("point.kv_use_fraction", at_point.kv_use.value, "fraction", "mean KV tokens held / KV tokens", rate)
     make("point.running_requests", at_point.running.value, "requests", "mean sequences that run at the point", rate)
@@ -286,27 +273,27 @@ def _figures(
 
 
 def idle_refusal(
-    bench: Bench,
+    bases: Bases,
     highest: HighestLoad,
     *,
     seed: int,
-    effort: Effort,
     inputs: tuple[Figure | Assumption, ...],
     map: Any = map,  # noqa: A002
 ) -> Rejection:
-    """No load passes: say which SLO a nearly idle replica already breaks, and what it could SLO."""
-    idle = load_point(bench, max(highest.step_rps, 200.0 / bench.span_s), seed=seed, effort=effort, map=map)
+    """No load passes: say which SLO a nearly idle replica already violates, and which it could meet."""
+    rate_rps = max(highest.step_rps, RARE_REQUESTS / bases.nominal.span_s)
+    idle = load_point(bases.nominal, rate_rps, bases.nominal_probe, seed=seed, map=map)
     remedies = [Remedy(change="a faster device, more devices a replica, or a smaller model", effect="shorter steps")]
     name, _, what = highest.binding.partition(" ")
-    figure = _plain(inputs, "point.broken_promise", highest.binding, "text")
+    figure = _plain(inputs, "point.violated_slo", highest.binding, "text")
     if isinstance(idle, StablePoint) and what in idle.latencies.get(name, {}):
         value_s = idle.latencies[name][what].value
         figure = _plain(inputs, f"point.idle.{name}.{what}", value_s, "s")
         change = f"a {what} above {value_s:.3g} s for {name}"
-        remedies.insert(0, Remedy(change=change, effect="a nearly idle replica keeps it"))
+        remedies.insert(0, Remedy(change=change, effect="a nearly idle replica meets it"))
     return Rejection(
         stage="operating point",
-        reason=f"no load meets the SLOs: even a nearly idle replica breaks {highest.binding}",
+        reason=f"no load meets the SLOs: even a nearly idle replica violates {highest.binding}",
         figure=figure,
         remedies=tuple(remedies),
     )

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.service.curve.curve import ServiceCurve
-from ullage.service.curve.highest import HighestLoad, highest_load
-from ullage.service.curve.load_run import Bench
-from ullage.service.curve.mix import MixLoad
+from ullage.service.trial.decide import BRIEF, Effort
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.search import HighestLoad, highest_load
+from ullage.service.trial.trial import Trial
 from ullage.simulate.engine import Engine
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel, SyntheticModel
 
@@ -45,24 +46,16 @@ class Tried:
         return self.highest_rps / self.base_rps - 1.0 if self.base_rps > 0.0 else 0.0
 
 
-def try_changes(curve: ServiceCurve, *, replications: int | None = None, map: Any = map) -> tuple[Tried, ...]:  # noqa: A002
+def try_changes(curve: ServiceCurve, *, effort: Effort = BRIEF, map: Any = map) -> tuple[Tried, ...]:  # noqa: A002
     """Every change that this replica and mix allow, the largest gain first within its kind."""
-    count = replications or curve.effort.search_replications
 
-    def highest(bench: Bench) -> HighestLoad:
-        return highest_load(
-            bench,
-            scale_rps=curve.saturation_rps,
-            seed=curve.seed,
-            replications=count,
-            with_interval=False,
-            map=map,
-        )
+    def highest(trial: Trial) -> HighestLoad:
+        return highest_load(trial, curve.probe, seed=curve.seed, effort=effort, with_interval=False, map=map)
 
-    base = highest(curve.bench)
+    base = highest(curve.trial)
     tried = []
-    for kind, change, bench in (*_settings(curve.bench), *_traffic(curve.bench)):
-        found = highest(bench)
+    for kind, change, trial in (*_settings(curve.trial), *_traffic(curve.trial)):
+        found = highest(trial)
         tried.append(
             Tried(
                 kind=kind,
@@ -76,11 +69,11 @@ def try_changes(curve: ServiceCurve, *, replications: int | None = None, map: An
     return tuple(sorted(tried, key=lambda each: (each.kind, -each.highest_rps)))
 
 
-def _settings(bench: Bench) -> Iterator[tuple[str, str, Bench]]:
-    engine = bench.replica.engine
+def _settings(trial: Trial) -> Iterator[tuple[str, str, Trial]]:
+    engine = trial.replica.engine
 
-    def changed(other: Engine) -> Bench:
-        return replace(bench, replica=replace(bench.replica, engine=other))
+    def changed(other: Engine) -> Trial:
+        return replace(trial, replica=replace(trial.replica, engine=other))
 
     for ratio in (16, 4):
         fewer = engine.max_sequences // ratio
@@ -94,22 +87,22 @@ def _settings(bench: Bench) -> Iterator[tuple[str, str, Bench]]:
         change = f"at most {chunk} prefill tokens of a request in a step"
         yield SETTING, change, changed(replace(engine, long_prefill_tokens=chunk))
     roomy = changed(replace(engine, kv_blocks=2 * engine.kv_blocks))
-    if isinstance(mix := bench.load_at, MixLoad):
+    if isinstance(mix := trial.load_at, MixLoad):
         # The blocks hold prefixes too.
         roomy = replace(roomy, load_at=replace(mix, cache_blocks=2 * mix.cache_blocks))
     yield SETTING, "twice the KV blocks, as a KV dtype half as wide gives", roomy
 
 
-def _traffic(bench: Bench) -> Iterator[tuple[str, str, Bench]]:
-    mix = bench.load_at
+def _traffic(trial: Trial) -> Iterator[tuple[str, str, Trial]]:
+    mix = trial.load_at
     if not isinstance(mix, MixLoad):
         return
-    yield TRAFFIC, "no prefix hits", replace(bench, load_at=replace(mix, cache_blocks=-1.0))
+    yield TRAFFIC, "no prefix hits", replace(trial, load_at=replace(mix, cache_blocks=-1.0))
     longer = _lengths(mix.model, _longer_outputs)
-    yield TRAFFIC, f"outputs {LENGTH_RATIO:g} times as long", replace(bench, load_at=replace(mix, model=longer))
+    yield TRAFFIC, f"outputs {LENGTH_RATIO:g} times as long", replace(trial, load_at=replace(mix, model=longer))
     tail = _lengths(mix.model, _longer_tail)
     change = f"the longest {1 - TAIL_FROM_FRACTION:.0%} of prompts {TAIL_RATIO:g} times as long"
-    yield TRAFFIC, change, replace(bench, load_at=replace(mix, model=tail))
+    yield TRAFFIC, change, replace(trial, load_at=replace(mix, model=tail))
 
 
 def _lengths(model: SyntheticModel, change: Callable[[LengthModel], LengthModel]) -> SyntheticModel:

@@ -1,265 +1,194 @@
 """How many replicas a rate needs, found by simulating the pool with its router and not by dividing.
 
-Dividing the rate by one replica's highest load is the bracket: a pool evens out what single replicas cannot, and a
-router adds what no replica sees. The answer is the least number of replicas at which all requests together keep every
-SLO; the interval says what the noise of the simulation and the evidence's own band make of it.
+The least pool that meets every SLO is found twice: with conservative step times, which is what is bought, and with
+nominal ones, which is what would do if the step model were exactly right. The difference is what a load test buys
+back.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ullage.errors import InputError, InternalError, Rejection
+from ullage.errors import InternalError, Rejection
 from ullage.evidence import Assumption, Figure
-from ullage.service.curve.curve import CurvePoint, Effort, StablePoint, point_of
-from ullage.service.curve.highest import LIKELY, POSSIBLE, SURE, HighestLoad, Replications, highest_load
-from ullage.service.curve.load_run import Bench, LoadRun, run_requests, saturation_rps, span_of
-from ullage.service.curve.margin import StepBand
-from ullage.service.curve.mix import LoadAt
+from ullage.service.curve.curve import CurvePoint, StablePoint, point_of
 from ullage.service.curve.point import idle_refusal, weak_evidence
-from ullage.service.replica import Replica
-from ullage.simulate.load import OpenLoop
-from ullage.simulate.statistics import replication_seeds
-from ullage.workload.classes import RequestClass
-
-MOST_REPLICAS = 4096
-# A pool has so many requests a second that its runs need not be as long as one replica's; but a run shorter than the
-# longest burst of a mix (workload/synthetic/modulation.py) would not show it.
-POOL_SPAN_S = 1024.0
-# A trickle is watched until it has sent enough for a percentile, but for no more than a day.
-LEAST_REQUESTS = 200
-MOST_SPAN_S = 86_400.0
+from ullage.service.steps.band import StepBand
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.decide import BRIEF, FULL, Effort, decide
+from ullage.service.trial.search import RARE_REQUESTS, STEPS, HighestLoad, LeastReplicas, least_replicas
+from ullage.service.trial.trial import CONSERVATIVE, NOMINAL, Trial
+from ullage.service.trial.window import Probe
+from ullage.simulate.statistics import Interval
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSize:
-    """The least replicas that meet every SLO at this rate.
+    """The least replicas that meet every SLO at this rate, on both step bases.
 
-    `low_replicas` to `high_replicas` is what another seed would answer (95 %). `conservative_replicas` is the answer
-    where every step takes as long as one in ten cases of this evidence: what to buy until somebody has measured.
-    `bench` is the pool at `replicas` as it was simulated, to ask it more questions.
+    `conservative_replicas` is what to buy until somebody has measured; `replicas` would do if the step times were
+    exactly nominal. `low_replicas` to `high_replicas` are those that the windows at hand cannot tell apart, on the
+    conservative basis: where it is one number, it is decided. `at_size` is that pool at this rate.
     """
 
     rate_rps: float
-    replicas: int
-    low_replicas: int
-    high_replicas: int
-    conservative_replicas: int
-    binding: str
+    bases: Bases
+    nominal: LeastReplicas
+    conservative: LeastReplicas
     at_size: StablePoint
-    highest_rps: float
-    band: StepBand
     devices: int
-    # Arrays have no single truth of equality.
-    bench: Bench = field(compare=False)
     figures: Mapping[str, Figure]
 
+    @property
+    def band(self) -> StepBand:
+        return self.bases.band
 
-@dataclass(frozen=True, kw_only=True)
-class Alone:
-    """One replica of the pool and what is known of it: the scale of loads, its highest load, and the same where every
-    step is as slow as in one case of ten (None where nobody has looked)."""
+    @property
+    def replicas(self) -> int:
+        return self.nominal.replicas
 
-    bench: Bench = field(compare=False)
-    scale_rps: float
-    highest: HighestLoad
-    slow_rps: float | None = None
+    @property
+    def conservative_replicas(self) -> int:
+        return max(self.conservative.replicas, self.nominal.replicas)
 
+    @property
+    def low_replicas(self) -> int:
+        return max(self.conservative.low_replicas, 1)
 
-def replica_alone(
-    replica: Replica,
-    load_at: LoadAt,
-    classes: tuple[RequestClass, ...],
-    *,
-    seed: int,
-    effort: Effort = Effort(),  # noqa: B008 - frozen
-    map: Any = map,  # noqa: A002
-) -> Alone:
-    """What a pool is bracketed by, for callers that have no curve and no point of the replica."""
-    scale_rps = saturation_rps(replica, load_at, seed=seed)
-    span_s = span_of(replica, load_at, scale_rps=scale_rps, requests=effort.requests, seed=seed)
-    bench = Bench(replica=replica, load_at=load_at, classes=classes, span_s=span_s)
-    count = effort.least_replications
-    highest = highest_load(bench, scale_rps=scale_rps, seed=seed, replications=count, with_interval=False, map=map)
-    return Alone(bench=bench, scale_rps=scale_rps, highest=highest)
+    @property
+    def high_replicas(self) -> int:
+        return self.conservative_replicas
+
+    @property
+    def binding(self) -> str:
+        return self.conservative.binding
+
+    @property
+    def trial(self) -> Trial:
+        """The pool that is bought, as it was simulated, to ask it more questions."""
+        return replace(self.bases.conservative, replicas=self.conservative_replicas)
+
+    @property
+    def probe(self) -> Probe:
+        return self.bases.conservative_probe
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the number was decided."""
+        found, rate = self.conservative, f"{self.rate_rps:.3g} req/s"
+        tried = f"{found.windows} windows of {self.bases.conservative.span_s:.0f} s, the heaviest looked at most"
+        notes = [f"Step basis: {self.bases.conservative.basis}. The share of requests over all such windows decides."]
+        if found.is_decided:
+            notes.append(f"{found.replicas} replicas are decided for {rate} after {tried}.")
+        else:
+            notes.append(
+                f"{found.low_replicas} or {found.replicas} replicas: undecided after {tried}; the larger is taken."
+            )
+        if found.tested_replicas < found.replicas:
+            notes.append(
+                f"Simulated as a sub-pool of {found.tested_replicas} replicas with its share of the load; a smaller "
+                "pool evens out less, so the number errs to the safe side."
+            )
+        elif found.tested_rps > self.rate_rps:
+            notes.append(f"So rare a load was tried at {found.tested_rps:.3g} req/s, which one replica carries too.")
+        return tuple(notes)
 
 
 def size_pool(
-    alone: Alone,
+    bases: Bases,
     *,
     rate_rps: float,
-    band: StepBand,
     seed: int,
-    effort: Effort = Effort(),  # noqa: B008 - frozen
+    effort: Effort = FULL,
     inputs: tuple[Figure | Assumption, ...] = (),
     map: Any = map,  # noqa: A002
 ) -> PoolSize | Rejection:
     """Size a pool for a total rate, or refuse where not even an idle replica meets the SLOs."""
-    if not (math.isfinite(rate_rps) and rate_rps > 0.0):
-        raise InputError(
-            field="rate", value=rate_rps, problem="must be greater than 0", fix="Give a rate, for example 50 req/s."
+    refused = idle_rejection(bases, seed=seed, inputs=inputs, map=map)
+    if refused is not None:
+        return refused
+    conservative = least_replicas(
+        bases.conservative, rate_rps, bases.conservative_probe, seed=seed, effort=effort, map=map
+    )
+    nominal = conservative
+    if bases.has_margin:
+        start = max(1, round(conservative.replicas / bases.band.slow_ratio))
+        nominal = least_replicas(
+            bases.nominal, rate_rps, bases.nominal_probe, seed=seed, effort=BRIEF, start=start, map=map
         )
-    one = alone.highest
-    if one.rps <= 0.0:
-        return idle_refusal(alone.bench, one, seed=seed, effort=effort, inputs=inputs, map=map)
-    watched_s = max(alone.bench.span_s, min(LEAST_REQUESTS / rate_rps, MOST_SPAN_S))
-    span_s = min(watched_s, max(POOL_SPAN_S, effort.requests / rate_rps))
-    seeds = replication_seeds(seed, effort.least_replications)
-    bench = replace(alone.bench, span_s=span_s)
-    loads: dict[int, OpenLoop] = {}
-    pool = _Pool(bench, rate_rps, seeds, loads=loads, map=map)
-    slow = _Pool(bench, rate_rps, seeds, loads=loads, slow_ratio=band.slow_ratio, map=map)
-    if not slow.keeps_idle(alone):
-        return weak_evidence(one, band, inputs)
-    replicas = pool.least(likely_size(rate_rps, one.rps, alone.scale_rps), LIKELY)
-    conservative = replicas
-    if band.slow_ratio > 1.0:
-        slow_rps = alone.slow_rps or one.rps / band.slow_ratio**2
-        start = likely_size(rate_rps, slow_rps, alone.scale_rps / band.slow_ratio)
-        conservative = max(replicas, slow.least(max(start, replicas), LIKELY))
-    at_size = pool.point(replicas, effort.relative_half_width_fraction)
+    at_size = _at_size(bases, conservative)
     if not isinstance(at_size, StablePoint):
-        raise InternalError(law="a pool that meets its SLOs is sustained", left=replicas, right=rate_rps)
+        raise InternalError(law="a pool that meets its SLOs is sustained", left=conservative.replicas, right=rate_rps)
     found = PoolSize(
         rate_rps=rate_rps,
-        replicas=replicas,
-        low_replicas=min(replicas, pool.least(replicas, POSSIBLE)),
-        high_replicas=max(replicas, pool.least(replicas, SURE)),
-        conservative_replicas=conservative,
-        binding=pool.binding(replicas - 1) if replicas > 1 else "one replica is enough",
+        bases=bases,
+        nominal=nominal,
+        conservative=conservative,
         at_size=at_size,
-        highest_rps=one.rps,
-        band=band,
-        devices=alone.bench.replica.devices,
-        bench=replace(bench, replicas=replicas),
+        devices=bases.nominal.replica.devices,
         figures={},
     )
     return replace(found, figures=_figures(found, inputs))
 
 
-def likely_size(rate_rps: float, highest_rps: float, scale_rps: float) -> int:
-    """Where to begin to look: what saturated replicas would need, and of what one alone needs beyond that a share that
-    falls with the root of the number, as the room that evens out chance does.
-
-    >>> likely_size(50.0, 1.5, 2.4), likely_size(1.0, 1.5, 2.4)
-    (22, 1)
-    """
-    fewest, alone = rate_rps / scale_rps, rate_rps / highest_rps
-    return max(1, math.floor(fewest + (alone - fewest) / math.sqrt(max(alone, 1.0))))
+def _at_size(bases: Bases, found: LeastReplicas) -> CurvePoint:
+    return point_of(replace(bases.conservative, replicas=found.tested_replicas), found.at)
 
 
-class _Pool:
-    """Pools of any size under one rate, on the same requests; a size that was simulated is remembered.
-
-    With `slow_ratio` every step is so much longer; `loads` are requests by seed, drawn already or to be kept.
-    """
-
-    def __init__(
-        self,
-        alone: Bench,
-        rate_rps: float,
-        seeds: Sequence[int],
-        *,
-        loads: dict[int, OpenLoop],
-        slow_ratio: float = 1.0,
-        map: Any,  # noqa: A002
-    ) -> None:
-        self._alone = replace(alone, replica=alone.replica.slowed(slow_ratio))
-        self._rate_rps, self._seeds, self._loads, self._map = rate_rps, tuple(seeds), loads, map
-        self._jury = Replications(lambda size: (self._bench(size), rate_rps), seeds=self._seeds, run=self._run, map=map)
-
-    def _bench(self, replicas: int) -> Bench:
-        return replace(self._alone, replicas=replicas)
-
-    def _run(self, bench: Bench, rate_rps: float, seed: int) -> LoadRun:
-        if seed not in self._loads:
-            self._loads[seed] = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=seed)
-        return run_requests(bench, self._loads[seed], rate_rps, seed)
-
-    def keeps_idle(self, alone: Alone) -> bool:
-        """Whether one of these replicas meets the SLOs at the least load of the grid."""
-        if alone.slow_rps is not None:
-            return alone.slow_rps > 0.0
-        idle = replace(self._alone, span_s=alone.bench.span_s)
-        return not Replications(
-            lambda place: (idle, place * alone.highest.step_rps), seeds=self._seeds, map=self._map
-        ).broken(1, LIKELY)
-
-    def least(self, start: int, view: str) -> int:
-        """The least size that passes, looked for in growing steps around `start`.
-
-        On the way scouts may speak for a size; the answer itself is confirmed by all of its runs.
-        """
-        found = least_passing(lambda replicas: not self._jury.broken(replicas, view), start)
-        while self._jury.broken(found, view, by_all=True):
-            found = least_passing(lambda replicas: not self._jury.broken(replicas, view, by_all=True), found + 1)
-        return found
-
-    def binding(self, replicas: int) -> str:
-        """What one replica fewer breaks."""
-        return next(iter(self._jury.broken(replicas, LIKELY)), "none")
-
-    def point(self, replicas: int, wanted_fraction: float) -> CurvePoint:
-        runs = self._jury.runs(replicas)
-        return point_of(self._bench(replicas), self._rate_rps, runs, wanted_fraction=wanted_fraction)
-
-
-def least_passing(passes: Callable[[int], bool], start: int) -> int:
-    """The least number from 1 on that passes, if larger ones pass whenever smaller ones do.
-
-    >>> least_passing(lambda n: n >= 7, 3), least_passing(lambda n: n >= 7, 30), least_passing(lambda n: True, 5)
-    (7, 7, 1)
-    """
-    # Steps begin small, because the start is usually good to one or two in thirty-two, and double from the second on.
-    start = max(1, start)
-    high, step = start, max(1, start // 32)
-    low = max(0, high - step)
-    if passes(high):
-        while low > 0 and passes(low):
-            high, step = low, step if high == start else 2 * step
-            low = max(0, high - step)
-    else:
-        while not passes(high + step):
-            high, step = high + step, step if high == start else 2 * step
-            if high > MOST_REPLICAS:
-                raise InputError(
-                    field="rate",
-                    value=start,
-                    problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
-                    fix="Split the service into several pools.",
-                )
-        low, high = high, high + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return high
+def idle_rejection(
+    bases: Bases,
+    *,
+    seed: int,
+    inputs: tuple[Figure | Assumption, ...],
+    map: Any,  # noqa: A002
+) -> Rejection | None:
+    """Why no number of replicas would do, where a nearly idle one already violates an SLO on either basis."""
+    for basis in (NOMINAL, CONSERVATIVE):
+        trial, scale = bases.trial(basis), bases.probe(basis)
+        rate_rps = max(scale.saturation_rps / STEPS, RARE_REQUESTS / trial.span_s)
+        idle = decide(replace(trial, replicas=1), rate_rps, scale, seed=seed, effort=BRIEF, map=map)
+        # Few requests come and go in such a window; whether their number grows is chance, and not the question.
+        named = [each for each in idle.judged if not each.is_met]
+        if named and rate_rps < scale.saturation_rps / 4.0:
+            binding = min(named, key=lambda each: each.distance).name
+            value = 0.0 if basis == NOMINAL else bases.nominal_probe.saturation_rps / STEPS
+            none = HighestLoad(
+                interval=Interval(value=value, low=value, high=value, confidence_fraction=0.95),
+                binding=binding,
+                windows=idle.windows,
+                step_rps=scale.saturation_rps / STEPS,
+            )
+            if basis == NOMINAL:
+                return idle_refusal(bases, none, seed=seed, inputs=inputs, map=map)
+            return weak_evidence(none, bases.band, inputs)
+    return None
 
 
 def _figures(found: PoolSize, inputs: tuple[Figure | Assumption, ...]) -> dict[str, Figure]:
     if not inputs:
         return {}
-    replicas = Figure(
+    nominal = Figure(
         name="size.replicas",
         value=found.replicas,
         unit="replicas",
-        formula=f"least pool whose simulation meets every SLO; one fewer breaks {found.binding}",
+        formula=f"least pool that meets every SLO with nominal step times; one fewer violates {found.nominal.binding}",
         inputs=inputs,
     )
     conservative = Figure(
         name="size.conservative_replicas",
         value=found.conservative_replicas,
         unit="replicas",
-        formula=f"the same with every step {found.band.slow_ratio:.3g} times as long",
-        inputs=(replicas, found.band.assumption),
+        formula=f"the same with every step {found.band.slow_ratio:.3g} times as long; one fewer violates "
+        f"{found.binding}",
+        inputs=(nominal, found.band.assumption),
     )
     goodput = Figure(
         name="size.goodput_per_device_rps",
         value=found.at_size.goodput.value / found.devices,
         unit="req/s",
         formula=f"requests a second and replica that meet every limit / {found.devices} devices",
-        inputs=(replicas,),
+        inputs=(conservative,),
     )
-    return {each.name: each for each in (replicas, conservative, goodput)}
+    return {each.name: each for each in (nominal, conservative, goodput)}

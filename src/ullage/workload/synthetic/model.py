@@ -220,7 +220,7 @@ def synthesised(model: SyntheticModel, *, span_s: float, rng: Generator, start_s
 
 def recipe(model: SyntheticModel, *, span_s: float, rng: Generator, start_s: float = 0.0) -> Recipe:
     """The model as the rates and tables that the drawing loop reads."""
-    cells = math.ceil(span_s / CELL_S) + 1
+    cells = cells_in(span_s)
     lead_s = _LEAD_FRACTION * CELL_S
     time_s = start_s - lead_s + (np.arange(cells, dtype=np.float64) + 0.5) * CELL_S
     rates = np.empty((cells, len(model.classes)))
@@ -248,6 +248,11 @@ def recipe(model: SyntheticModel, *, span_s: float, rng: Generator, start_s: flo
         class_names=tuple(each.name for each in model.classes),
         deadlines_s=tuple(math.inf if each.deadline_s is None else each.deadline_s for each in model.classes),
     )
+
+
+def cells_in(span_s: float) -> int:
+    """Cells of a stream's rates: one more than its span holds, because they begin a part of a cell before it."""
+    return math.ceil(span_s / CELL_S) + 1
 
 
 def as_document(model: SyntheticModel) -> dict[str, Any]:

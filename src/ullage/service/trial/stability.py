@@ -8,6 +8,7 @@ no percentiles.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.simulate.statistics import Interval, mean_interval
+from ullage.simulate.statistics import Interval, t_quantile
 
 # One run: three requests in a hundred that do not leave are a trend where the backlog also rises from third to third
 # and by a quarter in all. On the built-in mix none of 100 runs passes this at 70 % of saturation, and one at 90 %.
@@ -85,19 +86,25 @@ def drift(
     )
 
 
-def instability(drifts: Sequence[Drift]) -> Instability | None:
-    """The verdict over replications of one load; None where it is sustained.
+def instability(drifts: Sequence[Drift], weights: NDArray[np.float64] | None = None) -> Instability | None:
+    """The verdict over windows of one load; None where it is sustained. `weights` are those of the windows.
 
-    The burden of proof lies with the load: growth that the replications cannot tell from none is not sustained either,
-    and the reason says so. `is_decided` tells whether more replications could change the verdict.
+    The burden of proof lies with the load: growth that the windows cannot tell from none is not sustained either, and
+    the reason says so. `is_decided` tells whether more windows could change the verdict.
     """
-    growth = mean_interval([each.growth_fraction for each in drifts])
-    growing = sum(each.is_growing for each in drifts)
-    thirds = np.mean([each.backlog_requests for each in drifts], axis=0).tolist()
+    weight = np.full(len(drifts), 1.0 / len(drifts)) if weights is None else weights
+    growths = np.array([each.growth_fraction for each in drifts])
+    mean = float(weight @ growths)
+    # Windows of unequal weight tell as much as so many of equal weight.
+    alike = 1.0 / float(np.square(weight).sum())
+    half = t_quantile(0.975, max(len(drifts) - 1, 1)) * math.sqrt(float(weight @ np.square(growths - mean)) / alike)
+    growth = Interval(value=mean, low=mean - half, high=mean + half, confidence_fraction=0.95)
+    growing = float(weight @ np.array([each.is_growing for each in drifts]))
+    thirds = (weight @ np.array([each.backlog_requests for each in drifts])).tolist()
     if growth.value > MEAN_GROWTH_FRACTION and thirds[2] - thirds[0] > LEAST_GROWTH_REQUESTS:
         stays = f"{growth.value:.1%} of what arrives stays behind"
-        proof = "" if growth.low > 0.0 else f", too uncertain in {len(drifts)} runs to call it sustained"
+        proof = "" if growth.low > 0.0 else f", too uncertain in {len(drifts)} windows to call it sustained"
         return Instability(reason=stays + proof, growth=growth)
-    if 2 * growing > len(drifts):
-        return Instability(reason=f"the backlog grows in {growing} of {len(drifts)} runs", growth=growth)
+    if growing > 0.5:
+        return Instability(reason=f"the backlog grows in {growing:.0%} of {len(drifts)} windows", growth=growth)
     return None

@@ -7,18 +7,22 @@ rate (common random numbers), so that two loads differ by their load and not by 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ullage.errors import InputError, unknown_name
 from ullage.simulate.load import LoadClass, OpenLoop, Requests
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.definitions import TpotCount
-from ullage.workload.synthetic.model import HOURS_PER_WEEK, SyntheticModel, recipe
-from ullage.workload.synthetic.modulation import Modulation
+from ullage.workload.synthetic.model import CELL_S, SyntheticModel, cells_in, recipe
+from ullage.workload.synthetic.modulation import Modulation, drawn_levels
 from ullage.workload.synthetic.stream import Recipe, generate
+
+Floats = NDArray[np.float64]
 
 
 class LoadAt(Protocol):
@@ -58,6 +62,18 @@ class MixLoad:
     def smooth(self) -> MixLoad:
         """The same mix, arriving as a Poisson process."""
         return replace(self, bursts=False)
+
+    @property
+    def has_bursts(self) -> bool:
+        return self.bursts and any(any(each.bursts.variances) for each in self.model.classes)
+
+    def heaviness(self, *, span_s: float, seeds: Sequence[int], work_s: Mapping[str, float]) -> Floats:
+        """Of each seed's window, the work that comes in its heaviest two minutes; `work_s` is that of a request.
+
+        Rates alone are drawn here, no requests, so that a thousand windows can be looked at for the price of a few.
+        """
+        weights = np.array([work_s.get(each.name, 1.0) for each in self.model.classes])
+        return np.array([_heaviest(_rates(self.model, self.bursts, span_s, seed) @ weights) for seed in seeds])
 
     def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
         total_rps = sum(each.mean_rate_rps for each in self.model.classes)
@@ -107,25 +123,34 @@ def _request_limit(slo_class: RequestClass, metric: Metric) -> float | None:
     return max(own, key=lambda slo: slo.percentile_fraction).limit_s if own else None
 
 
-@functools.lru_cache(maxsize=128)
-def _recipe(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Recipe:
-    """Rates and tables of one seed at the model's own rate. A search asks for them at many rates and scales them.
+_HEAVY_S = 120.0
 
-    Bursts move the rate inside the run; the run's mean is held at the model's, class by class. A load is then what it
-    says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the curve.
+
+def _heaviest(rates: Floats) -> float:
+    """The largest sum over two minutes of a rate by cells; of all of it where it is shorter."""
+    wide = min(rates.size, round(_HEAVY_S / CELL_S))
+    sums = np.cumsum(np.concatenate([[0.0], rates]))
+    return float((sums[wide:] - sums[:-wide]).max())
+
+
+def _rates(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Floats:
+    """Rates by cell and class of one seed's window, at the model's own rate, without season and growth.
+
+    Bursts move the rate inside the window; its mean is held at the model's, class by class. A load is then what it
+    says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the trial.
     """
-    level = SyntheticModel(
-        classes=tuple(
-            replace(
-                each,
-                season=(1.0,) * HOURS_PER_WEEK,
-                weekly_growth_fraction=0.0,
-                launches=(),
-                bursts=each.bursts if bursts else Modulation(),
-            )
-            for each in model.classes
-        )
+    rng, cells = np.random.default_rng((seed, 0)), cells_in(span_s)
+    levels = [drawn_levels(each.bursts if bursts else Modulation(), cells, CELL_S, rng) for each in model.classes]
+    return np.stack(
+        [each.mean_rate_rps * level / level.mean() for each, level in zip(model.classes, levels, strict=True)], axis=1
     )
-    drawn = recipe(level, span_s=span_s, rng=np.random.default_rng((seed, 0)))
-    wanted = np.array([each.mean_rate_rps for each in level.classes])
-    return replace(drawn, rates_rps=drawn.rates_rps * (wanted / np.maximum(drawn.rates_rps.mean(axis=0), 1e-300)))
+
+
+@functools.lru_cache(maxsize=16)
+def _tables(model: SyntheticModel, span_s: float) -> Recipe:
+    """Lengths, reuse and tenants of a model: the same for every seed."""
+    return recipe(model, span_s=span_s, rng=np.random.default_rng(0))
+
+
+def _recipe(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Recipe:
+    return replace(_tables(model, span_s), rates_rps=_rates(model, bursts, span_s, seed))

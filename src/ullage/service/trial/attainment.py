@@ -1,7 +1,7 @@
 """How well SLOs were kept, over time: of each SLO, the share of requests that arrived and met its limit.
 
 A run is reduced to counts in short windows of arrival. A part of it (before, during, after a loss) is a sum of windows;
-its interval comes from how minutes differ, as in service/curve/pooled.py, because requests of one minute share their
+its interval comes from how minutes differ, as in service/trial/quantile.py, because requests of one minute share their
 luck. An SLO of the p95 is met where at least 95 % of requests meet its limit, and a request that failed meets none.
 """
 

@@ -1,17 +1,17 @@
 """The binding constraint: what stops a pool first when traffic grows, how far away it is, and what comes next.
 
-The pool is simulated nearly idle, as planned, and at the first load that violates an SLO (headroom found it). There
-it is simulated again with a quarter more of one thing at a time, all else equal:
+Each constraint is relaxed by a quarter, all else equal, and the highest load that meets every SLO is found again:
 
     active tokens    KV blocks
     queueing         sequences and tokens that the scheduler lets into a step
     bandwidth        what a device reads in a second
     compute          what a device computes in a second
 
-What brings the SLO furthest back is what the pool ran out of; the second best is next. Two things are decided
-before that: where an idle pool already uses half of the limit that breaks, **latency** binds, and load is not the
-matter; where a tool takes less than the pool, the **tool** binds, and devices are not. Memory does not grow with
-traffic. Every constraint also has its distance at the planned load, in its own unit against its own limit.
+What frees most load is what the pool ran out of; what frees second most is next. A few replicas stand for the pool:
+they run out of the same things. Two things are decided before that: where an idle pool already uses half of the limit
+that is violated first, **latency** binds, and load is not the matter; where a tool takes less than the pool, the
+**tool** binds, and devices are not. Memory does not grow with traffic. Every constraint also has its distance at the
+planned load, in its own unit against its own limit.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ import numpy as np
 
 from ullage.errors import InternalError
 from ullage.evidence import Assumption, Figure
-from ullage.fleet.headroom import Headroom, LoadMargin
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.estimate import LineName
-from ullage.service.curve.load_run import SAMPLES, WARMUP_FRACTION, Bench, overhead_of
+from ullage.service.headroom import Headroom, LoadMargin
+from ullage.service.replica import slowed_table
 from ullage.service.steps.step_model import StepModel
 from ullage.service.steps.step_parts import StepNeed, need_of, relieved
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.decide import SCOUT
+from ullage.service.trial.search import HighestLoad, highest_load, tested_pool
+from ullage.service.trial.trial import WARMUP_FRACTION, Trial
+from ullage.service.trial.window import SAMPLES
 from ullage.simulate.engine import Engine
-from ullage.simulate.fleet import Fleet
 from ullage.simulate.histogram import LogHistogram
 from ullage.simulate.outcome import Outcome
-from ullage.simulate.simulation import simulate
-from ullage.simulate.statistics import replication_seeds
+from ullage.simulate.statistics import Interval, replication_seeds
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.demand.tools import ToolLoads
 
@@ -53,17 +56,19 @@ MEMORY, ACTIVE_TOKENS, QUEUEING, BANDWIDTH, COMPUTE, TOOL, LATENCY = (
 IDLE_FRACTION = 0.05
 # An idle pool that uses more than half of a limit leaves less than half to all that load does.
 HALF = 0.5
-# A quarter more: enough to be seen through the noise of two runs, little enough to stay near the load in question.
+# A quarter more: enough to be seen through the noise, little enough to stay near the load in question.
 RELIEF_RATIO = 1.25
+# So few replicas behind a router run out of the same things as many.
+REPLICAS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constraint:
     """One constraint at the planned load: its value against its limit, in its own unit.
 
-    `growth_fraction` is the growth of traffic at which it stops the pool, known of the binding one and of tools;
-    negative where the planned load is beyond it already. `relieved_fraction` is the SLO closest to breaking, as a
-    share of its limit at the load that breaks it, with a quarter more of this; None where it was not tried.
+    `growth_fraction` is the growth of traffic at which it stops the pool, known of the binding one, of the next and of
+    tools; negative where the planned load is beyond it already. `freed` is how much more load a quarter more of it
+    would allow, as a fraction; None where it was not tried.
     """
 
     name: str
@@ -72,7 +77,7 @@ class Constraint:
     limit_value: float
     unit: str
     growth_fraction: float | None = None
-    relieved_fraction: float | None = None
+    freed: Interval | None = None
 
     @property
     def distance_value(self) -> float:
@@ -87,11 +92,10 @@ class Constraint:
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """All constraints, the binding one in front, then the next. `broken_fraction` is how far the SLO is violated at
-    the load in question, as a multiple of its limit: what the relieved ones are to be compared with."""
+    """All constraints, the binding one in front, then the next."""
 
     lines: tuple[Constraint, ...]
-    broken_fraction: float
+    basis: str
     figures: Mapping[str, Figure]
     notes: tuple[str, ...]
 
@@ -110,59 +114,70 @@ class Binding:
 
 
 def binding_constraint(
-    bench: Bench,
+    bases: Bases,
     step: StepModel,
     memory: MemoryBudget,
     room: Headroom,
     *,
     seed: int,
     tools: ToolLoads | None = None,
-    replications: int = 2,
     inputs: tuple[Figure | Assumption, ...] = (),
     map: Any = map,  # noqa: A002
 ) -> Binding:
-    """Which constraint stops this pool first; `room` is its headroom at the same rate and replicas."""
+    """Which constraint stops this pool first; `room` is its headroom at the planning rate."""
     traffic = room.line("traffic")
     beyond = traffic.holds_fraction if traffic.breaks_fraction is None else traffic.breaks_fraction
-    seeds = replication_seeds(seed, replications)
+    trial, rate_rps = tested_pool(bases.conservative, room.rate_rps, room.replicas)
+    few = replace(trial, replicas=min(REPLICAS, room.replicas))
+    seeds = replication_seeds(seed, 2)
     growths = (IDLE_FRACTION - 1.0, 0.0, max(beyond, 0.01))
-    idle, planned, broken = (_state(bench, room.rate_rps * (1.0 + growth), seeds, map) for growth in growths)
-    views = _Views(bench=bench, idle=idle, planned=planned, broken=broken, growth_fraction=growths[2])
-    drawn = bench.load_at(rate_rps=room.rate_rps, span_s=bench.span_s, seed=seeds[0])
-    need = need_of(step, drawn.requests, steps_per_request=planned.steps_per_request)
-    held_tokens = 0.0 if tools is None else tools.held_tokens / bench.replicas
-    relief = {
-        name: views.worst(_state(each, room.rate_rps * (1.0 + growths[2]), seeds, map))
-        for name, each in _reliefs(bench, step).items()
-    }
-    lines = [_active_tokens(views, held_tokens), _queueing(views), *_device(need, room.rate_rps / bench.replicas)]
-    lines = [replace(each, relieved_fraction=relief[each.name]) for each in lines]
+    idle, planned, broken = (_state(trial, rate_rps * (1.0 + growth), seeds, map) for growth in growths)
+    views = _Views(trial=trial, idle=idle, planned=planned, broken=broken, growth_fraction=growths[2])
+    need = need_of(step, trial.load(rate_rps, seeds[0]).requests, steps_per_request=planned.steps_per_request)
+    held_tokens = 0.0 if tools is None else tools.held_tokens / room.replicas
+    freed = _freed(few, bases, step, seed, map)
+    lines = [_active_tokens(views, held_tokens), _queueing(views), *_device(need, rate_rps / trial.replicas)]
+    lines = [replace(each, freed=freed[each.name]) for each in lines]
     ordered = _ordered(lines, _latency(views), _tool(tools), _memory(memory), views, room)
-    found = Binding(
-        lines=ordered, broken_fraction=views.worst(broken), figures={}, notes=_notes(ordered, traffic, need)
-    )
+    found = Binding(lines=ordered, basis=trial.basis, figures={}, notes=_notes(ordered, traffic, need))
     return replace(found, figures=_figures(found, inputs))
 
 
-def _reliefs(bench: Bench, step: StepModel) -> dict[str, Bench]:
-    """The pool with a quarter more of one thing."""
-    engine = bench.replica.engine
+def _freed(trial: Trial, bases: Bases, step: StepModel, seed: int, map: Any) -> dict[str, Interval]:  # noqa: A002
+    """How much more load each relief allows, each end of the interval a step of the grid away."""
+    scale = bases.conservative_probe
 
-    def with_engine(other: Engine) -> Bench:
-        return replace(bench, replica=replace(bench.replica, engine=other))
+    def highest(each: Trial) -> HighestLoad:
+        return highest_load(each, scale, seed=seed, effort=SCOUT, with_interval=False, near_rps=near_rps, map=map)
 
-    def with_step(other: StepModel) -> Bench:
-        table = other.table(
-            max_sequences=engine.max_sequences, budget_tokens=engine.budget_tokens, kv_tokens=engine.kv_tokens
-        )
-        return with_engine(replace(engine, step=table))
+    near_rps = None
+    base = highest(trial)
+    near_rps = base.rps
+    found = {}
+    for name, each in _reliefs(trial, step, bases.band.slow_ratio).items():
+        now = highest(each)
+        gains = [(now.rps + shift * now.step_rps) / max(base.rps, base.step_rps) - 1.0 for shift in (0.0, -1.0, 1.0)]
+        found[name] = Interval(value=gains[0], low=gains[1], high=gains[2], confidence_fraction=0.95)
+    return found
+
+
+def _reliefs(trial: Trial, step: StepModel, slow_ratio: float) -> dict[str, Trial]:
+    """The pool with a quarter more of one thing, on the same step basis."""
+    engine = trial.replica.engine
+
+    def with_engine(other: Engine) -> Trial:
+        return replace(trial, replica=replace(trial.replica, engine=other))
+
+    def with_step(other: StepModel, sequences: int = engine.max_sequences, budget: int = engine.budget_tokens) -> Trial:
+        table = other.table(max_sequences=sequences, budget_tokens=budget, kv_tokens=engine.kv_tokens)
+        step = slowed_table(table, slow_ratio)
+        return with_engine(replace(engine, step=step, max_sequences=sequences, budget_tokens=budget))
 
     sequences = math.ceil(engine.max_sequences * RELIEF_RATIO)
     budget = max(sequences, math.ceil(engine.budget_tokens * RELIEF_RATIO))
-    wider = step.table(max_sequences=sequences, budget_tokens=budget, kv_tokens=engine.kv_tokens)
     return {
         ACTIVE_TOKENS: with_engine(replace(engine, kv_blocks=math.ceil(engine.kv_blocks * RELIEF_RATIO))),
-        QUEUEING: with_engine(replace(engine, step=wider, max_sequences=sequences, budget_tokens=budget)),
+        QUEUEING: with_step(step, sequences, budget),
         BANDWIDTH: with_step(relieved(step, bandwidth_ratio=RELIEF_RATIO)),
         COMPUTE: with_step(relieved(step, compute_ratio=RELIEF_RATIO)),
     }
@@ -181,22 +196,13 @@ class _State:
     steps_per_request: float
 
 
-def _state(bench: Bench, rate_rps: float, seeds: Sequence[int], map: Any) -> _State:  # noqa: A002
+def _state(trial: Trial, rate_rps: float, seeds: Sequence[int], map: Any) -> _State:  # noqa: A002
     def run(seed: int) -> Outcome:
-        load = bench.load_at(rate_rps=rate_rps, span_s=bench.span_s, seed=seed)
-        return simulate(
-            bench.replica.engine,
-            Fleet(replicas=bench.replicas, routing=bench.routing),
-            load,
-            seed=seed,
-            warmup_s=WARMUP_FRACTION * bench.span_s,
-            sample_s=bench.span_s / SAMPLES,
-            attribution=False,
-        )
+        return trial.play(trial.load(rate_rps, seed), seed=seed, sample_s=trial.span_s / SAMPLES)
 
     outcomes: list[Outcome] = list(map(run, seeds))
     latencies: dict[tuple[str, Metric], LogHistogram] = {}
-    for each in bench.classes:
+    for each in trial.classes:
         groups = [outcome.of_class(each.name) for outcome in outcomes]
         latencies[each.name, Metric.TTFT] = LogHistogram.merged([group.ttft for group in groups])
         latencies[each.name, Metric.TPOT] = LogHistogram.merged([group.tpot for group in groups])
@@ -204,12 +210,12 @@ def _state(bench: Bench, rate_rps: float, seeds: Sequence[int], map: Any) -> _St
         latencies[each.name, Metric.ITL] = LogHistogram.merged([outcome.itl[each.name] for outcome in outcomes])
     queues = {
         each.name: LogHistogram.merged([outcome.of_class(each.name).queue for outcome in outcomes])
-        for each in bench.classes
+        for each in trial.classes
     }
     return _State(
         latencies=latencies,
         queues=queues,
-        kv_tokens=float(np.mean([_kv_tokens(bench, outcome) for outcome in outcomes])),
+        kv_tokens=float(np.mean([_kv_tokens(trial, outcome) for outcome in outcomes])),
         # Steps are counted from the start, requests after the warm-up.
         steps_per_request=sum(each.steps for outcome in outcomes for each in outcome.replicas)
         * (1.0 - WARMUP_FRACTION)
@@ -217,12 +223,12 @@ def _state(bench: Bench, rate_rps: float, seeds: Sequence[int], map: Any) -> _St
     )
 
 
-def _kv_tokens(bench: Bench, outcome: Outcome) -> float:
+def _kv_tokens(trial: Trial, outcome: Outcome) -> float:
     """KV tokens of a replica that 19 of 20 samples stay below, over replicas and time."""
     series = outcome.series
     if series is None:
         raise InternalError(law="a run that asked for samples has them", left=None, right=SAMPLES)
-    window = (series.at_s > WARMUP_FRACTION * bench.span_s) & (series.at_s <= bench.span_s * (1 + 1e-9))
+    window = (series.at_s > trial.warmup_s) & (series.at_s <= trial.span_s * (1 + 1e-9))
     inside = series.kv_tokens[window]
     return float(np.quantile(inside, 0.95)) if inside.size else 0.0
 
@@ -231,18 +237,18 @@ def _kv_tokens(bench: Bench, outcome: Outcome) -> float:
 class _Views:
     """The pool nearly idle, as planned, and where an SLO breaks, which is `growth_fraction` above the plan."""
 
-    bench: Bench
+    trial: Trial
     idle: _State
     planned: _State
     broken: _State
     growth_fraction: float
 
     def slo_limits(self) -> list[tuple[RequestClass, Slo]]:
-        return [(each, slo) for each in self.bench.classes for slo in each.slos]
+        return [(each, slo) for each in self.trial.classes for slo in each.slos]
 
     def value_s(self, state: _State, name: str, slo: Slo) -> float:
         found = state.latencies[name, slo.metric].quantile_s(slo.percentile_fraction)
-        return (found if math.isfinite(found) else 0.0) + overhead_of(self.bench, slo.metric)
+        return (found if math.isfinite(found) else 0.0) + self.trial.overhead_s(slo.metric)
 
     def queue_s(self, state: _State, name: str, slo: Slo) -> float:
         """Time before admission at the SLO's percentile; a gap between tokens has none in it."""
@@ -250,10 +256,6 @@ class _Views:
             return 0.0
         found = state.queues[name].quantile_s(slo.percentile_fraction)
         return min(found if math.isfinite(found) else 0.0, self.value_s(state, name, slo))
-
-    def worst(self, state: _State) -> float:
-        """The SLO closest to breaking, as a share of its limit."""
-        return max(self.value_s(state, each.name, slo) / slo.limit_s for each, slo in self.slo_limits())
 
     def is_slow_when_idle(self, breaks: str) -> bool:
         """Whether an idle pool uses half of the limit of the SLO that breaks first."""
@@ -283,7 +285,7 @@ def _active_tokens(views: _Views, held_tokens: float) -> Constraint:
         name=ACTIVE_TOKENS,
         what="KV tokens of a replica, 19 of 20 samples, with those held for tools",
         value=views.planned.kv_tokens + held_tokens,
-        limit_value=float(views.bench.replica.engine.kv_tokens),
+        limit_value=float(views.trial.replica.engine.kv_tokens),
         unit="tokens",
     )
 
@@ -376,12 +378,15 @@ def _ordered(
     views: _Views,
     room: Headroom,
 ) -> tuple[Constraint, ...]:
-    """The binding constraint first: by relief, after latency and tools had their say."""
+    """The binding constraint first: by the load that relief frees, after latency and tools had their say."""
     traffic = room.line("traffic")
-    lines = sorted(tried, key=lambda each: (each.relieved_fraction, each.name))
+    lines = sorted(tried, key=lambda each: (-(each.freed.value if each.freed is not None else 0.0), each.name))
     lines.insert(0 if views.is_slow_when_idle(traffic.breaks) else len(lines), latency)
     if traffic.breaks_fraction is not None:
         lines[0] = replace(lines[0], growth_fraction=traffic.holds_fraction)
+        if lines[0].freed is not None:
+            beyond = (1.0 + traffic.holds_fraction) * (1.0 + max(0.0, lines[0].freed.value)) - 1.0
+            lines[1] = replace(lines[1], growth_fraction=beyond)
     if tool is not None and tool.growth_fraction is not None:
         # With a quarter more of what binds, a pool takes at most a quarter more traffic before the next thing is met.
         relieved_growth = RELIEF_RATIO * (1.0 + views.growth_fraction) - 1.0
@@ -415,9 +420,9 @@ def _notes(lines: Sequence[Constraint], traffic: LoadMargin, need: StepNeed) -> 
     first = "Binding" if lines[0].growth_fraction is not None else "Nearest"
     notes = [f"{first} is {_sentence(lines[0])} Next is {_sentence(lines[1])}"]
     if traffic.breaks:
-        notes.append(f"The first SLO to break as traffic grows is {traffic.breaks}.")
+        notes.append(f"The first SLO to be violated as traffic grows is {traffic.breaks}.")
     else:
-        notes.append(f"No SLO breaks up to {traffic.holds_fraction:.0%} more traffic, the most that was tried.")
+        notes.append(f"No SLO is violated up to {traffic.holds_fraction:.0%} more traffic, the most that was tried.")
     if need.is_peak:
         notes.append("Bandwidth and compute are against the data sheet's peaks: measured steps do not tell them apart.")
     return tuple(notes)

@@ -1,11 +1,10 @@
-"""A few replicas under more than they can do: the experiment that every admission limit is read from.
+"""Clients of a pool that is asked for more than it can do: the experiment that every admission limit is read from.
 
-A `Cell` is a handful of a pool's replicas behind the same router. Traffic is the mix as a Poisson process, because
-here bursts are the question and are put in by hand: `step_load` lays one upon a steady stream. A `Guard` is a set of
-limits as an engine and the gateway in front of it apply them.
-
-What the simulator has stands for what a gateway does: a bound on the requests that wait at a replica, and a time by
-which the first token must be out, whoever takes the request down (the gateway, the client, the engine).
+A few of the pool's replicas are simulated behind the same router, on the step basis that the fleet was sized with, by
+the trial of the service stage. Traffic is the mix as a Poisson process, because here bursts are the question and are
+put in by hand: `step_load` lays one upon a steady stream. What the simulator has stands for what a gateway does: a
+bound on the requests that wait at a replica, and a time by which the first token must be out, whoever takes the
+request down (the gateway, the client, the engine).
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.admission.policy import AdmissionPolicy, Success
-from ullage.errors import InternalError
 from ullage.evidence import number
 from ullage.service.curve.curve import ServiceCurve
-from ullage.service.curve.mix import LoadAt, MixLoad
 from ullage.service.replica import Replica
-from ullage.simulate.engine import Engine
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.trial import Guard, Trial, requests_of
 from ullage.simulate.fleet import Fleet, FleetEvent
 from ullage.simulate.load import PS_PER_S, LoadClass, OpenLoop, Retry
-from ullage.simulate.outcome import Outcome, RequestArrays
-from ullage.simulate.simulation import simulate
+from ullage.simulate.outcome import Outcome
 from ullage.workload.classes import Metric, RequestClass, Slo
 
 # In overload every replica is full and a large pool behaves like a small one; eight show what a router does.
@@ -43,35 +40,45 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
-    """Limits of one replica. `first_token_s` by class: without a token by then the request is taken down."""
-
-    running_requests: int
-    waiting_requests: int | None
-    first_token_s: Mapping[str, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """Replicas of one kind, the mix they serve, and the clients who send it. Rates are per replica.
+class Clients:
+    """Who sends requests to the trial's pool, and how they behave. Rates are per replica.
 
     A stream is taken up `lead_s` after its beginning: at first nobody has been here before, and no prefix is cached.
-    `error_fraction` is the error budget: the share of requests that may fail, such as by clients who give up.
     """
 
-    replica: Replica
-    replicas: int
-    load_at: LoadAt
-    classes: tuple[RequestClass, ...]
+    trial: Trial
     policy: AdmissionPolicy
-    span_s: float
     lead_s: float
-    error_fraction: float
     seed: int
+
+    @property
+    def replicas(self) -> int:
+        return self.trial.replicas
+
+    @property
+    def replica(self) -> Replica:
+        return self.trial.replica
+
+    @property
+    def classes(self) -> tuple[RequestClass, ...]:
+        return self.trial.classes
+
+    @property
+    def span_s(self) -> float:
+        return self.trial.span_s
+
+    @property
+    def error_fraction(self) -> float:
+        return self.trial.error_fraction
+
+    def of(self, **changes: Any) -> Clients:
+        """The same clients of another pool: other replicas, span or mix."""
+        return replace(self, trial=replace(self.trial, **changes))
 
     def steady(self, rate_rps: float, *, span_s: float | None = None) -> OpenLoop:
         whole_s = self.lead_s + (span_s or self.span_s)
-        return _after(self.load_at(rate_rps=rate_rps * self.replicas, span_s=whole_s, seed=self.seed), self.lead_s)
+        drawn = self.trial.load_at(rate_rps=rate_rps * self.replicas, span_s=whole_s, seed=self.seed)
+        return _after(drawn, self.lead_s)
 
     def run(
         self,
@@ -82,19 +89,17 @@ class Cell:
         patient: bool = False,
         from_s: float | None = None,
         fleet: Fleet | None = None,
-        keep_requests: bool = False,
-        attribution: bool = False,
+        **kept: Any,
     ) -> Outcome:
         """Simulate the load. Clients who are not `patient` give up at their timeouts, and repeat as `retry` says."""
         requests = replace(load.requests, classes=tuple(self._class(e, guard, patient) for e in load.requests.classes))
-        return simulate(
-            _guarded(self.replica.engine, guard),
-            fleet or Fleet(replicas=self.replicas),
+        return self.trial.play(
             replace(load, requests=requests, retry=retry),
             seed=self.seed,
+            guard=guard,
+            fleet=fleet,
             warmup_s=WARMUP_FRACTION * self.span_s if from_s is None else from_s,
-            keep_requests=keep_requests,
-            attribution=attribution,
+            **kept,
         )
 
     def _class(self, given: LoadClass, guard: Guard | None, patient: bool) -> LoadClass:
@@ -115,48 +120,34 @@ class Cell:
             total_timeout_s=None if patient else max(deadline_s - overhead_s, 1e-9),
         )
 
-    def overhead_s(self, metric: Metric) -> float:
-        return self.replica.request_overhead_s if metric in (Metric.TTFT, Metric.E2E) else 0.0
 
-
-def _guarded(engine: Engine, guard: Guard | None) -> Engine:
-    """The engine with these limits. Priority scheduling belongs to them: without it the patient starve the urgent."""
-    if guard is None:
-        return engine
-    return replace(
-        engine,
-        max_sequences=min(engine.max_sequences, guard.running_requests),
-        waiting_requests=guard.waiting_requests,
-        scheduling="priority",
-    )
-
-
-def cell_of(curve: ServiceCurve, policy: AdmissionPolicy, *, replicas: int) -> Cell:
-    """A cell of this many of the curve's replicas, its runs long enough for a percentile and for forty requests."""
-    bench = curve.bench
+def clients_of(curve: ServiceCurve, policy: AdmissionPolicy, *, replicas: int) -> Clients:
+    """Clients of so many of the curve's replicas, in runs long enough for a percentile and for forty requests."""
+    trial = curve.bases.conservative
     alone_s = curve.stable[0].mean_e2e.value if curve.stable else 0.0
-    return Cell(
-        replica=bench.replica,
-        replicas=replicas,
-        load_at=bench.load_at.smooth if isinstance(bench.load_at, MixLoad) else bench.load_at,
-        classes=bench.classes,
+    scale_rps = curve.bases.conservative_probe.saturation_rps
+    return Clients(
+        trial=replace(
+            trial,
+            replicas=replicas,
+            load_at=trial.load_at.smooth if isinstance(trial.load_at, MixLoad) else trial.load_at,
+            span_s=max(REQUESTS / (replicas * scale_rps), 40.0 * alone_s),
+        ),
         policy=policy,
-        span_s=max(REQUESTS / (replicas * curve.saturation_rps), 40.0 * alone_s),
-        lead_s=WARMUP_FRACTION * bench.span_s,
-        error_fraction=bench.error_fraction,
+        lead_s=WARMUP_FRACTION * trial.span_s,
         seed=curve.seed,
     )
 
 
 def step_load(
-    cell: Cell, *, base_rps: float, burst_rps: float, at_s: float, length_s: float, span_s: float
+    clients: Clients, *, base_rps: float, burst_rps: float, at_s: float, length_s: float, span_s: float
 ) -> OpenLoop:
     """A steady stream of `base_rps` a replica, and from `at_s` for `length_s` so much more that `burst_rps` come."""
-    base = cell.steady(base_rps, span_s=span_s)
+    base = clients.steady(base_rps, span_s=span_s)
     if burst_rps <= base_rps:
         return base
     # Another stream than the base: its gaps and lengths must not repeat those of the base.
-    extra = replace(cell, seed=cell.seed + 1).steady(burst_rps - base_rps, span_s=length_s)
+    extra = replace(clients, seed=clients.seed + 1).steady(burst_rps - base_rps, span_s=length_s)
     arrival_ps = np.concatenate([_arrivals(base), _arrivals(extra) + round(at_s * PS_PER_S)])
     order = np.argsort(arrival_ps, kind="stable")
     columns: dict[str, Any] = {
@@ -193,7 +184,7 @@ def arrivals_at(replicas: int, more: int, *, at_s: float) -> Fleet:
 
 @dataclass(frozen=True, kw_only=True)
 class AdmittedAttainment:
-    """One SLO in one run: what was found against what was promised."""
+    """One SLO in one run: what was found against what was required."""
 
     class_name: str
     slo: Slo
@@ -218,10 +209,10 @@ class AdmittedAttainment:
         return self.slo.metric in (Metric.TTFT, Metric.E2E)
 
 
-def slos_met(cell: Cell, outcome: Outcome) -> tuple[AdmittedAttainment, ...]:
+def slos_met(clients: Clients, outcome: Outcome) -> tuple[AdmittedAttainment, ...]:
     """Every SLO against those requests of the run that were admitted and answered."""
     found = []
-    for each in cell.classes:
+    for each in clients.classes:
         group = outcome.of_class(each.name)
         histograms = {
             Metric.TTFT: group.ttft,
@@ -230,7 +221,7 @@ def slos_met(cell: Cell, outcome: Outcome) -> tuple[AdmittedAttainment, ...]:
             Metric.ITL: outcome.itl[each.name],
         }
         for slo in each.slos:
-            value_s = histograms[slo.metric].quantile_s(slo.percentile_fraction) + cell.overhead_s(slo.metric)
+            value_s = histograms[slo.metric].quantile_s(slo.percentile_fraction) + clients.trial.overhead_s(slo.metric)
             found.append(AdmittedAttainment(class_name=each.name, slo=slo, found_s=value_s))
     return tuple(found)
 
@@ -238,7 +229,7 @@ def slos_met(cell: Cell, outcome: Outcome) -> tuple[AdmittedAttainment, ...]:
 Latencies = Mapping[tuple[str, Metric], Floats]
 
 
-def window_latencies(cell: Cell, load: OpenLoop, outcome: Outcome, *, from_s: float, until_s: float) -> Latencies:
+def window_latencies(clients: Clients, load: OpenLoop, outcome: Outcome, *, from_s: float, until_s: float) -> Latencies:
     """The latencies of the requests that came in a window, by class and metric; not a number where there is none.
 
     Gaps between tokens are not kept request by request, so there are none of them here.
@@ -253,16 +244,10 @@ def window_latencies(cell: Cell, load: OpenLoop, outcome: Outcome, *, from_s: fl
         Metric.TPOT: (times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1),
     }
     return {
-        (each.name, metric): values[inside & (class_of == names.index(each.name))] + cell.overhead_s(metric)
-        for each in cell.classes
+        (each.name, metric): values[inside & (class_of == names.index(each.name))] + clients.trial.overhead_s(metric)
+        for each in clients.classes
         for metric, values in found.items()
     }
-
-
-def requests_of(outcome: Outcome) -> RequestArrays:
-    if outcome.requests is None:
-        raise InternalError(law="a run that asked for its requests has them", left=None, right=outcome.duration_s)
-    return outcome.requests
 
 
 def quantile(values: Floats, fraction: float) -> float:

@@ -1,0 +1,317 @@
+"""Whether a pool meets its SLOs at a load: met, violated, or undecided after so many windows.
+
+The question is the share of requests over all windows of this load: an SLO on the 95th percentile is met where at
+most one request in twenty misses its limit, and an error budget where no more are lost than it allows. Windows are
+simulated stratum by stratum (strata.py) until every such share is decided: its distance from what is allowed is more
+than DECIDED_ERRORS standard errors. A backlog that grows is a violation of its own.
+
+The standard error of a share p over strata of weights W, n windows each and K candidates in all, with residuals
+r = missed - p sent, is
+
+    sqrt(sum W^2 var(r) / n  +  var(mean of r by stratum) / K) / mean of sent
+
+A stratum in which no window has been hurt yet says little about how rare that is; next to one in which some were, it
+is taken to hide half a window that is hurt as badly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.service.trial.quantile import pooled_quantile
+from ullage.service.trial.stability import Instability, instability
+from ullage.service.trial.strata import Strata, allocated, strata_of
+from ullage.service.trial.trial import Trial
+from ullage.service.trial.window import Probe, Window, error_budget, window
+from ullage.simulate.statistics import Interval, t_quantile
+from ullage.workload.classes import Metric, RequestClass
+
+STABILITY = "stability"
+# So many standard errors between a share and what is allowed leave one seed in a hundred on the other side.
+DECIDED_ERRORS = 2.33
+CONFIDENCE_FRACTION = 0.95
+# A window is hurt where it misses twice as much as most, and a hundredth at least.
+_HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How much simulation one decision may cost: windows, and requests in them, whichever ends first."""
+
+    most_windows: int = 256
+    most_requests: float = 9e6
+    growth_ratio: float = 1.6
+    first_fraction: float = 1.0
+
+    def first_windows(self, strata: Strata) -> tuple[int, ...]:
+        """Windows of every stratum before anything is judged; two of each, or one of the lightest, at least."""
+        return tuple(
+            max(2 if weight < 0.2 else 1, round(self.first_fraction * count))
+            for weight, count in zip(strata.weights, strata.first_windows, strict=True)
+        )
+
+    def windows(self, requests_per_window: float, least: int) -> int:
+        return max(least, min(self.most_windows, int(self.most_requests / max(requests_per_window, 1.0))))
+
+
+FULL = Effort()
+# What is shown and decides no purchase is asked of fewer windows, and what only shows where to look of fewer still.
+BRIEF = Effort(most_windows=32, most_requests=2e6)
+SCOUT = Effort(most_windows=12, most_requests=1e6, first_fraction=0.4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """One SLO, error budget or the backlog at a load: the share that missed it, its standard error, what is allowed."""
+
+    name: str
+    missed_fraction: float
+    error_fraction: float
+    allowed_fraction: float
+
+    @property
+    def distance(self) -> float:
+        """Standard errors between what is allowed and what was found: positive where it is met."""
+        room = self.allowed_fraction - self.missed_fraction
+        return room / self.error_fraction if self.error_fraction > 0.0 else math.copysign(math.inf, room)
+
+    @property
+    def is_met(self) -> bool:
+        return self.missed_fraction <= self.allowed_fraction
+
+    @property
+    def use_fraction(self) -> float:
+        """The share of what is allowed that is used."""
+        return self.missed_fraction / self.allowed_fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Windows of one load by stratum, and the weights of the strata."""
+
+    weights: tuple[float, ...]
+    windows: tuple[tuple[Window, ...], ...]
+    candidates: int
+
+    @property
+    def count(self) -> int:
+        return sum(len(each) for each in self.windows)
+
+    @property
+    def each(self) -> tuple[Window, ...]:
+        return tuple(one for part in self.windows for one in part)
+
+    @property
+    def each_weight(self) -> Floats:
+        """The weight of every window; they sum to 1."""
+        return np.concatenate(
+            [np.full(len(part), weight / len(part)) for weight, part in zip(self.weights, self.windows, strict=True)]
+        )
+
+    def mean(self, read: Callable[[Window], float]) -> Interval:
+        """The mean over all windows of the load, with an interval that covers what another seed would find."""
+        parts = [np.array([read(one) for one in part], np.float64) for part in self.windows]
+        value = float(sum(weight * part.mean() for weight, part in zip(self.weights, parts, strict=True)))
+        half = t_quantile(0.5 + CONFIDENCE_FRACTION / 2, max(self.count - 1, 1)) * self._error(
+            [part - value for part in parts]
+        )
+        return Interval(
+            value=value,
+            low=value - math.sqrt(2.0) * half,
+            high=value + math.sqrt(2.0) * half,
+            confidence_fraction=CONFIDENCE_FRACTION,
+        )
+
+    def judged(self, name: str, allowed_fraction: float) -> Judged:
+        """The share of requests that missed an SLO or error budget, over all windows of the load."""
+        missed, sent = (
+            [np.array([getattr(one.tallies[name], what) for one in part], np.float64) for part in self.windows]
+            for what in ("missed", "sent")
+        )
+        total = self._sum(sent)
+        share = self._sum(missed) / total if total > 0.0 else 0.0
+        residuals = [one - share * other for one, other in zip(missed, sent, strict=True)]
+        error = self._error(residuals, self._hidden(missed, sent, share)) / total if total > 0.0 else 0.0
+        return Judged(
+            name=name, missed_fraction=share, error_fraction=error, allowed_fraction=max(allowed_fraction, 1e-12)
+        )
+
+    def spreads(self, name: str, share: float) -> list[float]:
+        """How much windows of each stratum differ in what they missed."""
+        missed, sent = (
+            [np.array([getattr(one.tallies[name], what) for one in part], np.float64) for part in self.windows]
+            for what in ("missed", "sent")
+        )
+        hidden = self._hidden(missed, sent, share)
+        return [
+            math.sqrt(max(_variance(one - share * other), low))
+            for one, other, low in zip(missed, sent, hidden, strict=True)
+        ]
+
+    def quantile(
+        self, request_class: RequestClass, metric: Metric, fraction: float, offset_s: float
+    ) -> Interval | None:
+        """A percentile of all requests of the load, with an interval that covers what another seed would find."""
+        return pooled_quantile(
+            [one.histograms[request_class.name][metric] for one in self.each],
+            fraction,
+            weights=self.each_weight,
+            strata=[len(part) for part in self.windows],
+            offset_s=offset_s,
+        )
+
+    @property
+    def instability(self) -> Instability | None:
+        return instability([one.drift for one in self.each], self.each_weight)
+
+    def _sum(self, parts: Sequence[Floats]) -> float:
+        return float(sum(weight * part.mean() for weight, part in zip(self.weights, parts, strict=True)))
+
+    def _error(self, residuals: Sequence[Floats], hidden: Sequence[float] | None = None) -> float:
+        low = hidden or [0.0] * len(residuals)
+        own = sum(
+            weight**2 * max(_variance(part), floor) / part.size
+            for weight, part, floor in zip(self.weights, residuals, low, strict=True)
+        )
+        between = sum(weight * part.mean() ** 2 for weight, part in zip(self.weights, residuals, strict=True))
+        return math.sqrt(float(own + between / self.candidates))
+
+    def _hidden(self, missed: Sequence[Floats], sent: Sequence[Floats], share: float) -> list[float]:
+        """The variance that strata may hide: half a window, as badly hurt as those of the stratum that is heavier."""
+        found = [0.0] * len(missed)
+        shares = [one / np.maximum(other, 1.0) for one, other in zip(missed, sent, strict=True)]
+        hurt_from = max(_HURT_RATIO * float(np.median(np.concatenate(shares))), _HURT_FRACTION)
+        for place in range(1, len(missed)):
+            hurt = shares[place - 1] > hurt_from
+            if hurt.any() and not (shares[place] > hurt_from).any():
+                worst = float((missed[place - 1] - share * sent[place - 1])[hurt].mean())
+                rare = 0.5 / (missed[place].size + 1.0)
+                found[place] = worst**2 * rare * (1.0 - rare)
+        return found
+
+
+def _variance(values: Floats) -> float:
+    return float(values.var(ddof=1)) if values.size > 1 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What windows of one load say. `violated` are the SLOs, budgets or the backlog that fail, the clearest first.
+
+    `is_decided` is false where the budget of windows ended with a share too close to what is allowed; `violated` then
+    names what the windows at hand say, and a purchase takes the safe side.
+    """
+
+    rate_rps: float
+    judged: tuple[Judged, ...]
+    sample: Sample
+    is_decided: bool
+    instability: Instability | None
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        names = [] if self.instability is None else [STABILITY]
+        failed = sorted((each for each in self.judged if not each.is_met), key=lambda each: each.distance)
+        return (*names, *(each.name for each in failed))
+
+    @property
+    def passes(self) -> bool:
+        return not self.violated
+
+    @property
+    def holds(self) -> bool:
+        """Met beyond doubt: what may be bought."""
+        return self.passes and self.is_decided
+
+    @property
+    def distance(self) -> float:
+        """The least distance of any share from what it is allowed, in standard errors."""
+        if self.instability is not None:
+            return -math.inf
+        return min((each.distance for each in self.judged), default=math.inf)
+
+    @property
+    def windows(self) -> int:
+        return self.sample.count
+
+    @property
+    def first(self) -> Judged | None:
+        """What comes closest to what it is allowed, or exceeds it most."""
+        return max(self.judged, key=lambda each: each.use_fraction, default=None)
+
+
+def decide(
+    trial: Trial,
+    rate_rps: float,
+    probe: Probe,
+    *,
+    seed: int,
+    effort: Effort = FULL,
+    map: Any = map,  # noqa: A002
+) -> Decision:
+    """Simulate windows until every SLO is decided, or the effort is spent."""
+    strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
+    counts = effort.first_windows(strata)
+    most = effort.windows(rate_rps * trial.span_s, sum(counts))
+    while True:
+        sample = sampled(trial, rate_rps, strata, counts, map=map)
+        found = judge(trial, rate_rps, sample)
+        if found.is_decided or sample.count >= min(most, strata.candidates):
+            return found
+        more = min(most, math.ceil(effort.growth_ratio * sample.count)) - sample.count
+        counts = allocated(strata, _worst_spreads(found), counts, more)
+
+
+def sampled(
+    trial: Trial,
+    rate_rps: float,
+    strata: Strata,
+    counts: Sequence[int],
+    *,
+    map: Any = map,  # noqa: A002
+) -> Sample:
+    """So many windows of every stratum, each simulated once however often it is asked for."""
+    seeds = [seed for part, count in zip(strata.seeds, counts, strict=True) for seed in part[:count]]
+    found = iter(list(map(lambda seed: window(trial, rate_rps, seed), seeds)))
+    return Sample(
+        weights=strata.weights,
+        windows=tuple(tuple(next(found) for _ in range(count)) for count in counts),
+        candidates=strata.candidates,
+    )
+
+
+def judge(trial: Trial, rate_rps: float, sample: Sample) -> Decision:
+    """Every SLO and error budget by the windows at hand."""
+    judged = tuple(sample.judged(name, allowed) for name, allowed in _criteria(trial))
+    unstable = sample.instability
+    decided = [each.distance for each in judged]
+    if unstable is not None:
+        is_decided = unstable.is_decided
+    elif any(each <= -DECIDED_ERRORS for each in decided):
+        is_decided = True
+    else:
+        is_decided = all(each >= DECIDED_ERRORS for each in decided)
+    return Decision(rate_rps=rate_rps, judged=judged, sample=sample, is_decided=is_decided, instability=unstable)
+
+
+def _criteria(trial: Trial) -> Iterator[tuple[str, float]]:
+    for each in trial.classes:
+        yield error_budget(each.name), trial.allowed_error_fraction(each.name)
+        for slo in each.slos:
+            yield f"{each.name} {slo.name}", 1.0 - slo.percentile_fraction
+
+
+def _worst_spreads(found: Decision) -> list[float]:
+    """The spread, by stratum, of what is least decided."""
+    open_ones = [each for each in found.judged if abs(each.distance) < DECIDED_ERRORS] or list(found.judged)
+    worst = min(open_ones, key=lambda each: abs(each.distance))
+    spreads = found.sample.spreads(worst.name, worst.missed_fraction)
+    return spreads if any(spreads) else [1.0] * len(spreads)

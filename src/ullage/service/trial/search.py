@@ -1,0 +1,277 @@
+"""The highest load, and the least number of replicas, that meet every SLO.
+
+Loads are tried on a grid whose scale is the replica's saturation, in which SLOs do not enter, and at every load the
+same windows are simulated (common random numbers): two searches that differ only in their SLOs visit comparable
+loads. Far from the answer a few windows decide, close to it many (decide.py).
+
+A pool of very many replicas is simulated as a sub-pool of SUB_POOL of them that gets its share of the load, with the
+same bursts in proportion. Its search is then over load with the number fixed. A smaller pool evens out less of what
+chance brings, so the answer errs to the safe side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ullage.errors import InputError
+from ullage.service.trial.decide import BRIEF, FULL, SCOUT, Decision, Effort, decide, judge, sampled
+from ullage.service.trial.strata import strata_of
+from ullage.service.trial.trial import Trial
+from ullage.service.trial.window import Probe
+from ullage.simulate.statistics import Interval
+
+# Steps of the grid in one saturation: the answer is at most one step, 0.8 % of saturation, too low.
+STEPS = 128
+MOST_DOUBLINGS = 4
+# Most mixes meet their SLOs up to about so much of saturation.
+_LIKELY_FRACTION = 0.6
+SUB_POOL = 64
+# Up to half as many again the whole pool is simulated.
+MOST_WHOLE = 96
+MOST_REPLICAS = 1_000_000
+# Further down than this below the answer nobody looks for what is undecided.
+_MOST_UNDECIDED = 2
+# A window needs so many requests to be judged by; rarer traffic is tried at the rate that has them.
+RARE_REQUESTS = 200.0
+MOST_SPAN_S = 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HighestLoad:
+    """The highest load of the grid that meets every SLO, per replica.
+
+    `interval` covers what another seed would find. `binding` is what the next load violates. A value of 0 says that no
+    load meets the SLOs; `binding` is then why. `windows` is how many were simulated at the answer.
+    """
+
+    interval: Interval
+    binding: str
+    windows: int
+    step_rps: float
+
+    @property
+    def rps(self) -> float:
+        return self.interval.value
+
+
+def highest_load(
+    trial: Trial,
+    probe: Probe,
+    *,
+    seed: int,
+    effort: Effort = FULL,
+    with_interval: bool = True,
+    near_rps: float | None = None,
+    map: Any = map,  # noqa: A002
+) -> HighestLoad:
+    """Bisect to the highest load at which every SLO is met; the interval ends where both neighbours are decided.
+
+    `near_rps`, per replica, is where to look first; it saves time and changes nothing else.
+    """
+    step_rps = probe.saturation_rps * trial.replicas / STEPS
+    known: dict[int, Decision] = {}
+
+    def at(place: int) -> Decision:
+        if place not in known:
+            known[place] = decide(trial, place * step_rps, probe, seed=seed, effort=effort, map=map)
+        return known[place]
+
+    likely = round((near_rps or _LIKELY_FRACTION * probe.saturation_rps) * trial.replicas / step_rps)
+    found = _last_passing(lambda place: at(place).passes, likely)
+    low = high = found
+    if with_interval and found > 0:
+        low, high = _decided_below(at, found), _decided_above(at, found + 1)
+    each_rps = step_rps / trial.replicas
+    after = at(found + 1)
+    return HighestLoad(
+        interval=Interval(
+            value=found * each_rps,
+            # The grid itself hides up to a step on either side.
+            low=max(0, low - 1) * each_rps,
+            high=max(high, found + 1) * each_rps,
+            confidence_fraction=0.95,
+        ),
+        binding=after.violated[0] if after.violated else "none",
+        windows=at(found).windows if found else after.windows,
+        step_rps=each_rps,
+    )
+
+
+def _last_passing(passes: Callable[[int], bool], start: int) -> int:
+    """The last grid place that passes: outwards from `start` in growing steps, then by bisection."""
+    step, most = STEPS // 8, STEPS * 2**MOST_DOUBLINGS
+    start = min(max(start, 1), most)
+    if passes(start):
+        low, high = start, start + step
+        while high < most and passes(high):
+            low, step = high, 2 * step
+            high = low + step
+    else:
+        low, high = max(0, start - step), start
+        while low > 0 and not passes(low):
+            high, step = low, 2 * step
+            low = max(0, high - step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def _decided_below(at: Callable[[int], Decision], place: int) -> int:
+    step = 1
+    while place > 0 and not at(place).holds:
+        place, step = max(0, place - step), 2 * step
+    return place
+
+
+def _decided_above(at: Callable[[int], Decision], place: int) -> int:
+    step, most = 1, 2 ** (MOST_DOUBLINGS + 8)
+    while place < most and not (at(place).violated and at(place).is_decided):
+        place, step = place + step, 2 * step
+    return place
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastReplicas:
+    """The least replicas that meet every SLO at a rate, and what one fewer does.
+
+    `low_replicas` is below `replicas` where the numbers between them are undecided: the windows at hand cannot tell
+    whether they are enough, so the larger is taken. `tested_replicas` are those of the sub-pool that stood for the
+    pool, `tested_rps` the rate it was given.
+    """
+
+    replicas: int
+    low_replicas: int
+    at: Decision
+    below: Decision | None
+    tested_replicas: int
+    tested_rps: float
+
+    @property
+    def is_decided(self) -> bool:
+        return self.low_replicas == self.replicas
+
+    @property
+    def binding(self) -> str:
+        """What one replica fewer violates, or leaves undecided."""
+        if self.below is None:
+            return "one replica is enough"
+        named = self.below.violated or tuple(each.name for each in self.below.judged if not each.is_met)
+        first = self.below.first
+        return named[0] if named else ("none" if first is None else first.name)
+
+    @property
+    def windows(self) -> int:
+        return self.at.windows
+
+
+def tested_pool(trial: Trial, rate_rps: float, replicas: int) -> tuple[Trial, float]:
+    """The pool that is simulated for so many replicas: itself, or a sub-pool with its share of the load."""
+    tested = replicas if replicas <= MOST_WHOLE else SUB_POOL
+    return replace(trial, replicas=tested), rate_rps * tested / replicas
+
+
+def rare_traffic(trial: Trial, rate_rps: float) -> tuple[Trial, float]:
+    """A trickle is tried at a rate at which a window has requests to judge by, which no fewer replicas serve."""
+    if rate_rps * trial.span_s >= RARE_REQUESTS:
+        return trial, rate_rps
+    span_s = min(MOST_SPAN_S, RARE_REQUESTS / rate_rps)
+    return replace(trial, span_s=max(span_s, trial.span_s)), max(rate_rps, RARE_REQUESTS / max(span_s, trial.span_s))
+
+
+def least_replicas(
+    trial: Trial,
+    rate_rps: float,
+    probe: Probe,
+    *,
+    seed: int,
+    effort: Effort = FULL,
+    start: int | None = None,
+    map: Any = map,  # noqa: A002
+) -> LeastReplicas:
+    """The least pool that meets every SLO at this rate beyond doubt; scouts show where to look, many windows decide."""
+    if not (math.isfinite(rate_rps) and rate_rps > 0.0):
+        raise InputError(
+            field="rate", value=rate_rps, problem="must be greater than 0", fix="Give a rate, for example 50 req/s."
+        )
+    brisk_rps = max(rate_rps, RARE_REQUESTS / trial.span_s)
+    if brisk_rps > rate_rps:
+        # A trickle: one replica that carries a brisker rate carries this one too; else time is stretched.
+        one = decide(replace(trial, replicas=1), brisk_rps, probe, seed=seed, effort=BRIEF, map=map)
+        if one.holds:
+            return LeastReplicas(
+                replicas=1, low_replicas=1, at=one, below=None, tested_replicas=1, tested_rps=brisk_rps
+            )
+        trial, rate_rps = rare_traffic(trial, rate_rps)
+    strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
+    scouts = SCOUT.first_windows(strata)
+    known: dict[int, Decision] = {}
+
+    def scout(replicas: int) -> bool:
+        pool, load_rps = tested_pool(trial, rate_rps, replicas)
+        return judge(pool, load_rps, sampled(pool, load_rps, strata, scouts, map=map)).passes
+
+    def at(replicas: int) -> Decision:
+        if replicas not in known:
+            pool, load_rps = tested_pool(trial, rate_rps, replicas)
+            known[replicas] = decide(pool, load_rps, probe, seed=seed, effort=effort, map=map)
+        return known[replicas]
+
+    near = least_passing(scout, start or likely_replicas(rate_rps, probe.saturation_rps))
+    found = least_passing(lambda replicas: at(replicas).holds, near, step=1)
+    low = found
+    while low > max(1, found - _MOST_UNDECIDED) and not (at(low - 1).violated and at(low - 1).is_decided):
+        low -= 1
+    pool, load_rps = tested_pool(trial, rate_rps, found)
+    return LeastReplicas(
+        replicas=found,
+        low_replicas=low,
+        at=at(found),
+        below=at(found - 1) if found > 1 else None,
+        tested_replicas=pool.replicas,
+        tested_rps=load_rps,
+    )
+
+
+def likely_replicas(rate_rps: float, saturation_rps: float) -> int:
+    """Where to begin to look: what saturated replicas would need, and a share beyond that falls with their number.
+
+    >>> likely_replicas(50.0, 2.4), likely_replicas(1.0, 2.4)
+    (25, 1)
+    """
+    fewest = rate_rps / saturation_rps
+    return max(1, math.floor(fewest + math.sqrt(fewest)))
+
+
+def least_passing(passes: Callable[[int], bool], start: int, *, step: int | None = None) -> int:
+    """The least number from 1 on that passes, if larger ones pass whenever smaller ones do.
+
+    >>> least_passing(lambda n: n >= 7, 3), least_passing(lambda n: n >= 7, 30), least_passing(lambda n: True, 5)
+    (7, 7, 1)
+    """
+    start = max(1, start)
+    high, width = start, step or max(1, start // 16)
+    low = max(0, high - width)
+    if passes(high):
+        while low > 0 and passes(low):
+            high, width = low, 2 * width
+            low = max(0, high - width)
+    else:
+        low = high
+        while not passes(low + width):
+            low, width = low + width, 2 * width
+            if low > MOST_REPLICAS:
+                raise InputError(
+                    field="rate",
+                    value=start,
+                    problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
+                    fix="Loosen an SLO, or split the service into several pools.",
+                )
+        high = low + width
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return high

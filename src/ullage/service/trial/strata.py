@@ -1,0 +1,78 @@
+"""Which windows to simulate: a thousand are drawn, sorted by how heavy they are, and the heavy ones looked at most.
+
+A pool near its limit serves most windows well and collapses in a few. Those few decide a percentile over all of them,
+so a handful of windows taken at random decides by luck. How heavy a window's heaviest two minutes are foretells a
+collapse well (AUC 0.93 to 0.98 on the built-in example), and is known from its rates alone, before any request is
+drawn. The candidates are cut into strata by it; every stratum has its weight, the share of candidates in it, and the
+sum over strata is unbiased however many windows each gets.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+
+from ullage.service.trial.mix import LoadAt, MixLoad
+from ullage.simulate.statistics import replication_seeds
+
+CANDIDATES = 1024
+# Shares of the candidates, heaviest first, and how many windows of each are simulated before anything is judged.
+SHARES = (1 / 32, 1 / 16, 5 / 32, 1 / 4, 1 / 2)
+FIRST_WINDOWS = (6, 5, 4, 3, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strata:
+    """Seeds of windows by stratum, heaviest stratum first, in an order that chance gave; weights sum to 1."""
+
+    weights: tuple[float, ...]
+    seeds: tuple[tuple[int, ...], ...]
+    first_windows: tuple[int, ...]
+
+    @property
+    def candidates(self) -> int:
+        return sum(len(each) for each in self.seeds)
+
+
+def strata_of(load_at: LoadAt, *, span_s: float, seed: int, work_s: Mapping[str, float]) -> Strata:
+    """The strata of a mix; a load without bursts has one, because all of its windows are alike."""
+    return _strata(cast("Any", load_at), span_s, seed, tuple(sorted(work_s.items())))
+
+
+@functools.lru_cache(maxsize=32)
+def _strata(load_at: Any, span_s: float, seed: int, work_s: tuple[tuple[str, float], ...]) -> Strata:
+    seeds = replication_seeds(seed, CANDIDATES)
+    if not isinstance(load_at, MixLoad) or not load_at.has_bursts:
+        return Strata(weights=(1.0,), seeds=(seeds,), first_windows=(sum(FIRST_WINDOWS),))
+    heavy = load_at.heaviness(span_s=span_s, seeds=seeds, work_s=dict(work_s))
+    order = np.argsort(-heavy, kind="stable")
+    edges = np.cumsum([0, *(round(share * len(seeds)) for share in SHARES)])
+    # Within a stratum windows keep the order of their seeds, which has nothing to do with how heavy they are.
+    parts = [np.sort(order[low:high]) for low, high in pairwise(edges.tolist())]
+    return Strata(
+        weights=tuple(part.size / len(seeds) for part in parts),
+        seeds=tuple(tuple(seeds[place] for place in part.tolist()) for part in parts),
+        first_windows=FIRST_WINDOWS,
+    )
+
+
+def allocated(strata: Strata, spreads: Sequence[float], counts: Sequence[int], more: int) -> tuple[int, ...]:
+    """How many windows each stratum has after `more` of them, given where they tell most: weight times spread.
+
+    >>> strata = Strata(weights=(0.5, 0.5), seeds=((1,) * 9, (2,) * 9), first_windows=(1, 1))
+    >>> allocated(strata, (3.0, 1.0), (1, 1), 6)
+    (6, 2)
+    """
+    worth = np.array([weight * spread for weight, spread in zip(strata.weights, spreads, strict=True)])
+    room = np.array([len(each) for each in strata.seeds])
+    found = np.array(counts)
+    for _ in range(more):
+        # The next window goes where the standard error falls most: worth^2 / n - worth^2 / (n + 1).
+        gain = np.where(found < room, np.square(worth) / (found * (found + 1.0)), -1.0)
+        found[int(np.argmax(gain))] += 1
+    return tuple(found.tolist())

@@ -1,0 +1,207 @@
+"""A trial: one pool under load, and the only call of the simulator.
+
+Replicas of one type behind a router, the mix they serve, the SLOs of its classes, the deadlines of its clients, and
+the step times it is simulated with. Every stage that asks what a pool does asks it here: sizes, headroom, limits,
+losses, drills, bills and load tests that are repeated. What differs between them is the load, the fleet's events and
+what they read from the outcome.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ullage.errors import InputError, InternalError
+from ullage.service.replica import Replica
+from ullage.service.trial.mix import LoadAt
+from ullage.simulate.engine import Engine
+from ullage.simulate.fleet import Fleet
+from ullage.simulate.load import Load, LoadClass, OpenLoop
+from ullage.simulate.outcome import Outcome, RequestArrays
+from ullage.simulate.simulation import simulate
+from ullage.workload.classes import Metric, RequestClass
+
+NOMINAL, CONSERVATIVE = "nominal", "conservative"
+# A window holds the longest burst that is not yet the season (workload/synthetic/modulation.py), and its first eighth
+# fills the engines.
+WINDOW_S = 1024.0
+WARMUP_FRACTION = 0.125
+
+
+def play(
+    engines: Engine | Sequence[Engine],
+    fleet: Fleet,
+    load: Load,
+    *,
+    seed: int,
+    until_s: float | None = None,
+    warmup_s: float = 0.0,
+    sample_s: float | None = None,
+    keep_requests: bool = False,
+    attribution: bool = False,
+    report: Callable[[float], None] | None = None,
+) -> Outcome:
+    """Simulate a load on a fleet. No other module calls the simulator (import contract)."""
+    return simulate(
+        engines,
+        fleet,
+        load,
+        seed=seed,
+        until_s=until_s,
+        warmup_s=warmup_s,
+        sample_s=sample_s,
+        keep_requests=keep_requests,
+        attribution=attribution,
+        report=report,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """Limits of one replica, as an engine and the gateway in front of it apply them.
+
+    `first_token_s` by class: a request without a token by then is taken down.
+    """
+
+    running_requests: int
+    waiting_requests: int | None
+    first_token_s: Mapping[str, float]
+
+    def of(self, engine: Engine) -> Engine:
+        """The engine with these limits. Priority scheduling belongs to them: without it the patient starve the rest."""
+        return replace(
+            engine,
+            max_sequences=min(engine.max_sequences, self.running_requests),
+            waiting_requests=self.waiting_requests,
+            scheduling="priority",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """One pool of `replicas` of one type, the mix that `load_at` makes, and what its classes are held to.
+
+    `deadlines_s` are when clients of a class give up; a request that ends by its deadline is lost, and counts against
+    the error budget, `error_fraction`. `idle_error_fractions` are those that an idle replica loses too (answers longer
+    than the deadline allows): no number of replicas serves them, so the budget is what load adds to them. `basis` says
+    which step times the replica has.
+    """
+
+    replica: Replica
+    load_at: LoadAt
+    classes: tuple[RequestClass, ...]
+    replicas: int = 1
+    span_s: float = WINDOW_S
+    routing: str = "least_outstanding"
+    error_fraction: float = 0.001
+    deadlines_s: Mapping[str, float] = field(default_factory=dict)
+    idle_error_fractions: Mapping[str, float] = field(default_factory=dict)
+    basis: str = NOMINAL
+
+    def __post_init__(self) -> None:
+        if not any(each.slos for each in self.classes):
+            raise InputError(
+                field="classes",
+                value=[each.name for each in self.classes],
+                problem="none has an SLO, so every load would pass",
+                fix="State at least one percentile, for example ttft_p95: 1s.",
+            )
+
+    @property
+    def warmup_s(self) -> float:
+        return WARMUP_FRACTION * self.span_s
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet(replicas=self.replicas, routing=self.routing)
+
+    def with_steps(self, ratio: float) -> Trial:
+        """The same pool with every step `ratio` times as long: conservative where that is longer."""
+        if ratio == 1.0:
+            return self
+        return replace(self, replica=self.replica.slowed(ratio), basis=CONSERVATIVE if ratio > 1.0 else self.basis)
+
+    def load(self, rate_rps: float, seed: int, *, span_s: float | None = None) -> OpenLoop:
+        """The mix at a total rate; clients give up at their deadlines."""
+        drawn = self.load_at(rate_rps=rate_rps, span_s=span_s or self.span_s, seed=seed)
+        names = [each.name for each in drawn.requests.classes]
+        missing = [each.name for each in self.classes if each.name not in names]
+        if missing:
+            raise InputError(
+                field="classes",
+                value=missing[0],
+                problem=f"has an SLO, but the load has only {names}",
+                fix="Name the classes of the load and of the SLOs alike.",
+            )
+        if not self.deadlines_s:
+            return drawn
+        classes = tuple(self._with_deadline(each) for each in drawn.requests.classes)
+        return replace(drawn, requests=replace(drawn.requests, classes=classes))
+
+    def _with_deadline(self, given: LoadClass) -> LoadClass:
+        deadline_s = self.deadlines_s.get(given.name)
+        if deadline_s is None:
+            return given
+        return replace(given, total_timeout_s=max(deadline_s - self.replica.request_overhead_s, 1e-9))
+
+    def play(
+        self,
+        load: Load,
+        *,
+        seed: int,
+        guard: Guard | None = None,
+        fleet: Fleet | None = None,
+        engines: tuple[Engine, ...] = (),
+        warmup_s: float | None = None,
+        **kept: Any,
+    ) -> Outcome:
+        """Simulate a load on this pool, or on another fleet of the same replicas; `kept` is as in `play` above."""
+        chosen = engines or (self.replica.engine,)
+        return play(
+            chosen if guard is None else tuple(guard.of(each) for each in chosen),
+            fleet or self.fleet,
+            load,
+            seed=seed,
+            warmup_s=self.warmup_s if warmup_s is None else warmup_s,
+            **kept,
+        )
+
+    def overhead_s(self, metric: Metric) -> float:
+        """What a request's own overhead adds to this latency: it is spent before the first token."""
+        return self.replica.request_overhead_s if metric in (Metric.TTFT, Metric.E2E) else 0.0
+
+    def allowed_error_fraction(self, class_name: str) -> float:
+        return self.error_fraction + self.idle_error_fractions.get(class_name, 0.0)
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """Equal for trials that every seed answers alike; what was simulated once is then known."""
+        engine = self.replica.engine
+        digest = hashlib.blake2b(digest_size=16)
+        for name, value in sorted(vars(engine.step).items()):
+            digest.update(name.encode())
+            digest.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+        rest = tuple(repr(value) for name, value in sorted(vars(engine).items()) if name != "step")
+        return (
+            digest.digest(),
+            rest,
+            self.replica.request_overhead_s,
+            self.load_at,
+            self.classes,
+            self.replicas,
+            self.span_s,
+            self.routing,
+            tuple(sorted(self.deadlines_s.items())),
+        )
+
+
+def requests_of(outcome: Outcome) -> RequestArrays:
+    """The requests of a run that kept them."""
+    if outcome.requests is None:
+        raise InternalError(law="a run that asked for its requests has them", left=None, right=outcome.duration_s)
+    return outcome.requests

@@ -1,0 +1,226 @@
+"""One window of load, simulated once and reduced to the numbers that decisions and curves are made of.
+
+The run goes on until every request has ended, so that none of the latencies is cut off; rates, backlog and use are
+read between the warm-up and the last arrival, where the load was what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.errors import InputError, InternalError
+from ullage.service.replica import Replica
+from ullage.service.trial.defined import good_requests, histograms, needs_requests
+from ullage.service.trial.mix import LoadAt
+from ullage.service.trial.stability import Drift, drift
+from ullage.service.trial.trial import WINDOW_S, Trial, play, requests_of
+from ullage.simulate.fleet import Fleet
+from ullage.simulate.histogram import LogHistogram, bin_edges_s
+from ullage.simulate.load import PS_PER_S, OpenLoop
+from ullage.simulate.outcome import Counts, Outcome, Series
+from ullage.workload.classes import Metric, Slo
+
+SHOWN_FRACTIONS = (0.5, 0.95, 0.99)
+# The number in the system is sampled this often in a run: enough to see thirds, cheap against the steps between.
+SAMPLES = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """Of one SLO or error budget in one window: requests (or gaps) that count, and those that missed it."""
+
+    sent: float
+    missed: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """One replication: latencies as histograms by class and metric, everything else as means over the window."""
+
+    seed: int
+    rate_rps: float
+    drift: Drift
+    tallies: Mapping[str, Tally]
+    histograms: Mapping[str, Mapping[Metric, LogHistogram]]
+    mean_e2e_s: float
+    service_s: float
+    queue_age_s: float
+    waiting_requests: float
+    goodput_rps: float
+    achieved_rps: float
+    error_fractions: Mapping[str, float]
+    busy_fraction: float
+    kv_fraction: float
+    kv_peak_fraction: float
+    active_tokens: float
+    running_requests: float
+    preemptions_per_request: float
+
+
+def window(trial: Trial, rate_rps: float, seed: int) -> Window:
+    """Simulate the mix at a total offered rate; a window that was simulated before is remembered."""
+    key = (trial.key, rate_rps, seed)
+    known = _KNOWN.get(key)
+    if known is None:
+        known = read_window(trial, trial.load(rate_rps, seed), rate_rps, seed)
+        while len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.pop(next(iter(_KNOWN)), None)
+        _KNOWN[key] = known
+    return known
+
+
+# A plan asks for some hundred windows more than once; the oldest are forgotten first.
+_KNOWN: dict[tuple[object, ...], Window] = {}
+_MOST_KNOWN = 2048
+
+
+def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Window:
+    """Simulate requests that are drawn already: pools of several sizes are compared on the same ones."""
+    from_s = trial.warmup_s
+    outcome = trial.play(load, seed=seed, sample_s=trial.span_s / SAMPLES, keep_requests=needs_requests(trial.classes))
+    series, total = outcome.series, outcome.total
+    if series is None:
+        raise InternalError(law="a run that asked for samples has them", left=series, right=SAMPLES)
+    inside = (series.at_s > from_s) & (series.at_s <= trial.span_s * (1 + 1e-9))
+    moved = drift(
+        series.at_s,
+        (series.running + series.waiting).sum(axis=1).astype(np.float64),
+        arrivals=total.counts.requests,
+        from_s=from_s,
+        until_s=trial.span_s,
+    )
+    window_s = trial.span_s - from_s
+    kv = _mean_of(series, "kv_tokens", inside)
+    kv_tokens = trial.replica.engine.kv_tokens
+    overhead_s = trial.replica.request_overhead_s
+    good = good_requests(outcome, load, trial.classes, from_s=from_s, overhead_s=overhead_s)
+    by_class = {
+        each.name: histograms(outcome, load, each, from_s=from_s, overhead_s=overhead_s) for each in trial.classes
+    }
+    return Window(
+        seed=seed,
+        rate_rps=rate_rps,
+        drift=moved,
+        tallies=_tallies(trial, outcome, by_class),
+        histograms=by_class,
+        mean_e2e_s=_or_zero(total.e2e.mean_s) + overhead_s,
+        service_s=max(0.0, _or_zero(total.e2e.mean_s) - _or_zero(total.queue.mean_s)),
+        queue_age_s=_or_zero(total.queue.quantile_s(0.95)),
+        waiting_requests=_mean_of(series, "waiting", inside),
+        # Late in a window that empties afterwards, requests succeed that an endless run would still hold.
+        goodput_rps=min(good / window_s, moved.ended_rps),
+        achieved_rps=moved.ended_rps * (1.0 - _errors(total.counts)),
+        error_fractions={each.class_name: _errors(each.counts) for each in outcome.groups},
+        busy_fraction=min(1.0, _mean_of(series, "utilisation", inside)),
+        kv_fraction=kv / kv_tokens,
+        kv_peak_fraction=float(series.kv_tokens[inside].max(initial=0)) / kv_tokens,
+        active_tokens=kv,
+        running_requests=_mean_of(series, "running", inside),
+        preemptions_per_request=total.preemptions / max(total.counts.requests, 1),
+    )
+
+
+def error_budget(class_name: str) -> str:
+    """What the error budget of a class is called among what a load can violate."""
+    return f"{class_name} error budget"
+
+
+def _tallies(trial: Trial, outcome: Outcome, by_class: Mapping[str, Mapping[Metric, LogHistogram]]) -> dict[str, Tally]:
+    """Every SLO and error budget of every class. What was refused, timed out or failed has met no SLO."""
+    found: dict[str, Tally] = {}
+    for each in trial.classes:
+        counts = outcome.of_class(each.name).counts
+        lost = _lost(counts)
+        found[error_budget(each.name)] = Tally(sent=counts.requests, missed=lost)
+        for slo in each.slos:
+            histogram = by_class[each.name][slo.metric]
+            total = float(histogram.total_count)
+            met = _within(histogram, slo.limit_s - trial.overhead_s(slo.metric))
+            # A first token counts where it came, even if its request was lost later.
+            sent = max(total, float(counts.requests)) if slo.metric is Metric.TTFT else total + lost
+            found[f"{each.name} {slo.name}"] = Tally(sent=sent, missed=sent - met)
+    return found
+
+
+def _within(histogram: LogHistogram, limit_s: float) -> float:
+    """How many durations are within the limit; a bin that the limit divides counts by the part below it."""
+    edges = bin_edges_s(histogram.counts.size)
+    place = int(np.searchsorted(edges, limit_s, side="right")) - 1
+    if place < 0:
+        return 0.0
+    if place >= histogram.counts.size:
+        return float(histogram.total_count)
+    part = (limit_s - edges[place]) / (edges[place + 1] - edges[place])
+    return float(histogram.counts[:place].sum() + part * histogram.counts[place])
+
+
+def name_of(metric: Metric, fraction: float) -> str:
+    return Slo(metric=metric, percentile_fraction=fraction, limit_s=1.0).name
+
+
+def _lost(counts: Counts) -> int:
+    return counts.shed + counts.oversize + counts.timed_out + counts.failed
+
+
+def _errors(counts: Counts) -> float:
+    return _lost(counts) / counts.requests if counts.requests else 0.0
+
+
+def _mean_of(series: Series, what: str, window: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
+    """The mean over the window and over replicas."""
+    inside = getattr(series, what)[window]
+    return float(inside.mean()) if inside.size else 0.0
+
+
+def _or_zero(value: float) -> float:
+    return value if np.isfinite(value) else 0.0
+
+
+# ---- what a replica can do at all -----------------------------------------------------------------------
+
+_PROBE_REQUESTS = 1500
+# A window is forty unloaded requests long, at least.
+_REQUESTS_IN_A_ROW = 40.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """One replica of a mix, full and idle: the scale of every search on it. SLOs do not enter.
+
+    `saturation_rps` is about what it completes when it always has more than enough to do, `work_s` the engine time of
+    a request by class then, `idle_e2e_s` the mean latency of a nearly idle one, and `span_s` how long a window is.
+    """
+
+    saturation_rps: float
+    work_s: Mapping[str, float]
+    idle_e2e_s: float
+
+    @property
+    def span_s(self) -> float:
+        return max(WINDOW_S, _REQUESTS_IN_A_ROW * self.idle_e2e_s)
+
+
+def probe(replica: Replica, load_at: LoadAt, *, seed: int) -> Probe:
+    """1500 requests at once, and the same at a tenth of what that shows."""
+    load = load_at(rate_rps=1000.0, span_s=_PROBE_REQUESTS / 1000.0, seed=seed)
+    full = play(replica.engine, Fleet(), load, seed=seed, keep_requests=True, attribution=True)
+    end_s = requests_of(full).end_s
+    ends = np.sort(end_s[np.isfinite(end_s)])
+    if ends.size < 8:
+        raise InputError(
+            field="load",
+            value=int(load.requests.count),
+            problem="has too few requests that this engine can serve at all",
+            fix="Look at the lengths of the requests against the engine's KV blocks.",
+        )
+    early, late = ends[ends.size // 4], ends[3 * ends.size // 4]
+    saturation_rps = float((ends.size // 2) / max(late - early, 1.0 / PS_PER_S))
+    calm = load_at(rate_rps=saturation_rps / 10.0, span_s=_PROBE_REQUESTS / saturation_rps, seed=seed)
+    return Probe(
+        saturation_rps=saturation_rps,
+        work_s={each.class_name: each.busy_s / max(each.counts.requests, 1) for each in full.groups},
+        idle_e2e_s=_or_zero(play(replica.engine, Fleet(), calm, seed=seed).total.e2e.mean_s),
+    )
