@@ -112,7 +112,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end() -> None:
         problem = scenario(dict(covering_rows()[number] + (("control", "none"),)), number)
         whole = KernelRun(problem).finish()
         pieces = KernelRun(problem)
-        for until_ps in np.linspace(0, min(problem.until_ps, whole.clock(kernel.G_NOW)), 17).astype(int).tolist():
+        for until_ps in np.linspace(0, min(problem.until_ps, int(whole.clock.now_ps)), 17).astype(int).tolist():
             pieces.advance(until_ps)
         pieces.finish()
         assert np.array_equal(whole.state, pieces.state)
