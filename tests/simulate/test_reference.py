@@ -42,12 +42,13 @@ def problem(
     **more: Any,
 ) -> Problem:
     engine = np.zeros((1, len(EngineField)), np.int64)
-    for field, value in {
-        EngineField.MAX_SEQUENCES: sequences, EngineField.TOKEN_BUDGET: budget, EngineField.BLOCKS: blocks, EngineField.BLOCK_SHIFT: block_shift,
-        EngineField.QUEUE_BOUND: queue, EngineField.LONG_PREFILL: long_prefill, EngineField.PRIORITY: int(priority), EngineField.KV_SHIFT: 40,
-        EngineField.KV_SEGMENTS: 1, EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.SUM: 1,
+    for column, amount in {
+        EngineField.MAX_SEQUENCES: sequences, EngineField.TOKEN_BUDGET: budget, EngineField.BLOCKS: blocks,
+        EngineField.BLOCK_SHIFT: block_shift, EngineField.QUEUE_BOUND: queue, EngineField.LONG_PREFILL: long_prefill,
+        EngineField.PRIORITY: int(priority), EngineField.KV_SHIFT: 40, EngineField.KV_SEGMENTS: 1,
+        EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.IS_SUM: 1,
     }.items():  # fmt: skip
-        engine[0, field] = value
+        engine[0, column] = amount
     rows = np.full((len(classes or [{}]), len(ClassField)), NEVER_PS, np.int64)
     rows[:, ClassField.LEVEL] = 0
     for row, given in zip(rows, classes or [{}], strict=True):
@@ -195,7 +196,10 @@ def test_a_client_that_goes_away_is_noticed_at_the_boundary() -> None:
 
 
 def test_success_and_late_differ_by_the_slo() -> None:
-    slow: list[dict[int, int]] = [{ClassField.TTFT_SLO_PS: 14}, {ClassField.TTFT_SLO_PS: 15}, {ClassField.TPOT_SLO_PS: 10}, {ClassField.E2E_SLO_PS: 26}]
+    slow: list[dict[int, int]] = [
+        {ClassField.TTFT_SLO_PS: 14}, {ClassField.TTFT_SLO_PS: 15}, {ClassField.TPOT_SLO_PS: 10},
+        {ClassField.E2E_SLO_PS: 26},
+    ]  # fmt: skip
     found = run(problem([0, 100, 200, 300], [5] * 4, [2] * 4, classes=slow, group=[0, 1, 2, 3]))
     assert [each.state for each in found.requests] == [k.LATE, k.SUCCESS, k.LATE, k.SUCCESS]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from support.reference import COLUMNS, Reference
-from ullage.simulate.kernel import codes as k
 from ullage.simulate import world as driver
+from ullage.simulate.kernel import codes as k
 from ullage.simulate.problem import Problem
 
 

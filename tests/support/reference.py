@@ -355,10 +355,11 @@ class Reference:
     def finish(self, request: ReferenceRequest) -> None:
         """The last token is out: success, or late where the class's SLO is missed."""
         row = request.class_row
+        tpot_slo_ps = row[ClassField.TPOT_SLO_PS]
         late = (
             request.first_ps - request.arrival_ps > row[ClassField.TTFT_SLO_PS]
             or self.now_ps - request.arrival_ps > row[ClassField.E2E_SLO_PS]
-            or (row[ClassField.TPOT_SLO_PS] < NEVER_PS and self.now_ps - request.first_ps > row[ClassField.TPOT_SLO_PS] * (request.output - 1))
+            or (tpot_slo_ps < NEVER_PS and self.now_ps - request.first_ps > tpot_slo_ps * (request.output - 1))
         )
         self.end(request, k.LATE if late else k.SUCCESS)
 
@@ -554,12 +555,12 @@ class Reference:
         decode_ps += int(problem.decode_slope_ps[kind, decodes, segment]) * past
         if tokens == 0:
             return decode_ps
-        batch = tokens if engine[EngineField.SUM] else tokens + decodes
+        batch = tokens if engine[EngineField.IS_SUM] else tokens + decodes
         segment = min(batch >> engine[EngineField.TOKEN_SHIFT], engine[EngineField.TOKEN_SEGMENTS] - 1)
         past = batch - (segment << engine[EngineField.TOKEN_SHIFT])
         prefill_ps = int(problem.token_base_ps[kind, segment]) + int(problem.token_slope_ps[kind, segment]) * past
         prefill_ps += pairs * engine[EngineField.PAIR_PS_1024] >> 10
-        return decode_ps + prefill_ps if engine[EngineField.SUM] else max(decode_ps, prefill_ps)
+        return decode_ps + prefill_ps if engine[EngineField.IS_SUM] else max(decode_ps, prefill_ps)
 
     # ---- replicas come and go -----------------------------------------------------------------------
 

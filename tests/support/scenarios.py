@@ -176,7 +176,7 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     fields[EngineField.TOKEN_SHIFT] = 4 if row["step"] == "table" else 40
     fields[EngineField.TOKEN_SEGMENTS] = 4 if row["step"] == "table" else 1
     fields[EngineField.PAIR_PS_1024] = int(rng.integers(0, 3000))
-    fields[EngineField.SUM] = int(row["step"] == "affine")
+    fields[EngineField.IS_SUM] = int(row["step"] == "affine")
     return fields
 
 
@@ -212,9 +212,11 @@ def _classes(row: Row, rng: np.random.Generator, classes: int, life: float) -> I
         made[:, ClassField.LEVEL] = 0
     some = rng.random(classes) < 0.8
     if row["ttft_timeout"] == "yes":
-        made[some, ClassField.TTFT_TIMEOUT_PS] = (life * rng.random(int(some.sum())) * rng.choice([0.3, 2])).astype(np.int64) + 1
+        limits_ps = life * rng.random(int(some.sum())) * rng.choice([0.3, 2])
+        made[some, ClassField.TTFT_TIMEOUT_PS] = limits_ps.astype(np.int64) + 1
     if row["total_timeout"] == "yes":
-        made[:, ClassField.TOTAL_TIMEOUT_PS] = (life * rng.random(classes) * rng.choice([0.5, 2, 5])).astype(np.int64) + 1
+        limits_ps = life * rng.random(classes) * rng.choice([0.5, 2, 5])
+        made[:, ClassField.TOTAL_TIMEOUT_PS] = limits_ps.astype(np.int64) + 1
     made[some, ClassField.TTFT_SLO_PS] = int(life * rng.random())
     made[some, ClassField.TPOT_SLO_PS] = int(life * rng.random() / 4) + 1
     made[some, ClassField.E2E_SLO_PS] = int(life * rng.random() * 3)

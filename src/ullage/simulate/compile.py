@@ -107,7 +107,7 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.KV_SHIFT: step.kv_segment_tokens.bit_length() - 1,
         EngineField.TOKEN_SHIFT: step.token_segment_tokens.bit_length() - 1,
         EngineField.PAIR_PS_1024: round(step.pair_ps * 1024),
-        EngineField.SUM: int(step.combine == "sum"),
+        EngineField.IS_SUM: int(step.combine == "sum"),
     }.items():
         row[field] = value
     row[EngineField.KV_SEGMENTS] = step.decode_base_ps.shape[1]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.simulate.kernel import codes
 from ullage.simulate.histogram import LogHistogram
+from ullage.simulate.kernel import codes
 from ullage.simulate.load import Requests
 from ullage.simulate.world import KernelRun
 
@@ -215,7 +215,8 @@ def _group(run: KernelRun, place: int, class_name: str, tenant: str) -> GroupOut
         class_name=class_name,
         tenant=tenant,
         counts=Counts(*(int(counters[name]) for name in Counts._fields)),
-        ttft=histograms[codes.TTFT], tpot=histograms[codes.TPOT], e2e=histograms[codes.E2E], queue=histograms[codes.QUEUE],
+        ttft=histograms[codes.TTFT], tpot=histograms[codes.TPOT],
+        e2e=histograms[codes.E2E], queue=histograms[codes.QUEUE],
         prompt_tokens=int(counters.prompt_tokens),
         output_tokens=int(counters.output_tokens),
         cached_tokens=int(counters.cached_tokens),

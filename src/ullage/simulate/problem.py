@@ -39,7 +39,7 @@ class EngineField(enum.IntEnum):
     TOKEN_SHIFT = 9  # log2 of the tokens in a segment of the prefill table
     TOKEN_SEGMENTS = 10
     PAIR_PS_1024 = 11  # time per query-key pair of prefill attention, in ps / 1024
-    SUM = 12  # 1: prefill adds to decode time, 0: the longer of the two
+    IS_SUM = 12  # 1: prefill adds to decode time, 0: the longer of the two
 
 
 class ClassField(enum.IntEnum):

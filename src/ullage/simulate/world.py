@@ -11,7 +11,6 @@ import numpy as np
 from ullage.errors import InternalError
 from ullage.simulate.kernel import World, advance, close, codes, intervene, state
 from ullage.simulate.kernel.records import record_dtype
-from ullage.simulate.kernel.trees import build_tree
 from ullage.simulate.problem import ClassField, EngineField, Problem
 
 Callback = Callable[["KernelRun"], int]
@@ -56,8 +55,7 @@ class KernelRun:
 
     def _grow(self, name: str, room: str, size: int) -> None:
         before = getattr(self.world, name)
-        made = _records(before.dtype, size)
-        made[: before.size] = before
+        made = np.resize(before, size)
         self.world = self.world.replaced(**{name: made, room: size})
 
     @property
@@ -152,15 +150,13 @@ def _make_world(problem: Problem) -> World:
     leaves = 1 << (replicas - 1).bit_length()
     retries = problem.retry.most_attempts > 1
     cancels = problem.cancel_after_ps.size > 0
-    deadlines = bool((problem.classes[:, [ClassField.TTFT_TIMEOUT_PS, ClassField.TOTAL_TIMEOUT_PS]] < codes.NEVER).any())
+    timeouts = problem.classes[:, [ClassField.TTFT_TIMEOUT_PS, ClassField.TOTAL_TIMEOUT_PS]]
+    deadlines = bool((timeouts < codes.NEVER).any())
     kept = requests if problem.keep_requests else 0
     if max(requests, replicas * slots) >= 2**31:
         raise InternalError(law="requests and slots are numbered in 31 bits", left=replicas * slots, right=2**31)
-    if problem.closed:
-        # At least a picosecond, as in the reference: an arrival must not follow from a boundary at its own time.
-        think_ps = np.maximum(1, problem.think_ps)
-    else:
-        think_ps = problem.think_ps
+    # At least a picosecond, as in the reference: an arrival must not follow from a boundary at its own time.
+    think_ps = np.maximum(1, problem.think_ps)
     segments, engines = _tables(problem)
     timers = _timers(problem, used=retries or cancels or problem.closed)
     samples = _records(state.SampleRow, _LOG_ROWS * replicas if problem.sample_ps < codes.NEVER else 0)
@@ -178,16 +174,19 @@ def _make_world(problem: Problem) -> World:
         replicas=_replicas(problem, slots=slots, wheel=wheel, block=block, levels=levels),
         engines=engines, segments=segments, classes=_filled(state.ClassTerms, ClassField, problem.classes),
         group_class=_own(problem.group_class, np.int64),
-        events=_events(problem), deadlines=_filled_deadlines(2 * classes),
+        events=_records(state.EventRow, problem.event_ps.size, when_ps=problem.event_ps,
+                        replica=problem.event_replica, kind=problem.event_kind),
+        deadlines=_records(state.DeadlineRow, 2 * classes, when_ps=codes.NEVER),
         timers=timers, samples=samples, controls=controls,
         due_ps=due_ps, due_tree=_tree(due_ps), load=load, load_tree=_tree(load),
         ready=np.concatenate([ready, np.zeros(replicas - ready.size, np.int64)]),
         slots=_slots(replicas, slots),
-        accounts=_records(state.Account, replicas * slots if problem.attribute else 0),
+        accounts=_records(state.AccountRow, replicas * slots if problem.attribute else 0),
         wheel=_numbers(np.int32, replicas * wheel, -1), bits=_numbers(np.int64, replicas * (wheel >> 5)),
         pending=_numbers(np.int32, replicas * slots), phases=_numbers(np.int32, replicas * block),
-        queues=_empty_queues(replicas * levels), class_decodes=_numbers(np.int32, replicas * classes),
-        requests=_records(state.Request, requests),
+        queues=_records(state.QueueRow, replicas * levels, head=-1, tail=-1),
+        class_decodes=_numbers(np.int32, replicas * classes),
+        requests=_records(state.RequestRow, requests),
         arrival_ps=_numbers(np.int64, requests, codes.NEVER) if problem.closed else _own(problem.arrival_ps, np.int64),
         prompt_tokens=_own(problem.prompt_tokens, np.int32), output_tokens=_own(problem.output_tokens, np.int32),
         cached_tokens=_own(problem.cached_tokens, np.int32),
@@ -199,7 +198,7 @@ def _make_world(problem: Problem) -> World:
         mark=_numbers(np.int32, requests if deadlines or cancels else 0),
         finish_ps=_numbers(np.int64, kept, -1), admitted_ps=_numbers(np.int64, kept, -1),
         preemptions=_numbers(np.int32, kept),
-        counters=_records(state.Counters, 2 * groups), shares=_records(state.Share, 2 * groups),
+        counters=_records(state.Counters, 2 * groups), shares=_records(state.ShareRow, 2 * groups),
         histograms=_numbers(np.int64, groups * codes.METRICS * codes.BINS),
         itl=_numbers(np.int64, classes * codes.BINS),
     )  # fmt: skip
@@ -217,104 +216,79 @@ def _terms(problem: Problem) -> dict[str, int]:
         "jitter_milli": retry.jitter_milli, "deposit_milli": retry.deposit_milli, "bucket_milli": retry.bucket_milli,
         "retry_shed": retry.on_shed, "retry_timeout": retry.on_timeout, "retry_failure": retry.on_failure,
         "measure_from_ps": problem.measure_from_ps, "measure_until_ps": problem.measure_until_ps,
-        "sample_period_ps": problem.sample_ps, "is_closed": problem.closed, "has_cached": problem.cached_tokens.size > 0,
+        "sample_period_ps": problem.sample_ps, "is_closed": problem.closed,
+        "has_cached": problem.cached_tokens.size > 0,
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
     return {name: int(value) for name, value in terms.items()}
 
 
 def _clock(problem: Problem, *, ready: int) -> Any:
-    clock = _records(state.Clock, 1)
-    clock.ready_min_ps = codes.NEVER
-    clock.refresh_ps = problem.refresh_ps if problem.refresh_ps > 0 else codes.NEVER
-    clock.sample_ps = problem.sample_ps
-    clock.control_ps = problem.control.period_ps if problem.control.kind else codes.NEVER
-    clock.bucket_milli = problem.retry.bucket_milli
-    clock.last_replica = -1
-    clock.want = -1
-    clock.ready = ready
-    clock.timers = problem.client_start_ps.size
-    return clock
+    return _records(
+        state.ClockRow, 1,
+        ready_min_ps=codes.NEVER,
+        refresh_ps=problem.refresh_ps if problem.refresh_ps > 0 else codes.NEVER,
+        sample_ps=problem.sample_ps,
+        control_ps=problem.control.period_ps if problem.control.kind else codes.NEVER,
+        bucket_milli=problem.retry.bucket_milli,
+        last_replica=-1, want=-1, ready=ready, timers=problem.client_start_ps.size,
+    )  # fmt: skip
 
 
 def _replicas(problem: Problem, *, slots: int, wheel: int, block: int, levels: int) -> Any:
-    made = _records(state.Replica, problem.replicas)
     index = np.arange(problem.replicas)
-    made.index = index
-    made.engine = problem.replica_type
-    made.head = made.tail = made.marked = -1
-    made.blocked = 1
-    made.ready_ps = codes.NEVER
-    made.state = np.where(problem.ready_at_start, codes.READY, codes.OFF)
-    made.free = made.pending_at = index * slots
-    made.wheel_at = index * wheel
-    made.bits_at = index * (wheel >> 5)
-    made.phases_at = index * block
-    made.queues_at = index * levels
-    made.class_decodes_at = index * problem.classes.shape[0]
-    return made
+    return _records(
+        state.ReplicaRow, problem.replicas,
+        index=index, engine=problem.replica_type, head=-1, tail=-1, marked=-1, blocked=1, ready_ps=codes.NEVER,
+        state=np.where(problem.ready_at_start, codes.READY, codes.OFF),
+        free=index * slots, pending_at=index * slots, wheel_at=index * wheel, bits_at=index * (wheel >> 5),
+        phases_at=index * block, queues_at=index * levels, class_decodes_at=index * problem.classes.shape[0],
+    )  # fmt: skip
 
 
 def _slots(replicas: int, slots: int) -> Any:
     """Every replica's slots in a list of free ones."""
-    made = _records(state.Slot, replicas * slots)
-    made.next = np.arange(1, replicas * slots + 1)
-    made.next[slots - 1 :: slots] = -1
-    return made
-
-
-def _empty_queues(count: int) -> Any:
-    made = _records(state.Queue, count)
-    made.head = made.tail = -1
-    return made
-
-
-def _filled_deadlines(count: int) -> Any:
-    made = _records(state.Deadline, count)
-    made.when_ps = codes.NEVER
-    return made
-
-
-def _events(problem: Problem) -> Any:
-    made = _records(state.EventRow, problem.event_ps.size)
-    made.when_ps, made.replica, made.kind = problem.event_ps, problem.event_replica, problem.event_kind
-    return made
+    following = np.arange(1, replicas * slots + 1)
+    following[slots - 1 :: slots] = -1
+    return _records(state.SlotRow, replicas * slots, next=following)
 
 
 def _tables(problem: Problem) -> tuple[Any, Any]:
     """The step tables of all types one after the other, each with its own segments, and the types' terms."""
     engines = _filled(state.EngineTerms, EngineField, problem.engines)
-    parts: list[tuple[Any, Any]] = []
-    end = 0
-    for kind, engine in enumerate(engines):
-        width, tokens = engine.kv_segments, engine.token_segments
-        for at, base, slope in (
-            ("decode_at", problem.decode_base_ps[kind, :, :width], problem.decode_slope_ps[kind, :, :width]),
-            ("token_at", problem.token_base_ps[kind, :tokens], problem.token_slope_ps[kind, :tokens]),
-        ):
-            engine[at] = end
-            parts.append((base.ravel(), slope.ravel()))
-            end += base.size
-    segments = _records(state.Segment, end)
-    segments.base_ps = np.concatenate([base for base, _ in parts])
-    segments.slope_ps = np.concatenate([slope for _, slope in parts])
-    return segments, engines
+    bases: list[Any] = []
+    slopes: list[Any] = []
+    for kind, engine in enumerate(problem.engines):
+        width, tokens = engine[EngineField.KV_SEGMENTS], engine[EngineField.TOKEN_SEGMENTS]
+        engines["decode_at"][kind] = sum(each.size for each in bases)
+        bases.append(problem.decode_base_ps[kind, :, :width].ravel())
+        slopes.append(problem.decode_slope_ps[kind, :, :width].ravel())
+        engines["token_at"][kind] = sum(each.size for each in bases)
+        bases.append(problem.token_base_ps[kind, :tokens])
+        slopes.append(problem.token_slope_ps[kind, :tokens])
+    base_ps = np.concatenate(bases)
+    return _records(state.SegmentRow, base_ps.size, base_ps=base_ps, slope_ps=np.concatenate(slopes)), engines
 
 
 def _timers(problem: Problem, *, used: bool) -> Any:
     """The timer heap, with every client's start on it: a sorted array is a heap."""
     clients = problem.client_start_ps.size
-    timers = _records(state.Timer, clients + _TIMERS if used else 0)
+    timers = _records(state.TimerRow, clients + _TIMERS if used else 0)
     if clients:
         order = np.argsort(problem.client_start_ps, kind="stable").astype(np.int64)
-        timers.when_ps[:clients] = problem.client_start_ps[order]
-        timers.code[:clients] = (codes.RANK_CLIENT << 56) | (order << 8)
+        timers["when_ps"][:clients] = problem.client_start_ps[order]
+        timers["code"][:clients] = (codes.RANK_CLIENT << 56) | (order << 8)
     return timers
 
 
 def _tree(keys: Any) -> Any:
+    """The winner tree of these keys, level by level from its leaves."""
     tree = _numbers(np.int32, 2 * keys.size)
-    getattr(build_tree, "py_func", build_tree)(tree, keys, keys.size)
+    winners = np.arange(keys.size)
+    while winners.size:
+        tree[winners.size : 2 * winners.size] = winners
+        left, right = winners[0::2], winners[1::2]
+        winners = np.where(keys[left] <= keys[right], left, right) if right.size else right
     return tree
 
 
@@ -331,17 +305,17 @@ def _numbers(dtype: Any, length: int, value: int = 0) -> Any:
     return made
 
 
-def _records(record: Any, length: int) -> Any:
-    dtype = record if isinstance(record, np.dtype) else record_dtype(record)
-    return _numbers(np.int8, length * dtype.itemsize).view(dtype).view(np.recarray)
+def _records(record: type, length: int, **fields: Any) -> Any:
+    dtype = record_dtype(record)
+    made = _numbers(np.int8, length * dtype.itemsize).view(dtype)
+    for name, value in fields.items():
+        made[name] = value
+    return made
 
 
 def _filled(record: type, columns: type[enum.IntEnum], rows: Any) -> Any:
     """Records from the rows of a matrix, by the names of its columns."""
-    made = _records(record, len(rows))
-    for column in columns:
-        made[column.name.lower()] = rows[:, column]
-    return made
+    return _records(record, len(rows), **{column.name.lower(): rows[:, column] for column in columns})
 
 
 def _own(array: Any, dtype: Any) -> Any:

@@ -18,10 +18,10 @@ request as the reference does (`scheduling.walk`).
 
 Read state.py first: it names every field. A function takes the `World`, the record it is about, and numbers; `i` is a
 request's number, `s` a slot's, `r` a replica's. The files in the order of a run: clock (which event is next) calls
-arrivals, boundaries, failures and control; a boundary is completion (what the step did, endings) and scheduling (the next
-step, from steps and queues); books writes down; routing, replicas, trees and arithmetic serve them all. records.py and
-compiling.py are how it is compiled. The state is all in `World`, so `advance` can stop at any time and go on later. The
-source also runs uncompiled (NUMBA_DISABLE_JIT=1): nothing here relies on wrapping or on unsigned words.
+arrivals, boundaries, failures and control; a boundary is completion (what the step did, endings) and scheduling (the
+next step, from steps and queues); books writes down; routing, replicas, trees and arithmetic serve them all. records
+and compiling are how it is compiled. The whole state is in `World`, so `advance` can stop at any time and go on later.
+The source also runs uncompiled (NUMBA_DISABLE_JIT=1): nothing here relies on wrapping or on unsigned words.
 
 Seams for what this kernel does not do yet: a block-hash prefix cache replaces the given `cached_tokens` in
 `start_step`; sessions push their next turn where `call_client` pushes a client's next request; prefill/decode pools

@@ -17,7 +17,7 @@ def lowest_bit(word: int) -> int:
 
 @overload(lowest_bit, inline="always")
 def _lowest_bit(word):  # type: ignore[no-untyped-def]
-    return lambda word: np.int64(trailing_zeros(np.uint64(word)))
+    return lambda word: np.int64(trailing_zeros(np.uint64(word)))  # type: ignore[call-arg]
 
 
 @shared
@@ -50,6 +50,7 @@ def scramble32(x: int) -> int:
 @shared
 def chance32(seed: int, number: int, draw: int) -> int:
     """Chance that belongs to a request, not to the order of events, so that two runs share it."""
+    number, draw = int(number), int(draw)  # uncompiled they may be narrow
     return scramble32(
         scramble32(scramble32(seed & 0xFFFFFFFF) ^ (number & 0xFFFFFFFF)) ^ (draw * 0x9E3779B1 & 0xFFFFFFFF)
     )

@@ -5,8 +5,19 @@ from __future__ import annotations
 from ullage.simulate.kernel.books import class_of, move_area, terms_of
 from ullage.simulate.kernel.boundaries import cut_plan, set_due
 from ullage.simulate.kernel.codes import (
-    BACKOFF, CANCELLED, FAILED, NEVER, NOT_MARKED, OVERSIZE, RANK_ARRIVAL, RANK_CANCEL, RANK_CLIENT, RANK_DEADLINE,
-    SHED, TO_FIRST_TOKEN, WAITING,
+    BACKOFF,
+    CANCELLED,
+    FAILED,
+    NEVER,
+    NOT_MARKED,
+    OVERSIZE,
+    RANK_ARRIVAL,
+    RANK_CANCEL,
+    RANK_CLIENT,
+    RANK_DEADLINE,
+    SHED,
+    TO_FIRST_TOKEN,
+    WAITING,
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.endings import end_attempt

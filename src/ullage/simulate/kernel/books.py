@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from ullage.simulate.kernel.arithmetic import bin_floor, bin_of
 from ullage.simulate.kernel.codes import (
-    BINS, CANCELLED, CARRY, FAILED, LATE, METRICS, OVERSIZE, SHED, STEP_MASK, SUCCESS, TIMED_OUT,
+    BINS,
+    CANCELLED,
+    CARRY,
+    FAILED,
+    LATE,
+    METRICS,
+    OVERSIZE,
+    SHED,
+    STEP_MASK,
+    SUCCESS,
+    TIMED_OUT,
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, inline
-from ullage.simulate.kernel.state import ClassTerms, Counters, Replica, Slot, World
+from ullage.simulate.kernel.state import ClassTerms, Counters, ReplicaRow, SlotRow, World
 
 # ---- whose it is -----------------------------------------------------------------------------------------
 
@@ -76,7 +86,7 @@ def record(w: World, group: int, metric: int, duration_ps: int) -> None:
 
 
 @inline
-def record_itl(w: World, replica: Replica, first_ps: int, growth_ps: int, steps: int, starved: int) -> None:
+def record_itl(w: World, replica: ReplicaRow, first_ps: int, growth_ps: int, steps: int, starved: int) -> None:
     """Books `steps` gaps, of first_ps + j * growth_ps, for every decoding sequence; a loop over bins, not steps."""
     j = 0
     while j < steps:
@@ -96,7 +106,7 @@ def record_itl(w: World, replica: Replica, first_ps: int, growth_ps: int, steps:
 
 
 @inline
-def starved_at(w: World, replica: Replica, x: int) -> int:
+def starved_at(w: World, replica: ReplicaRow, x: int) -> int:
     """Where the x-th decode without a token is noted: the pending list from its end."""
     return replica.pending_at + w.slots_each - 1 - x
 
@@ -116,7 +126,7 @@ def move_area(w: World, now_ps: int) -> None:
 
 
 @inline
-def held_in(replica: Replica, slot: Slot) -> int:
+def held_in(replica: ReplicaRow, slot: SlotRow) -> int:
     """KV tokens of a decoding request after the steps that are complete."""
     return slot.length - ((slot.last_step - replica.step) & STEP_MASK)
 
@@ -129,7 +139,7 @@ def add_share(w: World, i: int, busy_ps: float, kv_token_ps: float) -> None:
 
 
 @inline
-def add_to_sums(replica: Replica, span_ps: int, share_ps: float) -> None:
+def add_to_sums(replica: ReplicaRow, span_ps: int, share_ps: float) -> None:
     """Adds one step, or the part of one that was done, to the sums of its replica."""
     replica.sum_ps += span_ps
     replica.sum_step_ps += float(replica.step - replica.base_step + 1) * span_ps
@@ -137,7 +147,7 @@ def add_to_sums(replica: Replica, span_ps: int, share_ps: float) -> None:
 
 
 @compiled
-def settle(w: World, replica: Replica, s: int) -> None:
+def settle(w: World, replica: ReplicaRow, s: int) -> None:
     """Books to a decoding request its part of the time since its account was opened.
 
     In step j it held c + j tokens of KV (c constant) and one token's part of the step, so its KV time is
@@ -152,7 +162,7 @@ def settle(w: World, replica: Replica, s: int) -> None:
 
 
 @inline
-def open_account(w: World, replica: Replica, s: int) -> None:
+def open_account(w: World, replica: ReplicaRow, s: int) -> None:
     account = w.accounts[s]
     account.sum_ps = replica.sum_ps
     account.sum_step_ps = replica.sum_step_ps
@@ -160,7 +170,7 @@ def open_account(w: World, replica: Replica, s: int) -> None:
 
 
 @compiled
-def settle_all(w: World, replica: Replica) -> None:
+def settle_all(w: World, replica: ReplicaRow) -> None:
     """Settles every account, so that the sums can begin at zero again."""
     s = replica.head
     while s >= 0:

@@ -9,13 +9,13 @@ from ullage.simulate.kernel.completion import book_decode_steps, complete_finish
 from ullage.simulate.kernel.replicas import switch_off
 from ullage.simulate.kernel.routing import show_load
 from ullage.simulate.kernel.scheduling import start_step
-from ullage.simulate.kernel.state import Replica, World
+from ullage.simulate.kernel.state import ReplicaRow, World
 from ullage.simulate.kernel.steps import plan_end, steps_until
 from ullage.simulate.kernel.trees import replay
 
 
 @once
-def boundary(w: World, replica: Replica, now_ps: int) -> None:
+def boundary(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """A replica's step or plan ends: complete it, drop what was given up, start the next."""
     outstanding = replica.outstanding
     if replica.planned > 0:
@@ -36,14 +36,14 @@ def boundary(w: World, replica: Replica, now_ps: int) -> None:
 
 
 @inline
-def set_due(w: World, replica: Replica, when_ps: int) -> None:
+def set_due(w: World, replica: ReplicaRow, when_ps: int) -> None:
     w.due_ps[replica.index] = when_ps
     if w.replica_count > 1:
         replay(w.due_tree, w.due_ps, replica.index, w.leaves)
 
 
 @inline
-def cut_plan(w: World, replica: Replica, now_ps: int) -> None:
+def cut_plan(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """An outside event concerns the replica: the plan ends at the first boundary that is not before now."""
     if replica.planned > 1:
         steps = steps_until(replica, now_ps)

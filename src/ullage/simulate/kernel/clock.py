@@ -8,8 +8,24 @@ from __future__ import annotations
 from ullage.simulate.kernel.arrivals import arrive, fire_timer, issue, pass_deadlines
 from ullage.simulate.kernel.boundaries import boundary
 from ullage.simulate.kernel.codes import (
-    ARRIVAL_FIRST, AT_CONTROL, AT_INTERVENTION, AT_UNTIL, BACKOFF, CONTROL_NONE, DONE, HEAP_FULL, LOG_FULL, NEVER,
-    OUT_OF_EVENTS, RANK_ARRIVAL, RANK_CONTROL, RANK_DEADLINE, RANK_PLATFORM, RANK_READY, RANK_REFRESH, RANK_SAMPLE,
+    ARRIVAL_FIRST,
+    AT_CONTROL,
+    AT_INTERVENTION,
+    AT_UNTIL,
+    BACKOFF,
+    CONTROL_NONE,
+    DONE,
+    HEAP_FULL,
+    LOG_FULL,
+    NEVER,
+    OUT_OF_EVENTS,
+    RANK_ARRIVAL,
+    RANK_CONTROL,
+    RANK_DEADLINE,
+    RANK_PLATFORM,
+    RANK_READY,
+    RANK_REFRESH,
+    RANK_SAMPLE,
     UNFINISHED,
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, entry, inline
@@ -81,9 +97,7 @@ def handle_other(w: World, now_ps: int, arrival_due: bool, issued: int) -> int:
     """
     clock = w.clock
     rank = due_rank(w, now_ps)
-    if arrival_due and (
-        rank < 0 or (rank == RANK_ARRIVAL and ((w.timers[0].code >> 8) & 0xFFFFFFFFFFFF) > issued)
-    ):
+    if arrival_due and (rank < 0 or (rank == RANK_ARRIVAL and ((w.timers[0].code >> 8) & 0xFFFFFFFFFFFF) > issued)):
         return ARRIVAL_FIRST
     if rank == RANK_REFRESH:
         clock.refresh_ps += w.refresh_period_ps

@@ -13,41 +13,42 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
-from numba import njit
+import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_njit: Any = numba.njit
 # No function here allocates, so reference counting is left out (`_nrt=False`).
 _TERMS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 
 
 def inline(function: F) -> F:
     """A small function that LLVM inlines wherever it is called."""
-    made: F = njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_TERMS)(function)
+    made: F = _njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_TERMS)(function)
     return made
 
 
 def shared(function: F) -> F:
     """Like `inline`, and Python may call it too."""
-    made: F = njit(forceinline=True, **_TERMS)(function)
+    made: F = _njit(forceinline=True, **_TERMS)(function)
     return made
 
 
 def once(function: F) -> F:
     """A large function with one hot caller: numba inlines it, so that it is optimised once."""
-    made: F = njit(inline="always", **_TERMS)(function)
+    made: F = _njit(inline="always", **_TERMS)(function)
     return made
 
 
 def compiled(function: F) -> F:
     """A function of its own."""
-    made: F = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_TERMS)(function)
+    made: F = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_TERMS)(function)
     return made
 
 
 def entry(function: F) -> F:
     """A function that the driver calls, kept on disk with all that it calls."""
-    made: F = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **_TERMS)(function)
+    made: F = _njit(cache=True, nogil=True, no_cfunc_wrapper=True, **_TERMS)(function)
     return made
 
 

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from ullage.simulate.kernel.books import (
-    add_share, add_to_sums, attempt_time, class_of, held_in, open_account, record_itl, settle, starved_at, terms_of,
+    add_share,
+    add_to_sums,
+    attempt_time,
+    class_of,
+    held_in,
+    open_account,
+    record_itl,
+    settle,
+    starved_at,
+    terms_of,
 )  # fmt: skip
 from ullage.simulate.kernel.codes import CANCELLED, NOT_MARKED, RUNNING, TIMED_OUT
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.endings import end_attempt, finish_request, is_cancelled, leave
 from ullage.simulate.kernel.queues import (
-    clear_bit, free_slot, is_alive, put_on_wheel, queue_of, state_of, take_off_wheel, unlink,
+    clear_bit,
+    free_slot,
+    is_alive,
+    put_on_wheel,
+    queue_of,
+    state_of,
+    take_off_wheel,
+    unlink,
 )  # fmt: skip
-from ullage.simulate.kernel.state import Replica, World
+from ullage.simulate.kernel.state import ReplicaRow, World
 
 
 @once
-def book_decode_steps(w: World, replica: Replica, steps: int, now_ps: int) -> None:
+def book_decode_steps(w: World, replica: ReplicaRow, steps: int, now_ps: int) -> None:
     """Books `steps` whole pure-decode steps of the plan, which end now."""
     n = replica.decodes
     span_ps = now_ps - replica.begin_ps
@@ -33,7 +49,7 @@ def book_decode_steps(w: World, replica: Replica, steps: int, now_ps: int) -> No
 
 
 @compiled
-def share_mixed_time(w: World, replica: Replica, span_ps: int) -> None:
+def share_mixed_time(w: World, replica: ReplicaRow, span_ps: int) -> None:
     """Attributes the time of a step with prefill, or of a walked one."""
     part_ps = float(span_ps) / (replica.step_tokens + replica.step_decodes)
     for x in range(replica.starved):
@@ -50,7 +66,7 @@ def share_mixed_time(w: World, replica: Replica, span_ps: int) -> None:
 
 
 @once
-def book_mixed_time(w: World, replica: Replica, now_ps: int) -> None:
+def book_mixed_time(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """Books the time of a step with prefill, or of a walked one, up to now; whole or not."""
     span_ps = now_ps - replica.begin_ps
     if replica.step_tokens == 0:
@@ -64,7 +80,7 @@ def book_mixed_time(w: World, replica: Replica, now_ps: int) -> None:
 
 
 @once
-def start_decoding(w: World, replica: Replica, s: int, now_ps: int) -> None:
+def start_decoding(w: World, replica: ReplicaRow, s: int, now_ps: int) -> None:
     """A prefill is complete: its next token is out, and the request decodes from the next step on."""
     slot = w.slots[s]
     i = slot.request
@@ -89,7 +105,7 @@ def start_decoding(w: World, replica: Replica, s: int, now_ps: int) -> None:
 
 
 @compiled
-def delay_starved(w: World, replica: Replica) -> None:
+def delay_starved(w: World, replica: ReplicaRow) -> None:
     """A decode that got no token in a walked step ends one step later."""
     mask = (1 << w.engines[replica.engine].block_shift) - 1
     for x in range(replica.starved):
@@ -103,7 +119,7 @@ def delay_starved(w: World, replica: Replica) -> None:
 
 
 @once
-def complete_mixed(w: World, replica: Replica, now_ps: int) -> None:
+def complete_mixed(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """Completes a step with prefill, or a walked one."""
     book_mixed_time(w, replica, now_ps)
     if w.has_histograms == 1 and replica.step_decodes > 0:
@@ -122,7 +138,7 @@ def complete_mixed(w: World, replica: Replica, now_ps: int) -> None:
 
 
 @inline
-def stop_decoding(w: World, replica: Replica, s: int, i: int, held: int) -> None:
+def stop_decoding(w: World, replica: ReplicaRow, s: int, i: int, held: int) -> None:
     """Takes a decoding request out of the sums; the wheel is the caller's business."""
     mask = (1 << w.engines[replica.engine].block_shift) - 1
     replica.kv_tokens -= held
@@ -135,7 +151,7 @@ def stop_decoding(w: World, replica: Replica, s: int, i: int, held: int) -> None
 
 
 @once
-def complete_finished(w: World, replica: Replica, now_ps: int) -> None:
+def complete_finished(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """Every request in the bucket of this step index has its last token."""
     bucket = replica.step & (w.wheel_steps - 1)
     s = w.wheel[replica.wheel_at + bucket]
@@ -153,7 +169,7 @@ def complete_finished(w: World, replica: Replica, now_ps: int) -> None:
 
 
 @compiled
-def stop_running(w: World, replica: Replica, s: int) -> tuple[int, int]:
+def stop_running(w: World, replica: ReplicaRow, s: int) -> tuple[int, int]:
     """Takes a request off the running list, whatever it does there; returns its tokens computed and emitted."""
     slot = w.slots[s]
     i = slot.request
@@ -187,7 +203,7 @@ def given_up(w: World, i: int, now_ps: int) -> int:
 
 
 @compiled
-def drop_given_up(w: World, replica: Replica, now_ps: int) -> None:
+def drop_given_up(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """Ends the marked requests whose client or deadline has given up on them, highest number first."""
     i = replica.marked
     replica.marked = -1

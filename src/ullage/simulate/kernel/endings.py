@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from ullage.simulate.kernel.arithmetic import chance32
 from ullage.simulate.kernel.books import (
-    attempt_time, cached_of, count_outcome, counters_of, group_of, is_measured, move_area, record,
+    attempt_time,
+    cached_of,
+    count_outcome,
+    counters_of,
+    group_of,
+    is_measured,
+    move_area,
+    record,
 )  # fmt: skip
 from ullage.simulate.kernel.codes import (
-    BACKOFF, CARRY, E2E, FAILED, JITTER_STREAM, LATE, NEVER, RANK_ARRIVAL, RANK_CLIENT, SHED, SUCCESS, TIMED_OUT, TPOT,
-    TTFT, UNFINISHED,
+    BACKOFF,
+    CARRY,
+    E2E,
+    FAILED,
+    JITTER_STREAM,
+    LATE,
+    NEVER,
+    RANK_ARRIVAL,
+    RANK_CLIENT,
+    SHED,
+    SUCCESS,
+    TIMED_OUT,
+    TPOT,
+    TTFT,
+    UNFINISHED,
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.queues import set_state
-from ullage.simulate.kernel.state import Replica, World
+from ullage.simulate.kernel.state import ReplicaRow, World
 from ullage.simulate.kernel.trees import push_timer
 
 
@@ -82,7 +102,7 @@ def end_attempt(w: World, i: int, now_ps: int, outcome: int, computed: int, emit
 
 
 @inline
-def leave(w: World, replica: Replica, i: int, now_ps: int) -> None:
+def leave(w: World, replica: ReplicaRow, i: int, now_ps: int) -> None:
     """A request is no longer on its replica."""
     clock = w.clock
     move_area(w, now_ps)
@@ -96,7 +116,7 @@ def leave(w: World, replica: Replica, i: int, now_ps: int) -> None:
 
 
 @once
-def finish_request(w: World, replica: Replica, i: int, now_ps: int) -> None:
+def finish_request(w: World, replica: ReplicaRow, i: int, now_ps: int) -> None:
     """The last token is out: success, or late where the class's SLO is missed."""
     leave(w, replica, i, now_ps)
     group = group_of(w, i)

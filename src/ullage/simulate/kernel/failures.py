@@ -5,7 +5,17 @@ from __future__ import annotations
 from ullage.simulate.kernel.books import add_to_sums, starved_at
 from ullage.simulate.kernel.boundaries import set_due
 from ullage.simulate.kernel.codes import (
-    DOWN, EVENT_DRAIN, EVENT_FAIL, EVENT_READY, EVENT_REPAIR, FAILED, NEVER, NOT_MARKED, OFF, READY, STARTING,
+    DOWN,
+    EVENT_DRAIN,
+    EVENT_FAIL,
+    EVENT_READY,
+    EVENT_REPAIR,
+    FAILED,
+    NEVER,
+    NOT_MARKED,
+    OFF,
+    READY,
+    STARTING,
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import book_decode_steps, book_mixed_time, stop_running
@@ -13,12 +23,12 @@ from ullage.simulate.kernel.endings import end_attempt, leave
 from ullage.simulate.kernel.queues import unlink
 from ullage.simulate.kernel.replicas import become_ready, change_state, drain, switch_off
 from ullage.simulate.kernel.routing import show_load
-from ullage.simulate.kernel.state import Replica, World
+from ullage.simulate.kernel.state import ReplicaRow, World
 from ullage.simulate.kernel.steps import plan_end, steps_until
 
 
 @inline
-def is_starved(w: World, replica: Replica, s: int) -> bool:
+def is_starved(w: World, replica: ReplicaRow, s: int) -> bool:
     found = False
     for x in range(replica.starved):
         found = found or w.pending[starved_at(w, replica, x)] == s
@@ -26,7 +36,7 @@ def is_starved(w: World, replica: Replica, s: int) -> bool:
 
 
 @once
-def interrupt_step(w: World, replica: Replica, now_ps: int) -> int:
+def interrupt_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
     """Books the step under way up to now; returns 1 when there was one."""
     under_way = 0
     if replica.planned > 0:
@@ -50,7 +60,7 @@ def interrupt_step(w: World, replica: Replica, now_ps: int) -> int:
 
 
 @compiled
-def evict(w: World, replica: Replica, now_ps: int, outcome: int) -> None:
+def evict(w: World, replica: ReplicaRow, now_ps: int, outcome: int) -> None:
     """The replica stops in the middle of its step, and everything on it ends like this."""
     under_way = interrupt_step(w, replica, now_ps)
     i = replica.marked
@@ -88,7 +98,7 @@ def evict(w: World, replica: Replica, now_ps: int, outcome: int) -> None:
 
 
 @compiled
-def platform_event(w: World, replica: Replica, kind: int, now_ps: int) -> None:
+def platform_event(w: World, replica: ReplicaRow, kind: int, now_ps: int) -> None:
     state = replica.state
     if kind == EVENT_FAIL:
         if state != DOWN:

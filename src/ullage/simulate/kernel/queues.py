@@ -6,7 +6,7 @@ from ullage.simulate.kernel.arithmetic import lowest_bit
 from ullage.simulate.kernel.books import terms_of
 from ullage.simulate.kernel.codes import RUNNING, STEP_MASK, WAITING
 from ullage.simulate.kernel.compiling import inline
-from ullage.simulate.kernel.state import Queue, Replica, World
+from ullage.simulate.kernel.state import QueueRow, ReplicaRow, World
 
 # ---- states ----------------------------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ def is_alive(state: int) -> bool:
 
 
 @inline
-def take_slot(w: World, replica: Replica, i: int) -> int:
+def take_slot(w: World, replica: ReplicaRow, i: int) -> int:
     """Appends a request to the running list, in prefill."""
     s = replica.free
     slot = w.slots[s]
@@ -51,7 +51,7 @@ def take_slot(w: World, replica: Replica, i: int) -> int:
 
 
 @inline
-def free_slot(w: World, replica: Replica, s: int) -> None:
+def free_slot(w: World, replica: ReplicaRow, s: int) -> None:
     slot = w.slots[s]
     before = slot.before
     after = slot.after
@@ -71,7 +71,7 @@ def free_slot(w: World, replica: Replica, s: int) -> None:
 
 
 @inline
-def put_on_wheel(w: World, replica: Replica, s: int, last_step: int) -> None:
+def put_on_wheel(w: World, replica: ReplicaRow, s: int, last_step: int) -> None:
     slot = w.slots[s]
     bucket = last_step & (w.wheel_steps - 1)
     slot.last_step = last_step & STEP_MASK
@@ -81,12 +81,12 @@ def put_on_wheel(w: World, replica: Replica, s: int, last_step: int) -> None:
 
 
 @inline
-def clear_bit(w: World, replica: Replica, bucket: int) -> None:
+def clear_bit(w: World, replica: ReplicaRow, bucket: int) -> None:
     w.bits[replica.bits_at + (bucket >> 5)] &= ~(1 << (bucket & 31))
 
 
 @inline
-def take_off_wheel(w: World, replica: Replica, s: int) -> None:
+def take_off_wheel(w: World, replica: ReplicaRow, s: int) -> None:
     slot = w.slots[s]
     bucket = slot.last_step & (w.wheel_steps - 1)
     p = w.wheel[replica.wheel_at + bucket]
@@ -101,7 +101,7 @@ def take_off_wheel(w: World, replica: Replica, s: int) -> None:
 
 
 @inline
-def steps_to_next_finish(w: World, replica: Replica) -> int:
+def steps_to_next_finish(w: World, replica: ReplicaRow) -> int:
     """How many steps until the next bucket that is not empty; there is one."""
     bucket = (replica.step + 1) & (w.wheel_steps - 1)
     bits = replica.bits_at
@@ -123,7 +123,7 @@ def steps_to_next_finish(w: World, replica: Replica) -> int:
 
 
 @inline
-def queue_of(w: World, replica: Replica, i: int) -> Queue:
+def queue_of(w: World, replica: ReplicaRow, i: int) -> QueueRow:
     """The waiting queue of a request on this replica."""
     place = replica.queues_at
     if w.levels > 1 and w.engines[replica.engine].priority == 1:
@@ -132,7 +132,7 @@ def queue_of(w: World, replica: Replica, i: int) -> Queue:
 
 
 @inline
-def link(w: World, replica: Replica, queue: Queue, i: int, before: int, after: int) -> None:
+def link(w: World, replica: ReplicaRow, queue: QueueRow, i: int, before: int, after: int) -> None:
     """Puts a request into a waiting queue between two neighbours, -1 for an end."""
     request = w.requests[i]
     request.after = after
@@ -150,7 +150,7 @@ def link(w: World, replica: Replica, queue: Queue, i: int, before: int, after: i
 
 
 @inline
-def unlink(w: World, replica: Replica, queue: Queue, i: int) -> None:
+def unlink(w: World, replica: ReplicaRow, queue: QueueRow, i: int) -> None:
     request = w.requests[i]
     before = request.before
     after = request.after
@@ -167,7 +167,7 @@ def unlink(w: World, replica: Replica, queue: Queue, i: int) -> None:
 
 
 @inline
-def queue_front(w: World, replica: Replica) -> int:
+def queue_front(w: World, replica: ReplicaRow) -> int:
     """The request that is admitted next, or -1."""
     front = w.queues[replica.queues_at].head
     level = 1

@@ -1,6 +1,6 @@
 """Records: an annotated class becomes a numpy dtype and a compiled type that is no more than one pointer.
 
-    class Replica:
+    class ReplicaRow:
         kv_tokens: int
         step: int
 
@@ -8,12 +8,15 @@
     replica.kv_tokens += 1      # one load, one add, one store at a constant offset
 
 numba has records and arrays of its own. An array there is seven words that every call copies, with a test for
-negative indices at every access, and a tuple of the kernel's fifty arrays took minutes to compile. Here the whole state is
-one argument, an index is known not to be negative, and the compiler is told what cannot overlap: two fields
-with different names never do, and what is marked fixed does not change while compiled code runs.
+negative indices at every access, and a tuple of the kernel's sixty arrays took minutes to compile. Here the whole
+state is one argument, an index is known not to be negative, and the compiler is told that two fields with different
+names never overlap.
 
 Uncompiled, the same source runs on numpy's record arrays.
 """
+
+# numba's extension interface is untyped.
+# mypy: disable-error-code="misc, no-untyped-call, untyped-decorator, override, unused-ignore"
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ import operator
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
@@ -80,10 +83,12 @@ def record_dtype(record: type) -> np.dtype[Any]:
 
 
 def _width(hint: Any) -> Any:
-    """The numpy type in which a field is kept; another record or an array is kept as its address."""
+    """The numpy type in which a field is kept: an array as its address, a record as part of the record."""
     if get_origin(hint) is Annotated:
         return hint.__metadata__[0]
-    return np.float64 if hint is float else np.int64
+    if hint is float:
+        return np.float64
+    return np.int64 if hint is int or get_origin(hint) is Rows else record_dtype(hint)
 
 
 def _is_fixed(hint: Any) -> bool:
@@ -93,7 +98,7 @@ def _is_fixed(hint: Any) -> bool:
 # ---- types -----------------------------------------------------------------------------------------------
 
 
-class RecordType(types.Type):  # type: ignore[misc]
+class RecordType(types.Type):
     """A pointer to one record. The name stands for the class, in symbols and in numba's cache."""
 
     def __init__(self, record: type, *, version: str = "") -> None:
@@ -101,7 +106,7 @@ class RecordType(types.Type):  # type: ignore[misc]
         super().__init__(name=f"{record.__module__}.{record.__name__}{version}")
 
 
-class RowsType(types.Type):  # type: ignore[misc]
+class RowsType(types.Type):
     """A pointer to the first of many numbers or records; `field` says whose."""
 
     def __init__(self, field: str, hint: Any) -> None:
@@ -130,7 +135,7 @@ def hold(record: type, version: str) -> None:
 
 @register_model(RecordType)
 @register_model(RowsType)
-class _PointerModel(models.PrimitiveModel):  # type: ignore[misc]
+class _PointerModel(models.PrimitiveModel):
     def __init__(self, manager: Any, of: Any) -> None:
         super().__init__(manager, of, _BYTES)
 
@@ -144,7 +149,7 @@ def _unbox_record(of: Any, value: Any, c: Any) -> Any:
 
 
 @infer_getattr
-class _RecordFields(AttributeTemplate):  # type: ignore[misc]
+class _RecordFields(AttributeTemplate):
     key = RecordType
 
     def generic_resolve(self, of: Any, name: str) -> Any:
@@ -153,7 +158,7 @@ class _RecordFields(AttributeTemplate):  # type: ignore[misc]
 
 
 @infer_global(operator.getitem)
-class _GetItem(AbstractTemplate):  # type: ignore[misc]
+class _GetItem(AbstractTemplate):
     def generic(self, args: Any, given: Any) -> Any:
         rows, place = args
         if isinstance(rows, RowsType) and isinstance(place, types.Integer):
@@ -162,7 +167,7 @@ class _GetItem(AbstractTemplate):  # type: ignore[misc]
 
 
 @infer_global(operator.setitem)
-class _SetItem(AbstractTemplate):  # type: ignore[misc]
+class _SetItem(AbstractTemplate):
     def generic(self, args: Any, given: Any) -> Any:
         rows, place, _ = args
         if isinstance(rows, RowsType) and isinstance(place, types.Integer):
@@ -210,6 +215,8 @@ def _field(of: Any, name: str) -> tuple[Any, Any, str]:
 @lower_getattr_generic(RecordType)
 def _lower_getattr(context: Any, builder: Any, of: Any, value: Any, name: str) -> Any:
     offset, hint, path = _field(of, name)
+    if isinstance(_width(hint), np.dtype):
+        return builder.gep(value, [offset])
     # A table of addresses and terms, like World, is made anew by the driver and never written here.
     fixed = _is_fixed(hint) or getattr(of.record, "is_fixed", False)
     return _load(builder, value, offset, hint, path, fixed=fixed)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ullage.simulate.kernel.arithmetic import chance32
 from ullage.simulate.kernel.codes import LEAST_KV, LEAST_OUTSTANDING, LEAST_TOKENS, NEVER, RANDOM, READY, ROUND_ROBIN
 from ullage.simulate.kernel.compiling import compiled, inline
-from ullage.simulate.kernel.state import Replica, World
+from ullage.simulate.kernel.state import ReplicaRow, World
 from ullage.simulate.kernel.steps import kv_now
 from ullage.simulate.kernel.trees import build_tree, replay
 
 
 @compiled
-def load_of(w: World, replica: Replica, now_ps: int) -> int:
+def load_of(w: World, replica: ReplicaRow, now_ps: int) -> int:
     load = replica.outstanding
     if w.routing == LEAST_TOKENS:
         load = replica.prompt_tokens
@@ -21,7 +21,7 @@ def load_of(w: World, replica: Replica, now_ps: int) -> int:
 
 
 @inline
-def show_load(w: World, replica: Replica) -> None:
+def show_load(w: World, replica: ReplicaRow) -> None:
     """Tells the router's tree about a replica whose load or readiness changed."""
     if w.replica_count > 1 and w.routing >= LEAST_OUTSTANDING:
         load = replica.outstanding if w.routing == LEAST_OUTSTANDING else replica.prompt_tokens

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from ullage.simulate.kernel.books import (
-    attempt_time, cached_of, counters_of, group_of, held_in, is_measured, record, starved_at, terms_of,
+    attempt_time,
+    cached_of,
+    counters_of,
+    group_of,
+    held_in,
+    is_measured,
+    record,
+    starved_at,
+    terms_of,
 )  # fmt: skip
 from ullage.simulate.kernel.codes import NEVER, PREEMPTED, QUEUE, RUNNING, WAITING
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import stop_running
 from ullage.simulate.kernel.queues import (
-    link, queue_front, queue_of, set_state, state_of, steps_to_next_finish, take_slot, unlink,
+    link,
+    queue_front,
+    queue_of,
+    set_state,
+    state_of,
+    steps_to_next_finish,
+    take_slot,
+    unlink,
 )  # fmt: skip
-from ullage.simulate.kernel.state import Replica, Slot, World
+from ullage.simulate.kernel.state import ReplicaRow, SlotRow, World
 from ullage.simulate.kernel.steps import blocks_after_step, plan_end, step_time
 
 
 @compiled
-def preempt(w: World, replica: Replica, s: int, unscheduled: int) -> None:
+def preempt(w: World, replica: ReplicaRow, s: int, unscheduled: int) -> None:
     """Recompute preemption: the request loses its KV and waits again.
 
     It goes to the head of the queue, or with priorities to its place by arrival.
@@ -46,7 +61,7 @@ def preempt(w: World, replica: Replica, s: int, unscheduled: int) -> None:
 
 
 @once
-def admit(w: World, replica: Replica, i: int, now_ps: int, done: int, tokens: int) -> None:
+def admit(w: World, replica: ReplicaRow, i: int, now_ps: int, done: int, tokens: int) -> None:
     """Moves the front of the queue to the running list with its first tokens."""
     unlink(w, replica, queue_of(w, replica, i), i)
     if state_of(w, i) == WAITING and (w.most_attempts <= 1 or w.tries[i] == 1):
@@ -81,7 +96,7 @@ def is_before(w: World, a: int, b: int) -> bool:
 
 
 @inline
-def victim_of(w: World, replica: Replica) -> int:
+def victim_of(w: World, replica: ReplicaRow) -> int:
     s = replica.tail
     worst = s
     if w.engines[replica.engine].priority == 1:
@@ -93,7 +108,7 @@ def victim_of(w: World, replica: Replica) -> int:
 
 
 @inline
-def held_by(replica: Replica, slot: Slot) -> int:
+def held_by(replica: ReplicaRow, slot: SlotRow) -> int:
     """Tokens of KV in a slot, this step's included where the walk has scheduled it."""
     held = slot.done
     if slot.last_step >= 0:
@@ -102,7 +117,7 @@ def held_by(replica: Replica, slot: Slot) -> int:
 
 
 @compiled
-def schedule_running(w: World, replica: Replica) -> tuple[int, int, bool]:
+def schedule_running(w: World, replica: ReplicaRow) -> tuple[int, int, bool]:
     """Gives tokens and blocks to the running list in order; returns blocks used, budget left, whether it preempted."""
     engine = w.engines[replica.engine]
     shift = engine.block_shift
@@ -149,7 +164,7 @@ def schedule_running(w: World, replica: Replica) -> tuple[int, int, bool]:
 
 
 @compiled
-def walk(w: World, replica: Replica) -> tuple[int, int, int, int, int, int, bool]:
+def walk(w: World, replica: ReplicaRow) -> tuple[int, int, int, int, int, int, bool]:
     """Schedules the running list request by request, as the reference does.
 
     Needed where the order matters: several prefills under way, or a victim that is not the last admitted.
@@ -181,7 +196,7 @@ def walk(w: World, replica: Replica) -> tuple[int, int, int, int, int, int, bool
 
 
 @compiled
-def preempt_tails(w: World, replica: Replica, used: int) -> int:
+def preempt_tails(w: World, replica: ReplicaRow, used: int) -> int:
     """First come first served: the last admitted give way until the decodes' next tokens fit."""
     engine = w.engines[replica.engine]
     while used > engine.blocks:
@@ -194,7 +209,7 @@ def preempt_tails(w: World, replica: Replica, used: int) -> int:
 
 
 @once
-def plan_decode(w: World, replica: Replica, kv_tokens: int, used: int, exact: bool, preempted: bool) -> int:
+def plan_decode(w: World, replica: ReplicaRow, kv_tokens: int, used: int, exact: bool, preempted: bool) -> int:
     """Plans pure decode steps as far as nothing changes: to the next finish, table segment or full cache."""
     engine = w.engines[replica.engine]
     shift = engine.block_shift
@@ -231,7 +246,7 @@ def plan_decode(w: World, replica: Replica, kv_tokens: int, used: int, exact: bo
 
 
 @once
-def start_step(w: World, replica: Replica, now_ps: int) -> int:
+def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
     """Schedules, and commits to the next step or to a plan of decode steps; returns when it ends."""
     engine = w.engines[replica.engine]
     shift = engine.block_shift

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ullage.simulate.kernel.compiling import VERSION
-from ullage.simulate.kernel.records import Fixed, Fixed32, Int32, Rows, fields_of, hold, record_dtype
+from ullage.simulate.kernel.records import Fixed, Fixed32, Int32, Rows, hold, record_dtype
 
 
-class Clock:
+class ClockRow:
     """What moves for the fleet as a whole."""
 
     now_ps: int
@@ -45,7 +45,7 @@ class Clock:
     signal_starting: int
 
 
-class Replica:
+class ReplicaRow:
     """One engine. The fields of the inner loop come first, eight to a cache line."""
 
     # The plan: `planned` decode steps from `begin_ps` on, the first of first_step_ps, each growth_ps longer.
@@ -108,7 +108,7 @@ class Replica:
     class_decodes_at: Fixed
 
 
-class Slot:
+class SlotRow:
     """A running request's place on its replica."""
 
     request: Int32
@@ -121,7 +121,7 @@ class Slot:
     scheduled: Int32
 
 
-class Request:
+class RequestRow:
     """What the kernel itself needs of a request."""
 
     emitted: Int32
@@ -145,12 +145,12 @@ class EngineTerms:
     token_shift: Fixed
     token_segments: Fixed
     pair_ps_1024: Fixed
-    sum: Fixed
+    is_sum: Fixed  # 1: prefill adds to decode time, 0: the longer of the two
     decode_at: Fixed
     token_at: Fixed
 
 
-class Segment:
+class SegmentRow:
     """Part of a step table: time at its beginning, and per token."""
 
     base_ps: Fixed
@@ -190,17 +190,17 @@ class Counters:
     cached_tokens: int
 
 
-class Queue:
+class QueueRow:
     head: Int32
     tail: Int32
 
 
-class Timer:
+class TimerRow:
     when_ps: int
     code: int
 
 
-class Deadline:
+class DeadlineRow:
     """The next deadline of one kind in one class, and whose it is."""
 
     when_ps: int
@@ -213,7 +213,7 @@ class EventRow:
     kind: Fixed
 
 
-class Account:
+class AccountRow:
     """The sums of its replica when a decoding request was last settled."""
 
     sum_ps: float
@@ -221,7 +221,7 @@ class Account:
     sum_share_ps: float
 
 
-class Share:
+class ShareRow:
     busy_ps: float
     kv_token_ps: float
 
@@ -294,15 +294,15 @@ class World:
     keep_requests: int
     attribute: int
 
-    clock: Clock
-    replicas: Rows[Replica]
+    clock: ClockRow
+    replicas: Rows[ReplicaRow]
     engines: Rows[EngineTerms]
-    segments: Rows[Segment]
+    segments: Rows[SegmentRow]
     classes: Rows[ClassTerms]
     group_class: Rows[Fixed]
     events: Rows[EventRow]
-    deadlines: Rows[Deadline]
-    timers: Rows[Timer]
+    deadlines: Rows[DeadlineRow]
+    timers: Rows[TimerRow]
     samples: Rows[SampleRow]
     controls: Rows[ControlRow]
     due_ps: Rows[int]  # by replica: when its next boundary is
@@ -312,17 +312,17 @@ class World:
     ready: Rows[int]
 
     # By slot, bucket and queue; a replica's own begin where its record says.
-    slots: Rows[Slot]
-    accounts: Rows[Account]
+    slots: Rows[SlotRow]
+    accounts: Rows[AccountRow]
     wheel: Rows[Int32]
     bits: Rows[int]
     pending: Rows[Int32]
     phases: Rows[Int32]
-    queues: Rows[Queue]
+    queues: Rows[QueueRow]
     class_decodes: Rows[Int32]
 
     # By request; empty where the feature is not used.
-    requests: Rows[Request]
+    requests: Rows[RequestRow]
     arrival_ps: Rows[int]
     prompt_tokens: Rows[Fixed32]
     output_tokens: Rows[Fixed32]
@@ -341,24 +341,31 @@ class World:
 
     # By group, those before and after the warm-up apart.
     counters: Rows[Counters]
-    shares: Rows[Share]
+    shares: Rows[ShareRow]
     histograms: Rows[int]
     itl: Rows[int]
 
     def __init__(self, **given: Any) -> None:
         """The driver's side: numbers, and arrays whose addresses compiled code reads from a table."""
-        self._table = np.zeros(1, record_dtype(World))
-        for name in fields_of(World):
-            value = given[name]
-            is_number = isinstance(value, int)
-            self._table[name] = value if is_number else value.ctypes.data
-            setattr(self, name, value[0] if name == "clock" else value)
         self._given = given
-        self.address = self._table.ctypes.data
+        self._row = np.zeros(1, record_dtype(World))
+        for name, value in given.items():
+            self._row[name] = value.ctypes.data if isinstance(value, np.ndarray) and name != "clock" else value
+        self.clock = self._row["clock"].view(np.recarray)[0]
+        self.address = self._row.ctypes.data
+
+    def __getattr__(self, name: str) -> Any:
+        """Arrays of records are given names of fields when someone looks."""
+        if name not in self.__dict__.get("_given", ()):
+            raise AttributeError(name)
+        value = self._given[name]
+        has_names = isinstance(value, np.ndarray) and value.dtype.names is not None
+        self.__dict__[name] = value.view(np.recarray) if has_names else value
+        return self.__dict__[name]
 
     def replaced(self, **changed: Any) -> World:
         """The same run with other arrays or terms."""
-        return World(**(self._given | changed))
+        return World(**(self._given | {"clock": self._row["clock"]} | changed))
 
 
 hold(World, VERSION)

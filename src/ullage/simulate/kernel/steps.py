@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ullage.simulate.kernel.compiling import inline
-from ullage.simulate.kernel.state import EngineTerms, Replica, World
+from ullage.simulate.kernel.state import EngineTerms, ReplicaRow, World
 
 
 @inline
@@ -15,17 +15,17 @@ def step_time(w: World, engine: EngineTerms, decodes: int, kv_tokens: int, token
     segment = w.segments[engine.decode_at + decodes * engine.kv_segments + g]
     decode_ps = segment.base_ps + segment.slope_ps * (kv_tokens - (g << engine.kv_shift))
     if tokens > 0:
-        batch = tokens if engine.sum == 1 else tokens + decodes
+        batch = tokens if engine.is_sum == 1 else tokens + decodes
         h = min(batch >> engine.token_shift, engine.token_segments - 1)
         segment = w.segments[engine.token_at + h]
         prefill_ps = segment.base_ps + segment.slope_ps * (batch - (h << engine.token_shift))
         prefill_ps += (pairs * engine.pair_ps_1024) >> 10
-        decode_ps = decode_ps + prefill_ps if engine.sum == 1 else max(decode_ps, prefill_ps)
+        decode_ps = decode_ps + prefill_ps if engine.is_sum == 1 else max(decode_ps, prefill_ps)
     return decode_ps
 
 
 @inline
-def steps_until(replica: Replica, when_ps: int) -> int:
+def steps_until(replica: ReplicaRow, when_ps: int) -> int:
     """The least number of planned steps, at least 1, after which the time is not before `when_ps`.
 
     Step j lasts first_step_ps + j * growth_ps. A few steps are tried one by one, because most answers are small; the
@@ -57,13 +57,13 @@ def steps_until(replica: Replica, when_ps: int) -> int:
 
 
 @inline
-def plan_end(replica: Replica, steps: int) -> int:
+def plan_end(replica: ReplicaRow, steps: int) -> int:
     """When so many steps of the plan are over."""
     return replica.begin_ps + steps * replica.first_step_ps + replica.growth_ps * (steps * (steps - 1) >> 1)
 
 
 @inline
-def blocks_after_step(w: World, replica: Replica, shift: int) -> int:
+def blocks_after_step(w: World, replica: ReplicaRow, shift: int) -> int:
     """KV blocks that the decodes hold once each has one more token."""
     mask = (1 << shift) - 1
     total = replica.kv_tokens + replica.decodes
@@ -74,7 +74,7 @@ def blocks_after_step(w: World, replica: Replica, shift: int) -> int:
 
 
 @inline
-def kv_now(replica: Replica, now_ps: int) -> int:
+def kv_now(replica: ReplicaRow, now_ps: int) -> int:
     """KV tokens held at a time before the replica's next boundary, those of the step under way included."""
     held = replica.kv_tokens + replica.prefill_kv_tokens
     if replica.planned > 0:
