@@ -46,7 +46,7 @@ def test_the_source_has_no_findings() -> None:
         (
             "fleet/planted.py",
             "from numba import njit\n",
-            "fleet/planted.py:1: compiled code stands in simulate/kernel.py and workload/synthetic/stream.py alone",
+            "fleet/planted.py:1: compiled code stands in simulate/kernel/ and workload/synthetic/stream.py alone",
         ),
         (
             "verbs/planted.py",

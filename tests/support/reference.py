@@ -26,8 +26,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ullage.simulate import kernel as k
-from ullage.simulate.problem import NEVER_PS, ControlKind, EngineField, Int64s, Problem, RouterArrays, SignalKind
+from ullage.simulate.kernel import codes as k
+from ullage.simulate.kernel.arithmetic import bin_of, chance32
+from ullage.simulate.kernel.records import fields_of
+from ullage.simulate.kernel.state import Counters
+from ullage.simulate.problem import (
+    NEVER_PS,
+    ClassField,
+    ControlKind,
+    EngineField,
+    Int64s,
+    Problem,
+    RouterArrays,
+    SignalKind,
+)
+
+# Kinds of steps, by which busy time is counted.
+PREFILL, DECODE, MIXED = range(3)
+# The counters' names, outcomes first in the order of their codes, and the column of each.
+COLUMNS = {name: place for place, name in enumerate(fields_of(Counters))}
 
 
 @dataclass(kw_only=True)
@@ -63,15 +80,15 @@ class ReferenceRequest:
         return self.prompt + self.emitted
 
     def urgency(self) -> tuple[int, int, int]:
-        return (self.class_row[k.LEVEL], self.attempt_ps, self.number)
+        return (self.class_row[ClassField.LEVEL], self.attempt_ps, self.number)
 
     def ends_at(self, now_ps: int) -> int | None:
         """The outcome of a request whose client or deadline gives up on it by now."""
         if now_ps >= self.arrival_ps + self.cancel_after_ps:
             return k.CANCELLED
-        if now_ps >= self.attempt_ps + self.class_row[k.TOTAL_TIMEOUT]:
+        if now_ps >= self.attempt_ps + self.class_row[ClassField.TOTAL_TIMEOUT_PS]:
             return k.TIMED_OUT
-        if self.first_ps < 0 and now_ps >= self.attempt_ps + self.class_row[k.TTFT_TIMEOUT]:
+        if self.first_ps < 0 and now_ps >= self.attempt_ps + self.class_row[ClassField.TTFT_TIMEOUT_PS]:
             return k.TIMED_OUT
         return None
 
@@ -174,7 +191,7 @@ class Reference:
         self.sojourn_ps = 0
         self.outstanding = 0
         shape = (2, problem.group_class.size)
-        self.counters = np.zeros((*shape, k.COUNTERS), np.int64)
+        self.counters = np.zeros((*shape, len(COLUMNS)), np.int64)
         self.shares = np.zeros((*shape, 2), np.float64)
         self.histograms = np.zeros((problem.group_class.size, k.METRICS, k.BINS), np.int64)
         self.itl = np.zeros((problem.classes.shape[0], k.BINS), np.int64)
@@ -287,10 +304,10 @@ class Reference:
     def end(self, request: ReferenceRequest, outcome: int) -> None:
         """An attempt is over: the request is repeated, or this is what became of it."""
         if outcome not in (k.SUCCESS, k.LATE):
-            self.count(request, k.C_WASTED_COMPUTED, request.computed - self.hit(request))
-            self.count(request, k.C_WASTED_OUTPUT, request.emitted)
+            self.count(request, "wasted_computed_tokens", request.computed - self.hit(request))
+            self.count(request, "wasted_output_tokens", request.emitted)
         if self.retries_now(request, outcome):
-            self.count(request, k.C_RETRIED, 1)
+            self.count(request, "retried", 1)
             request.state = k.BACKOFF
             request.computed = request.emitted = 0
             request.first_ps = -1
@@ -299,16 +316,16 @@ class Reference:
             return
         request.state = outcome
         request.finish_ps = self.now_ps
-        self.count(request, outcome - k.SUCCESS, 1)
+        self.count(request, list(COLUMNS)[outcome - k.SUCCESS], 1)
         if outcome in (k.SUCCESS, k.LATE):
-            self.count(request, k.C_PROMPT, request.prompt)
-            self.count(request, k.C_OUTPUT, request.output)
-            self.count(request, k.C_CACHED_DONE, request.cached)
-            self.record(request, k.M_E2E, self.now_ps - request.arrival_ps)
+            self.count(request, "prompt_tokens", request.prompt)
+            self.count(request, "output_tokens", request.output)
+            self.count(request, "cached_done_tokens", request.cached)
+            self.record(request, k.E2E, self.now_ps - request.arrival_ps)
             if request.output > 1:
-                self.record(request, k.M_TPOT, (self.now_ps - request.first_ps) // (request.output - 1))
+                self.record(request, k.TPOT, (self.now_ps - request.first_ps) // (request.output - 1))
         if request.first_ps >= 0:
-            self.record(request, k.M_TTFT, request.first_ps - request.arrival_ps)
+            self.record(request, k.TTFT, request.first_ps - request.arrival_ps)
         if request.client >= 0 and outcome != k.UNFINISHED and self.issued < len(self.requests):
             self.clients.append((self.now_ps + max(1, request.think_ps), request.client))
 
@@ -332,16 +349,17 @@ class Reference:
         for _ in range(request.attempts - 1):
             wait = wait * terms.growth_milli // 1000
         spread = wait * terms.jitter_milli // 1000
-        chance: int = k.chance32(self.problem.seed, request.number, request.attempts + k.JITTER_STREAM)
+        chance: int = chance32(self.problem.seed, request.number, request.attempts + k.JITTER_STREAM)
         return max(1, wait + (spread >> 16) * (chance >> 16))
 
     def finish(self, request: ReferenceRequest) -> None:
         """The last token is out: success, or late where the class's SLO is missed."""
         row = request.class_row
+        tpot_slo_ps = row[ClassField.TPOT_SLO_PS]
         late = (
-            request.first_ps - request.arrival_ps > row[k.TTFT_SLO]
-            or self.now_ps - request.arrival_ps > row[k.E2E_SLO]
-            or (row[k.TPOT_SLO] < NEVER_PS and self.now_ps - request.first_ps > row[k.TPOT_SLO] * (request.output - 1))
+            request.first_ps - request.arrival_ps > row[ClassField.TTFT_SLO_PS]
+            or self.now_ps - request.arrival_ps > row[ClassField.E2E_SLO_PS]
+            or (tpot_slo_ps < NEVER_PS and self.now_ps - request.first_ps > tpot_slo_ps * (request.output - 1))
         )
         self.end(request, k.LATE if late else k.SUCCESS)
 
@@ -379,7 +397,7 @@ class Reference:
         return min(ready, key=visible_load)
 
     def pick(self, request: ReferenceRequest, draw: int, choices: int) -> int:
-        chance: int = k.chance32(self.problem.seed, request.number, 2 * request.attempts + draw)
+        chance: int = chance32(self.problem.seed, request.number, 2 * request.attempts + draw)
         return chance * choices >> 32
 
     # ---- the engine ---------------------------------------------------------------------------------
@@ -399,7 +417,7 @@ class Reference:
         duration = step.end_ps - step.start_ps
         for request in replica.running:
             if request.scheduled and request.decoding:
-                self.itl[self.group_class[request.group], k.bin_of(duration)] += 1
+                self.itl[self.group_class[request.group], bin_of(duration)] += 1
         replica.steps += 1
         replica.step = None
         for request in list(replica.running):
@@ -417,13 +435,13 @@ class Reference:
     def account(self, replica: ReferenceReplica, step: ReferenceStep) -> None:
         """Books the step's time up to now: to the replica by kind, to each group by tokens and by KV held."""
         duration = self.now_ps - step.start_ps
-        kind = k.BUSY_DECODE if step.prefill_tokens == 0 else k.BUSY_MIXED if step.decodes else k.BUSY_PREFILL
+        kind = DECODE if step.prefill_tokens == 0 else MIXED if step.decodes else PREFILL
         replica.busy_ps[kind] += duration
         for request in replica.running:
             share = duration * request.scheduled / (step.decodes + step.prefill_tokens)
             place = (self.measured(request), request.group)
-            self.shares[place][k.SHARE_BUSY] += share
-            self.shares[place][k.SHARE_KV] += float(request.computed) * duration
+            self.shares[place][0] += share
+            self.shares[place][1] += float(request.computed) * duration
 
     def drop_given_up(self, replica: ReferenceReplica) -> None:
         """Ends what a client or a deadline has given up on, highest number first (the retry budget is finite)."""
@@ -507,13 +525,13 @@ class Reference:
 
     def preempt(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
         replica.running.remove(request)
-        self.count(request, k.C_RECOMPUTED, request.computed - request.scheduled - request.cached)
+        self.count(request, "recomputed_tokens", request.computed - request.scheduled - request.cached)
         request.computed = request.scheduled = 0
         request.decoding = False
         request.state = k.PREEMPTED
         request.preemptions += 1
         replica.preemptions += 1
-        self.count(request, k.C_PREEMPTIONS, 1)
+        self.count(request, "preemptions", 1)
         replica.waiting.insert(0, request)
         if replica.engine[EngineField.PRIORITY]:
             replica.waiting.sort(key=ReferenceRequest.urgency)
@@ -522,9 +540,9 @@ class Reference:
         replica.waiting.remove(request)
         replica.running.append(request)
         if request.state == k.WAITING and request.attempts == 1:
-            self.record(request, k.M_QUEUE, self.now_ps - request.arrival_ps)
+            self.record(request, k.QUEUE, self.now_ps - request.arrival_ps)
             request.admitted_ps = self.now_ps
-        self.count(request, k.C_CACHED, request.cached)
+        self.count(request, "cached_tokens", request.cached)
         request.state = k.RUNNING
         request.scheduled = new
         request.computed = request.cached + new
@@ -537,12 +555,12 @@ class Reference:
         decode_ps += int(problem.decode_slope_ps[kind, decodes, segment]) * past
         if tokens == 0:
             return decode_ps
-        batch = tokens if engine[EngineField.SUM] else tokens + decodes
+        batch = tokens if engine[EngineField.IS_SUM] else tokens + decodes
         segment = min(batch >> engine[EngineField.TOKEN_SHIFT], engine[EngineField.TOKEN_SEGMENTS] - 1)
         past = batch - (segment << engine[EngineField.TOKEN_SHIFT])
         prefill_ps = int(problem.token_base_ps[kind, segment]) + int(problem.token_slope_ps[kind, segment]) * past
         prefill_ps += pairs * engine[EngineField.PAIR_PS_1024] >> 10
-        return decode_ps + prefill_ps if engine[EngineField.SUM] else max(decode_ps, prefill_ps)
+        return decode_ps + prefill_ps if engine[EngineField.IS_SUM] else max(decode_ps, prefill_ps)
 
     # ---- replicas come and go -----------------------------------------------------------------------
 
@@ -645,12 +663,12 @@ class Reference:
     def measured(self, request: ReferenceRequest) -> int:
         return int(self.problem.measure_from_ps <= request.arrival_ps < self.problem.measure_until_ps)
 
-    def count(self, request: ReferenceRequest, column: int, amount: int) -> None:
-        self.counters[self.measured(request), request.group, column] += amount
+    def count(self, request: ReferenceRequest, column: str, amount: int) -> None:
+        self.counters[self.measured(request), request.group, COLUMNS[column]] += amount
 
     def record(self, request: ReferenceRequest, metric: int, duration_ps: int) -> None:
         if self.measured(request):
-            self.histograms[request.group, metric, k.bin_of(duration_ps)] += 1
+            self.histograms[request.group, metric, bin_of(duration_ps)] += 1
 
     def sample(self) -> None:
         row = []
