@@ -14,7 +14,7 @@ _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A value for the file, and where it was found; an empty `where` means that nobody said."""
+    """A value for the file, and where it was found; an empty `where` means that nobody stated it."""
 
     value: str
     where: str

@@ -1,4 +1,4 @@
-"""The engine's own word: what a running engine, its metrics or the device's monitor say about memory.
+"""Reported values: what a running engine, its metrics or the device's monitor state about memory.
 
     readers -> Reading(quantity, rank, figure)  one number in one line of one file
             -> engine_memory(...)               ranks put together, by the rule of each quantity
@@ -84,7 +84,7 @@ class Rank:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One number from one line: a key of QUANTITIES, who said it, and the figure with its file and line."""
+    """One number from one line: a key of QUANTITIES, the rank that reported it, and the figure with its file and line."""
 
     quantity: str
     rank: Rank
@@ -120,7 +120,7 @@ class ResidentSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineMemory:
-    """What was said about one replica.
+    """Values reported for one replica.
 
     `engine` is empty for a device monitor, which knows no engine. `kv_caches` counts the data-parallel ranks,
     each of which has a cache of its own.
@@ -204,7 +204,7 @@ def _with_tokens(figures: dict[str, Figure]) -> dict[str, Figure]:
 
 
 def merge(words: Sequence[EngineMemory]) -> EngineMemory:
-    """One word out of several files about the same deployment: a log, its metrics, a device monitor.
+    """One report from several files about the same deployment: a log, its metrics, a device monitor.
 
     What several state must agree, within the rounding of a printed figure; the first file's is kept. Files of
     two engines, two versions or two configurations are an InputError that names both.

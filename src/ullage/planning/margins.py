@@ -76,7 +76,7 @@ def pool_margins(
         MarginRow(where="demand", reason="the busiest hour may exceed its forecast", size=size, cost=cost),
         MarginRow(
             where="service",
-            reason="steps may be slower than believed; a load test shrinks this",
+            reason="steps may be slower than nominal; a load test shrinks this",
             size=slow,
             cost=steady.figures["fleet.evidence_replicas"],
         ),

@@ -1,7 +1,7 @@
 """The scorecard of a pool: what the planned fleet does at the planning rate, simulated once more as it will stand.
 
-The size was found with steps as slow as the evidence allows; the scorecard shows the same replicas with the step times
-that are believed, because that is what a dashboard will show if the belief is right.
+The size was found with steps as slow as the evidence allows; the scorecard shows the same replicas with nominal
+step times, because that is what a dashboard will show if they are right.
 """
 
 from __future__ import annotations

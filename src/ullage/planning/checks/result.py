@@ -1,4 +1,4 @@
-"""What a check of a plan found: mistakes and doubts, each a sentence with both numbers and what mends it."""
+"""What a check of a plan found: mistakes and warnings, each a sentence with both numbers and a fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ullage.planning.spec import PlanSpec
 
 
 class CheckSeverity(enum.Enum):
-    """A mistake makes the plan, or what is said of it, wrong; a doubt is what nobody has looked at."""
+    """A mistake makes the plan, or a claim about it, wrong; a warning is something that nobody has verified."""
 
     MISTAKE = "mistake"
     WARNING = "warning"
@@ -22,7 +22,7 @@ class CheckSeverity(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckAnomaly:
-    """`sentence` holds what was said and what was found, both as numbers where there are any."""
+    """`sentence` holds what was claimed and what was found, both as numbers where there are any."""
 
     name: str
     weight: CheckSeverity

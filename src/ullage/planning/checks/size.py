@@ -129,7 +129,7 @@ def _spread_lengths(each: ClassTraffic, flat: set[str], like: Assumption) -> Len
 
 
 def maximum_throughput(subject: CheckSubject) -> CheckResult:
-    """What a replica is said to take against the load at which it meets its SLOs."""
+    """The claimed capacity of a replica against the load at which it meets its SLOs."""
     name, pool = "maximum-throughput", subject.pool
     highest, operating = (
         pool.operating_point.highest.rps,
@@ -170,7 +170,7 @@ LEAST_MARGIN_FRACTION = 0.01
 
 
 def forgotten_memory(subject: CheckSubject) -> CheckResult:
-    """The requests a replica is said or approved to hold against what weights, workspace and KV leave room for."""
+    """The claimed or approved concurrency of a replica against what weights, workspace and KV leave room for."""
     name, memory = "forgotten-memory", subject.pool.memory
     context, fits = memory.approved.context_tokens, memory.worst.sequences
     weights = memory.line(LineName.WEIGHTS).line_bytes
@@ -228,7 +228,7 @@ def _unapproved(subject: CheckSubject, name: str, context: int) -> list[CheckAno
 
 
 def instant_scaling(subject: CheckSubject) -> CheckResult:
-    """How soon replicas are said to serve, and how few an autoscaler keeps, against starts and the rise of demand."""
+    """The claimed scale-up time and autoscaler minimum against start times and the rise of demand."""
     name, pool = "instant-scaling", subject.pool
     warm, settings = pool.reserves.warm, pool.reserves.settings.warm
     level = settings.start.value
@@ -243,7 +243,7 @@ def instant_scaling(subject: CheckSubject) -> CheckResult:
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
-                f"a replica is said to serve after {said:g} s; a {level} start takes {p50:.0f} s, one in ten "
+                f"a replica is claimed to serve after {said:g} s; a {level} start takes {p50:.0f} s, one in ten "
                 f"{p90:.0f} s, and demand rises by {warm.rise_rps:.3g} req/s in it, {rising} of {steady} replicas",
                 f"Hold the warm reserve that is planned ({warm.line.replicas}), or start hot: warm: {{start: hot}}.",
             )

@@ -2,7 +2,7 @@
 
     run_drills(plan)  ->  Drills of DrillResult: verdict, a figure before and during, and the change that would pass
 
-To add one: write a function from Ground to DrillResult, list it here and in docs/howto/run-drills.md.
+To add one: write a function from PoolScenario to DrillResult, list it here and in docs/howto/run-drills.md.
 tests/plan/test_drills.py asks for a plan that fails it and one that passes.
 """
 

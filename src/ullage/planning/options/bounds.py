@@ -24,13 +24,13 @@ from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.definitions import TpotCount
 
 Floats = NDArray[np.float64]
-# Histograms of a simulation are read at the middle of a bin; within that, a limit is not broken.
+# Histograms of a simulation are read at the middle of a bin; within that, a limit is not exceeded.
 TOLERANCE_FRACTION = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdleMiss:
-    """An SLO that a request alone on a replica already breaks, at the promised percentile."""
+    """An SLO that a request alone on a replica already violates, at the percentile of the SLO."""
 
     request_class: str
     slo: Slo

@@ -201,7 +201,7 @@ def _of_each_device(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
 
 
 def slices_of(fit: Fit, pool: str, split: Sequence[int]) -> tuple[SliceRule, ...]:
-    """Every class of the pool, cut at the given prompt lengths; without any, where half of its prompt tokens lie."""
+    """Every class of the pool, divided at the given prompt lengths; without any, where half of its prompt tokens lie."""
     load = _drawn(fit)
     names = [each.name for each in load.requests.classes]
     found: list[SliceRule] = []

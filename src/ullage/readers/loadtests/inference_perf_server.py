@@ -1,4 +1,4 @@
-"""inference-perf's `*_prometheus_metrics.json`: what the engine's own metrics said over a stage.
+"""inference-perf's `*_prometheus_metrics.json`: what the engine's own metrics showed over a stage.
 
 Seconds, from histograms on the engine, without what the client waited. In old files the mean prompt length is
 that of something else (10,721 where prompts had 205 tokens) and cache use is 0.0 throughout, so lengths are

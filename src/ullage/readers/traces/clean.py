@@ -235,7 +235,7 @@ def _examples(
             f"FROM {table}) WHERE reason_ = {text(why)} LIMIT 1"
         ).fetchall()[0]
         pairs = [f"{column} = {value}" for column, value in zip(shown, first[2:], strict=False) if value is not None]
-        # Shown only where it looks like a time: a wrong column may hold anything, and findings are shared.
+        # Shown only where it looks like a time: a wrong column may hold anything, and anomalies are shared.
         written = [f"time = {first[1]}"] if first[1] and re.fullmatch(r"[\dTZ:.,+/ -]{4,40}", first[1]) else []
         found.append(RowReason(reason=why, rows=rows, first_row=first[0], example=", ".join([*written, *pairs])))
     return tuple(found)
@@ -271,7 +271,7 @@ def _nothing_kept(files: Sequence[Glimpse], counts: RowCounts) -> InputError:
 
 
 def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -> tuple[str, tuple[Anomaly, ...]]:
-    """The zone that stamps are written in; a stamp without one is a finding unless the user named it."""
+    """The zone that stamps are written in; a stamp without one is an anomaly unless the user named it."""
     if draft.clock is not Clock.UTC:
         return "", ()
     if not draft.time:

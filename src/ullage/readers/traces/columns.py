@@ -1,7 +1,7 @@
 """Any table or JSON log by its column names: ours where they stand, the user's by a mapping.
 
 A mapping gives, for one of our names, the column (or the dotted key path of a JSON record) that holds it.
-Times have a name for each unit they are logged in, so that the unit is said where the column is named:
+Times have a name for each unit they are logged in, so that the unit is stated where the column is named:
 
     arrival_s=ts   arrival_ms=ts   arrival_time=timestamp   duration_ms=latency   prompt_tokens=usage.input
 """

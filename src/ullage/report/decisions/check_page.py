@@ -1,4 +1,4 @@
-"""Checks of a plan as a page and as JSON: mistakes, doubts, and what was compared to find them."""
+"""Checks of a plan as a page and as JSON: mistakes, warnings, and what was compared to find them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def measured_parts(
         )
     hidden = [each.name for each in measured if not _is_drawn(each, right_rps)]
     if hidden:
-        anomalies.append(f"Not drawn, beyond the chart or without a promised percentile: {', '.join(hidden)}.")
+        anomalies.append(f"Not drawn, beyond the chart or without the percentile of an SLO: {', '.join(hidden)}.")
     if agreement is not None and len(agreement.words) > 1:
         parts += ["", tests_table(agreement)]
         anomalies += agreement.disagreements

@@ -1,4 +1,4 @@
-"""Load tests as a page: what was offered, what came back, each latency by its definition, and what is odd."""
+"""Load tests as a page: what was offered, what came back, each latency by its definition, and anomalies."""
 
 from __future__ import annotations
 

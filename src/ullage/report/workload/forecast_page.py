@@ -109,7 +109,7 @@ def _findings(found: ServiceForecast) -> list[RenderableType]:
     for anomaly in found.anomalies:
         mark, style = _MARK[anomaly.weight]
         lines.append(Text(f"{mark} {anomaly.sentence}", style=style))
-    return [Text("Findings", style="bold"), *lines, ""] if lines else []
+    return [Text("Anomalies", style="bold"), *lines, ""] if lines else []
 
 
 def _closing(found: ServiceForecast) -> list[RenderableType]:

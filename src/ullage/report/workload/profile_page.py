@@ -1,7 +1,7 @@
 """A profile as a page in the terminal, and as JSON.
 
 The page reads from top to bottom as the questions people ask: what is this, how does it arrive, how long are
-the requests, when, who, what is reused, and what should I not believe.
+the requests, when, who, what is reused, and what should I not trust.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ def _reuse(reuse: ReuseProfile | None) -> list[RenderableType]:
     return parts
 
 
-# ---- who, and what to doubt --------------------------------------------------------------------------
+# ---- who, and anomalies ------------------------------------------------------------------------------
 
 
 def _groups(profile: Profile, dimension: str) -> list[RenderableType]:
@@ -351,12 +351,12 @@ def _group_row(group: GroupProfile) -> list[str]:
 
 
 def _findings(profile: Profile) -> list[RenderableType]:
-    parts: list[RenderableType] = [Text("Findings", style="bold")]
+    parts: list[RenderableType] = [Text("Anomalies", style="bold")]
     for anomaly in profile.anomalies:
         mark, style = _MARK[anomaly.weight]
         parts.append(_hanging(mark, style, anomaly.sentence))
     if not profile.anomalies:
-        parts.append(Text("Nothing odd was found."))
+        parts.append(Text("No anomalies."))
     if profile.suggestion is not None:
         rules = " ".join(f"--class '{_rule(one)}'" for one in profile.suggestion.classes)
         parts.append(_hanging(">", "dim", f"To see them apart: {rules}"))

@@ -11,7 +11,7 @@ In a common fit a test counts by its age, by its kind and by what is wrong with 
   that states no day counts as old as the oldest that does, and at least half a year older than the newest.
 - kind: in full where every request was kept with its times; less where only sums are known; least where the engine's
   own clock was read, which sees neither network nor client.
-- half where a serious finding says that it measured its client or an endless queue.
+- half where a serious anomaly says that it measured its client or an endless queue.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the numbers of a point say about each other: saturation, late clients, miscounted tokens, units in doubt.
+"""What the numbers of a point say about each other: saturation, late clients, miscounted tokens, uncertain units.
 
-Every check takes a point and gives at most one finding, in a sentence with both sides of the disagreement. A check
+Every check takes a point and gives at most one anomaly, in a sentence with both sides of the disagreement. A check
 that needs a number the file does not have says nothing. `impossible` is apart: it names a contradiction so large that
 the file is refused rather than flagged.
 """
@@ -87,7 +87,7 @@ def load_not_kept(point: Point) -> PointFinding | None:
     if point.load.loop not in (Loop.OPEN, Loop.TRACE) or not offered or not count or count < LEAST_REQUESTS:
         return None
     cap = point.load.concurrency_cap_count
-    # Random arrivals come in faster or slower than their rate by luck; two standard errors of that are no finding, but
+    # Random arrivals come in faster or slower than their rate by luck; two standard errors of that are no anomaly, but
     # for a point that is known to have stood at its cap, or whose every arrival is known.
     exact = point.load.even or due_rps is not None or (cap is not None and _cap_was_reached(point, cap))
     kept = KEPT_UP_FRACTION - (0.0 if exact else 2.0 / math.sqrt(count))

@@ -1,4 +1,4 @@
-"""What a load test said, in one shape whatever tool wrote it.
+"""What a load test measured, in one shape whatever tool wrote it.
 
     LoadTest         one file: the tool, its version, the points, and what was left out
     Point            one run at one load: what was offered, what came back, how it was measured
@@ -266,7 +266,7 @@ class GoodputRule:
 
 @dataclass(frozen=True, kw_only=True)
 class StatedGoodput:
-    """The tool's own goodput. `limits` is None where the file does not store what was promised."""
+    """The tool's own goodput. `limits` is None where the file does not store the SLOs."""
 
     rps: float | None
     attained_fraction: float | None
@@ -319,7 +319,7 @@ class MeasuredRequest:
 
 
 class Flag(enum.Enum):
-    """What a finding is about. The value is stable: calibration and users' scripts look for it."""
+    """What an anomaly is about. The value is stable: calibration and users' scripts look for it."""
 
     CLOSED_LOOP_SATURATION = "closed_loop_saturation"
     COORDINATED_OMISSION = "coordinated_omission"
@@ -348,7 +348,7 @@ class Flag(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class PointFinding:
-    """Something that is wrong or odd about a point or a file, in a sentence that can be printed alone."""
+    """Something that is wrong or unusual about a point or a file, in a sentence that can be printed alone."""
 
     flag: Flag
     weight: Severity

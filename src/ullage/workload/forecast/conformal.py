@@ -1,9 +1,9 @@
 """Bands from past errors: split conformal, in ratios of demand to forecast, by lead.
 
-A forecaster is run from past origins, and what came is divided by what it said. The quantiles of these ratios, times
+A forecaster is run from past origins, and observed demand is divided by predicted demand. The quantiles of these ratios, times
 the new forecast, are its bands; nothing is assumed of the errors' distribution. Two things are owed to honesty.
 Ratios of one origin go up and down together, so many hours are few witnesses: `witnesses` counts how many, and the
-bands are widened as Student widened them. And leads longer than the history can test are extrapolated, and said to be.
+bands are widened as Student widened them. And leads longer than the history can test are extrapolated, and marked as such.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NORMAL: Floats = np.array([NormalDist().inv_cdf(fraction) for fraction in FRACT
 _LOW, _CENTRE, _HIGH = (int(np.argmin(np.abs(FRACTIONS - each))) for each in (0.1, 0.5, 0.9))
 # Fewer origins than this under a lead, and its band is taken from shorter leads.
 _LEAST_ORIGINS = 3
-# At so many witnesses or fewer the side on which past forecasts erred is not believed at all.
+# At so many witnesses or fewer the side on which past forecasts erred is not trusted at all.
 _DOUBT = 3.0
 _FEW_WITNESSES = 12.0
 # Demand over forecast beyond these says that the forecast was nothing, not that demand was without bound.

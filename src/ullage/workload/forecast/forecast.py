@@ -2,7 +2,7 @@
 
     series -> holes and events out -> rolling backtest chooses -> season x level x growth -> events in -> bands
 
-The naive forecast is kept beside it, and so is everything that should make the reader conservative, as findings.
+The naive forecast is kept beside it, and so is everything that should make the reader cautious, as anomalies.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _findings(
         ago_days = (series.end_s - broken.at_s) / DAY_S
         sentence = (
             f"The level of {name} changed {broken.ratio:.2f}-fold {ago_days:.0f} days before the end of the history; "
-            "what came before says little about what comes."
+            "earlier demand says little about later demand."
         )
         found.append(_finding(AnomalyKind.STRUCTURAL_BREAK, Severity.SERIOUS, sentence))
     if steps > winner.band.tested_steps:
