@@ -75,8 +75,8 @@ class Assumption:
     """An input of the plan: what is taken as true, on whose authority, and for how long.
 
     `low` and `high` are the range the value may take; equal to the value they say that it is exact. A `decision`
-    is chosen, not known (how far ahead to plan, how sure to be): it is listed like every input, and who chose it is
-    said, but a default choice does not make a measurement less known.
+    is chosen, not known (how far ahead to plan, how sure to be): it is listed like every input, with who chose it,
+    but a default choice does not make a measurement less known.
     """
 
     name: str

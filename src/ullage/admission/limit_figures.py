@@ -227,7 +227,7 @@ def _bursts(
         if each.absorber in starts:
             joins = (ready.figures[f"ready.{starts[each.absorber]}_p90_s"], policy.scale_delay, policy.warm)
         name = f"burst.{each.absorber.replace('-', '_')}_{each.length_s:.0f}s_ratio"
-        formula = f"highest burst of {each.length_s:.0f} s, by {each.absorber}, that leaves the hour's SLOs kept"
+        formula = f"highest burst of {each.length_s:.0f} s, by {each.absorber}, at which the hour's SLOs are met"
         make(
             name,
             each.height_ratio,

@@ -46,7 +46,7 @@ _SCALER = Source(
 
 
 class Success(enum.Enum):
-    """What makes a request a success: its SLOs kept, an answer before its deadline, or any answer at all."""
+    """What makes a request a success: its SLOs met, an answer before its deadline, or any answer at all."""
 
     SLOS = "slo"
     DEADLINE = "deadline"

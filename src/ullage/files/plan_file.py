@@ -152,9 +152,7 @@ class PoolSection(Section):
     name: Annotated[Name | None, Field(description="What figures of this pool are called by, among several.")] = None
     model: Annotated[str, Field(min_length=1, description="A name in the catalogue, or a config.json or its folder.")]
     device: Annotated[str, Field(min_length=1, description="A name in the catalogue: ullage facts devices.")]
-    tensor_parallel: Annotated[Count | None, Field(description="Tensor parallelism: devices that share each layer; default 1.")] = (
-        None
-    )
+    tensor_parallel: Annotated[Count | None, Field(description="Devices that share each layer; default 1.")] = None
     pipeline_parallel: Annotated[
         Count | None, Field(description="Devices over which the layers are dealt; default 1.")
     ] = None

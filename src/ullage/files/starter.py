@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-# SLOs to begin with. They are placeholders and the file says so: only the service's owner can make an SLO.
+# SLOs to begin with. They are placeholders and the file says so: only the service's owner can set an SLO.
 _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
 
 

@@ -257,7 +257,7 @@ def _notes(chosen: PackedShape, lots: Sequence[Lot]) -> tuple[str, ...]:
     if chosen.spans_nodes:
         widest = max(lot.sharding.tp for lot in lots)
         notes.append(
-            f"Tensor parallelism over {widest} devices spans nodes of {size}: its all-reduces leave the node's own links, "
+            f"Tensor parallelism over {widest} devices spans nodes of {size}: its all-reduces leave the node's links, "
             f"which the step model does not cover."
         )
     for group in chosen.groups:

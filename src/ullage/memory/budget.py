@@ -114,8 +114,9 @@ def memory_budget(
     """Budget one device, or refuse.
 
     `approved` is the worst load that must fit; without it one sequence of the longest context must. Concurrency is
-    also given at `contexts_tokens` (percentiles of the workload). `reported` is what an engine states about itself, `devices`
-    are those that may be offered instead, `device_bytes` a part of the device (a MIG slice).
+    also given at `contexts_tokens` (percentiles of the workload). `reported` is what an engine
+    states about itself, `devices` are those that may be offered instead, `device_bytes` a part of the device (a MIG
+    slice).
     """
     total_bytes = device.memory_bytes if device_bytes is None else device_bytes
     case = Case(

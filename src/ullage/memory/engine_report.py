@@ -84,7 +84,7 @@ class Rank:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One number from one line: a key of QUANTITIES, the rank that reported it, and the figure with its file and line."""
+    """One number from one line: a key of QUANTITIES, its rank, and the figure with its file and line."""
 
     quantity: str
     rank: Rank

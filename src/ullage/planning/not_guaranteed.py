@@ -1,4 +1,4 @@
-"""What a plan does not SLO: that prices and quotas stay as they are, and what else it cannot know."""
+"""What a plan does not guarantee: that prices and quotas stay as they are, and what else it cannot know."""
 
 from __future__ import annotations
 

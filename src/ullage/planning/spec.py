@@ -71,8 +71,8 @@ def slo_limits(request_class: RequestClass, *, evidence: Evidence, source: Sourc
 class PoolSpec:
     """What the replicas of the pool called `name` are made of. `choices` are the names by which it was asked for.
 
-    `reported` is what an engine of this pool states about itself, `tested` what load tests of it showed; `alternatives` are
-    devices that a refusal may offer; `start` is how a replica comes up; `instance` names the machine it stands on.
+    `reported` is what an engine of this pool states about itself, `tested` what load tests of it showed; `alternatives`
+    are devices that a refusal may offer; `start` is how a replica comes up; `instance` names the machine it stands on.
     """
 
     name: str

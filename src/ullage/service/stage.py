@@ -146,7 +146,7 @@ def pool_curve(
     effort: Effort = Effort(),  # noqa: B008 - frozen
     map: Any = map,  # noqa: A002
 ) -> ServiceCurve:
-    """The service curve of one replica of the pool under its busy hour; `SLOs` are the limits as inputs."""
+    """The service curve of one replica of the pool under its busy hour; `slos` are the limits as inputs."""
     replica = replica_of(step, memory)
     return replica_curve(
         replica,

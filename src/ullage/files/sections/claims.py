@@ -67,7 +67,7 @@ class ClaimsSection(Section):
         None
     )
     replicas: Annotated[Count | None, Field(description="Steady replicas that somebody would buy.")] = None
-    capacity: Annotated[RequestRate | None, Field(description="Claimed capacity of a replica, in requests a second.")] = (
+    capacity: Annotated[RequestRate | None, Field(description="Claimed capacity of a replica, requests a second.")] = (
         None
     )
     concurrency: Annotated[

@@ -4,7 +4,7 @@
 
 A check compares what the plan says, or what is claimed of the service elsewhere (`claims:` of the plan file), with what
 the simulation finds. To add one: write a function from Subject to CheckResult, list it here and in
-docs/explanation/mistakes.md. tests/plan/test_checks.py asks for a plan that trips it and a near miss.
+docs/explanation/mistakes.md. tests/planning/test_checks.py asks for a plan that trips it and a near miss.
 """
 
 from __future__ import annotations

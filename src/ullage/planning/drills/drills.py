@@ -3,7 +3,7 @@
     run_drills(plan)  ->  Drills of DrillResult: verdict, a figure before and during, and the change that would pass
 
 To add one: write a function from PoolScenario to DrillResult, list it here and in docs/howto/run-drills.md.
-tests/plan/test_drills.py asks for a plan that fails it and one that passes.
+tests/planning/test_drills.py asks for a plan that fails it and one that passes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run_drills(
 
 def _note(scenario: PoolScenario) -> str:
     slow = (
-        f" Steps are {scenario.slow_ratio:.3g} times as long nominal, as the fleet was sized."
+        f" Steps are {scenario.slow_ratio:.3g} times as long as nominal, as the fleet was sized."
         if scenario.slow_ratio > 1.0
         else ""
     )

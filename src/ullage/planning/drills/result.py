@@ -27,8 +27,8 @@ class DrillResult:
     """One drill on one pool, or on the whole service where `pool` is empty.
 
     `figure` says what `before` and `during` measure; `wanted` is what `during` had to be. `played` is what was done and
-    what was observed; `change` is what would pass, tried in the same simulation wherever it can be, and empty for a drill
-    that passes.
+    what was observed; `change` is what would pass, tried in the same simulation wherever it can be, and empty for a
+    drill that passes.
     """
 
     name: str

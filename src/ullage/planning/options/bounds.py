@@ -58,7 +58,7 @@ def busy_bound_s(replica: Replica, load: OpenLoop) -> float:
 
 
 def idle_misses(replica: Replica, load: OpenLoop, classes: Sequence[RequestClass]) -> tuple[IdleMiss, ...]:
-    """The SLOs on TTFT, TPOT and E2E that cannot be kept even with one request at a time."""
+    """The SLOs on TTFT, TPOT and E2E that cannot be met even with one request at a time."""
     first_s, token_s = _idle_s(replica, load.requests)
     whole_s = first_s + token_s * np.maximum(load.requests.output_tokens - 1.0, 0.0)
     names = [each.name for each in load.requests.classes]

@@ -1,4 +1,4 @@
-"""Candidates: every combination of device, parallelism, model variant and engine settings that a pool may be made of."""
+"""Candidates: every combination of device, parallelism, model variant and engine settings for a pool."""
 
 from __future__ import annotations
 

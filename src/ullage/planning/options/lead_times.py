@@ -41,7 +41,7 @@ def _default(
 
 
 _OURS = Source(
-    what="estimate of Ullage: no provider SLOs a time; ask yours",
+    what="estimate of Ullage: no provider guarantees a time; ask yours",
     where="docs/howto/choose-a-device.md",
     date=_WRITTEN,
 )

@@ -129,7 +129,7 @@ def _memory(candidate: Candidate) -> MemoryBudget | Rejection:
             pool.model, pool.device, pool.settings, approved=pool.approved, reported=pool.reported, engines=pool.engines
         )
     except InputError as error:
-        # A parallelism that no engine can load the model with is a wrong input of a plan, but here one candidate of many.
+        # A parallelism that no engine can load is a wrong input of a plan, but one candidate of many.
         return _refused("sharding", error, candidate)
 
 

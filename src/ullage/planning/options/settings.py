@@ -1,4 +1,4 @@
-"""What a plan may choose from: devices, parallelism, variants of its models, engine settings; and how long orders take."""
+"""What a plan may choose from: devices, parallelism, model variants, engine settings; and how long orders take."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class OptionSettings:
     """The axes along which candidates differ; an empty one is left as each pool has it.
 
     `models` are variants that may stand in for a pool's model, by the pool's model: that they answer as well is
-    stated by the user. `split` are prompt lengths at which a mix of devices may divide the traffic, in tokens. `sites` are
-    those of every device, by name. `stated` are the axes that were named, as inputs of the result.
+    stated by the user. `split` are prompt lengths at which a mix of devices may divide the traffic, in tokens. `sites`
+    are those of every device, by name. `stated` are the axes that were named, as inputs of the result.
     """
 
     devices: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     table = _table("", "", "value")
     for name, value in (
         ("devices", f"{devices}"),
-        ("one replica fewer breaks", size.binding),
+        ("violated with one fewer", size.binding),
         ("load a replica", show(at.offered_rps, "req/s")),
         ("highest load of a replica alone", show(size.highest_rps, "req/s")),
         ("goodput a device", show(at.goodput.value / size.devices, "req/s")),
@@ -112,7 +112,7 @@ def _verdict(point: StablePoint) -> Text:
     wide = "" if point.is_narrow else f" (intervals still wide after {point.replications} runs)"
     if point.passes:
         return Text(f"passes{wide}", style="green")
-    return Text(f"breaks {', '.join(point.broken)}{wide}", style="yellow")
+    return Text(f"violates {', '.join(point.broken)}{wide}", style="yellow")
 
 
 def _point(point: OperatingPoint) -> list[RenderableType]:
@@ -120,7 +120,7 @@ def _point(point: OperatingPoint) -> list[RenderableType]:
     headline.append(f"{show(point.operating_rps, 'req/s')} a replica", style="bold")
     headline.append(
         f", goodput {show(point.goodput_per_device_rps, 'req/s')} a device; "
-        f"one load higher than {show(point.highest.rps, 'req/s')} breaks {point.highest.binding}.",
+        f"above {show(point.highest.rps, 'req/s')} it violates {point.highest.binding}.",
         style="not bold",
     )
     parts: list[RenderableType] = [headline, "", _margins(point), "", _latencies(point.at_point)]
@@ -143,7 +143,7 @@ def _margins(point: OperatingPoint) -> RenderableType:
 
 def _tried(tried: Sequence[Tried]) -> RenderableType:
     title = f"What if, one at a time; the highest load that passes is {show(tried[0].base_rps, 'req/s')}"
-    table = _table(title, "", "change", "highest", "", "next to break")
+    table = _table(title, "", "change", "highest", "", "violated next")
     for each in tried:
         moved = f"{each.change_fraction:+.0%}" if each.is_difference else "no change"
         table.add_row(each.kind, each.change, show(each.highest_rps, "req/s"), moved, each.binding)

@@ -90,7 +90,7 @@ def _slo_limits(served: Served) -> Table:
 
 
 def _verdict(kept: SloAttainment) -> Text:
-    return Text("kept", style="green") if kept.is_kept else Text("broken", style="red")
+    return Text("met", style="green") if kept.is_kept else Text("violated", style="red")
 
 
 def _latencies(served: Served) -> Table:

@@ -51,7 +51,7 @@ class MixLoad:
                 field="classes",
                 value=[each.name for each in self.classes],
                 problem=f"does not state the SLOs of each of {names}",
-                fix="Give one request class for each class of the mix; a class without SLOs has no SLOs.",
+                fix="Give one request class for each class of the mix; a class may have no SLOs.",
             )
 
     @property

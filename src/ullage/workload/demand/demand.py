@@ -61,7 +61,7 @@ class MeasuredClass:
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
-        """What should make the reader of this class's demand conservative."""
+        """What should make the reader of this class's demand cautious."""
         return self.forecast.anomalies if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
 
 

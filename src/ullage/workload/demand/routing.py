@@ -36,7 +36,7 @@ class RouteKind(enum.Enum):
 class RouteStep:
     """One pool of a route. `part` is its share of the class, or, in an escalation, the part that goes on from it.
 
-    The last pool of an escalation has none. `success` is how often its model solves a task; None where it is not stated.
+    The last pool of an escalation has none. `success` is how often its model solves a task; None where not stated.
     """
 
     pool: str

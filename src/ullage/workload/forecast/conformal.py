@@ -1,9 +1,9 @@
 """Bands from past errors: split conformal, in ratios of demand to forecast, by lead.
 
-A forecaster is run from past origins, and observed demand is divided by predicted demand. The quantiles of these ratios, times
-the new forecast, are its bands; nothing is assumed of the errors' distribution. Two things are owed to honesty.
+A forecaster is run from past origins, and observed demand is divided by predicted. The quantiles of these ratios,
+times the new forecast, are its bands; nothing is assumed of the errors' distribution. Two caveats.
 Ratios of one origin go up and down together, so many hours are few witnesses: `witnesses` counts how many, and the
-bands are widened as Student widened them. And leads longer than the history can test are extrapolated, and marked as such.
+bands are widened as Student widened them. And leads longer than the history can test are extrapolated and marked so.
 """
 
 from __future__ import annotations

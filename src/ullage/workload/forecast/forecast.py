@@ -159,7 +159,7 @@ def _steps(series: DemandSeries, horizon_s: float) -> int:
 def _findings(
     series: DemandSeries, clean: DemandSeries, test: Backtest, winner: BacktestRun, steps: int, broken: Break | None
 ) -> tuple[Anomaly, ...]:
-    """What should make the reader of this forecast conservative."""
+    """What should make the reader of this forecast cautious."""
     name, size = series.name, clean.values.size
     found = []
     days = size * series.step_s / DAY_S

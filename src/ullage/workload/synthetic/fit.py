@@ -38,7 +38,7 @@ _DISTANCES = 33
 # Draws that are compared: many of a short trace, whose long bursts are few, one of a trace of weeks.
 _MOST_DRAWS, _ENOUGH_REQUESTS = 24, 2_000_000
 # What a fitted stream has to reproduce, as relative error. Dispersion is a variance of few windows at long widths,
-# and the highest minute is a single one, hence the wide SLO there; lengths are quantiles handed over.
+# and the highest minute is a single one, hence the wide tolerance there; lengths are quantiles handed over.
 TOLERANCE_FRACTIONS = {"rate": 0.05, "dispersion": 0.35, "length": 0.08, "burst height": 0.25, "reuse": 0.05}
 
 
@@ -80,7 +80,7 @@ class Synthesis:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """A sentence for each SLO that the model does not keep."""
+        """A sentence for each property that the model does not reproduce within its tolerance."""
         return tuple(each.sentence for each in self.matches if not each.holds)
 
 
