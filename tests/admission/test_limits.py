@@ -1,4 +1,4 @@
-"""Laws of the limits: what they admit is served as promised, stricter is never looser, more is never less."""
+"""Laws of the limits: what they admit meets its SLOs, stricter is never looser, more is never less."""
 
 from __future__ import annotations
 

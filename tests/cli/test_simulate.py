@@ -98,7 +98,7 @@ def test_an_overload_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", *load]) == ExitCode.OK
     page = capsys.readouterr().out
     assert "not sustained" in page
-    assert "broken" in page
+    assert "violated" in page
     limited = asked(capsys, *load, "--queue-limit", "10", "--timeout", "2s")
     assert limited["classes"][0]["ends"]["shed"] > 0
 

@@ -9,7 +9,7 @@ import pytest
 from support.tidy import anomalies
 
 
-def test_the_source_has_no_findings() -> None:
+def test_the_source_has_no_anomalies() -> None:
     assert anomalies() == []
 
 

@@ -1,4 +1,4 @@
-"""How ranks and files become one word: laws that hold for any engine."""
+"""How ranks and files become one report: laws that hold for any engine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_tokens_are_summed_over_data_parallel_ranks_and_counted_once_over_tensor
 
 
 @given(st.lists(st.floats(0.1, 300), min_size=2, max_size=8), st.sampled_from(sorted(QUANTITIES)))
-def test_a_combined_number_lies_within_what_the_ranks_said(values: list[float], quantity: str) -> None:
+def test_a_combined_number_lies_within_what_the_ranks_report(values: list[float], quantity: str) -> None:
     if QUANTITIES[quantity].unit != "bytes":
         return
     readings = [said(quantity, value * GIB, f"TP{n}") for n, value in enumerate(values)]

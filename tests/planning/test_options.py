@@ -162,7 +162,7 @@ def test_more_traffic_never_needs_fewer_devices_and_all_is_bytes_for_bytes_the_s
     assert devices == sorted(devices)
 
 
-def test_without_prices_devices_are_counted_and_it_is_said(load: Load) -> None:
+def test_without_prices_devices_are_counted_and_a_note_says_so(load: Load) -> None:
     spec = load(SMALL)
     bare = dataclasses.replace(
         spec, prices=None, options=dataclasses.replace(spec.options, devices=("l40s", "h100-sxm"), tensor_parallel=(1,))

@@ -1,4 +1,4 @@
-"""A stream served by a pool: what is counted, what is promised, and what no run may break."""
+"""A stream served by a pool: what is counted, its SLOs, and what no run may violate."""
 
 from __future__ import annotations
 

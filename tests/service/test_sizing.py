@@ -89,7 +89,7 @@ def test_the_first_guess_lies_between_saturation_and_one_replica_alone(
 
 
 def test_what_is_known_of_one_replica_does_not_change_the_pool() -> None:
-    """A curve's and a point's findings save work and nothing else: the same sizes come out with any start."""
+    """The results of a curve and a point save work and nothing else: the same sizes come out with any start."""
     classes = (class_with_slos(ttft_p95=0.3),)
     alone = replica_alone(batching_replica(), PoissonLoad(classes=classes), classes, seed=2, effort=QUICK)
     band = DEFAULT_BANDS[Evidence.CALIBRATED]

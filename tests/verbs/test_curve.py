@@ -69,7 +69,7 @@ def test_json_is_the_same_bytes_and_no_unstable_load_has_a_percentile(capsys: py
 def test_measured_points_lie_over_the_curve_with_their_residuals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two tests of one configuration that differ by a factor: dots, residuals, and a finding that names both."""
+    """Two tests of one configuration that differ by a factor: dots, residuals, and an anomaly that names both."""
     files = []
     for name, k in (("fast", 1.0), ("slow", 3.0)):
         sample = vllm_run(k, request_rate=1.0, max_concurrency=None, p95_ttft_ms=100.0 * k)

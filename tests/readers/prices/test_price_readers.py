@@ -207,7 +207,7 @@ def test_a_device_is_told_by_its_instance(row: str, device: str) -> None:
     assert list(found.book.devices) == [device]
 
 
-def test_a_count_that_our_facts_know_better_is_a_finding() -> None:
+def test_a_count_that_our_facts_know_better_is_an_anomaly() -> None:
     found = _catalogue("azure,Standard_ND96isr_H100_v5,H100,12.0,eastus,,instance,98.32,98.32,8.19,8.19,2026-08-22")
     (anomaly,) = found.anomalies
     assert str(anomaly) == (
@@ -356,7 +356,7 @@ def test_a_price_in_another_unit_is_dropped_and_never_rescaled() -> None:
     ]
 
 
-def test_an_absent_litellm_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_litellm_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="is not installed, or has no catalogue in it"):
         read_prices("litellm", DATED)
@@ -407,7 +407,7 @@ def test_a_correction_lowers_what_was_paid_and_never_below_nothing() -> None:
     assert (len(gone.book), gone.dropped) == (0, {"paid back as much as was charged": 1})
 
 
-def test_what_is_no_use_by_the_hour_is_counted_and_unused_commitments_are_said() -> None:
+def test_what_is_no_use_by_the_hour_is_counted_and_unused_commitments_are_reported() -> None:
     other = "1.0,1.0,AWS,USD,Usage,2026-10-01T00:00:00Z,2026-10-02T00:00:00Z,us-east-1,1.0,GB-Mo,S3,,,storage\n"
     found = _read(
         FOCUS_HEADER
