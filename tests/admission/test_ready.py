@@ -209,7 +209,7 @@ def test_one_generator_one_answer() -> None:
     assert ready(LARGE, seed=3) != ready(LARGE, seed=4)
 
 
-def test_seeds_agree_within_what_is_promised() -> None:
+def test_seeds_agree_within_the_stated_error() -> None:
     """p99 moves by a few percent from seed to seed, p50 by less: enough draws were taken."""
     found = [ready(LARGE, seed=seed).level(Level.COLD) for seed in range(12)]
     for share, tolerance in ((0.5, 0.02), (0.9, 0.03), (0.99, 0.10)):

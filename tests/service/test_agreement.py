@@ -18,7 +18,7 @@ from ullage.service.calibration.agreement import HALF_LIFE_DAYS, agreement, day_
 from ullage.service.calibration.calibration import Measurement, fit_factors
 from ullage.service.calibration.pool_step import measurements_of
 from ullage.service.calibration.replay import EngineLimits
-from ullage.service.loadtests.loadtest import Flag, LatencySummary, LoadTest, PointFinding, SeenBy
+from ullage.service.loadtests.loadtest import Flag, LatencySummary, LoadTest, PointAnomaly, SeenBy
 from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.workload.anomalies import Severity
 
@@ -78,7 +78,7 @@ def test_the_engines_clock_and_a_serious_finding_count_less(tmp_path: Path) -> N
         return replace(each, seen_by=SeenBy.ENGINE)
 
     engine = replace(plain, points=(replace(point, latencies=tuple(by_engine(each) for each in point.latencies)),))
-    anomaly = PointFinding(flag=Flag.OVERLOAD, weight=Severity.SERIOUS, sentence="The queue grew.")
+    anomaly = PointAnomaly(flag=Flag.OVERLOAD, weight=Severity.SERIOUS, sentence="The queue grew.")
     overloaded = replace(plain, points=(replace(point, anomalies=(anomaly,)),))
     whole, inside, endless = weighings([plain, engine, overloaded])
     assert whole.weight_fraction == 1.0

@@ -54,25 +54,25 @@ LONGEST_FUNCTION_LINES = 80
 
 def anomalies(root: Path = SOURCE) -> list[str]:
     """Every breach below this folder, in order of file and line."""
-    return [anomaly for path in sorted(root.rglob("*.py")) for anomaly in _file_findings(path, path.relative_to(root))]
+    return [anomaly for path in sorted(root.rglob("*.py")) for anomaly in _file_anomalies(path, path.relative_to(root))]
 
 
-def _file_findings(path: Path, inside: Path) -> Iterator[str]:
+def _file_anomalies(path: Path, inside: Path) -> Iterator[str]:
     for part in inside.with_suffix("").parts:
         if part in BANNED_NAMES:
             yield f"{inside}: a module is named by its subject, not '{part}'"
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
-            yield from _class_findings(node, inside)
+            yield from _class_anomalies(node, inside)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _function_findings(node, inside)
+            yield from _function_anomalies(node, inside)
         if inside.parts[0] in PURE:
-            yield from _purity_findings(node, inside)
-        yield from _numba_findings(node, inside)
+            yield from _purity_anomalies(node, inside)
+        yield from _numba_anomalies(node, inside)
 
 
-def _class_findings(node: ast.ClassDef, inside: Path) -> Iterator[str]:
+def _class_anomalies(node: ast.ClassDef, inside: Path) -> Iterator[str]:
     decorators = [each for each in node.decorator_list if "dataclass" in ast.unparse(each).split("(")[0]]
     if not decorators or inside.as_posix() in STATE_MACHINES:
         return
@@ -98,13 +98,13 @@ def _is_number(annotation: ast.expr) -> bool:
     return bool(names & {"int", "float"}) and names <= {"int", "float", "None"}
 
 
-def _function_findings(node: ast.FunctionDef | ast.AsyncFunctionDef, inside: Path) -> Iterator[str]:
+def _function_anomalies(node: ast.FunctionDef | ast.AsyncFunctionDef, inside: Path) -> Iterator[str]:
     lines = (node.end_lineno or node.lineno) - node.lineno + 1
     if lines > LONGEST_FUNCTION_LINES and inside.as_posix() not in NUMBA_HOMES:
         yield f"{inside}:{node.lineno}: function {node.name} has {lines} lines and does not fit a screen"
 
 
-def _purity_findings(node: ast.AST, inside: Path) -> Iterator[str]:
+def _purity_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
     if not isinstance(node, ast.Call):
         return
     called = ast.unparse(node.func)
@@ -117,7 +117,7 @@ def _purity_findings(node: ast.AST, inside: Path) -> Iterator[str]:
         yield f"{inside}:{node.lineno}: the core draws from the global generator by {called}()"
 
 
-def _numba_findings(node: ast.AST, inside: Path) -> Iterator[str]:
+def _numba_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
     modules = (
         [each.name for each in node.names]
         if isinstance(node, ast.Import)

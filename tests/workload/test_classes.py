@@ -30,7 +30,7 @@ def test_an_slo_that_limits_nothing_is_an_error(percentile_fraction: float, limi
         Slo(metric=Metric.E2E, percentile_fraction=percentile_fraction, limit_s=limit_s)
 
 
-def test_a_class_promises_a_percentile_once() -> None:
+def test_a_class_states_a_percentile_once() -> None:
     slo = Slo(metric=Metric.E2E, percentile_fraction=0.9, limit_s=10)
     with pytest.raises(InputError, match="stated twice"):
         RequestClass(name="chat", slos=(slo, Slo(metric=Metric.E2E, percentile_fraction=0.9, limit_s=20)))

@@ -14,7 +14,7 @@ from ullage.prices.book import AnyPrice, PriceBook, price_book
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListFinding:
+class PriceListAnomaly:
     """An anomaly in a list: how many rows, one of them, and what was done about it."""
 
     what: str
@@ -36,7 +36,7 @@ class PriceList:
     rows: int
     book: PriceBook
     dropped: Mapping[str, int]
-    anomalies: tuple[ListFinding, ...] = ()
+    anomalies: tuple[PriceListAnomaly, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Gathering:
             book=price_book(self.prices.values()),
             dropped=dict(sorted(self.dropped.items())),
             anomalies=tuple(
-                ListFinding(what=what, rows=len(examples), example=examples[0], done=done)
+                PriceListAnomaly(what=what, rows=len(examples), example=examples[0], done=done)
                 for (what, done), examples in self.odd.items()
             ),
         )

@@ -82,7 +82,7 @@ def clean(
     if tally.kept_rows == 0:
         raise _nothing_kept(files, counts)
     start_s = 0.0 if tally.least_s is None or draft.clock is Clock.SESSION else tally.least_s
-    written_zone, zone_findings = _zone(connection, draft, table, zone)
+    written_zone, zone_anomalies = _zone(connection, draft, table, zone)
     return Trace(
         relation=connection.sql(_canonical(draft, table, reason, tally, start_s)),
         columns=tally.known,
@@ -93,7 +93,7 @@ def clean(
         start_epoch_s=start_s if draft.clock is Clock.UTC else None,
         zone=written_zone,
         block_tokens=draft.block_tokens,
-        anomalies=(*_row_findings(counts, draft), *zone_findings),
+        anomalies=(*_row_anomalies(counts, draft), *zone_anomalies),
     )
 
 
@@ -296,7 +296,7 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
     )
 
 
-def _row_findings(counts: RowCounts, draft: Draft) -> list[Anomaly]:
+def _row_anomalies(counts: RowCounts, draft: Draft) -> list[Anomaly]:
     anomalies = []
     for each in counts.dropped:
         share = each.rows / counts.read_rows

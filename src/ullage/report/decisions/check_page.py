@@ -25,14 +25,14 @@ def check_page(plan: Plan, checks: Checks) -> list[RenderableType]:
         "",
     ]
     for each in checks.anomalies:
-        parts += _finding(each, several=several)
+        parts += _anomaly(each, several=several)
     table = plain_table("What was compared", "check", *(["pool"] if several else []), "found")
     for one in checks.looked:
         table.add_row(one.name, *([one.pool or "all"] if several else []), one.compared)
     return [*parts, *([""] if checks.anomalies else []), table]
 
 
-def _finding(each: CheckAnomaly, *, several: bool) -> list[RenderableType]:
+def _anomaly(each: CheckAnomaly, *, several: bool) -> list[RenderableType]:
     where = f"{each.pool}: " if several and each.pool else ""
     said = Text(f"{each.weight}", style=_STYLES[each.weight])
     said.append(f" {each.name}: {where}{each.sentence}.", style="default")

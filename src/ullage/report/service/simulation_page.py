@@ -33,7 +33,7 @@ _ENDS = {
 
 
 class Simulation(Protocol):
-    """What was simulated on what, and what came out."""
+    """What was simulated on what, and the result."""
 
     @property
     def replica(self) -> str: ...

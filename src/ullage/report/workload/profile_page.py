@@ -60,7 +60,7 @@ def synthesis_json(found: Synthesis) -> str:
             "unit": each.unit,
             "source": each.source_value,
             "synthetic": each.stream_value,
-            "promised_within_fraction": each.tolerance_fraction,
+            "tolerance_fraction": each.tolerance_fraction,
             "holds": each.holds,
         }
         for each in found.matches
@@ -82,7 +82,7 @@ def profile_page(profile: Profile) -> list[RenderableType]:
         _sessions(whole.sessions),
         _reuse(profile.reuse),
         *(_groups(profile, dimension) for dimension in ("class", "model", "tenant")),
-        _findings(profile),
+        _anomalies(profile),
     ]
     page: list[RenderableType] = []
     for part in parts:
@@ -350,7 +350,7 @@ def _group_row(group: GroupProfile) -> list[str]:
     return row
 
 
-def _findings(profile: Profile) -> list[RenderableType]:
+def _anomalies(profile: Profile) -> list[RenderableType]:
     parts: list[RenderableType] = [Text("Anomalies", style="bold")]
     for anomaly in profile.anomalies:
         mark, style = _MARK[anomaly.weight]

@@ -1,7 +1,7 @@
 """What a load test measured, in one shape whatever tool wrote it.
 
     LoadTest         one file: the tool, its version, the points, and what was left out
-    Point            one run at one load: what was offered, what came back, how it was measured
+    Point            one run at one load: what was offered, what was observed, how it was measured
     Request          one request of a point, where the tool kept them
     LatencySummary   mean, spread and percentiles of one latency, with the *definition* they were taken by
 
@@ -347,7 +347,7 @@ class Flag(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointFinding:
+class PointAnomaly:
     """Something that is wrong or unusual about a point or a file, in a sentence that can be printed alone."""
 
     flag: Flag
@@ -380,7 +380,7 @@ class Point:
     client_delay: LatencySummary | None = None
     stated_goodput: StatedGoodput | None = None
     requests: tuple[MeasuredRequest, ...] = ()
-    anomalies: tuple[PointFinding, ...] = ()
+    anomalies: tuple[PointAnomaly, ...] = ()
 
     def latency(self, *definitions: Definition) -> LatencySummary | None:
         """The first of these definitions that the point has."""
@@ -436,7 +436,7 @@ class LoadTest:
     format_version: str | None = None
     run_at: str | None = None
     sha256: str | None = None
-    anomalies: tuple[PointFinding, ...] = ()
+    anomalies: tuple[PointAnomaly, ...] = ()
 
 
 def _mean_tokens(lengths: LengthSummary | None, total_tokens: float | None, completed: int | None) -> float | None:
