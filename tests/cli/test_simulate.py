@@ -36,7 +36,7 @@ def test_a_trace_is_replayed_as_it_came(tmp_path: Path, capsys: pytest.CaptureFi
     assert found["evidence"] == "estimated"
     by_class = {each["name"]: each for each in found["classes"]}
     assert by_class["chat"]["requests"] == by_class["code"]["requests"] == 100
-    assert by_class["chat"]["slos"][0]["is_kept"]
+    assert by_class["chat"]["slos"][0]["is_met"]
     assert by_class["code"]["slos"] == []
     assert by_class["chat"]["prompt_tokens"] == sum(300 + k for k in range(1, 200, 2))
 

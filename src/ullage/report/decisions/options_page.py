@@ -250,7 +250,7 @@ def _mix_json(mix: VerifiedMix | Rejection | NotGiven) -> dict[str, Any]:
                 "reserve_replicas": each.reserve_replicas,
                 "devices": each.paid_devices,
                 "shares": dict(each.shares),
-                "broken": list(each.broken),
+                "violated": list(each.broken),
             }
             for each in mix.pools
         ],

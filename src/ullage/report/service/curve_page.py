@@ -227,7 +227,7 @@ def size_json(size: PoolSize, *, service: str, replica: str, as_of: str, seed: i
         "slow_step_ratio": size.band.slow_ratio,
         "evidence": str(size.band.evidence),
         "devices": size.replicas * size.devices,
-        "one_fewer_breaks": size.binding,
+        "violated_with_one_fewer": size.binding,
         "at_size": _point_json(size.at_size),
         "figures": _figures_json(dict(size.figures)),
     }
@@ -247,7 +247,7 @@ def _point_json(point: CurvePoint) -> dict[str, Any]:
         "offered_rps": number(point.offered_rps),
         "is_sustained": True,
         "passes": point.passes,
-        "broken": list(point.broken),
+        "violated": list(point.broken),
         "achieved_rps": _interval(point.achieved),
         "goodput_rps": _interval(point.goodput),
         "latencies_s": {

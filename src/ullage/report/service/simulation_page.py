@@ -180,7 +180,7 @@ def simulation_json(simulated: Simulation) -> dict[str, Any]:
         "goodput_rps": _number(served.goodput_rps),
         "output_tokens_per_s": _number(served.output_tokens_per_s),
         "classes": [_class(each) for each in served.classes],
-        "broken": list(served.broken),
+        "violated": list(served.broken),
         "is_keeping_up": served.is_keeping_up,
         "backlog_growth_fraction": _number(served.drift.growth_fraction),
         "waiting_requests": _number(served.waiting_requests),
@@ -215,10 +215,10 @@ def _class(served: ClassServed) -> dict[str, Any]:
         "latencies_s": {name: _latency(each) for name, each in served.latencies.items()},
         "slos": [
             {
-                "SLO": each.slo.name,
+                "slo": each.slo.name,
                 "limit_s": each.slo.limit_s,
                 "found_s": _number(each.found_s),
-                "is_kept": each.is_kept,
+                "is_met": each.is_kept,
             }
             for each in served.slo_limits
         ],
