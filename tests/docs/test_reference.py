@@ -15,7 +15,8 @@ VOCABULARY = (
     "request, class, tenant, product, task, success, goodput, device, replica, node, zone, region, pool, step, "
     "step model, service curve, knee, operating point, headroom, reserve, warm, time to ready, burst budget, shed, "
     "evidence, assumption, trial, scenario, replication, forecast, shortfall, price book, bill, attribution, "
-    "reconcile, SLO, nominal, conservative, stated value, reported value, provenance, anomaly, warning, diff, check result"
+    "reconcile, SLO, nominal, conservative, stated value, reported value, provenance, anomaly, warning, diff, "
+    "check result"
 ).split(", ")
 
 

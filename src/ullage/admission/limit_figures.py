@@ -67,7 +67,7 @@ def _capacity(
         curve.inputs,
     )
     if found.conservative is not None:
-        slow = "the same where every step takes as long as one time in ten"
+        slow = "the same with conservative step times"
         make(
             "limit.conservative_replica_concurrency", found.conservative.running_requests, "requests", slow, (running,)
         )
@@ -105,7 +105,7 @@ def _capacity(
             "limit.conservative_pool_rate_rps",
             found.conservative_rate_rps,
             "req/s",
-            "less by what slow steps complete",
+            "less by what conservative step times complete",
             (rate,),
         )
     drained = "time to work off a full queue beside the planned load"
@@ -140,7 +140,7 @@ def _by_class(
             f"limit.{name}.first_token_s",
             found.bounds.guard.first_token_s[name],
             "s",
-            f"latest at which those who are answered in overload keep {deadline.bound_by}, simulated",
+            f"latest at which requests answered in overload meet {deadline.bound_by}, simulated",
             (*curve.inputs, policy.overload, *deadline.bound_by_inputs),
         )
         less = "latest first token less prefill at p95 in a full replica"

@@ -154,11 +154,11 @@ class PoolSection(Section):
     device: Annotated[str, Field(min_length=1, description="A name in the catalogue: ullage facts devices.")]
     tensor_parallel: Annotated[Count | None, Field(description="Devices that share each layer; default 1.")] = None
     pipeline_parallel: Annotated[
-        Count | None, Field(description="Devices over which the layers are dealt; default 1.")
+        Count | None, Field(description="Pipeline stages that share the layers; default 1.")
     ] = None
-    expert_parallel: Annotated[Count | None, Field(description="Devices over which experts are dealt; default 1.")] = (
-        None
-    )
+    expert_parallel: Annotated[
+        Count | None, Field(description="Groups of devices that share the experts; default 1.")
+    ] = None
     engine: Annotated[str | None, Field(description="vllm (the default), sglang or tensorrt-llm.")] = None
     engine_version: Annotated[str | None, Field(description="Left out: the newest version that is known.")] = None
     memory_fraction: Annotated[

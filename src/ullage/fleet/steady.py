@@ -130,7 +130,7 @@ def _figures(
         name="fleet.replicas",
         value=planned,
         unit="replicas",
-        formula="replicas that meet every SLO even where steps are as slow as in one case of ten of this evidence"
+        formula="replicas that meet every SLO with conservative step times: as slow as in one case of ten"
         f"{said}{'' if least is None else f', at least {least.value}'}",
         inputs=(conservative, *kept),
     )
@@ -145,7 +145,7 @@ def _figures(
         name="fleet.evidence_replicas",
         value=found.conservative_replicas - found.replicas,
         unit="replicas",
-        formula="replicas - those that would do if the step times were exactly nominal",
+        formula="replicas - those needed with nominal step times",
         inputs=(replicas, bare),
     )
     return {**{each.name: each for each in (replicas, devices, margin)}, **found.figures}

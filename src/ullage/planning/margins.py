@@ -61,7 +61,7 @@ def pool_margins(
         name="margin.evidence_ratio",
         value=steady.size.band.slow_ratio,
         unit="ratio",
-        formula="how much longer steps are in one case of ten of this evidence",
+        formula="conservative over nominal step times",
         inputs=(steady.size.band.assumption,),
     )
     kept = point.figures["point.margin_policy_fraction"]

@@ -100,7 +100,7 @@ def _figures(point: StablePoint, steady: SteadyFleet, utilisation: float, device
             "utilisation_fraction",
             utilisation,
             "fraction",
-            "replicas that the load needs if step times are nominal / replicas planned",
+            "replicas that the load needs with nominal step times / replicas planned",
             (bare, replicas),
         ),
     )

@@ -139,12 +139,12 @@ def maximum_throughput(subject: CheckSubject) -> CheckResult:
     said = claimed(subject.spec.claims.capacity) if subject.is_claimed else None
     anomalies = []
     if said is not None and said > operating:
-        kept = "the SLOs hold up to" if said > highest else "with the margin for its evidence it is"
+        kept = "it meets its SLOs up to" if said > highest else "with the margin for its evidence it is"
         anomalies.append(
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE if said > highest else CheckSeverity.WARNING,
-                f"{said:.3g} req/s are claimed of a replica; {kept} {highest if said > highest else operating:.3g} "
+                f"{said:.3g} req/s are claimed for a replica; {kept} {highest if said > highest else operating:.3g} "
                 f"req/s, and the most that it completes, late or not, is {most:.3g} req/s",
                 f"Claim {operating:.3g} req/s, or load-test one replica to narrow the margin.",
             )
@@ -182,7 +182,7 @@ def forgotten_memory(subject: CheckSubject) -> CheckResult:
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
-                f"{said:g} requests of {context:,} tokens are claimed of a replica; {fits} fit beside weights, "
+                f"{said:g} requests of {context:,} tokens are claimed for a replica; {fits} fit beside weights, "
                 f"workspace, graphs and margin, {loose} if weights were all there is",
                 f"Claim {fits}, or shorten the context, or add devices: ullage memory.",
             )

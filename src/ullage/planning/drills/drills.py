@@ -32,17 +32,17 @@ class Drill:
 
 DRILLS: dict[str, Drill] = {
     "memory": Drill(asks="Does it hold when a tenth of a device's memory is taken?", play=memory_drill),
-    "queue-collapse": Drill(asks="Do as many succeed when more comes than fits?", play=collapse_drill),
-    "idle-fleet": Drill(asks="Is at least half of what is paid for needed?", play=idle_drill),
-    "warm-up": Drill(asks="Does it hold when replicas take their time to start?", play=warm_up_drill),
+    "queue-collapse": Drill(asks="Do as many requests succeed in overload?", play=collapse_drill),
+    "idle-fleet": Drill(asks="Is at least half of the fleet needed?", play=idle_drill),
+    "warm-up": Drill(asks="Does it hold while replicas start?", play=warm_up_drill),
     "cache-miss": Drill(asks="Does it hold when no prefix is cached?", play=cache_drill),
-    "quota": Drill(asks="Does it hold when no further device is given?", play=quota_drill),
+    "quota": Drill(asks="Does it hold when the quota is exhausted?", play=quota_drill),
     "unit-economics": Drill(
         asks="Does a success cost about the same at half the traffic?", play=economics_drill, is_of_service=True
     ),
     "zone": Drill(asks="Does it hold when the largest zone is gone?", play=zone_drill),
-    "retry-storm": Drill(asks="Does it come back when clients repeat themselves?", play=storm_drill),
-    "tool-outage": Drill(asks="Does it hold when a tool is down, and back?", play=tool_drill),
+    "retry-storm": Drill(asks="Does it recover when clients retry?", play=storm_drill),
+    "tool-outage": Drill(asks="Does it hold when a tool is down and recovers?", play=tool_drill),
 }
 
 

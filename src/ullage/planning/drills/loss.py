@@ -220,7 +220,7 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
         )
         return (
             first_of([*ways, "warm: {follows: peak}" if starting else ""])
-            or "another device: four times the fleet do not pass"
+            or "another device: four times the fleet does not pass"
         )
 
     if kept is None:

@@ -180,10 +180,10 @@ def _weak_refusal(miss: IdleMiss, band: StepBand, inputs: tuple[Figure | Assumpt
     return Rejection(
         stage="roofline",
         reason=(
-            f"the evidence is too weak: with steps {band.slow_ratio:.3g} times as long, as one time in ten, {what} is "
+            f"the evidence is too weak: with conservative step times, {band.slow_ratio:.3g} x nominal, {what} is "
             f"at least {brief(miss.least_s, DURATION)}; the limit is {limit}"
         ),
-        figure=_figure("option.idle_slow_s", miss.least_s, "s", f"{what} alone, steps as slow as one in ten", inputs),
+        figure=_figure("option.idle_slow_s", miss.least_s, "s", f"{what} alone, conservative step times", inputs),
         remedies=(
             Remedy(change="a load test of this configuration", effect="a narrower band of step times"),
             Remedy(change=f"a looser {miss.slo.name} for {miss.request_class}", effect="room for the band"),

@@ -77,8 +77,8 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     return [
         headline,
         Text(
-            f"{size.conservative_replicas} replicas if steps take {size.band.slow_ratio:.3g} times as long, as one "
-            f"time in ten they do on evidence that is {size.band.evidence}."
+            f"{size.conservative_replicas} replicas at conservative step times, {size.band.slow_ratio:.3g} x nominal; "
+            f"one case in ten is slower on evidence that is {size.band.evidence}."
         ),
         "",
         table,
