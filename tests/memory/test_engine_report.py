@@ -100,12 +100,12 @@ def test_merging_is_the_same_in_any_order_and_once_or_twice() -> None:
 def test_two_files_agree_within_rounding_or_are_refused_by_name(
     quantity: str, left: float, right: float, agree: bool
 ) -> None:
-    words = [reported(said(quantity, left, where="one.log:7")), reported(said(quantity, right, where="two.log:9"))]
+    reports = [reported(said(quantity, left, where="one.log:7")), reported(said(quantity, right, where="two.log:9"))]
     if agree:
-        assert merge(words).number(quantity) in (round(left), round(right), left, right)
+        assert merge(reports).number(quantity) in (round(left), round(right), left, right)
         return
     with pytest.raises(InputError, match=rf"{quantity} = .*one\.log:7.*two\.log:9.*disagree"):
-        merge(words)
+        merge(reports)
 
 
 def test_of_two_that_agree_the_first_files_is_kept() -> None:

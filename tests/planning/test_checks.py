@@ -51,19 +51,19 @@ pool: {model: llama-3.1-8b, device: h100-sxm, approved_concurrency: 2}
 """
 
 
-def said(name: str, value: float | str, unit: str = "") -> Assumption:
+def stated(name: str, value: float | str, unit: str = "") -> Assumption:
     return Assumption(name=f"claims.{name}", value=value, unit=unit, evidence=Evidence.STATED, source=SLIDE)
 
 
 def claiming(plan: Plan, **claims: float | str) -> Plan:
-    given: dict[str, Any] = {name: said(name, value) for name, value in claims.items()}
+    given: dict[str, Any] = {name: stated(name, value) for name, value in claims.items()}
     held = Claims(**given)
     return replace(plan, spec=replace(plan.spec, claims=held))
 
 
 def costing(ratio: float, **labels: Any) -> Plan:
     plan = planned()
-    cost = CostClaim(per_success=said("cost.per_success", ratio * _per_success(plan), "USD"), **labels)
+    cost = CostClaim(per_success=stated("cost.per_success", ratio * _per_success(plan), "USD"), **labels)
     return replace(plan, spec=replace(plan.spec, claims=Claims(cost=cost)))
 
 
@@ -162,12 +162,12 @@ CASES: dict[str, tuple[Case, Case, CheckSeverity]] = {
 
 
 def _look(plan: Plan, name: str) -> CheckResult:
-    (found,) = check_plan(plan, (name,)).looked
+    (found,) = check_plan(plan, (name,)).results
     return found
 
 
-def _weighing(looked: CheckResult, weight: CheckSeverity) -> list[CheckAnomaly]:
-    return [each for each in looked.anomalies if each.weight is weight]
+def _weighing(result: CheckResult, weight: CheckSeverity) -> list[CheckAnomaly]:
+    return [each for each in result.anomalies if each.weight is weight]
 
 
 def test_every_check_has_a_plan_that_trips_it_and_a_near_miss() -> None:
@@ -189,9 +189,9 @@ def test_a_plan_trips_the_check(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_near_miss_does_not_trip_it(name: str) -> None:
     _, near, weight = CASES[name]
-    looked = _look(near(), name)
-    assert not _weighing(looked, weight), looked
-    assert looked.compared
+    result = _look(near(), name)
+    assert not _weighing(result, weight), result
+    assert result.compared
 
 
 @pytest.mark.slow

@@ -41,14 +41,14 @@ def a_test(folder: Path, name: str = "a", *, k: float = 1.0, day: str = "2026110
 
 def test_the_same_test_twice_agrees(step: StepModel, tmp_path: Path) -> None:
     found = agreement(step, [a_test(tmp_path, "a"), a_test(tmp_path, "b")], LIMITS)
-    first, second = found.words
+    first, second = found.results
     assert first.decode_ratio == second.decode_ratio
     assert found.disagreements == ()
 
 
 def test_tests_of_different_speed_disagree_and_both_are_named(step: StepModel, tmp_path: Path) -> None:
     found = agreement(step, [a_test(tmp_path, "fast"), a_test(tmp_path, "slow", k=3.0)], LIMITS)
-    assert found.words[1].decode_ratio > 2 * found.words[0].decode_ratio
+    assert found.results[1].decode_ratio > 2 * found.results[0].decode_ratio
     assert any("fast.json" in each and "slow.json" in each for each in found.disagreements)
 
 

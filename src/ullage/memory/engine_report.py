@@ -203,27 +203,27 @@ def _with_tokens(figures: dict[str, Figure]) -> dict[str, Figure]:
     return figures
 
 
-def merge(words: Sequence[EngineMemory]) -> EngineMemory:
+def merge(reports: Sequence[EngineMemory]) -> EngineMemory:
     """One report from several files about the same deployment: a log, its metrics, a device monitor.
 
     What several state must agree, within the rounding of a printed figure; the first file's is kept. Files of
     two engines, two versions or two configurations are an InputError that names both.
     """
-    if not words:
+    if not reports:
         raise InputError(field="logs", value=[], problem="name no file", fix="Give at least one log or metrics file.")
     merged: dict[str, Figure] = {}
-    for reported in words:
+    for reported in reports:
         for key, figure in reported.figures.items():
             merged[key] = figure if key not in merged else _agreed(key, merged[key], figure)
     return EngineMemory(
-        engine=_one_of("engine", [reported.engine for reported in words], words),
-        version=_one_of("version", [reported.version for reported in words], words),
+        engine=_one_of("engine", [reported.engine for reported in reports], reports),
+        version=_one_of("version", [reported.version for reported in reports], reports),
         figures=merged,
-        ranks=tuple(each for reported in words for each in reported.ranks),
-        kv_caches=max(reported.kv_caches for reported in words),
-        oom_events=tuple(each for reported in words for each in reported.oom_events),
-        restarts=tuple(each for reported in words for each in reported.restarts),
-        resident=tuple(each for reported in words for each in reported.resident),
+        ranks=tuple(each for reported in reports for each in reported.ranks),
+        kv_caches=max(reported.kv_caches for reported in reports),
+        oom_events=tuple(each for reported in reports for each in reported.oom_events),
+        restarts=tuple(each for reported in reports for each in reported.restarts),
+        resident=tuple(each for reported in reports for each in reported.resident),
     )
 
 
@@ -255,8 +255,8 @@ def _agreed(key: str, one: Figure, other: Figure) -> Figure:
     return one
 
 
-def _one_of(field: str, stated: Sequence[str], words: Sequence[EngineMemory]) -> str:
-    known = [(text, reported) for text, reported in zip(stated, words, strict=True) if text]
+def _one_of(field: str, stated: Sequence[str], reports: Sequence[EngineMemory]) -> str:
+    known = [(text, reported) for text, reported in zip(stated, reports, strict=True) if text]
     for text, reported in known[1:]:
         if text != known[0][0]:
             places = [_places(next(iter(each.figures.values()))) for each in (known[0][1], reported) if each.figures]

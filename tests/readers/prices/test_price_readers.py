@@ -85,8 +85,8 @@ SAMPLES = {
 }
 
 
-def _read(text: str, said: PriceProvenance = DATED, file: str = "aws/vms.csv") -> PriceList:
-    return read_bytes(text.encode(), file=file, said=said)
+def _read(text: str, provenance: PriceProvenance = DATED, file: str = "aws/vms.csv") -> PriceList:
+    return read_bytes(text.encode(), file=file, provenance=provenance)
 
 
 def _hour(book: PriceBook, **constraints: object) -> float:
@@ -108,7 +108,7 @@ def test_a_file_is_recognised_by_one_reader_and_read(name: str) -> None:
         for each in price.amounts:
             assert each.source.date <= datetime.date(2026, 11, 15)
             assert each.max_age is not None
-    packed = read_bytes(gzip.compress(SAMPLES[name].encode()), file="aws/vms.csv", said=DATED)
+    packed = read_bytes(gzip.compress(SAMPLES[name].encode()), file="aws/vms.csv", provenance=DATED)
     assert [each.key for each in packed.book] == [each.key for each in found.book]
 
 
@@ -157,7 +157,7 @@ def test_a_wrong_cell_is_an_error_that_names_it(name: str, good: str, bad: str, 
 )
 def test_a_foreign_file_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        read_bytes(data, file="prices.csv", said=DATED)
+        read_bytes(data, file="prices.csv", provenance=DATED)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -292,8 +292,8 @@ def test_skypilots_machine_completes_googles_devices() -> None:
 def test_skypilots_file_says_no_provider_but_by_its_folder() -> None:
     with pytest.raises(InputError, match="does not say whose prices it holds"):
         _read(SAMPLES["skypilot"], file="prices.csv")
-    said = PriceProvenance(dated=DATED.dated, provider="aws")
-    assert _read(SAMPLES["skypilot"], said, file="prices.csv").book.providers == ("aws",)
+    provenance = PriceProvenance(dated=DATED.dated, provider="aws")
+    assert _read(SAMPLES["skypilot"], provenance, file="prices.csv").book.providers == ("aws",)
 
 
 def test_a_history_is_read_as_it_stood_on_a_day() -> None:

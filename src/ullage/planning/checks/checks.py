@@ -73,4 +73,4 @@ def check_plan(
         if not names or name in names
         for subject in (subjects[:1] if check.is_of_service else subjects)
     ]
-    return Checks(looked=tuple(map(lambda job: job[0].look(job[1]), jobs)))
+    return Checks(results=tuple(map(lambda job: job[0].look(job[1]), jobs)))

@@ -24,13 +24,13 @@ class CostClaim:
     @property
     def missing(self) -> tuple[str, ...]:
         """Without these a cost says nothing: nobody can tell whether it still holds, or for what."""
-        said = {
+        stated = {
             "date": self.dated is not None,
             "region": bool(self.region),
             "model": bool(self.model),
             "success": bool(self.success),
         }
-        return tuple(name for name, is_said in said.items() if not is_said)
+        return tuple(name for name, is_stated in stated.items() if not is_stated)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,12 +45,12 @@ class CheckResult:
 class Checks:
     """Every check that was asked for, in the order of the table."""
 
-    looked: tuple[CheckResult, ...]
+    results: tuple[CheckResult, ...]
 
     @property
     def anomalies(self) -> tuple[CheckAnomaly, ...]:
         """Mistakes first."""
-        found = [each for one in self.looked for each in one.anomalies]
+        found = [each for one in self.results for each in one.anomalies]
         return tuple(sorted(found, key=lambda each: each.weight is not CheckSeverity.MISTAKE))
 
     @property
@@ -64,7 +64,7 @@ class Checks:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSubject:
-    """A pool of a plan, to be looked at."""
+    """A pool of a plan, to be checked."""
 
     plan: Plan
     pool: PoolPlan

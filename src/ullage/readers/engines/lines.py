@@ -133,8 +133,8 @@ class _Starts:
 
     def _mark_start(self, number: int, line: str) -> None:
         # Several processes may print the banner of one start: a new one begins only after something was reported.
-        said = self.starts[-1].readings or len(self.ooms) > 0
-        if self.log.start.search(line) and said:
+        has_reported = self.starts[-1].readings or len(self.ooms) > 0
+        if self.log.start.search(line) and has_reported:
             self.starts.append(_LogStart())
             self.seen.clear()
             self.restarts.append(self._source(number, Rank()))

@@ -51,8 +51,8 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
     """
     columns: dict[str, str] = {}
     fields: dict[str, str] = {}
-    said = {_column(ours) for ours in mapping}
-    own = {ours: ours for ours in KNOWN if ours in files[0].fields and _column(ours) not in said}
+    mapped = {_column(ours) for ours in mapping}
+    own = {ours: ours for ours in KNOWN if ours in files[0].fields and _column(ours) not in mapped}
     for ours, theirs in {**mapping, **own}.items():
         field = _field_of(files[0], ours, theirs)
         column, expression = _expression(ours, name(field), _common_type(files, field))

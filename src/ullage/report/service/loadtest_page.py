@@ -146,13 +146,13 @@ def _latency_name(latency: LatencySummary) -> str:
 def _goodput_lines(point: Point, goodputs: tuple[Goodput, ...]) -> Iterator[str]:
     stated = point.stated_goodput
     if stated is not None:
-        said = [] if stated.rps is None else [f"{_known(stated.rps, 'req/s')}"]
+        parts = [] if stated.rps is None else [f"{_known(stated.rps, 'req/s')}"]
         if stated.attained_fraction is not None:
-            said.append(f"{show(stated.attained_fraction, 'fraction')} of those {stated.denominator}")
+            parts.append(f"{show(stated.attained_fraction, 'fraction')} of those {stated.denominator}")
         if stated.verdict is not None:
-            said.append(stated.verdict)
+            parts.append(stated.verdict)
         yield (
-            f"goodput by the tool: {', '.join(said)}; limits {_limits(stated.limits)}; "
+            f"goodput by the tool: {', '.join(parts)}; limits {_limits(stated.limits)}; "
             f"a one-token answer counts as {stated.single_token}"
         )
     for each in goodputs:

@@ -99,17 +99,17 @@ def _headline(profile: Profile) -> list[RenderableType]:
     coverage = profile.coverage
     if coverage.span_s:
         text.append(f" in {show(coverage.span_s, 's')}", style="not bold")
-    said = []
+    parts = []
     if coverage.first_time and coverage.last_time:
-        said.append(f"{coverage.first_time} to {coverage.last_time}")
-        said.append(f"written in {coverage.zone}" if coverage.zone else "no zone in the source")
+        parts.append(f"{coverage.first_time} to {coverage.last_time}")
+        parts.append(f"written in {coverage.zone}" if coverage.zone else "no zone in the source")
     else:
-        said.append(
+        parts.append(
             {"relative": "no calendar: times count from the first request"}.get(coverage.clock.value, "no clock")
         )
     if coverage.covered_fraction is not None and coverage.covered_fraction < 1:
-        said.append(f"{coverage.covered_fraction:.1%} of the time covered")
-    return [text, Text(f"format {profile.format}; {'; '.join(said)}", style="dim")]
+        parts.append(f"{coverage.covered_fraction:.1%} of the time covered")
+    return [text, Text(f"format {profile.format}; {'; '.join(parts)}", style="dim")]
 
 
 # ---- how it arrives ----------------------------------------------------------------------------------
