@@ -1,6 +1,6 @@
 """Evidence: where every number comes from, and how to walk it back.
 
-Four kinds of value, from the ground up:
+Four kinds of value, each built on the one before:
 
 - `Source`: a document, a measurement, a file: what it is, where it is, its date.
 - `Assumption`: an input (stated by the user, or our sourced default) with range and maximum age.
@@ -72,11 +72,11 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Assumption:
-    """An input of the plan: what is taken as true, by whose word, and for how long.
+    """An input of the plan: what is taken as true, on whose authority, and for how long.
 
     `low` and `high` are the range the value may take; equal to the value they say that it is exact. A `decision`
-    is chosen, not known (how far ahead to plan, how sure to be): it is listed like every input, and who chose it is
-    said, but a default choice does not make a measurement less known.
+    is chosen, not known (how far ahead to plan, how sure to be): it is listed like every input, with who chose it,
+    but a default choice does not make a measurement less known.
     """
 
     name: str

@@ -107,7 +107,7 @@ def test_more_attempts_never_raise_the_load_that_recovers() -> None:
     assert found[0] > found[-1]
 
 
-def test_what_promises_allow_to_miss_adds_up() -> None:
+def test_what_slos_allow_to_miss_adds_up() -> None:
     assert slo_met_fraction(two_classes(), policy()) == pytest.approx(0.9)
 
 

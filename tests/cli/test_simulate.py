@@ -36,7 +36,7 @@ def test_a_trace_is_replayed_as_it_came(tmp_path: Path, capsys: pytest.CaptureFi
     assert found["evidence"] == "estimated"
     by_class = {each["name"]: each for each in found["classes"]}
     assert by_class["chat"]["requests"] == by_class["code"]["requests"] == 100
-    assert by_class["chat"]["slos"][0]["is_kept"]
+    assert by_class["chat"]["slos"][0]["is_met"]
     assert by_class["code"]["slos"] == []
     assert by_class["chat"]["prompt_tokens"] == sum(300 + k for k in range(1, 200, 2))
 
@@ -98,7 +98,7 @@ def test_an_overload_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", *load]) == ExitCode.OK
     page = capsys.readouterr().out
     assert "not sustained" in page
-    assert "broken" in page
+    assert "violated" in page
     limited = asked(capsys, *load, "--queue-limit", "10", "--timeout", "2s")
     assert limited["classes"][0]["ends"]["shed"] > 0
 

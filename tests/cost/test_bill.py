@@ -1,4 +1,4 @@
-"""Laws of the bill over random services: it sums, it follows prices, nothing is free by not being said."""
+"""Laws of the bill over random services: it sums, it follows prices, nothing is free by not being stated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packaged devices: every fact dated and sourced, and no fact that breaks physics or bookkeeping."""
+"""The packaged devices: every fact dated and sourced, and no fact that violates physics or bookkeeping."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_devices_variants_and_settings_are_multiplied_out_once(tmp_path: Path) -
     assert len(found) == len(set(found)) == 9  # 2 devices x 2 models x 2 precisions, and the pool as it is
 
 
-def test_axes_are_decisions_of_the_file_and_lead_times_its_word(tmp_path: Path) -> None:
+def test_axes_are_decisions_of_the_file_and_lead_times_are_stated(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "{devices: [h200-sxm], lead_times: {quota_request: 21d, months: 3}}")
     (axis,) = spec.options.stated
     assert (axis.name, axis.value, axis.decision) == ("options.devices", "h200-sxm", True)

@@ -128,7 +128,7 @@ def test_a_saved_profile_plans_like_its_trace(tmp_path: Path) -> None:
         ("events: [{name: x, form: 2026-12-03}]", ", rate: 4 req/s", "Did you mean from"),
     ],
 )
-def test_what_contradicts_itself_is_said(tmp_path: Path, workload: str, said: str, message: str) -> None:
+def test_what_contradicts_itself_is_refused(tmp_path: Path, workload: str, said: str, message: str) -> None:
     written = workload.strip("{}").replace(", profile", "\n  profile") if workload.startswith("{") else workload
     with pytest.raises(InputError) as caught:
         demand(spec(tmp_path, workload=written, said=said))

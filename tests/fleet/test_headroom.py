@@ -1,4 +1,4 @@
-"""Laws of headroom: never negative, true at its own word, and never more where less is left."""
+"""Laws of headroom: never negative, met at the headroom stated, and never more where less is left."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_holds_holds_and_what_breaks_breaks(found: Headroom) -> None:
         assert line.breaks in broken(bench, [run_load(bench, rate_rps, each) for each in seeds]), line
 
 
-def test_more_replicas_and_looser_promises_never_leave_less(found: Headroom) -> None:
+def test_more_replicas_and_looser_slos_never_leave_less(found: Headroom) -> None:
     more = headroom(small_bench(replicas=4), rate_rps=RATE_RPS, seed=SEED)
     looser = headroom(small_bench(class_with_slos("chat", ttft_p95=1.0, tpot_p95=0.1)), rate_rps=RATE_RPS, seed=SEED)
     for roomier in (more, looser):

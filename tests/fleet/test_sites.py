@@ -37,7 +37,7 @@ def region(name: str, zones: list[int | None], own: int | None = None, share: fl
 
 
 def mended(sites: Sites, change: str) -> Sites:
-    """The sites after a remedy's own words: `a quota of 24 devices in eu`."""
+    """The sites after a remedy is applied as written: `a quota of 24 devices in eu`."""
     wider = {name: int(devices) for devices, name in re.findall(r"a quota of (\d+) devices in ([\w-]+)", change)}
     return Sites(
         regions=tuple(

@@ -135,8 +135,8 @@ def test_more_devices_never_hold_more_each(name: str, groups: int, pp: int) -> N
 @given(name=st.sampled_from(("moe", "latent", "compressed", "blocks")), ep=st.sampled_from((1, 2, 4)))
 def test_whole_experts_never_take_less_room_than_cut_ones(name: str, ep: int) -> None:
     model = MODELS[name]
-    cut = fullest(device_weights(model, Sharding(tp=4))).stored_bytes
-    assert fullest(device_weights(model, Sharding(tp=4, ep=ep))).stored_bytes >= cut
+    sharded = fullest(device_weights(model, Sharding(tp=4))).stored_bytes
+    assert fullest(device_weights(model, Sharding(tp=4, ep=ep))).stored_bytes >= sharded
 
 
 def test_more_devices_than_key_value_heads_hold_copies() -> None:
@@ -187,7 +187,7 @@ def test_a_tied_head_is_a_copy_on_the_last_stage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "field"),
+    ("degrees", "field"),
     [
         ({"tp": 3}, "tp"),
         ({"tp": 0}, "tp"),
@@ -198,9 +198,9 @@ def test_a_tied_head_is_a_copy_on_the_last_stage() -> None:
         ({"pp": 5}, "pp"),
     ],
 )
-def test_cuts_that_no_engine_loads_are_refused(cut: dict[str, int], field: str) -> None:
+def test_parallelism_that_no_engine_loads_is_refused(degrees: dict[str, int], field: str) -> None:
     with pytest.raises(InputError) as refusal:
-        check_sharding(read(dense()), Sharding(**cut))
+        check_sharding(read(dense()), Sharding(**degrees))
     assert refusal.value.field == field
 
 

@@ -51,19 +51,19 @@ pool: {model: llama-3.1-8b, device: h100-sxm, approved_concurrency: 2}
 """
 
 
-def said(name: str, value: float | str, unit: str = "") -> Assumption:
+def stated(name: str, value: float | str, unit: str = "") -> Assumption:
     return Assumption(name=f"claims.{name}", value=value, unit=unit, evidence=Evidence.STATED, source=SLIDE)
 
 
 def claiming(plan: Plan, **claims: float | str) -> Plan:
-    given: dict[str, Any] = {name: said(name, value) for name, value in claims.items()}
+    given: dict[str, Any] = {name: stated(name, value) for name, value in claims.items()}
     held = Claims(**given)
     return replace(plan, spec=replace(plan.spec, claims=held))
 
 
 def costing(ratio: float, **labels: Any) -> Plan:
     plan = planned()
-    cost = CostClaim(per_success=said("cost.per_success", ratio * _per_success(plan), "USD"), **labels)
+    cost = CostClaim(per_success=stated("cost.per_success", ratio * _per_success(plan), "USD"), **labels)
     return replace(plan, spec=replace(plan.spec, claims=Claims(cost=cost)))
 
 
@@ -111,7 +111,7 @@ def _alike() -> Plan:
 
 
 def _sourced(plan: Plan) -> Plan:
-    """The inputs alone, those of ours in the plan file's own words."""
+    """The inputs alone, those of ours under the plan file's keys."""
     pools = tuple(
         replace(each, choices=tuple(replace(one, source=SLIDE, evidence=Evidence.STATED) for one in each.choices))
         for each in plan.spec.pools
@@ -162,12 +162,12 @@ CASES: dict[str, tuple[Case, Case, CheckSeverity]] = {
 
 
 def _look(plan: Plan, name: str) -> CheckResult:
-    (found,) = check_plan(plan, (name,)).looked
+    (found,) = check_plan(plan, (name,)).results
     return found
 
 
-def _weighing(looked: CheckResult, weight: CheckSeverity) -> list[CheckAnomaly]:
-    return [each for each in looked.anomalies if each.weight is weight]
+def _weighing(result: CheckResult, weight: CheckSeverity) -> list[CheckAnomaly]:
+    return [each for each in result.anomalies if each.weight is weight]
 
 
 def test_every_check_has_a_plan_that_trips_it_and_a_near_miss() -> None:
@@ -181,7 +181,7 @@ def test_a_plan_trips_the_check(name: str) -> None:
     found = _weighing(_look(trips(), name), weight)
     assert found, name
     assert all(each.fix and each.name == name for each in found)
-    # Both sides of the comparison are said.
+    # Both sides of the comparison are printed.
     assert sum(character.isdigit() for character in found[0].sentence) >= 2 or name == "unlabelled-cost"
 
 
@@ -189,9 +189,9 @@ def test_a_plan_trips_the_check(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_near_miss_does_not_trip_it(name: str) -> None:
     _, near, weight = CASES[name]
-    looked = _look(near(), name)
-    assert not _weighing(looked, weight), looked
-    assert looked.compared
+    result = _look(near(), name)
+    assert not _weighing(result, weight), result
+    assert result.compared
 
 
 @pytest.mark.slow
@@ -213,14 +213,14 @@ def test_requests_of_one_length_are_sized_again_with_a_spread() -> None:
 
 
 @pytest.mark.slow
-def test_a_claim_between_the_operating_point_and_the_highest_load_is_a_doubt() -> None:
+def test_a_claim_between_the_operating_point_and_the_highest_load_is_a_warning() -> None:
     operating = float(planned().pools[0].operating_point.figures["point.operating_rps"].value)
     (found,) = _look(claiming(planned(), capacity=0.5 * (operating + _highest())), "maximum-throughput").anomalies
     assert found.weight is CheckSeverity.WARNING
 
 
 @pytest.mark.slow
-def test_a_device_filled_to_the_brim_is_a_mistake_and_an_unstated_concurrency_a_doubt() -> None:
+def test_a_device_filled_to_the_brim_is_a_mistake_and_an_unstated_concurrency_a_warning() -> None:
     (pool,) = planned().pools
     lines = tuple(
         replace(each, figure=replace(each.figure, value=2**28)) if each.name is LineName.MARGIN else each
@@ -273,7 +273,7 @@ def test_devices_divided_by_their_time_are_divided_well() -> None:
 
 
 @pytest.mark.slow
-def test_a_class_that_does_not_say_what_a_success_is_raises_a_doubt() -> None:
+def test_a_class_without_a_success_criterion_raises_a_warning() -> None:
     plan = planned()
     silent = tuple(replace(each, success=None) for each in plan.spec.demands)
     said_nothing = replace(plan, spec=replace(plan.spec, demands=silent))

@@ -39,7 +39,7 @@ def _approved(sequences: int) -> Plan:
 
 
 def _limited(running: int, waiting: int | None) -> Plan:
-    """The plan with another limit on what runs and waits, and as its last word on it first tokens within an hour."""
+    """The plan with another limit on what runs and waits, and first tokens allowed within an hour."""
     (pool,) = planned().pools
     bounds = pool.admission_limits.bounds
     first_s = bounds.guard.first_token_s if waiting is not None else dict.fromkeys(bounds.guard.first_token_s, 3600.0)

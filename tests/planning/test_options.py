@@ -162,7 +162,7 @@ def test_more_traffic_never_needs_fewer_devices_and_all_is_bytes_for_bytes_the_s
     assert devices == sorted(devices)
 
 
-def test_without_prices_devices_are_counted_and_it_is_said(load: Load) -> None:
+def test_without_prices_devices_are_counted_and_a_note_says_so(load: Load) -> None:
     spec = load(SMALL)
     bare = dataclasses.replace(
         spec, prices=None, options=dataclasses.replace(spec.options, devices=("l40s", "h100-sxm"), tensor_parallel=(1,))
@@ -176,7 +176,7 @@ def test_without_prices_devices_are_counted_and_it_is_said(load: Load) -> None:
     assert "not priced" in "".join(str(each) for each in options_json(found)["pools"][0]["notes"])
 
 
-def test_a_mix_keeps_every_promise_on_the_requests_it_is_given(quoted: Options) -> None:
+def test_a_mix_meets_every_slo_on_the_requests_it_is_given(quoted: Options) -> None:
     """Simulated again here, from the mix alone: every pool of it, and all requests of the class together."""
     mix = quoted.mix
     assert isinstance(mix, VerifiedMix)

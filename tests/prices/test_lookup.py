@@ -1,4 +1,4 @@
-"""Finding a price: nearest names, missing as a value, the user's own word first, whole machines."""
+"""Finding a price: nearest names, missing as a value, the user's own prices first, whole machines."""
 
 from __future__ import annotations
 

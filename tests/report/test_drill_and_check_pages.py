@@ -58,7 +58,7 @@ IDLE = DrillResult(
 DRILLED = Drills(results=(FAILS, IDLE), notes=("three runs",))
 
 CHECKED = Checks(
-    looked=(
+    results=(
         CheckResult(
             name="unsourced-assumptions",
             compared="3 of 9",
@@ -112,7 +112,7 @@ def test_a_check_page_says_mistakes_first_with_what_mends_them() -> None:
     assert "Buy 5." in page
     assert "4 and 5" in page
     assert "mistake average-length: east: 4 claimed" in shown(check_page(plan_of("east", "west"), CHECKED))
-    assert "no mistakes, no warnings" in shown(check_page(plan_of("east"), Checks(looked=())))
+    assert "no mistakes, no warnings" in shown(check_page(plan_of("east"), Checks(results=())))
 
 
 def test_checks_as_json_count_what_a_pipeline_asks_for() -> None:

@@ -79,7 +79,7 @@ def test_what_binds_stands_first_and_every_distance_is_shown(fleet: SteadyFleet)
     ]
     assert f"{found.binding.name} (binds)" in shown
     assert all(f"{line.distance_fraction:.0%}" in shown for line in found.lines)
-    # Where nothing broke in all that was tried, nothing is said to bind.
+    # Where no SLO was violated in all that was tried, nothing binds.
     calm = replace(found, lines=tuple(replace(each, growth_fraction=None) for each in found.lines))
     assert not calm.is_met
     shown = text_of(binding_parts(calm))

@@ -57,7 +57,7 @@ def test_a_closed_loop_is_repeated_with_its_clients_and_mean_lengths() -> None:
 
 
 def test_a_tpot_that_counted_chunks_gives_way_to_e2e_and_ttft() -> None:
-    """With two chunks a token a tool's TPOT is half the truth; the finding says so, and the fit must not believe it."""
+    """With two chunks a token a tool's TPOT is half the truth; the anomaly says so, and the fit must not use it."""
     latencies = (
         LatencySummary(definition=Definition.TTFT, mean_s=0.2),
         LatencySummary(definition=Definition.TPOT, mean_s=0.01),

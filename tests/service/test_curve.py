@@ -121,7 +121,7 @@ def test_the_overhead_of_a_request_is_in_ttft_and_e2e_and_not_in_tpot() -> None:
     assert points[1]["tpot_p50"].value == points[0]["tpot_p50"].value
 
 
-def test_no_promise_no_curve() -> None:
+def test_no_slo_no_curve() -> None:
     with pytest.raises(InputError, match="none has an SLO"):
         replica_curve(batching_replica(), PoissonLoad(classes=CHAT), (RequestClass(name="chat", slos=()),), seed=1)
 

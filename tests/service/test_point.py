@@ -59,7 +59,7 @@ def test_the_point_is_the_highest_load_less_the_margins_that_are_taken_off(point
     assert [each.name for each in point.margins] == ["evidence", "policy"]
 
 
-def test_at_the_point_every_promise_is_kept_and_at_the_next_load_one_is_not(point: OperatingPoint) -> None:
+def test_at_the_point_every_slo_is_met_and_at_the_next_load_one_is_not(point: OperatingPoint) -> None:
     curve = _curve()
     assert point.at_point.passes
     seeds = range(4)
@@ -68,13 +68,13 @@ def test_at_the_point_every_promise_is_kept_and_at_the_next_load_one_is_not(poin
 
 
 @pytest.mark.parametrize("strict_s", [0.25, 0.1, 0.05])
-def test_a_stricter_promise_never_raises_the_point(strict_s: float) -> None:
+def test_a_stricter_slo_never_raises_the_point(strict_s: float) -> None:
     loose, strict = _point(_curve(ttft_p95=0.3)), replica_point(_curve(ttft_p95=strict_s))
     reached = strict.highest.rps if isinstance(strict, OperatingPoint) else 0.0
     assert reached <= loose.highest.rps
 
 
-def test_another_promise_never_raises_the_point() -> None:
+def test_another_slo_never_raises_the_point() -> None:
     one, two = _point(_curve(ttft_p95=0.3)), _point(_curve(ttft_p95=0.3, tpot_p95=0.0125))
     assert two.highest.rps <= one.highest.rps
 
@@ -117,7 +117,7 @@ def test_bursts_are_shown_and_not_taken_off_again() -> None:
 
 
 @pytest.mark.parametrize("limit_s", [1e5])
-def test_a_promise_too_lax_to_bind_ends_at_stability_and_never_above_it(limit_s: float) -> None:
+def test_an_slo_too_lax_to_bind_ends_at_stability_and_never_above_it(limit_s: float) -> None:
     curve = _curve(e2e_p95=limit_s)
     found = _point(curve, band=DEFAULT_BANDS[Evidence.STATED])
     assert found.highest.binding == "stability"
@@ -126,7 +126,7 @@ def test_a_promise_too_lax_to_bind_ends_at_stability_and_never_above_it(limit_s:
     assert found.highest.rps < curve.unstable[-1].achieved.high * 1.02
 
 
-def test_a_promise_that_no_load_keeps_is_refused_with_what_could_be_promised() -> None:
+def test_an_slo_that_no_load_meets_is_refused_with_one_that_could_be_met() -> None:
     found = replica_point(_curve(tpot_p95=0.001))
     assert isinstance(found, Rejection)
     assert "chat tpot_p95" in found.reason

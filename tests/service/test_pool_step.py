@@ -1,4 +1,4 @@
-"""The step model of a pool: on a calibration, on load tests, or estimated; and the band each is believed within."""
+"""The step model of a pool: on a calibration, on load tests, or estimated; and the band of each."""
 
 from __future__ import annotations
 
@@ -162,5 +162,5 @@ def test_a_plan_file_points_to_them(how: str, tmp_path: Path, capsys: pytest.Cap
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.yaml").write_text(f"{PLAN}evidence: {{calibrations: [gone.json]}}\n")
     assert run(["plan", str(tmp_path / "plan.yaml")]) == ExitCode.WRONG_INPUT
-    # A long path is cut in the middle of its name.
+    # A long path is truncated in the middle of its name.
     assert "gone.j" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def test_more_traffic_never_needs_fewer_replicas() -> None:
     assert sizes[-1] > sizes[1]
 
 
-def test_a_stricter_promise_never_needs_fewer() -> None:
+def test_a_stricter_slo_never_needs_fewer() -> None:
     assert _size(200.0, limit_s=0.05).replicas >= _size(200.0, limit_s=0.5).replicas
 
 
@@ -62,7 +62,7 @@ def test_a_pool_evens_out_what_one_replica_cannot() -> None:
     assert found.replicas <= 400.0 / found.highest_rps + 1
 
 
-def test_an_impossible_promise_is_refused_and_a_rate_of_nothing_is_an_error() -> None:
+def test_an_impossible_slo_is_refused_and_a_rate_of_nothing_is_an_error() -> None:
     classes = (class_with_slos(tpot_p95=0.001),)
     given_ = {"band": DEFAULT_BANDS[Evidence.STATED], "seed": 1, "effort": QUICK}
     alone = replica_alone(batching_replica(), PoissonLoad(classes=classes), classes, seed=1, effort=QUICK)
@@ -89,7 +89,7 @@ def test_the_first_guess_lies_between_saturation_and_one_replica_alone(
 
 
 def test_what_is_known_of_one_replica_does_not_change_the_pool() -> None:
-    """A curve's and a point's findings save work and nothing else: the same sizes come out with any start."""
+    """The results of a curve and a point save work and nothing else: the same sizes come out with any start."""
     classes = (class_with_slos(ttft_p95=0.3),)
     alone = replica_alone(batching_replica(), PoissonLoad(classes=classes), classes, seed=2, effort=QUICK)
     band = DEFAULT_BANDS[Evidence.CALIBRATED]

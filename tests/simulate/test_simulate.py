@@ -125,7 +125,7 @@ def test_a_node_failure_takes_its_replicas_and_retries_save_the_requests() -> No
     assert saved.retried >= lost.failed
 
 
-def test_failure_events_alternate_and_are_down_as_long_as_said() -> None:
+def test_failure_events_alternate_and_are_down_as_long_as_stated() -> None:
     events = failure_events([(0,), (1, 2)], mean_up_s=100, mean_down_s=10, until_s=1e5, rng=np.random.default_rng(1))
     for domain in ((0,), (1, 2)):
         own = [each for each in events if each.replicas == domain]

@@ -69,7 +69,7 @@ def test_json_is_the_same_bytes_and_no_unstable_load_has_a_percentile(capsys: py
 def test_measured_points_lie_over_the_curve_with_their_residuals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two tests of one configuration that differ by a factor: dots, residuals, and a finding that names both."""
+    """Two tests of one configuration that differ by a factor: dots, residuals, and an anomaly that names both."""
     files = []
     for name, k in (("fast", 1.0), ("slow", 3.0)):
         sample = vllm_run(k, request_rate=1.0, max_concurrency=None, p95_ttft_ms=100.0 * k)
@@ -98,7 +98,7 @@ def test_engines_on_the_same_devices_slow_a_replica_and_never_narrow_its_band() 
     assert band_of(shared.step).slow_ratio >= band_of(alone.step).slow_ratio
 
 
-def test_a_promise_that_cannot_be_kept_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_slo_that_cannot_be_met_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["curve", "--quiet", "--slo", "chat:tpot_p95=1ms"]) == 3
     assert "no load meets the SLOs" in capsys.readouterr().out
 
@@ -111,7 +111,7 @@ def test_what_if_tries_settings_and_traffic(capsys: pytest.CaptureFixture[str]) 
     assert "max sequences" in page
 
 
-def test_promises_are_replaced_added_and_given_to_all() -> None:
+def test_slos_are_replaced_added_and_given_to_all() -> None:
     slo = Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=1.0)
     classes = [RequestClass(name="chat", slos=(slo,)), RequestClass(name="coding", slos=(slo,))]
     chat, coding = slo_class(classes, ["chat:ttft_p95=500ms", "e2e_p99=1min"])
@@ -163,7 +163,7 @@ def test_a_damaged_calibration_is_an_input_error(tmp_path: Path, text: str) -> N
         load_pool(None, calibration=tmp_path / "none.json", as_of=AS_OF)
 
 
-def test_a_stated_promise_is_an_input_of_the_figures() -> None:
+def test_a_stated_slo_is_an_input_of_the_figures() -> None:
     pool = load_pool(None, slos=["chat:ttft_p95=700ms"], as_of=AS_OF)
     assert not isinstance(pool, Rejection)
     stated = {each.name: each for each in pool.slo_limits}

@@ -1,4 +1,4 @@
-"""The verb: the same bytes every time, nobody's name in what is shared, and a page that says what is odd."""
+"""The verb: the same bytes every time, nobody's name in what is shared, and a page that lists anomalies."""
 
 from __future__ import annotations
 

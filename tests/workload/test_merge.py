@@ -1,4 +1,4 @@
-"""The law of summaries: a trace cut anywhere and merged again is the trace."""
+"""The law of summaries: a trace divided anywhere and merged again is the trace."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_doubling_the_rate_doubles_counts() -> None:
 
 
 @pytest.mark.parametrize("variances", [(0.3, 0.0, 0.0, 0.1, 0.0, 0.0), (0.05, 0.05, 0.05, 0.05, 0.05, 0.05)])
-def test_a_stream_has_the_dispersion_that_its_modulation_promises(variances: tuple[float, ...]) -> None:
+def test_a_stream_has_the_dispersion_of_its_modulation(variances: tuple[float, ...]) -> None:
     bursts = Modulation(variances=variances)
     stream = drawn(hours=48.0, bursts=bursts)
     for width_s in (1.0, 10.0, 60.0, 240.0):

@@ -130,7 +130,7 @@ def quotes_of(
     policy: CostPolicy,
     choice: PriceChoice = PriceChoice(),  # noqa: B008
 ) -> Quotes:
-    """Everything that this service has to buy, each priced or said to be missing."""
+    """Everything that this service has to buy, each priced or reported as missing."""
     tools = {each.name for each in use.tools or ()}
     wanted_items = [(item, "") for item in _ITEMS] + [("tool-call", name) for name in sorted(tools)]
     sellers = {(each.provider, each.model) for each in use.providers or ()}
@@ -149,7 +149,7 @@ def quotes_of(
         if isinstance(each, Source)
     }
     items = {f"{item} {name}".rstrip(): _item(book, item, name, choice) for item, name in wanted_items}
-    # A price whose amount nobody has said is on no line: its age is nobody's matter.
+    # A price whose amount nobody has stated is on no line: its age does not matter.
     unasked = {"evaluation"} if policy.judging is None else set()
     unasked |= {"engineering"} if policy.on_call is None and policy.changes is None else set()
     rates = [each for name, each in items.items() if isinstance(each, Figure) and name not in unasked]

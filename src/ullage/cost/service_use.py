@@ -150,7 +150,7 @@ class TaskUse:
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceUse:
-    """Everything of one period. `providers` and `tools` are None where nobody said whether there are any.
+    """Everything of one period. `providers` and `tools` are None where it is not stated whether there are any.
 
     `groups` are who used each pool, by dimension and pool, where a simulation or a log says more than the classes do.
     """

@@ -68,7 +68,7 @@ class ClassSection(Section):
     definitions: Annotated[
         str | dict[str, str] | None,
         Field(
-            description="How the promised latencies are counted: a load tool, such as guidellm, or choices such as "
+            description="How the latencies of the SLOs are counted: a load tool, such as guidellm, or choices such as "
             "{tpot: with_first_token, itl: per_request}."
         ),
     ] = None
@@ -147,20 +147,18 @@ class EvidenceSection(Section):
 
 
 class PoolSection(Section):
-    """The replicas that serve it: model, engine, device and how one is cut over the other."""
+    """The replicas that serve it: model, engine, device and parallelism."""
 
     name: Annotated[Name | None, Field(description="What figures of this pool are called by, among several.")] = None
     model: Annotated[str, Field(min_length=1, description="A name in the catalogue, or a config.json or its folder.")]
     device: Annotated[str, Field(min_length=1, description="A name in the catalogue: ullage facts devices.")]
-    tensor_parallel: Annotated[Count | None, Field(description="Devices over which each layer is cut; default 1.")] = (
-        None
-    )
+    tensor_parallel: Annotated[Count | None, Field(description="Devices that share each layer; default 1.")] = None
     pipeline_parallel: Annotated[
-        Count | None, Field(description="Devices over which the layers are dealt; default 1.")
+        Count | None, Field(description="Pipeline stages that share the layers; default 1.")
     ] = None
-    expert_parallel: Annotated[Count | None, Field(description="Devices over which experts are dealt; default 1.")] = (
-        None
-    )
+    expert_parallel: Annotated[
+        Count | None, Field(description="Groups of devices that share the experts; default 1.")
+    ] = None
     engine: Annotated[str | None, Field(description="vllm (the default), sglang or tensorrt-llm.")] = None
     engine_version: Annotated[str | None, Field(description="Left out: the newest version that is known.")] = None
     memory_fraction: Annotated[
@@ -247,7 +245,7 @@ class PlanFile(Section):
     options: Annotated[
         OptionsSection, Field(default_factory=OptionsSection, description="What ullage options may choose from.")
     ]
-    claims: Annotated[ClaimsSection, Field(description="What is said elsewhere, for `ullage check`.")] = ClaimsSection()
+    claims: Annotated[ClaimsSection, Field(description="Claims made elsewhere, for `ullage check`.")] = ClaimsSection()
 
     @property
     def every_pool(self) -> tuple[PoolSection, ...]:

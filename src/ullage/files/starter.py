@@ -8,13 +8,13 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-# SLOs to begin with. They are placeholders and the file says so: only the service's owner can make an SLO.
+# SLOs to begin with. They are placeholders and the file says so: only the service's owner can set an SLO.
 _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A value for the file, and where it was found; an empty `where` means that nobody said."""
+    """A value for the file, and where it was found; an empty `where` means that nobody stated it."""
 
     value: str
     where: str

@@ -4,9 +4,9 @@
     spare      devices in which another whole replica of the pool would fit: the last node is not full
     stranded   devices in which none fits: what three replicas of 3 devices leave of a node of 8 is lost
 
-A replica that fits a node stands in one node. One that does not is cut between its pipeline stages, so that the
+A replica that fits a node stands in one node. One that does not is split between its pipeline stages, so that the
 devices of a stage, which exchange sums in every layer, stay in one node wherever they fit one; only a tensor
-parallelism wider than the node straddles nodes, and the result says so. Nodes never straddle zones.
+parallelism wider than the node spans nodes, and the result says so. A node never spans zones.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def pack_placed(
 def pack_on(lots: Sequence[Lot], shape: NodeShape) -> PackedShape:
     """Fill nodes zone by zone, the largest parts first, each into the fullest node that still holds it.
 
-    For one pool, and wherever part sizes divide one another, no packing needs fewer nodes; for odd mixtures it is the
+    For one pool, and wherever part sizes divide one another, no packing needs fewer nodes; for other mixtures it is the
     usual rule of thumb, at most two ninths above the best.
     """
     if shape.devices < 1:
@@ -257,8 +257,8 @@ def _notes(chosen: PackedShape, lots: Sequence[Lot]) -> tuple[str, ...]:
     if chosen.spans_nodes:
         widest = max(lot.sharding.tp for lot in lots)
         notes.append(
-            f"Tensor parallelism over {widest} devices straddles nodes of {size}: its sums leave the node's own links, "
-            f"which the step model does not know."
+            f"Tensor parallelism over {widest} devices spans nodes of {size}: its all-reduces leave the node's links, "
+            f"which the step model does not cover."
         )
     for group in chosen.groups:
         if group.stranded_devices:

@@ -234,7 +234,7 @@ def _serving(section: ClassSection, file: PlanFile) -> str:
 def _mean_rate(
     section: ClassSection, model: ClassModel | None, traffic: Traffic | None, provenance: Provenance
 ) -> Assumption:
-    """The rate has one word behind it: the trace's, or the file's, or the synthetic model's where the file has none."""
+    """The rate has one source: the trace, or the file, or the synthetic model where the file states none."""
     field, name = f"workload.classes.{section.name}.rate", f"{section.name}.mean_rate"
     if section.rate is None and traffic is None and model is not None:
         return provenance.says(name, model.mean_rate_rps, "req/s", 0)

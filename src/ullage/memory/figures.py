@@ -159,7 +159,7 @@ def budget_figures(case: Case, outcome: MemoryOutcome) -> BudgetFigures:
 def _pool(
     outcome: MemoryOutcome, memory: Figure | Assumption, lines: Mapping[LineName, Figure], block: Figure
 ) -> Figure:
-    """What the cache may take: by the engine's word, from its blocks or tokens, or by the rule of its fraction."""
+    """What the cache may take: as reported by the engine, from its blocks or tokens, or by the rule of its fraction."""
     measured, pool_bytes = outcome.measured, outcome.stage.pool_bytes
     if measured.kv_pool is not None:
         return _renamed("kv_pool_bytes", measured.kv_pool)
@@ -236,7 +236,7 @@ def _cache_lines(
     fixed: Mapping[LineName, Figure],
 ) -> dict[LineName, Figure]:
     lines = outcome.stage.lines
-    # Where the engine states its cache, that is the line; our bytes of a block say only how it is cut.
+    # Where the engine states its cache, that is the line; our bytes of a block say only how it is divided.
     inputs = (pool, block) if outcome.measured.kv_pool is None else (pool,)
     cache = _figure(_key(LineName.KV_CACHE), lines[LineName.KV_CACHE], "bytes", "whole blocks of the pool", inputs)
     rounding = _figure(_key(LineName.ROUNDING), lines[LineName.ROUNDING], "bytes", "pool - whole blocks", (pool, cache))
@@ -310,7 +310,7 @@ def _as_estimate(figure: Figure) -> Figure:
 
 
 def _renamed(name: str, figure: Figure) -> Figure:
-    """The figure under the budget's own name; an engine's word keeps its evidence and its sources."""
+    """The figure under the budget's own name; a reported value keeps its evidence and its sources."""
     full = name if name.startswith("memory.") else f"memory.{name}"
     if figure.name == full:
         return figure

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(enum.Enum):
-    """What can be said of the plan as a whole."""
+    """The verdict on the plan as a whole."""
 
     HOLDS = "holds"
     INCOMPLETE = "incomplete"
@@ -33,7 +33,7 @@ class Answer(Protocol):
 
 @runtime_checkable
 class Noted(Protocol):
-    """An answer with sentences beside its figures: what was approximated, what is doubtful, what to measure next."""
+    """An answer with sentences beside its figures: what was approximated, what is uncertain, what to measure next."""
 
     @property
     def notes(self) -> tuple[str, ...]: ...
@@ -41,7 +41,7 @@ class Noted(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of the chain, and its answer or the word that it is not built.
+    """One stage of the chain, and its answer, or the statement that it is not built.
 
     `pool` is the pool it was worked out for, among several; a stage of the whole service has none. `figures` stand
     under the stage's own keys; among several pools a figure's name begins with its pool's.

@@ -173,7 +173,7 @@ def _why(name: str, stages: list[Stage]) -> str:
 
 
 def _grounds(figures: tuple[Figure | Assumption, ...]) -> list[Figure | Assumption]:
-    """What the figures rest on and what rests on nothing but sources; a choice is no ground."""
+    """What the figures rest on and what rests on nothing but sources; a choice is no evidence."""
     return [
         each
         for each in each_once(figures)

@@ -221,7 +221,7 @@ def _host_text(host: HostBudget) -> Text:
 
 
 def _differences(budget: MemoryBudget) -> list[RenderableType]:
-    """Where an engine's own word took the place of an estimate, and by how much they differ."""
+    """Where a reported value took the place of an estimate, and by how much they differ."""
     lines = [line for line in budget.lines if line.estimate is not None]
     if not lines:
         return []

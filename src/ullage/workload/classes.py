@@ -114,7 +114,7 @@ class RequestClass:
     """Requests that share SLOs and a shape.
 
     `priority` orders classes when not all can be served: 0 is served first. `rule` is None where the
-    trace names the class of each request itself. `definitions` say how the promised latencies are counted.
+    trace names the class of each request itself. `definitions` say how the latencies of the SLOs are counted.
     """
 
     name: str
@@ -139,7 +139,7 @@ class RequestClass:
             raise InputError(
                 field=f"class.{self.name}.slos",
                 value=twice[0],
-                problem="is promised twice",
+                problem="is stated twice",
                 fix="Keep one limit for each percentile of each metric.",
             )
 

@@ -27,7 +27,7 @@ ON_ONE_CLOCK = pytest.mark.parametrize(
     [each for each in SAMPLES.values() if each.name not in ("servegen", "agent-sessions")],
     ids=lambda each: each.name,
 )
-# Formats whose times are no calendar times: a wrong unit cannot be proved, only doubted.
+# Formats whose times are no calendar times: a wrong unit cannot be proved, only flagged.
 COUNT_FROM_ZERO = ("mooncake", "burstgpt", "agent-sessions")
 MEGABYTES_10 = "x" * 10_000_000
 
@@ -86,7 +86,7 @@ def test_a_cut_file_is_an_error_or_a_counted_row(sample: Sample, tmp_path: Path)
 
 
 @EVERY
-def test_a_wrong_unit_is_an_error_or_a_finding(sample: Sample, tmp_path: Path) -> None:
+def test_a_wrong_unit_is_an_error_or_an_anomaly(sample: Sample, tmp_path: Path) -> None:
     if sample.name in COUNT_FROM_ZERO:
         scale = 1e3 if sample.name == "agent-sessions" else 1e-3
         found = profiled(sample.write(tmp_path, scale=scale))

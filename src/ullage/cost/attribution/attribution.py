@@ -134,7 +134,7 @@ class AttributionChoice:
                 field="basis",
                 value="allocation",
                 problem="nobody was allotted anything",
-                fix="Say what part of the fleet each group was promised, or use the usage basis.",
+                fix="State the share of the fleet that each group has contracted, or use the usage basis.",
             )
 
 

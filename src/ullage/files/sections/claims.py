@@ -1,4 +1,4 @@
-"""`claims:` of a plan file: what is said of the service elsewhere, for `ullage check` to hold against the plan."""
+"""`claims:` of a plan file: what others claim about the service, for `ullage check` to compare with the plan."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _Usd = Annotated[
 
 
 class CostClaimSection(Section):
-    """What a success is said to cost."""
+    """The claimed cost of a success."""
 
-    per_success: Annotated[_Usd, Field(description="What one success is said to cost, such as 0.004 USD.")]
+    per_success: Annotated[_Usd, Field(description="Claimed cost of one success, such as 0.004 USD.")]
     dated: Annotated[datetime.date | None, Field(description="Of which day its prices are.")] = None
     region: Annotated[str, Field(description="Where.")] = ""
     model: Annotated[str, Field(description="For which model.")] = ""
@@ -61,19 +61,19 @@ class CostClaimSection(Section):
 
 
 class ClaimsSection(Section):
-    """What is said elsewhere, on a slide or in a spreadsheet, to be checked."""
+    """Claims made elsewhere, on a slide or in a spreadsheet, to be checked."""
 
     pool: Annotated[Name | None, Field(description="Of which pool, among several; the first where none is named.")] = (
         None
     )
     replicas: Annotated[Count | None, Field(description="Steady replicas that somebody would buy.")] = None
-    capacity: Annotated[RequestRate | None, Field(description="Requests a second that a replica is said to take.")] = (
+    capacity: Annotated[RequestRate | None, Field(description="Claimed capacity of a replica, requests a second.")] = (
         None
     )
     concurrency: Annotated[
-        Count | None, Field(description="Requests of the longest context that a replica is said to hold at once.")
+        Count | None, Field(description="Claimed concurrency of a replica at the longest context.")
     ] = None
-    scale_up: Annotated[_Start | None, Field(description="How soon a replica is said to serve.")] = None
+    scale_up: Annotated[_Start | None, Field(description="Claimed time until a new replica serves.")] = None
     least_replicas: Annotated[Count | None, Field(description="The minimum that an autoscaler is set to.")] = None
     attribution: Annotated[
         str | None,
@@ -82,7 +82,7 @@ class ClaimsSection(Section):
             json_schema_extra={"enum": [*ATTRIBUTION_RULES, None]},
         ),
     ] = None
-    cost: Annotated[CostClaimSection | None, Field(description="What a success is said to cost.")] = None
+    cost: Annotated[CostClaimSection | None, Field(description="Claimed cost of a success.")] = None
 
 
 def claims_of(section: ClaimsSection, pools: tuple[str, ...], provenance: Provenance) -> Claims:

@@ -27,7 +27,7 @@ def shape_of(
     model_source: Source | None,
     events: tuple[Assumption, ...],
 ) -> StatedShape | None:
-    """The shape that was stated, or None where nothing was; beside a trace it would be a second word."""
+    """The shape that was stated, or None where nothing was; beside a trace it would contradict what was measured."""
     field = f"workload.classes.{section.name}"
     told = (*(_OF_A_TRACE if is_traced else ()), *(_OF_A_FORECAST if is_forecast else ()))
     for name in told:

@@ -97,7 +97,7 @@ class CostSection(Section):
 
 
 def cost_policy(section: CostSection, provenance: Provenance) -> CostPolicy:
-    """The drivers, each the file's word or our default under the same name."""
+    """The drivers, each as the file states it or our default under the same name."""
     plain = CostPolicy()
     retention = None if section.log_retention is None else section.log_retention / _MONTH_S
     return CostPolicy(
@@ -182,7 +182,7 @@ def _judging(section: EvaluationSection, provenance: Provenance) -> Judging:
 
 
 def _said(provenance: Provenance, name: str, value: float | None, unit: str) -> Assumption | None:
-    """What only the user can know: said, or not given."""
+    """What only the user can know: stated, or not given."""
     return None if value is None else provenance.says(f"cost.{name}", value, unit, value)
 
 

@@ -28,7 +28,7 @@ class LeadSection(Section):
 
 
 class OptionsSection(Section):
-    """Devices, cuts and settings that may be chosen; what is left out stays as the pool has it."""
+    """Devices, parallelism and settings that may be chosen; what is left out stays as the pool has it."""
 
     devices: Annotated[
         tuple[str, ...], Field(description="Devices to compare; default: those sold where the plan buys.")

@@ -1,4 +1,4 @@
-"""Whose word a statement is: the user's, the built-in example's, or a default of ours."""
+"""Provenance of a stated value: the user's plan file, the built-in example, or a default of ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ullage.evidence import Assumption, Evidence, Source
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Whose word the file's statements are."""
+    """Evidence class and source of what a plan file states."""
 
     evidence: Evidence
     source: Source
@@ -27,14 +27,14 @@ class Provenance:
         return Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source)
 
     def over(self, default: Assumption, value: int | float | str | None) -> Assumption:
-        """A sourced default of a stage, or what the file says in its place: same name, same unit, another word."""
+        """A sourced default of a stage, or what the file says in its place: same name, same unit, another source."""
         if value is None:
             return default
         return replace(default, value=value, low=None, high=None, evidence=self.evidence, source=self.source)
 
 
 def file_provenance(*, file: str, dated: datetime.date, is_example: bool) -> Provenance:
-    """The user's word, or ours for the built-in example, which is about nobody's system."""
+    """Stated by the user, or assumed by us for the built-in example, which describes no real system."""
     source = (
         Source(what="built-in example, made up", where="docs/reference/example.md", date=dated)
         if is_example

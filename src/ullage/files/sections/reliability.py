@@ -130,7 +130,7 @@ def reserve_settings(
     provenance: Provenance,
     catalogue: Catalogue | None = None,
 ) -> ReserveSettings:
-    """The defaults of the stage with the file's word in their place; `catalogue` has the user's own failure rates."""
+    """The defaults of the stage, replaced by what the file states; `catalogue` has the user's own failure rates."""
     return ReserveSettings(
         reliability=_reliability(reliable, provenance, catalogue),
         rollout=_rollout(rollout, provenance),

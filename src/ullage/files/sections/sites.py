@@ -87,7 +87,7 @@ def _check_shares(section: SitesSection) -> None:
 
 
 class _QuotaProvenance:
-    """Quotas of one device, by the word of who read them."""
+    """Quotas of one device, with the source that they were read from."""
 
     def __init__(self, section: SitesSection, device: str, provenance: Provenance) -> None:
         self._device, self._provenance = device, provenance

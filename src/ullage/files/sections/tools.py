@@ -39,7 +39,7 @@ class ToolSection(Section):
 
 
 def tools_of(sections: tuple[ToolSection, ...], classes: tuple[str, ...], provenance: Provenance) -> tuple[Tool, ...]:
-    """Every tool, with a sourced default for what was not said of it; `classes` are those of the workload."""
+    """Every tool, with a sourced default for what was not stated; `classes` are those of the workload."""
     names = [each.name for each in sections]
     for name in names:
         if names.count(name) > 1:

@@ -196,7 +196,7 @@ def _of_each_device(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
 
 
 def slices_of(fit: Fit, pool: str, split: Sequence[int]) -> tuple[SliceRule, ...]:
-    """Every class of the pool, cut at the given prompt lengths; without any, where half of its prompt tokens lie."""
+    """Every class of the pool, divided at the given prompt lengths; by default, where half of its prompt tokens lie."""
     load = _drawn(fit)
     names = [each.name for each in load.requests.classes]
     found: list[SliceRule] = []
@@ -302,7 +302,7 @@ class _MixMaker:
         return self._pool(kind, {each.name: (0.0, 1.0) for each in own}, start)
 
     def _carries(self, fit: Fit, part: Slice) -> float:
-        """The rate of a slice alone that one replica of a small pool meets every SLO at, its steps slow."""
+        """The rate of a slice alone at which one replica of a small pool meets every SLO, with slow steps."""
         load = SlicedLoad(
             mix=fit.mix, shares=((self._rules[part.name], 0.0, 1.0),), part_fraction=self._parts[part.name]
         )

@@ -135,13 +135,13 @@ def _mix(mix: VerifiedMix | Rejection | NotGiven, *, several: bool) -> list[Rend
 def _mix_verdict(mix: VerifiedMix) -> str:
     cost = f"{brief_number(mix.usd_per_hour, 4)} USD/h"
     if mix.single_usd_per_hour is None:
-        return f"{cost}, every SLO kept; no single kind serves all of a pool within the quotas."
+        return f"{cost}, every SLO met; no single kind serves all of a pool within the quotas."
     single = f"{brief_number(mix.single_usd_per_hour, 4)} USD/h"
     if mix.is_cheaper:
-        return f"{cost}, every SLO kept; one kind for each pool costs {single}."
+        return f"{cost}, every SLO met; one kind for each pool costs {single}."
     if mix.is_mixed:
-        return f"{cost}, every SLO kept, but one kind for each pool costs {single}: a mix does not pay here."
-    return f"{cost}, every SLO kept; no mix of kinds in one pool is cheaper."
+        return f"{cost}, every SLO met, but one kind for each pool costs {single}: a mix does not pay here."
+    return f"{cost}, every SLO met; no mix of kinds in one pool is cheaper."
 
 
 def _score(one: CandidateResult) -> str:
@@ -249,7 +249,7 @@ def _mix_json(mix: VerifiedMix | Rejection | NotGiven) -> dict[str, Any]:
                 "reserve_replicas": each.reserve_replicas,
                 "devices": each.paid_devices,
                 "shares": dict(each.shares),
-                "broken": list(each.broken),
+                "violated": list(each.broken),
             }
             for each in mix.pools
         ],

@@ -91,7 +91,7 @@ def lines_table(bill: Bill) -> Table:
 
 
 def _kind(line: BillLine) -> str:
-    """The tags; internal is what most lines are, and is not said."""
+    """The tags; internal is what most lines are, and is not printed."""
     words = (line.behaviour.value, line.sharing.value, line.origin.value if line.origin is Origin.EXTERNAL else "")
     return " ".join(words).rstrip()
 

@@ -35,8 +35,8 @@ def measured_parts(
         )
     hidden = [each.name for each in measured if not _is_drawn(each, right_rps)]
     if hidden:
-        anomalies.append(f"Not drawn, beyond the chart or without a promised percentile: {', '.join(hidden)}.")
-    if agreement is not None and len(agreement.words) > 1:
+        anomalies.append(f"Not drawn, beyond the chart or without the percentile of an SLO: {', '.join(hidden)}.")
+    if agreement is not None and len(agreement.results) > 1:
         parts += ["", tests_table(agreement)]
         anomalies += agreement.disagreements
     return [*parts, *([""] if anomalies else []), *(Text(f"- {each}") for each in anomalies)]
@@ -73,7 +73,7 @@ def tests_table(agreement: Agreement) -> Table:
     table = _table("Load tests, each fitted alone", "test", "day", "kind", "points", "decode steps", "prompts")
     for column in ("weight", "why"):
         table.add_column(column, header_style="dim")
-    for each in agreement.words:
+    for each in agreement.results:
         weighing = each.weighing
         table.add_row(
             each.file,
@@ -135,7 +135,7 @@ def agreement_json(agreement: Agreement | None) -> dict[str, Any]:
                 "weight_fraction": number(each.weighing.weight_fraction),
                 "reason": each.weighing.reason,
             }
-            for each in agreement.words
+            for each in agreement.results
         ],
         "disagreements": list(agreement.disagreements),
     }

@@ -66,7 +66,7 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     table = _table("", "", "value")
     for name, value in (
         ("devices", f"{devices}"),
-        ("one replica fewer violates", size.binding),
+        ("violated with one fewer", size.binding),
         ("load a replica", show(at.offered_rps, "req/s")),
         ("goodput a device", show(at.goodput.value / size.devices, "req/s")),
         ("KV in use", show(at.kv_use.value, "fraction")),
@@ -76,8 +76,8 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     return [
         headline,
         Text(
-            f"{size.conservative_replicas} replicas if steps take {size.band.slow_ratio:.3g} times as long, as one "
-            f"time in ten they do on evidence that is {size.band.evidence}."
+            f"{size.conservative_replicas} replicas at conservative step times, {size.band.slow_ratio:.3g} x nominal; "
+            f"one case in ten is slower on evidence that is {size.band.evidence}."
         ),
         "",
         table,
@@ -111,7 +111,7 @@ def _verdict(point: StablePoint) -> Text:
     wide = "" if point.is_decided else f" (intervals still wide after {point.windows} runs)"
     if point.passes:
         return Text(f"passes{wide}", style="green")
-    return Text(f"breaks {', '.join(point.violated)}{wide}", style="yellow")
+    return Text(f"violates {', '.join(point.violated)}{wide}", style="yellow")
 
 
 def _point(point: OperatingPoint) -> list[RenderableType]:
@@ -119,7 +119,7 @@ def _point(point: OperatingPoint) -> list[RenderableType]:
     headline.append(f"{show(point.operating_rps, 'req/s')} a replica", style="bold")
     headline.append(
         f", goodput {show(point.goodput_per_device_rps, 'req/s')} a device; "
-        f"one load higher than {show(point.highest.rps, 'req/s')} breaks {point.highest.binding}.",
+        f"above {show(point.highest.rps, 'req/s')} it violates {point.highest.binding}.",
         style="not bold",
     )
     parts: list[RenderableType] = [headline, "", _margins(point), "", _latencies(point.at_point)]
@@ -142,7 +142,7 @@ def _margins(point: OperatingPoint) -> RenderableType:
 
 def _tried(tried: Sequence[Tried]) -> RenderableType:
     title = f"What if, one at a time; the highest load that passes is {show(tried[0].base_rps, 'req/s')}"
-    table = _table(title, "", "change", "highest", "", "next to break")
+    table = _table(title, "", "change", "highest", "", "violated next")
     for each in tried:
         moved = f"{each.change_fraction:+.0%}" if each.is_difference else "no change"
         table.add_row(each.kind, each.change, show(each.highest_rps, "req/s"), moved, each.binding)
@@ -226,7 +226,7 @@ def size_json(size: PoolSize, *, service: str, replica: str, as_of: str, seed: i
         "slow_step_ratio": size.band.slow_ratio,
         "evidence": str(size.band.evidence),
         "devices": size.replicas * size.devices,
-        "one_fewer_breaks": size.binding,
+        "violated_with_one_fewer": size.binding,
         "at_size": _point_json(size.at_size),
         "figures": _figures_json(dict(size.figures)),
     }
@@ -246,7 +246,7 @@ def _point_json(point: CurvePoint) -> dict[str, Any]:
         "offered_rps": number(point.offered_rps),
         "is_sustained": True,
         "passes": point.passes,
-        "broken": list(point.violated),
+        "violated": list(point.violated),
         "achieved_rps": _interval(point.achieved),
         "goodput_rps": _interval(point.goodput),
         "latencies_s": {

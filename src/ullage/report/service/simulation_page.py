@@ -33,7 +33,7 @@ _ENDS = {
 
 
 class Simulation(Protocol):
-    """What was simulated on what, and what came out."""
+    """What was simulated on what, and the result."""
 
     @property
     def replica(self) -> str: ...
@@ -90,7 +90,7 @@ def _slo_limits(served: Served) -> Table:
 
 
 def _verdict(kept: SloAttainment) -> Text:
-    return Text("kept", style="green") if kept.is_kept else Text("broken", style="red")
+    return Text("met", style="green") if kept.is_kept else Text("violated", style="red")
 
 
 def _latencies(served: Served) -> Table:
@@ -180,7 +180,7 @@ def simulation_json(simulated: Simulation) -> dict[str, Any]:
         "goodput_rps": _number(served.goodput_rps),
         "output_tokens_per_s": _number(served.output_tokens_per_s),
         "classes": [_class(each) for each in served.classes],
-        "broken": list(served.broken),
+        "violated": list(served.broken),
         "is_keeping_up": served.is_keeping_up,
         "backlog_growth_fraction": _number(served.drift.growth_fraction),
         "waiting_requests": _number(served.waiting_requests),
@@ -215,10 +215,10 @@ def _class(served: ClassServed) -> dict[str, Any]:
         "latencies_s": {name: _latency(each) for name, each in served.latencies.items()},
         "slos": [
             {
-                "SLO": each.slo.name,
+                "slo": each.slo.name,
                 "limit_s": each.slo.limit_s,
                 "found_s": _number(each.found_s),
-                "is_kept": each.is_kept,
+                "is_met": each.is_kept,
             }
             for each in served.slo_limits
         ],

@@ -31,7 +31,7 @@ def forecast_page(found: ServiceForecast) -> list[RenderableType]:
     for part in found.parts:
         page += ["", Text(f"{part.history.name}, {part.history.series.unit}", style="bold"), *fan_chart(part.forecast)]
         page += ["", _ahead(part, found)]
-    return [*page, "", _planning(found), "", _past(found), "", *_findings(found), *_closing(found)]
+    return [*page, "", _planning(found), "", _past(found), "", *_anomalies(found), *_closing(found)]
 
 
 def _headline(found: ServiceForecast) -> RenderableType:
@@ -104,12 +104,12 @@ def _scores(scores: Scores | None) -> tuple[str, ...]:
     )
 
 
-def _findings(found: ServiceForecast) -> list[RenderableType]:
+def _anomalies(found: ServiceForecast) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for anomaly in found.anomalies:
         mark, style = _MARK[anomaly.weight]
         lines.append(Text(f"{mark} {anomaly.sentence}", style=style))
-    return [Text("Findings", style="bold"), *lines, ""] if lines else []
+    return [Text("Anomalies", style="bold"), *lines, ""] if lines else []
 
 
 def _closing(found: ServiceForecast) -> list[RenderableType]:

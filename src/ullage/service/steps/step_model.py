@@ -161,7 +161,7 @@ def device_rates(device: Device, sharding: Sharding) -> Rates:
         raise InputError(
             field="device",
             value=device.name,
-            problem=f"states no link, and tp = {sharding.tp} sums over devices",
+            problem=f"states no link, and tp = {sharding.tp} needs all-reduces",
             fix="Add link_bandwidth to its sheet: docs/howto/add-a-device.md.",
         )
     compute = {each: rate for each in _PRECISIONS if (rate := device.dense_rate_flops(each)) is not None}

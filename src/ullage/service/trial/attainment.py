@@ -1,4 +1,4 @@
-"""How well SLOs were kept, over time: of each SLO, the share of requests that arrived and met its limit.
+"""SLO attainment over time: for each SLO, the share of arrived requests that met its limit.
 
 A run is reduced to counts in short windows of arrival. A part of it (before, during, after a loss) is a sum of windows;
 its interval comes from how minutes differ, as in service/trial/quantile.py, because requests of one minute share their
@@ -47,7 +47,7 @@ Tallies = Mapping[str, Tally]
 
 @dataclass(frozen=True, kw_only=True)
 class Attainment:
-    """One SLO over one part of a run: what was promised, and what was kept."""
+    """One SLO over one part of a run: the share of requests required and the share attained."""
 
     slo_name: str
     required_fraction: float
@@ -92,7 +92,7 @@ def tallies(
 
 
 def _met(found: RequestArrays, slo: Slo, overhead_s: float) -> tuple[Bools, Bools]:
-    """Which requests met a limit, and of which that can be said: one that still runs has no end yet.
+    """Which requests met a limit, and for which that is known: one that still runs has no end yet.
 
     Gaps between tokens are not kept by request, so a limit on them is judged by their mean in each request.
     """
@@ -141,7 +141,7 @@ def _share(runs: Sequence[Tally], first: int, last: int) -> Interval | None:
     )
 
 
-# A window is hurt where it keeps less than was promised, by more than three standard errors of so few requests.
+# A window is hurt where attainment is below the SLO by more than three standard errors of so few requests.
 _HURT_ERRORS = 3.0
 
 

@@ -61,7 +61,7 @@ class MeasuredClass:
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
-        """What should make the reader of this class's demand conservative."""
+        """What should make the reader of this class's demand cautious."""
         return self.forecast.anomalies if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
 
 
@@ -303,20 +303,20 @@ def _traffic(
     name = stated.request_class.name
     planning_rps = float(planning.value)
 
-    said = (stated.shape or StatedShape()).lengths if evidence is not Evidence.MEASURED else {}
+    stated_lengths = (stated.shape or StatedShape()).lengths if evidence is not Evidence.MEASURED else {}
 
     def read(what: str, value: float, unit: str) -> Figure:
         return Figure(name=f"demand.{name}.{what}", value=value, unit=unit, sources=(source,), own_evidence=evidence)
 
     def length(what: str, value: float, sides: tuple[str, ...]) -> Figure:
-        if not all(said.get(side) for side in sides):
+        if not all(stated_lengths.get(side) for side in sides):
             return read(what, value, "tokens")
         return Figure(
             name=f"demand.{name}.{what}",
             value=value,
             unit="tokens",
             formula="of the distribution through the stated percentiles",
-            inputs=tuple(each for side in sides for each in said[side]),
+            inputs=tuple(each for side in sides for each in stated_lengths[side]),
         )
 
     # Dispersion belongs to the users, not to their number: it is that of the model at its own rate.

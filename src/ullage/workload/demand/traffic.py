@@ -31,7 +31,7 @@ class Traffic:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is doubtful about the trace, and about each forecast made from it."""
+        """Anomalies of the trace, and of each forecast made from it."""
         forecasts = (anomaly for each in self.classes.values() for anomaly in each.anomalies)
         return tuple(dict.fromkeys(anomaly.sentence for anomaly in (*self.profile.anomalies, *forecasts)))
 

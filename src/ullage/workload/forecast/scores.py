@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Of a forecast against what came. Pinball and CRPS are over the mean demand, so that series compare.
+    """Of a forecast against observed demand. Pinball and CRPS are over the mean demand, so that series compare.
 
     `coverage_low_fraction` and `coverage_high_fraction` bound the coverage itself: blocks of time are drawn again with
     replacement, since hours that follow each other are not separate witnesses.

@@ -1,4 +1,4 @@
-"""The profile of a trace: everything a plan carries forward about the traffic, and what to doubt about it.
+"""The profile of a trace: everything a plan carries forward about the traffic, and its anomalies.
 
     trace -> summarise (summary.py, merges) -> profile_of -> Profile
 

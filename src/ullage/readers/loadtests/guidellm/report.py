@@ -32,7 +32,7 @@ from ullage.service.loadtests.loadtest import (
     MeasuredRequest,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     SingleToken,
     StatedGoodput,
     Status,
@@ -75,7 +75,7 @@ def read(content: Content) -> LoadTest:
         tool_version=metadata.text("guidellm_version"),
         format_version=generation,
         points=tuple(point_of(each, index, oldest="0.3" in generation) for index, each in enumerate(benchmarks)),
-        anomalies=tuple(_file_findings(report)),
+        anomalies=tuple(_file_anomalies(report)),
     )
 
 
@@ -270,7 +270,7 @@ def _request(fields: Fields, status: Status, first_s: float) -> MeasuredRequest:
     )
 
 
-def _warnings(fields: Fields) -> Iterator[PointFinding]:
+def _warnings(fields: Fields) -> Iterator[PointAnomaly]:
     for each in fields.children("warnings"):
         yield anomaly(
             Flag.CLIENT_LIMITED,
@@ -279,7 +279,7 @@ def _warnings(fields: Fields) -> Iterator[PointFinding]:
         )
 
 
-def _file_findings(report: Fields) -> Iterator[PointFinding]:
+def _file_anomalies(report: Fields) -> Iterator[PointAnomaly]:
     schema = report.child("metadata").whole("version")
     if schema is not None and schema not in _KNOWN_SCHEMAS:
         yield anomaly(

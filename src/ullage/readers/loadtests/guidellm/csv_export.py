@@ -13,7 +13,7 @@ from typing import Any
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields
-from ullage.readers.loadtests.guidellm import point_of
+from ullage.readers.loadtests.guidellm.report import point_of
 from ullage.service.loadtests.loadtest import LoadTest
 
 _STRATEGY = re.compile(r"^([a-z]+)(?:@([\d.]+))?")
