@@ -56,9 +56,14 @@ _MAIN = {
         "memory.headroom_bytes",
         "memory.longest_context_tokens",
     ),
-    "operating_point": ("point.highest_rps", "point.margin_*", "point.operating_rps", "point.goodput_per_device_rps"),
+    "operating_point": (
+        "point.highest_rps",
+        "point.margin_*",
+        "point.operating_rps",
+        "point.alone_goodput_per_device_rps",
+    ),
     "time_to_ready": ("ready.cold_p?0_s", "ready.warm_p?0_s", "ready.hot_p?0_s"),
-    "steady_fleet": ("fleet.replicas", "fleet.devices", "fleet.evidence_replicas", "size.goodput*"),
+    "steady_fleet": ("fleet.replicas", "fleet.devices", "fleet.evidence_replicas", "size.pooled_goodput*"),
     # Their tables stand above and below.
     "margins": (),
     "scorecard": (),
