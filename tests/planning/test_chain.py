@@ -13,7 +13,7 @@ from ullage.errors import NotBuilt, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.planning.document import Plan
 from ullage.report.plan.json_document import plan_json
-from ullage.report.plan.page import plan_page
+from ullage.report.plan.page import plan_document
 
 AS_OF = datetime.date(2026, 11, 15)
 
@@ -101,7 +101,7 @@ def test_what_a_stage_has_to_say_reaches_the_reader(plan: Plan) -> None:
     assert any("start-up log" in note for note in said)
     assert [note for each in plan_json(plan)["stages"] for note in each.get("notes", [])] == said
     console = Console(width=10_000, file=io.StringIO(), record=True)
-    for part in plan_page(plan):
+    for part in plan_document(plan):
         console.print(part)
     shown = console.export_text()
     assert all(f"Note: {note}" in shown for note in said)

@@ -20,6 +20,7 @@ from ullage.cost.lines.line import BillLine
 from ullage.cost.units import class_cents, class_groups
 from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
+from ullage.fleet.lines import ReserveLine
 from ullage.fleet.losses import LossVerdict
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
@@ -150,7 +151,7 @@ class DeviceOrder:
 
     device: str
     region: str
-    devices: Figure
+    devices: Number
     quota: Figure | None
     lead: Figure
     ask_by: datetime.date
@@ -196,7 +197,7 @@ def answer(plan: Plan) -> Answer:
     decided, reasons = verdict(plan)
     policy = plan.spec.policy
     until = plan.as_of + datetime.timedelta(seconds=number(policy.horizon))
-    orders = tuple(_order(plan, pool, found, bill, until) for pool, found in zip(plan.pools, pools, strict=True))
+    orders = tuple(_orders(plan, pools, bill, until))
     return Answer(
         service=plan.spec.name,
         as_of=plan.as_of,
@@ -213,7 +214,7 @@ def answer(plan: Plan) -> Answer:
         unpriced=() if bill is None else tuple(dict.fromkeys(_words(each.name) for each in bill.unpriced)),
         per_success=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.per_success_usd"),
         prices="" if bill is None else _prices(bill),
-        causes=() if bill is None else _causes(bill),
+        causes=() if bill is None or not bill.is_of_devices else _causes(bill),
         orders=() if decided is Verdict.HOLD else orders,
         reconcile_every=policy.reconcile_every,
         assumptions=len(plan.assumptions),
@@ -239,12 +240,12 @@ def _traffic(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, ...]:
     share = f"{100 * number(plan.spec.policy.planning_percentile):g} %"
     return (
         BridgeStep(name="mean today", amount=_sum("answer.mean_today_rps", rates), remark=by_class),
-        BridgeStep(name=f"mean of {days:g} days", amount=_sum("answer.horizon_mean_rps", means), remark="growth"),
+        BridgeStep(name=f"mean of {days:g} days", amount=_sum("answer.horizon_mean_rps", means), remark="today"),
         BridgeStep(name="busiest hour", amount=_sum("answer.busiest_hour_rps", hours), remark="the mean"),
         BridgeStep(
             name=f"busiest hour, {share}",
             amount=_sum("answer.planning_rps", tuple(each.load for each in pools)),
-            remark="even odds",
+            remark="its median",
         ),
     )
 
@@ -265,7 +266,7 @@ def _replica_steps(
             name="nominal", amount=nominal, usd=money.steady("nominal", nominal), remark=f"{each:.3g} req/s each"
         ),
         BridgeStep(
-            name="step times not measured",
+            name="untested step times",
             amount=evidence,
             usd=money.steady("evidence", evidence),
             remark="a load test buys this back" if number(evidence) else "",
@@ -287,11 +288,19 @@ def _replica_steps(
             name=line.name,
             amount=margins[f"margin.{line.name}_reserve_replicas"],
             usd=money.reserve(line.name),
-            remark=line.rule,
+            remark=_reserve_remark(pool, line),
         )
         for line in pool.reserves.lines
     ]
     return tuple(steps), money.rounding(), money.total()
+
+
+def _reserve_remark(pool: PoolPlan, line: ReserveLine) -> str:
+    if line.name == "failure":
+        return f"survives a lost {pool.reserves.settings.reliability.survives.value}"
+    if line.name == "warm":
+        return f"{pool.reserves.warm.rise_rps:.3g} req/s more in a start"
+    return line.rule.partition(",")[0].partition(":")[0]
 
 
 class _DeviceMoney:
@@ -564,43 +573,61 @@ def _load_test(plan: Plan, pool: PoolAnswer, bill: Bill | None) -> NextStep:
     )
 
 
-def _order(plan: Plan, pool: PoolPlan, found: PoolAnswer, bill: Bill | None, until: datetime.date) -> DeviceOrder:
-    """Devices to ask for, and the last day to do so: the slowest way of buying in the plan before the horizon ends."""
-    prefix = f"{found.name}." if len(plan.pools) > 1 else ""
+def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: datetime.date) -> Iterator[DeviceOrder]:
+    """Devices by kind, and the last day to ask for them: the slowest way of buying, before the horizon ends."""
     slowest = max(
         (plan.spec.options.lead.steps(each) for each in plan.spec.buying.mix.shares),
         key=lambda steps: sum(number(one) for one in steps),
     )
     lead = Figure(
-        name=f"{prefix}answer.lead_s",
+        name="answer.lead_s",
         value=sum(number(each) for each in slowest),
         unit="s",
         formula="the steps of getting a device, one after the other",
         inputs=slowest,
     )
     ask_by = until - datetime.timedelta(seconds=number(lead))
-    quotes = None if bill is None else bill.quotes.devices.get(found.name)
-    bought = sorted({each.region for each in quotes if each.region}) if isinstance(quotes, tuple) else []
-    placed = dict.fromkeys(row.region for row in pool.reserves.placement.rows)
-    stated = pool.reserves.placement.sites.inputs
-    quotas = [row.quota_devices for row in pool.reserves.placement.rows]
-    quota = None
-    if stated and all(each is not None for each in quotas):
-        quota = Figure(
-            name=f"{prefix}answer.quota_devices",
-            value=sum(each or 0 for each in quotas),
-            unit="devices",
-            formula="sum of the zones' quotas",
-            inputs=stated,
+    for device in dict.fromkeys(each.machines.device for each in pools):
+        own = [each for each in pools if each.machines.device == device]
+        devices = _sum(f"answer.{device}.devices", tuple(each.machines.devices for each in own))
+        yield DeviceOrder(
+            device=device,
+            region=", ".join(_regions(plan, own, bill)),
+            devices=devices,
+            quota=_quota(plan, device),
+            lead=lead,
+            ask_by=ask_by,
+            is_late=ask_by < plan.as_of,
         )
-    return DeviceOrder(
-        device=pool.spec.device.name,
-        region=", ".join(bought or placed),
-        devices=found.machines.devices,
-        quota=quota,
-        lead=lead,
-        ask_by=ask_by,
-        is_late=ask_by < plan.as_of,
+
+
+def _regions(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None) -> list[str]:
+    """The regions that the plan file names, or those of the prices; none where nobody says."""
+    named = [
+        region.name for each in pools if (own := plan.spec.sites.get(each.machines.device)) for region in own.regions
+    ]
+    quotes = [] if bill is None else [bill.quotes.devices.get(each.name) for each in pools]
+    priced = [one.region for each in quotes if isinstance(each, tuple) for one in each if one.region]
+    return list(dict.fromkeys(named or priced))
+
+
+def _quota(plan: Plan, device: str) -> Figure | None:
+    """What the regions allow in all; None where one of them states nothing."""
+    pool = next(each for each in plan.pools if each.spec.device.name == device)
+    sites = pool.reserves.placement.sites
+    allowed = [
+        [region.quota] if region.quota is not None else [zone.quota for zone in region.zones]
+        for region in sites.regions
+    ]
+    stated = [one for each in allowed for one in each if one is not None]
+    if len(stated) < sum(len(each) for each in allowed):
+        return None
+    return Figure(
+        name=f"answer.{device}.quota_devices",
+        value=sum(number(each) for each in stated),
+        unit="devices",
+        formula="sum of the stated quotas",
+        inputs=tuple(stated),
     )
 
 

@@ -98,7 +98,11 @@ class Plan:
 
     def find(self, name: str) -> Figure | Assumption:
         """The printed number of this name; an unknown name is answered with the nearest."""
+        # The answer is made of a plan, so that this module cannot know it before there is one.
+        from ullage.planning.answer import answer
+
         known: dict[str, Figure | Assumption] = {each.name: each for each in self.assumptions}
+        known.update(answer(self).figures)
         known.update({each.name: each for each in self.figures})
         if name not in known:
             raise unknown_name(field="--explain", name=name, known=known, fix="ullage plan --json lists every name.")

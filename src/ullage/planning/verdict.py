@@ -96,7 +96,7 @@ def _default_traffic(plan: Plan) -> list[str]:
     share = ours / number(demand["demand.token_rate"])
     if share <= MOST_UNTESTED_FRACTION:
         return []
-    return [f"rate or lengths of classes with {share:.0%} of the tokens are defaults"]
+    return [f"the rate or lengths of {', '.join(names)} ({100 * share:.0f} % of the tokens) are defaults"]
 
 
 def _pool_warnings(pool: PoolPlan) -> list[str]:
