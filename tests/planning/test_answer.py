@@ -148,5 +148,5 @@ def test_no_field_of_the_answer_is_a_number_without_evidence() -> None:
     """Counts of assumptions aside, a number is a figure or an assumption."""
     found = answer(planned())
     bare = [each.name for each in fields(Answer) if isinstance(getattr(found, each.name), int | float)]
-    assert bare == ["assumptions", "stale"]
+    assert bare == ["assumption_count", "stale_count"]
     assert all(isinstance(each, Figure) for each in found.figures.values())

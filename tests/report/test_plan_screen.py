@@ -55,7 +55,7 @@ ANSWERS = [
 
 
 def lines_of(found: Answer, **asked: object) -> list[str]:
-    return [each.plain for each in Screen(found).lines(**asked)]  # type: ignore[arg-type]
+    return [each.plain for each in Screen(answer=found).lines(**asked)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("made", ANSWERS)
@@ -79,7 +79,7 @@ def test_a_narrow_plain_terminal_gets_the_same_words_without_blocks(made: object
 
 def test_a_console_that_cannot_draw_blocks_gets_ascii() -> None:
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Console(file=file, width=100).print(Screen(answer(planned())))
+    Console(file=file, width=100).print(Screen(answer=answer(planned())))
     file.seek(0)
     shown = file.read()
     assert "####" in shown

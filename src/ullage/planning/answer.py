@@ -180,8 +180,8 @@ class Answer:
     causes: tuple[Cause, ...]
     orders: tuple[DeviceOrder, ...]
     reconcile_every: Assumption
-    assumptions: int
-    stale: int
+    assumption_count: int
+    stale_count: int
     not_built: tuple[str, ...]
 
     @property
@@ -217,8 +217,8 @@ def answer(plan: Plan) -> Answer:
         causes=() if bill is None or not bill.is_of_devices else _causes(bill),
         orders=() if decided is Verdict.HOLD else orders,
         reconcile_every=policy.reconcile_every,
-        assumptions=len(plan.assumptions),
-        stale=len(plan.stale),
+        assumption_count=len(plan.assumptions),
+        stale_count=len(plan.stale),
         not_built=tuple(dict.fromkeys(_words(each.name) for each in plan.stages if isinstance(each.answer, NotBuilt))),
     )
 

@@ -36,7 +36,7 @@ _STYLES = {Verdict.BUY: "bold green", Verdict.HOLD: "bold cyan", Verdict.TEST_FI
 class _Paper:
     """What is written on: its width, whether it takes only ASCII, and how many lines a paragraph may have."""
 
-    width: int
+    width_columns: int
     ascii_only: bool
     paragraph_lines: int = 2
 
@@ -46,7 +46,7 @@ class _Paper:
         return self.paragraph_lines * (WIDTH - _LABEL) - self.paragraph_lines
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Screen:
     """The answer as a part of a page."""
 
@@ -57,12 +57,12 @@ class Screen:
 
     def lines(self, *, width: int = WIDTH, ascii_only: bool = False) -> list[Text]:
         """The lines; where they are too many, blank ones go first, then the second lines of paragraphs."""
-        paper = _Paper(width=min(width, WIDTH), ascii_only=ascii_only)
+        paper = _Paper(width_columns=min(width, WIDTH), ascii_only=ascii_only)
         lines = list(_all_lines(self.answer, paper))
         if len(lines) > MOST_LINES:
             lines = [each for each in lines if each.plain]
         if len(lines) > MOST_LINES:
-            short = _Paper(width=paper.width, ascii_only=ascii_only, paragraph_lines=1)
+            short = _Paper(width_columns=paper.width_columns, ascii_only=ascii_only, paragraph_lines=1)
             lines = [each for each in _all_lines(self.answer, short) if each.plain]
         return [_ascii(each) for each in lines] if ascii_only else lines
 
@@ -94,8 +94,10 @@ def _title(found: Answer, paper: _Paper) -> Text:
     days = (found.until - found.as_of).days
     verdict = found.verdict.value
     plain = f"Plan: {_clean(found.service, 48)}, {days} days from {found.as_of.isoformat()}"
-    text = Text(_cut(plain, paper.width - len(verdict) - 1), style="bold")
-    return text.append(" " * max(1, paper.width - len(text) - len(verdict))).append(verdict, _STYLES[found.verdict])
+    text = Text(_cut(plain, paper.width_columns - len(verdict) - 1), style="bold")
+    return text.append(" " * max(1, paper.width_columns - len(text) - len(verdict))).append(
+        verdict, _STYLES[found.verdict]
+    )
 
 
 def _bought(found: Answer) -> str:
@@ -315,7 +317,7 @@ def _orders(found: Answer) -> str:
 def _basis(found: Answer) -> str:
     due = found.as_of + datetime.timedelta(seconds=number(found.reconcile_every))
     return (
-        f"{found.assumptions} assumptions, {found.stale} past their maximum age; reconcile every "
+        f"{found.assumption_count} assumptions, {found.stale_count} past their maximum age; reconcile every "
         f"{show(number(found.reconcile_every), 's')}, first on {due.isoformat()}"
     )
 
@@ -345,7 +347,11 @@ def _head(name: str, unit: str, money: str, paper: _Paper) -> Text:
     """The words above a table of bars, over the columns of `_row`."""
     bars = _bar_columns(paper)
     text = Text(f"{name:<{_NAME + 2}}{unit:>8}" if unit or money else name, style="bold")
-    return text if not money else text.append(f"{'':{bars + 2}}  {money}"[: max(0, paper.width - len(text))], "dim")
+    return (
+        text
+        if not money
+        else text.append(f"{'':{bars + 2}}  {money}"[: max(0, paper.width_columns - len(text))], "dim")
+    )
 
 
 def _row(
@@ -356,14 +362,14 @@ def _row(
     text = Text(f"  {_cut(name, _NAME):<{_NAME}}{amount:>8}")
     if bars:
         text.append(f"  {_bar(share, bars, paper.ascii_only):<{bars}}", style="green")
-    left = paper.width - len(text)
+    left = paper.width_columns - len(text)
     if not wide:
         text.append(f"  {usd:>7}"[:left])
-        left = paper.width - len(text)
+        left = paper.width_columns - len(text)
     room = left - 12 if evidence else left
     if room >= 8:
         text.append(f"  {_cut(remark, room - 2):<{room - 2}}", style="dim")
-        left = paper.width - len(text)
+        left = paper.width_columns - len(text)
     if left >= 12:
         text.append(f"  {evidence:<10}", style="dim")
     text.rstrip()
@@ -371,7 +377,7 @@ def _row(
 
 
 def _bar_columns(paper: _Paper) -> int:
-    return max(0, min(_BAR, paper.width - 60))
+    return max(0, min(_BAR, paper.width_columns - 60))
 
 
 def _bar(share: float, columns: int, ascii_only: bool) -> str:
@@ -397,7 +403,7 @@ def _paragraph(label: str, sentence: str, paper: _Paper, *, style: str = "") -> 
     empty = len(line)
     for word in words:
         gap = "" if len(line) == empty else " "
-        if len(line) + len(gap) + len(word) > paper.width and len(line) > empty:
+        if len(line) + len(gap) + len(word) > paper.width_columns and len(line) > empty:
             yield _labelled(line, label, style)
             line, gap, empty, label = " " * indent, "", indent, ""
         line += f"{gap}{word}"
