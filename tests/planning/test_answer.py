@@ -42,6 +42,14 @@ def test_the_steps_of_the_bridge_are_the_fleet(text: str | None) -> None:
         assert number(said.machines.devices) == number(said.machines.nodes) * pool.packing.chosen.shape.devices
 
 
+@pytest.mark.slow
+def test_replicas_that_always_run_are_a_step_of_their_own() -> None:
+    found = answer(planned(ONE_REPLICA.replace("device: h100-sxm}", "device: h100-sxm, least_replicas: 4}", 1)))
+    steps = {each.name: number(each.amount) for each in found.pools[0].replicas}
+    assert (steps["nominal"], steps["untested step times"], steps["minimum"]) == (1, 0, 3)
+    assert sum(steps.values()) == number(found.pools[0].machines.replicas)
+
+
 @pytest.mark.parametrize("text", PLANS[:2])
 def test_the_money_of_the_bridge_is_that_of_the_devices_on_the_bill(text: str | None) -> None:
     plan = planned(text)

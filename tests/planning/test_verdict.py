@@ -97,3 +97,15 @@ def test_a_limit_that_the_planned_load_exceeds_is_a_warning() -> None:
     short = replace(short, growth_fraction=-0.375)
     (sentence,) = warnings(with_pool(plan, binding=replace(binding, lines=(short, *binding.lines[1:]))))
     assert sentence == "tool dependency already exceeds its limit: 8 of 5 tasks/s"
+
+
+def test_a_warning_of_one_pool_names_it_and_one_of_all_is_said_once() -> None:
+    plan = planned()
+    pool = plan.pools[0]
+    short = replace(pool.binding.binding, growth_fraction=-0.1)
+    short_pool = replace(pool, binding=replace(pool.binding, lines=(short, *pool.binding.lines[1:])))
+    other = replace(pool, spec=replace(pool.spec, name="other"))
+    (one,) = warnings(replace(plan, pools=(short_pool, other)))
+    assert one.startswith(f"{pool.spec.name}: {short.name} already exceeds")
+    (both,) = warnings(replace(plan, pools=(short_pool, replace(short_pool, spec=other.spec))))
+    assert both == one.removeprefix(f"{pool.spec.name}: ")

@@ -229,12 +229,13 @@ def answer(plan: Plan) -> Answer:
 def _traffic(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, ...]:
     """Requests a second: as stated, over the horizon, in the busiest hour, and at the percentile that is planned for.
 
-    The last two are sums over pools, each in its own busiest hour: that is what machines are bought for.
+    All but the first are sums over pools, each in its own busiest hour and with the attempts that a route sends it:
+    that is what machines are bought for.
     """
-    demand = _stage(plan, "demand")
     rates = tuple(each.mean_rate for each in plan.spec.demands)
-    means = tuple(demand[f"demand.{each.request_class.name}.mean_rate"] for each in plan.spec.demands)
-    hours = tuple(_stage(plan, "utilisation", each.name)["utilisation.busiest_hour_rps"] for each in pools)
+    used = [_stage(plan, "utilisation", each.name) for each in pools]
+    means = tuple(each["utilisation.mean_rps"] for each in used)
+    hours = tuple(each["utilisation.busiest_hour_rps"] for each in used)
     by_class = ", ".join(f"{each.request_class.name} {number(each.mean_rate):.3g}" for each in plan.spec.demands)
     days = number(plan.spec.policy.horizon) / 86_400.0
     share = f"{100 * number(plan.spec.policy.planning_percentile):g} %"

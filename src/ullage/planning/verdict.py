@@ -46,11 +46,13 @@ def verdict(plan: Plan) -> tuple[Verdict, tuple[str, ...]]:
 
 def warnings(plan: Plan) -> tuple[str, ...]:
     """What no reader may miss, whatever the verdict is."""
-    named = len(plan.pools) > 1
+    by_sentence: dict[str, list[str]] = {}
+    for pool in plan.pools:
+        for sentence in _pool_warnings(pool):
+            by_sentence.setdefault(sentence, []).append(pool.spec.name)
     found = [
-        f"{f'{pool.spec.name}: ' if named else ''}{sentence}"
-        for pool in plan.pools
-        for sentence in _pool_warnings(pool)
+        sentence if len(pools) == len(plan.pools) else f"{', '.join(pools)}: {sentence}"
+        for sentence, pools in by_sentence.items()
     ]
     return (*found, *_serious(plan))
 

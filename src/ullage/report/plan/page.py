@@ -199,7 +199,7 @@ def _drawn(stage: Stage, *, every: bool) -> list[RenderableType]:
     shown = tuple(stage.figures.values()) if every else _main(stage)
     figures: list[RenderableType] = [_figures(_title(stage).capitalize(), shown)] if shown else []
     more = len(stage.figures) - len(shown)
-    if more and (figures or not page):
+    if more and figures:
         figures.append(Text(f"and {more} more: --all", style="dim"))
     notes = [] if page else [Text(f"Note: {note}") for note in stage.notes]
     return [*page, *([""] if page and figures else []), *figures, *notes]
