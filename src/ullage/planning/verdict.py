@@ -81,7 +81,7 @@ def evidence_replicas(pool: PoolPlan) -> int:
 
 def default_classes(plan: Plan) -> tuple[str, ...]:
     """Classes whose rate or lengths are defaults of ours."""
-    demand = next(stage.figures for stage in plan.stages if stage.name == "demand")
+    demand = plan.figures_of("demand")
     return tuple(
         name
         for each in plan.spec.demands
@@ -93,7 +93,7 @@ def default_classes(plan: Plan) -> tuple[str, ...]:
 
 def _default_traffic(plan: Plan) -> list[str]:
     names = default_classes(plan)
-    demand = next(stage.figures for stage in plan.stages if stage.name == "demand")
+    demand = plan.figures_of("demand")
     ours = sum(number(demand[f"demand.{name}.token_rate"]) for name in names)
     share = ours / number(demand["demand.token_rate"])
     if share <= MOST_UNTESTED_FRACTION:

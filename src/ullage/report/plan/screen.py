@@ -15,7 +15,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from ullage.evidence import number
-from ullage.planning.answer import Answer, BridgeStep, LossOutcome, PoolAnswer
+from ullage.planning.answer import Answer
+from ullage.planning.answer_parts import BridgeStep, LossOutcome, PoolAnswer
 from ullage.planning.verdict import Verdict
 from ullage.report.quantity import show, show_usd
 
