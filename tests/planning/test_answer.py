@@ -126,6 +126,49 @@ def test_the_next_step_is_the_load_test_that_buys_back_the_margin_for_step_times
     assert number(step.cost_usd) == pytest.approx(number(LOAD_TEST) / 3600 * 2 * quote.usd_per_hour)
 
 
+def test_what_stops_growth_stands_at_its_load_and_losses_have_their_outcomes() -> None:
+    plan = planned()
+    (pool,), (said,) = plan.pools, answer(plan).pools
+    first, following = said.stops
+    assert (first.name, following.name) == (pool.binding.binding.name, pool.binding.following.name)
+    assert first.load is not None
+    assert pool.binding.binding.growth_fraction is not None
+    assert number(first.load) == pytest.approx(pool.demand.planning_rps * (1.0 + pool.binding.binding.growth_fraction))
+    assert [each.covered_by for each in said.losses] == [each.covered_by for each in pool.loss_checks.checks]
+    words = {"holds": "met", "breaks": "violated", "undecided": "undecided", "outage": "outage"}
+    assert [each.outcome for each in said.losses] == [words[str(each.verdict)] for each in pool.loss_checks.checks]
+    during = {each.name.replace("_", " "): each.during for each in pool.loss_checks.checks}
+    for each in said.losses:
+        part = during[each.name]
+        found = None if each.attained is None else number(each.attained)
+        assert found == (None if part is None else part.attained.value)
+
+
+def test_three_limits_are_those_for_slow_steps_until_steps_are_measured() -> None:
+    plan = planned()
+    (pool,), (said,) = plan.pools, answer(plan).pools
+    limits = pool.admission_limits
+    assert limits.conservative is not None
+    assert [number(each.limit) for each in said.limits] == [
+        limits.conservative_rate_rps,
+        limits.conservative.running_requests,
+        limits.waiting_requests,
+    ]
+    assert said.shed_first == "coding"
+    assert [number(each) for each in said.bursts] == [limits.burst_ratio("queue", each) for each in (120, 900)]
+    measured = replace(
+        plan,
+        stages=tuple(
+            replace(each, figures={key: one for key, one in each.figures.items() if "conservative" not in key})
+            if each.name == "admission_limits"
+            else each
+            for each in plan.stages
+        ),
+    )
+    rate, running, _ = answer(measured).pools[0].limits
+    assert (number(rate.limit), number(running.limit)) == (limits.pool_rate_rps, limits.running_requests)
+
+
 def test_devices_are_asked_for_their_lead_time_before_the_horizon_ends() -> None:
     plan = planned()
     (order,) = answer(plan).orders

@@ -91,6 +91,9 @@ def replica_steps(
 
 
 def _reserve_remark(pool: PoolPlan, line: ReserveLine) -> str:
+    """What a reserve is for, in a few words; one that another stands in for says so."""
+    if not pool.reserves.bought[line.name]:
+        return "in another reserve" if line.replicas else ""
     if line.name == "failure":
         return f"survives a lost {pool.reserves.settings.reliability.survives.value}"
     if line.name == "warm":

@@ -18,18 +18,18 @@ from ullage.evidence import number
 from ullage.planning.answer import Answer
 from ullage.planning.answer_parts import BridgeStep, LossOutcome, PoolAnswer
 from ullage.planning.verdict import Verdict
+from ullage.report.plan.fleet import counted
 from ullage.report.quantity import show, show_usd
+from ullage.report.tables import BAR_COLUMNS, bar
 
 MOST_LINES = 45
 WIDTH = 100
-_BAR = 16
 _LABEL = 13
 _NAME = 21
 _MOST_POOLS = 8
 _MOST_WARNINGS = 3
 # A number and its unit stay on one line.
 _GLUED = re.compile(r"(\d) (k|M|%|USD|req/s|min|h|d|s|ms)\b")
-_PARTS = " ▏▎▍▌▋▊▉"
 _STYLES = {Verdict.BUY: "bold green", Verdict.HOLD: "bold cyan", Verdict.TEST_FIRST: "bold yellow"}
 
 
@@ -114,7 +114,7 @@ def _bought(found: Answer) -> str:
     cost = "no price of the devices is known"
     if found.total_usd is not None:
         cost = f"{show_usd(number(found.total_usd))} USD a month"
-    return f"{verb} {_counted(nodes, 'machine')} ({held}), {_counted(replicas, 'replica')}{of}: {cost}"
+    return f"{verb} {counted(nodes, 'machine')} ({held}), {counted(replicas, 'replica')}{of}: {cost}"
 
 
 def _why(found: Answer) -> str:
@@ -126,7 +126,7 @@ def _next(found: Answer) -> str:
     cost = "" if step.cost_usd is None else f": {show_usd(number(step.cost_usd))} USD"
     if step.saves_replicas is None:
         return f"{step.what}{cost}"
-    saved = _counted(int(number(step.saves_replicas)), "replica")
+    saved = counted(int(number(step.saves_replicas)), "replica")
     usd = "" if step.saves_usd is None else f", {show_usd(number(step.saves_usd))} USD a month"
     return f"{step.what}{cost}. It buys back up to {saved}{usd}"
 
@@ -166,15 +166,16 @@ def _pool_bridge(pool: PoolAnswer, paper: _Paper) -> Iterator[Text]:
                 str(each.amount.evidence),
                 paper,
             )
-    none = [each.name for each in pool.replicas if not number(each.amount)]
+    zero = [each for each in pool.replicas if not number(each.amount)]
+    none = [f"{each.name} ({each.remark})" if each.remark else each.name for each in zero]
     if none:
-        yield _row("none needed", "0", 0.0, "", ", ".join(none), "", paper, wide=True)
+        yield _row("nothing more for", "0", 0.0, "", ", ".join(none), "", paper, wide=True)
     rounding = pool.rounding
     if number(rounding.amount):
-        spare = f"{_counted(int(number(rounding.amount)), 'device')} to spare"
+        spare = f"{counted(int(number(rounding.amount)), 'device')} to spare"
         yield _row(rounding.name, "", 0.0, _usd(rounding), spare, str(rounding.amount.evidence), paper)
     total = BridgeStep(name="in all", amount=pool.machines.replicas, usd=pool.usd)
-    machines = f"= {_counted(int(number(pool.machines.nodes)), 'machine')}"
+    machines = f"= {counted(int(number(pool.machines.nodes)), 'machine')}"
     yield _row(total.name, f"{whole:g}", 1.0, _usd(total), machines, str(total.amount.evidence), paper)
 
 
@@ -203,7 +204,7 @@ def _pools_bridge(found: Answer, paper: _Paper) -> Iterator[Text]:
     nodes = sum(int(number(each.machines.nodes)) for each in found.pools)
     usd = [each.usd for each in found.pools if each.usd is not None]
     cost = show_usd(sum(number(each) for each in usd)) if len(usd) == len(found.pools) else ""
-    yield _row("in all", f"{whole:g}", 0.0, cost, f"= {_counted(nodes, 'machine')}", "", paper)
+    yield _row("in all", f"{whole:g}", 0.0, cost, f"= {counted(nodes, 'machine')}", "", paper)
 
 
 # ---- the lines below it: one function for each ------------------------------------------------------------------
@@ -362,7 +363,7 @@ def _row(
     bars = _bar_columns(paper)
     text = Text(f"  {_cut(name, _NAME):<{_NAME}}{amount:>8}")
     if bars:
-        text.append(f"  {_bar(share, bars, paper.ascii_only):<{bars}}", style="green")
+        text.append(f"  {bar(share, 1.0, columns=bars, ascii_only=paper.ascii_only):<{bars}}", style="green")
     left = paper.width_columns - len(text)
     if not wide:
         text.append(f"  {usd:>7}"[:left])
@@ -378,20 +379,7 @@ def _row(
 
 
 def _bar_columns(paper: _Paper) -> int:
-    return max(0, min(_BAR, paper.width_columns - 60))
-
-
-def _bar(share: float, columns: int, ascii_only: bool) -> str:
-    """
-    >>> _bar(0.5, 4, False), _bar(0.5, 4, True), _bar(0.0, 4, True)
-    ('██', '##', '')
-    """
-    if share <= 0.0:
-        return ""
-    eighths = max(1, round(8 * columns * min(1.0, share)))
-    if ascii_only:
-        return "#" * max(1, round(eighths / 8))
-    return ("█" * (eighths // 8) + _PARTS[eighths % 8]).rstrip()
+    return max(0, min(BAR_COLUMNS, paper.width_columns - 60))
 
 
 def _paragraph(label: str, sentence: str, paper: _Paper, *, style: str = "") -> Iterator[Text]:
@@ -452,7 +440,3 @@ def _percent(fraction: float) -> str:
 def _listed(names: Sequence[str], most: int = 3) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
