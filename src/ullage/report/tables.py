@@ -27,7 +27,7 @@ def bar(value: float, most: float, *, columns: int = BAR_COLUMNS, ascii_only: bo
     """
     if value <= 0 or most <= 0 or columns <= 0:
         return ""
-    eighths = max(1, round(8 * columns * value / most))
+    eighths = max(1, round(8 * columns * min(1.0, value / most)))
     if ascii_only:
         return "#" * max(1, round(eighths / 8))
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
@@ -57,23 +57,22 @@ class Screen:
         yield from self.lines(width=options.max_width, ascii_only=options.ascii_only)
 
     def lines(self, *, width: int = WIDTH, ascii_only: bool = False) -> list[Text]:
-        """The lines; where they are too many, blank ones go first, then the second lines of paragraphs."""
+        """The lines; where they are too many, blank ones go first, then second lines, the decision's last."""
         paper = _Paper(width_columns=min(width, WIDTH), ascii_only=ascii_only)
-        lines = list(_all_lines(self.answer, paper))
-        if len(lines) > MOST_LINES:
-            lines = [each for each in lines if each.plain]
-        if len(lines) > MOST_LINES:
-            short = _Paper(width_columns=paper.width_columns, ascii_only=ascii_only, paragraph_lines=1)
-            lines = [each for each in _all_lines(self.answer, short) if each.plain]
+        short = replace(paper, paragraph_lines=1)
+        lines = list(_all_lines(self.answer, paper, paper))
+        for decision, rest in ((paper, paper), (paper, short), (short, short)):
+            if len(lines) > MOST_LINES:
+                lines = [each for each in _all_lines(self.answer, decision, rest) if each.plain]
         return [_ascii(each) for each in lines] if ascii_only else lines
 
 
-def _all_lines(found: Answer, paper: _Paper) -> Iterator[Text]:
+def _all_lines(found: Answer, decision: _Paper, paper: _Paper) -> Iterator[Text]:
     yield _title(found, paper)
     for label, sentence in (("", _bought(found)), ("Why", _why(found)), ("Next", _next(found))):
-        yield from _paragraph(label, sentence, paper)
+        yield from _paragraph(label, sentence, decision)
     for sentence in _warnings(found):
-        yield from _paragraph("Warning", sentence, paper, style="bold red")
+        yield from _paragraph("Warning", sentence, decision, style="bold red")
     yield Text()
     yield _head("Traffic", "req/s", "", paper)
     yield from _traffic(found, paper)
@@ -185,7 +184,7 @@ def _pools_bridge(found: Answer, paper: _Paper) -> Iterator[Text]:
     most = max(number(each.machines.replicas) for each in found.pools)
     for each in ordered[:_MOST_POOLS]:
         nominal, evidence, *others = (number(step.amount) for step in each.replicas)
-        made_of = f"{nominal:g} + {evidence:g} untested + {sum(others):g} reserve"
+        made_of = f"{nominal:g}, {evidence:g} untested, {sum(others):g} reserve"
         replicas = each.machines.replicas
         yield _row(
             _clean(each.name),
@@ -199,7 +198,7 @@ def _pools_bridge(found: Answer, paper: _Paper) -> Iterator[Text]:
     rest = ordered[_MOST_POOLS:]
     if rest:
         count = sum(number(each.machines.replicas) for each in rest)
-        yield _row(f"{len(rest)} more pools", f"{count:g}", count / most, "", "--section fleet", "", paper)
+        yield _row(f"{len(rest)} more pools", f"{count:g}", 0.0, "", "--section fleet", "", paper)
     whole = sum(number(each.machines.replicas) for each in found.pools)
     nodes = sum(int(number(each.machines.nodes)) for each in found.pools)
     usd = [each.usd for each in found.pools if each.usd is not None]
