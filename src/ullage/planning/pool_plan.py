@@ -16,12 +16,13 @@ from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
-from ullage.planning.document import Answer, Stage
+from ullage.planning.document import Stage, StageAnswer
 from ullage.planning.machines import on_machines
 from ullage.planning.margins import Margins, pool_margins
 from ullage.planning.names import PoolNames
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
+from ullage.planning.utilisation import Utilisation, utilisation
 from ullage.scaling.rule import scaling_rule
 from ullage.service.binding import Binding, binding_constraint
 from ullage.service.calibration.pool_step import pool_step
@@ -61,6 +62,7 @@ class PoolPlan:
     loss_checks: LossTable
     scaling: NotBuilt
     margins: Margins
+    utilisation: Utilisation
     scorecard: Scorecard
 
     def stages(self, names: PoolNames | None = None) -> tuple[Stage, ...]:
@@ -141,9 +143,8 @@ def plan_pool(
         return reserved
     reserves, packing = reserved
     losses = loss_checks(demand, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
-    scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
-    score = scorecard(steady, demand, room, measured=spec.measured)
+    score = scorecard(steady, demand, measured=spec.measured)
     return PoolPlan(
         spec=pool,
         demands=tuple(demands),
@@ -162,8 +163,9 @@ def plan_pool(
         reserves=reserves,
         packing=packing,
         loss_checks=losses,
-        scaling=scaling,
+        scaling=scaling_rule(demand, steady, ready),
         margins=margins,
+        utilisation=utilisation(demand, margins, steady, room, reserves, packing),
         scorecard=score,
     )
 
@@ -228,7 +230,7 @@ def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Reje
     )
 
 
-def _figures(answer: Answer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
+def _figures(answer: StageAnswer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
     if isinstance(answer, NotBuilt | NotGiven):
         return {}
     return answer.figures if names is None else names.figures(answer.figures)

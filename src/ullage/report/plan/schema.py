@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.evidence import Evidence
-from ullage.planning.document import Verdict
+from ullage.planning.verdict import Verdict
 from ullage.report.plan.json_document import SCHEMA
 
 _TEXT = {"type": "string"}
