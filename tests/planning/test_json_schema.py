@@ -9,12 +9,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from ullage.report.plan.schema import plan_output_schema
 
 from ullage import verbs
 from ullage.errors import Rejection
 from ullage.planning.document import Plan
 from ullage.report.plan.json_document import explanation_json, plan_json, rejection_json, to_text
-from ullage.report.plan.schema import plan_output_schema
 
 pytestmark = pytest.mark.slow
 

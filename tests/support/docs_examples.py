@@ -121,8 +121,9 @@ def record(page: Path) -> bool:
 
 def write_schema() -> None:
     """The JSON Schemas and the list of keys, from the code that reads and prints them."""
-    from ullage.files.plan_file import plan_file_schema
     from ullage.report.plan.schema import plan_output_schema
+
+    from ullage.files.plan_file import plan_file_schema
 
     for name, schema in (("plan", plan_file_schema()), ("plan-output", plan_output_schema())):
         text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

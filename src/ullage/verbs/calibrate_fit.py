@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ullage.errors import InputError
 
@@ -42,13 +42,11 @@ class Fitted:
     agreement: Agreement
     tested: MeasuredRange
 
-    def document(self) -> dict[str, Any]:
+    def text(self) -> str:
         """The contents of calibration.json."""
-        from ullage.service.calibration.document import to_document
-        from ullage.service.calibration.tested_range import range_document
+        from ullage.report.encode import document, to_text
 
-        document = to_document(self.calibration, self.provenance, self.next_test)
-        return {**document, "tested": range_document(self.tested)}
+        return to_text(document("calibrate", self, as_of=datetime.date.fromisoformat(self.provenance.date)))
 
 
 def fit_calibration(

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ullage.report.service.loadtest_json import loadtests_json
 
 from support.loadtest_samples import SAMPLES, vllm_arrays, vllm_run
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_bytes
 from ullage.report.plan.json_document import to_text
-from ullage.report.service.loadtest_json import loadtests_json
 from ullage.report.service.loadtest_page import loadtests_page
 
 JSON_NAMES = [name for name in sorted(SAMPLES) if SAMPLES[name].make(1.0).lstrip()[:1] in (b"{", b"[")]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import pairwise
 from statistics import NormalDist
@@ -248,11 +248,6 @@ def recipe(model: SyntheticModel, *, span_s: float, rng: Generator, start_s: flo
         class_names=tuple(each.name for each in model.classes),
         deadlines_s=tuple(math.inf if each.deadline_s is None else each.deadline_s for each in model.classes),
     )
-
-
-def as_document(model: SyntheticModel) -> dict[str, Any]:
-    """All parameters as plain values, to print, edit and read back."""
-    return asdict(model)
 
 
 def from_document(document: Mapping[str, Any]) -> SyntheticModel:
