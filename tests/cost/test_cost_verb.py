@@ -188,8 +188,8 @@ def test_the_command_prints_json_of_the_same_bytes(
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
     found = json.loads(printed[0])
-    assert found["schema"] == "ullage.bill/1"
-    assert sum(line["usd"] or 0.0 for line in found["lines"]) == pytest.approx(found["total_usd"])
+    assert found["schema"] == "ullage.cost/2"
+    assert sum(line["usd"] or 0.0 for line in found["bill"]["lines"]) == pytest.approx(found["bill"]["total_usd"])
     assert focus.read_text().startswith("BilledCost,")
     nowhere = str(tmp_path / "absent" / "focus.csv")
     assert run([*arguments[:-1], nowhere]) == 2

@@ -227,9 +227,12 @@ def _names_in_package() -> dict[str, Any]:
             if each.name.endswith("__main__"):
                 continue
             module = importlib.import_module(each.name)
-            for name, value in vars(module).items():
-                if not name.startswith("_") and (not inspect.isclass(value) or value.__module__ == each.name):
-                    _found[name] = value
+            own = (
+                (name, value)
+                for name, value in vars(module).items()
+                if not inspect.isclass(value) or value.__module__ == each.name
+            )
+            _found.update(own)
     return _found
 
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.traces import make_trace, where
+from ullage.report.encode import to_json
 from ullage.workload.anomalies import AnomalyKind
 from ullage.workload.profile.merge import merge
 from ullage.workload.profile.profile import Profile, profile_of
-from ullage.workload.profile.saved import to_plain
 from ullage.workload.profile.summarise import groupings_of, summarise
 from ullage.workload.trace import Clock, Trace
 
@@ -47,7 +47,8 @@ def exact(profile: Profile) -> dict[str, object]:
     """All that merges exactly. What is in flight is a sum of fractions of tokens and is compared apart."""
     whole = replace(profile.whole, inflight=None)
     groups = tuple(replace(group, profile=replace(group.profile, inflight=None)) for group in profile.groups)
-    return to_plain(replace(profile, whole=whole, groups=groups, distinct=()))
+    found: dict[str, object] = to_json(replace(profile, whole=whole, groups=groups, distinct=()))
+    return found
 
 
 def inflight(profile: Profile) -> list[float]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 class Shape:
     """`only` are printed and nothing else; otherwise every field but `without`, then `also`.
 
-    `named` are figures and assumptions that are printed by their names; `unmeasured` are numbers that are null where
-    there was nothing to measure.
+    `named` are printed by their names alone, as figures that the document lists elsewhere; `unmeasured` are numbers
+    that are null where there was nothing to measure.
     """
 
     only: tuple[str, ...] = ()
@@ -101,7 +101,8 @@ SHAPES = {
     "FigureChange": Shape(also=("ratio",)),
     "BrownfieldPlan": Shape(without=("plan",)),
     "PoolChange": Shape(also=("have_replicas", "change_replicas", "change_devices")),
-    "Checks": Shape(also=("anomalies",)),
+    "Drills": Shape(also=("failed",), named=("failed",)),
+    "Checks": Shape(also=("anomalies", "mistakes", "warnings"), named=("mistakes", "warnings")),
     "CheckResult": Shape(without=("anomalies",)),
     "PoolOptions": Shape(without=("trials",)),
     "Ranked": Shape(without=("trial",)),
