@@ -3,7 +3,7 @@
 >>> import ullage
 >>> document = ullage.verbs.plan()
 >>> document.verdict.value
-'incomplete'
+'TEST FIRST'
 
 Everything a program needs is named here; the rest of the package is for reading, not for relying on.
 Nothing heavy is imported until a name is used.

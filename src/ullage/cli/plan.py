@@ -17,8 +17,16 @@ def command(
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Print every figure of each stage, not the main ones.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the plan as Markdown.")] = False,
+    section: Annotated[
+        list[str] | None,
+        typer.Option("--section", metavar="NAME", help="Print a section: limits, losses, money, fleet, ... Repeat."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print all sections with every figure, or every figure of the named ones.")
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a comment for a merge request: the answer, sections folded.")
+    ] = False,
     diff: Annotated[
         Path | None,
         typer.Option("--diff", metavar="OLD", help="Print as Markdown what changed since an older plan, and why."),
@@ -29,9 +37,9 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.
+    """Plan a fleet: what to buy, why, what it costs and what it survives, on one screen.
 
-    A stage that this version does not have is listed as not built, by name.
+    The last line names what this version does not have. --section and --all print what the screen was made from.
     """
     from ullage import verbs
     from ullage.report.encode import document, explained_json, to_text
@@ -39,15 +47,20 @@ def command(
     from ullage.report.markdown import to_markdown
     from ullage.report.plan.difference import difference_page
     from ullage.report.plan.json_document import plan_json
-    from ullage.report.plan.page import plan_page
+    from ullage.report.plan.page import SECTIONS, check_sections, plan_document, plan_markdown, plan_page, plan_sections
+    from ullage.report.refusal import refusal_page
     from ullage.verbs.compare import changed_since
 
+    names = check_sections(section or ())
     if file is None:
         talk("No plan file given: planning the built-in example.", quiet=quiet)
     with waiting("planning", quiet=quiet):
         plan = verbs.plan(file, as_of=as_of, seed=seed)
         changed = None if diff is None or isinstance(plan, Rejection) else changed_since(diff, plan)
     refused = plan if isinstance(plan, Rejection) else changed if isinstance(changed, Rejection) else None
+    if refused is not None and markdown and not json:
+        answer_text(to_markdown(refusal_page(refused)))
+        return ExitCode.REFUSED
     if refused is not None:
         return answer_refusal("plan", refused, json=json, no_color=no_color)
     assert not isinstance(plan, Rejection)
@@ -65,7 +78,9 @@ def command(
     elif json:
         answer_text(to_text(plan_json(plan)))
     elif markdown:
-        answer_text(to_markdown(plan_page(plan, every=every)))
+        answer_text(plan_markdown(plan, names or tuple(SECTIONS), every=every))
+    elif names:
+        answer(*plan_sections(plan, names, every=every)[1:], no_color=no_color)
     else:
-        answer(*plan_page(plan, every=every), no_color=no_color)
+        answer(*(plan_document(plan) if every else plan_page(plan)), no_color=no_color)
     return ExitCode.OK

@@ -28,7 +28,7 @@ def read_plan_record(text: str, *, file: str) -> PlanRecord:
             service=str(found["service"]),
             as_of=str(found["as_of"]),
             seed=int(found["seed"]),
-            verdict=str(found["verdict"]),
+            verdict=str(found["summary"]["verdict"]),
             figures={name: _figure(name, each) for name, each in found["figures"].items()},
             inputs={name: _input(name, each) for name, each in found["assumptions"].items()},
         )

@@ -18,12 +18,13 @@ from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
-from ullage.planning.document import Answer, Stage
+from ullage.planning.document import Stage, StageAnswer
 from ullage.planning.machines import on_machines
 from ullage.planning.margins import Margins, pool_margins
 from ullage.planning.names import PoolNames
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
+from ullage.planning.utilisation import Utilisation, utilisation
 from ullage.scaling.rule import scaling_rule
 from ullage.service.calibration.pool_step import pool_step
 from ullage.service.curve.curve import ServiceCurve
@@ -58,6 +59,7 @@ class PoolPlan:
     loss_checks: LossTable
     scaling: NotBuilt
     margins: Margins
+    utilisation: Utilisation
     scorecard: Scorecard
 
     def stages(self, names: PoolNames | None = None) -> tuple[Stage, ...]:
@@ -137,6 +139,7 @@ def plan_pool(
     losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
+    used = utilisation(demand, margins, steady, room, reserves, packing)
     score = scorecard(curve, steady, demand, measured=spec.measured, seed=seed, map=map)
     return PoolPlan(
         spec=pool,
@@ -157,6 +160,7 @@ def plan_pool(
         loss_checks=losses,
         scaling=scaling,
         margins=margins,
+        utilisation=used,
         scorecard=score,
     )
 
@@ -221,7 +225,7 @@ def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Reje
     )
 
 
-def _figures(answer: Answer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
+def _figures(answer: StageAnswer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
     if isinstance(answer, NotBuilt | NotGiven):
         return {}
     return answer.figures if names is None else names.figures(answer.figures)

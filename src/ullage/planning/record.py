@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ullage.evidence import Assumption, Figure, Source, printed_number, walk
+from ullage.planning.answer import answer
 from ullage.planning.document import Plan
 
 
@@ -54,7 +55,7 @@ class PlanRecord:
 def record_of(plan: Plan) -> PlanRecord:
     figures: dict[str, Entry] = {}
     inputs: dict[str, Entry] = {}
-    roots: list[Figure | Assumption] = [*plan.spec.inputs, *plan.figures]
+    roots: list[Figure | Assumption] = [*plan.spec.inputs, *plan.figures, *answer(plan).figures.values()]
     for root in roots:
         for _, each in walk(root):
             if isinstance(each, Figure):

@@ -28,7 +28,6 @@ class Scorecard:
     """The planned pool at the planning rate, per replica."""
 
     at_plan: StablePoint
-    utilisation_fraction: float
     figures: Mapping[str, Figure]
 
 
@@ -47,11 +46,9 @@ def scorecard(
     point = point_of(bench, demand.planning_rps, runs, wanted_fraction=_WANTED_FRACTION)
     if not isinstance(point, StablePoint):
         raise InternalError(law="the planned fleet keeps up", left=steady.replicas, right=demand.planning_rps)
-    utilisation = steady.nominal_replicas / steady.replicas
     return Scorecard(
         at_plan=point,
-        utilisation_fraction=utilisation,
-        figures={**_figures(point, steady, utilisation, bench.replica.devices), **_forecast_errors(demand, measured)},
+        figures={**_figures(point, steady, bench.replica.devices), **_forecast_errors(demand, measured)},
     )
 
 
@@ -73,19 +70,25 @@ def _forecast_errors(demand: Demand, measured: Mapping[str, MeasuredClass]) -> d
     }
 
 
-def _figures(point: StablePoint, steady: SteadyFleet, utilisation: float, devices: int) -> dict[str, Figure]:
-    replicas, bare = steady.figures["fleet.replicas"], steady.figures["size.replicas"]
+def _figures(point: StablePoint, steady: SteadyFleet, devices: int) -> dict[str, Figure]:
+    replicas = steady.figures["fleet.replicas"]
     at_plan = "the planned replicas simulated at the planning rate"
     rows: tuple[tuple[str, float, str, str, tuple[Figure, ...]], ...] = (
         ("service_time_s", point.service_time.value, "s", f"mean from start to end, {at_plan}", (replicas,)),
         (
-            "goodput_per_replica_rps",
+            "planned_goodput_per_replica_rps",
             point.goodput.value,
             "req/s",
             f"good requests of a replica, {at_plan}",
             (replicas,),
         ),
-        ("goodput_per_device_rps", point.goodput.value / devices, "req/s", f"the same / {devices}", (replicas,)),
+        (
+            "planned_goodput_per_device_rps",
+            point.goodput.value / devices,
+            "req/s",
+            f"the same / {devices}",
+            (replicas,),
+        ),
         ("active_tokens", point.active_tokens.value, "tokens", f"mean KV tokens of a replica, {at_plan}", (replicas,)),
         (
             "kv_peak_fraction",
@@ -96,13 +99,6 @@ def _figures(point: StablePoint, steady: SteadyFleet, utilisation: float, device
         ),
         ("queue_requests", point.waiting.value, "requests", f"mean waiting at a replica, {at_plan}", (replicas,)),
         ("queue_age_s", point.queue_age.value, "s", f"p95 of the wait for a first step, {at_plan}", (replicas,)),
-        (
-            "utilisation_fraction",
-            utilisation,
-            "fraction",
-            "replicas that the load needs if step times are nominal / replicas planned",
-            (bare, replicas),
-        ),
     )
     return {
         f"score.{name}": Figure(name=f"score.{name}", value=value, unit=unit, formula=formula, inputs=inputs)

@@ -86,8 +86,11 @@ def _graph(roots: tuple[Figure | Assumption, ...], as_of: datetime.date | None) 
     }
 
 
-def to_json(value: Any, *, as_of: datetime.date | None = None) -> Any:
-    """This value as JSON has it. With a date, an assumption says whether it is past its maximum age."""
+def to_json(value: Any, *, as_of: datetime.date | None = None, brief: bool = False) -> Any:
+    """This value as JSON has it. With a date, an assumption says whether it is past its maximum age.
+
+    A `brief` figure does not say where it comes from: the document that holds it lists it once more, in full.
+    """
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, enum.Enum):
@@ -97,15 +100,15 @@ def to_json(value: Any, *, as_of: datetime.date | None = None) -> Any:
     if isinstance(value, float):
         return printed_number(value)
     if isinstance(value, Figure | Assumption):
-        return _quantity(value, as_of)
+        return _brief(value) if brief else _quantity(value, as_of)
     if type(value).__name__ in BY_NAME:
         return value.name
     if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
-        return dict(_fields(value, as_of))
+        return dict(_fields(value, as_of, brief=brief))
     if isinstance(value, Mapping):
-        return {_key(key): to_json(each, as_of=as_of) for key, each in value.items()}
+        return {_key(key): to_json(each, as_of=as_of, brief=brief) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return [to_json(each, as_of=as_of) for each in value]
+        return [to_json(each, as_of=as_of, brief=brief) for each in value]
     return _outside(value)
 
 
@@ -114,13 +117,12 @@ def to_text(value: Mapping[str, Any]) -> str:
     return "".join(_lines(value, "")) + "\n"
 
 
+def _brief(each: Figure | Assumption) -> dict[str, Any]:
+    return {"name": each.name, "value": to_json(each.value), "unit": each.unit, "evidence": str(each.evidence)}
+
+
 def _quantity(each: Figure | Assumption, as_of: datetime.date | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": each.name,
-        "value": to_json(each.value),
-        "unit": each.unit,
-        "evidence": str(each.evidence),
-    }
+    found = _brief(each)
     if isinstance(each, Figure):
         found |= {"formula": each.formula} if each.formula else {}
         found |= {"inputs": [one.name for one in each.inputs]} if each.inputs else {}
@@ -131,12 +133,13 @@ def _quantity(each: Figure | Assumption, as_of: datetime.date | None) -> dict[st
     return found | ({"sources": to_json(each.sources)} if each.sources else {})
 
 
-def _fields(value: Any, as_of: datetime.date | None) -> Iterator[tuple[str, Any]]:
+def _fields(value: Any, as_of: datetime.date | None, *, brief: bool) -> Iterator[tuple[str, Any]]:
     shape = SHAPES.get(type(value).__name__, PLAIN)
     names = value._fields if hasattr(value, "_fields") else [each.name for each in dataclasses.fields(value)]
     for name in shape.printed(names):
         each = getattr(value, name)
-        yield name, _names(each) if name in shape.named else to_json(each, as_of=as_of)
+        short = brief or name in shape.brief
+        yield name, _names(each) if name in shape.named else to_json(each, as_of=as_of, brief=short)
 
 
 def _names(value: Any) -> Any:

@@ -15,7 +15,7 @@ class Shape:
     """`only` are printed and nothing else; otherwise every field but `without`, then `also`.
 
     `named` are printed by their names alone, as figures that the document lists elsewhere; `unmeasured` are numbers
-    that are null where there was nothing to measure.
+    that are null where there was nothing to measure. In `brief` fields figures are name, value, unit and evidence.
     """
 
     only: tuple[str, ...] = ()
@@ -23,6 +23,7 @@ class Shape:
     also: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
+    brief: tuple[str, ...] = ()
 
     def printed(self, fields: Iterable[str]) -> tuple[str, ...]:
         """The attributes in the order in which they are printed."""
@@ -94,7 +95,8 @@ SHAPES = {
     # ---- planning
     "SheetRow": Shape(also=("evidence", "weakest", "is_defaulted"), named=("figures", "weakest")),
     "NotGuaranteed": Shape(named=("rests_on",)),
-    "PlanDocument": Shape(named=("inputs",)),
+    "PlanDocument": Shape(named=("inputs",), brief=("summary",)),
+    "Answer": Shape(without=("service", "as_of")),
     "StageEntry": Shape(named=("figures",)),
     "PlanRecord": Shape(only=("service", "as_of", "seed", "verdict")),
     "Entry": Shape(only=("value", "unit", "evidence")),

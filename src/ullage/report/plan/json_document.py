@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure
-from ullage.planning.document import Plan, Stage, Verdict
+from ullage.planning.answer import Answer, answer
+from ullage.planning.document import Plan, Stage
 from ullage.planning.margins import MarginRow, Margins
 from ullage.planning.not_guaranteed import NotGuaranteed, not_guaranteed
 from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, SheetRow, rows
@@ -35,7 +36,7 @@ class StageEntry:
 class PlanDocument:
     """What is printed of a plan. `margins` are listed by pool; that of a single pool has no name."""
 
-    verdict: Verdict
+    summary: Answer
     classes: tuple[RequestClass, ...]
     inputs: tuple[Assumption, ...]
     stages: tuple[StageEntry, ...]
@@ -48,8 +49,9 @@ class PlanDocument:
 
 def plan_json(plan: Plan) -> dict[str, Any]:
     """What `ullage plan --json` prints."""
+    summary = answer(plan)
     value = PlanDocument(
-        verdict=plan.verdict,
+        summary=summary,
         classes=plan.spec.classes,
         inputs=plan.spec.inputs,
         stages=tuple(_entry(each) for each in plan.stages),
@@ -59,13 +61,12 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         scorecard=rows(plan, SCORECARD),
         not_guaranteed=not_guaranteed(plan),
     )
-    behind: tuple[Figure | Assumption, ...] = (*plan.spec.inputs, *plan.figures)
+    behind: tuple[Figure | Assumption, ...] = (*plan.spec.inputs, *plan.figures, *summary.figures.values())
     return document("plan", value, as_of=plan.as_of, seed=plan.seed, service=plan.spec.name, behind=behind)
 
 
 def _entry(stage: Stage) -> StageEntry:
-    answer = stage.answer
-    missing = answer if isinstance(answer, NotBuilt | NotGiven) else None
+    missing = stage.answer if isinstance(stage.answer, NotBuilt | NotGiven) else None
     return StageEntry(
         name=stage.name,
         pool=stage.pool,
