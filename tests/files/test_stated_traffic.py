@@ -92,7 +92,7 @@ def test_growth_peak_and_events_multiply_the_planning_rate(tmp_path: Path) -> No
 
 def test_an_edited_synthetic_model_is_the_class(tmp_path: Path) -> None:
     document = {"schema": "ullage.synthetic/2", "model": to_json(builtin())}
-    document["model"]["classes"][0]["lengths"]["prompt_tokens"] = [10] * 12  # type: ignore[index]
+    document["model"]["classes"][0]["lengths"]["prompt_tokens"] = [10] * 12
     (tmp_path / "model.json").write_text(json.dumps(document))
     found = demand(spec(tmp_path, workload="synthetic: model.json", said=""))
     assert found.figures["demand.chat.prompt_p99"].value == 10

@@ -69,6 +69,14 @@ def test_the_page_shows_every_line_and_result(capsys: pytest.CaptureFixture[str]
     assert "█" in out
 
 
+def test_a_model_with_experts_says_how_much_of_it_a_token_passes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, sparse, _ = ending(capsys, "qwen3-30b-a3b", "--device", "h200", "--no-color")
+    assert "30.5 billion parameters, a token passes 3.3" in sparse
+    assert "a token passes" not in ending(capsys, "llama-3.1-8b", "--device", "h100", "--no-color")[1]
+
+
 def test_what_does_not_fit_ends_with_three_and_remedies(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = ending(capsys, "llama-3.1-70b", "--device", "h100", "--tp", "2")
     assert (code, err) == (3, "")

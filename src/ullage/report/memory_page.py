@@ -13,6 +13,7 @@ from ullage.evidence import Assumption, Figure, assumptions_of
 from ullage.memory.budget import Concurrency, Line, MemoryBudget
 from ullage.memory.estimate import LineName
 from ullage.memory.host import HostBudget
+from ullage.memory.parameters import active_parameter_count, parameter_count
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
 from ullage.units import brief_number
@@ -76,6 +77,10 @@ def _headline(budget: MemoryBudget) -> Text:
     degrees = {"tp": sharding.tp, "pp": sharding.pp, "ep": sharding.ep, "attention groups": sharding.dp_attention}
     cut = ", ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1 or name == "tp")
     text = Text(f"{budget.model.name} on {budget.device.name}, {runtime.engine} {runtime.version}, {cut}", style="bold")
+    whole, active = parameter_count(budget.model), active_parameter_count(budget.model)
+    # A dense model passes a token through all of itself but the ends; only experts leave most of it out.
+    if 2 * active < whole:
+        text.append(f"\n{brief_number(whole / 1e9)} billion parameters, a token passes {brief_number(active / 1e9)}.")
     load = f"{budget.approved.sequences:,} x {budget.approved.context_tokens:,} tokens"
     return text.append(f"\nFits: {load}, with {_gib(budget.headroom_bytes)} of KV cache to spare on a device.")
 

@@ -12,8 +12,6 @@ from ullage.report.quantity import show
 from ullage.service.calibration.agreement import Agreement
 from ullage.service.calibration.measured import MeasuredPoint
 
-_DIGITS = 9
-
 
 def measured_parts(
     measured: Sequence[MeasuredPoint], agreement: Agreement | None, *, right_rps: float
