@@ -45,7 +45,7 @@ class Printed:
 
 
 _EXPLAINED = Printed(kind="Explained", head=("as_of",), explained=True)
-_REFUSAL = Printed(kind="Refusal", explained=True)
+_REFUSAL = Printed(kind="RefusalDocument", explained=True)
 
 # Every verb with `--json`; a test finds a verb that is missing here.
 VERBS: dict[str, tuple[Printed, ...]] = {

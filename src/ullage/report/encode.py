@@ -33,7 +33,7 @@ class Explained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class RefusalDocument:
     """Why there is no answer: where, by which figure, and what would help."""
 
     refused: Rejection
@@ -46,7 +46,7 @@ def explained_json(verb: str, root: Figure | Assumption, *, as_of: datetime.date
 
 def refusal_json(verb: str, refused: Rejection) -> dict[str, Any]:
     """The one shape of a refusal."""
-    return document(verb, Refusal(refused=refused), behind=(refused.figure,))
+    return document(verb, RefusalDocument(refused=refused), behind=(refused.figure,))
 
 
 def schema_name(verb: str) -> str:
