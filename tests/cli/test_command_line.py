@@ -93,6 +93,7 @@ def test_a_pipe_gets_no_colour_and_one_width() -> None:
         (["plna"], "verb = 'plna': is not known. Did you mean plan?"),
         (["plan", "--jsno"], "No such option: --jsno"),
         (["plan", "--bogus"], "No such option: --bogus. See ullage plan --help."),
+        (["plan", "--section", "limts"], "--section = 'limts': is not known. Did you mean limits"),
         (["plan", "--seed", "x"], "--seed"),
         (["plan", "--seed", "-1"], "--seed"),
         (["plan", "--as-of", "yesterday"], "--as-of = 'yesterday': is not a date. Give year, month and day"),
@@ -131,7 +132,7 @@ def test_a_refused_plan_is_exit_3_with_its_remedies(
     monkeypatch.setattr(verbs, "plan", lambda *_, **__: refusal)
     assert run(["plan", "--quiet"]) == ExitCode.REFUSED
     shown = capsys.readouterr().out
-    assert "Refused at memory: the weights do not fit" in shown
+    assert "REFUSED at memory: the weights do not fit" in shown
     assert "tp 4: fits" in shown
     assert run(["plan", "--quiet", "--json"]) == ExitCode.REFUSED
     assert json.loads(capsys.readouterr().out)["refused"]["stage"]

@@ -16,18 +16,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 
 from ullage.cost.bill import Bill
-from ullage.cost.lines.line import BillLine
 from ullage.cost.units import class_cents, class_groups
-from ullage.errors import NotBuilt, NotGiven
+from ullage.errors import NotBuilt
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
-from ullage.fleet.lines import ReserveLine
 from ullage.fleet.losses import LossVerdict
+from ullage.planning.answer_parts import (
+    BridgeStep,
+    Cause,
+    DeviceOrder,
+    GrowthStop,
+    LimitToSet,
+    LossOutcome,
+    Machines,
+    MoneyLine,
+    NextStep,
+    Number,
+    PoolAnswer,
+    UtilisationState,
+    summed,
+)
+from ullage.planning.bridge import line_figures, replica_steps, traffic_steps
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.utilisation import STATES
 from ullage.planning.verdict import Verdict, default_classes, verdict, warnings
-
-Number = Figure | Assumption
 
 LOAD_TEST = Assumption(
     name="next.load_test_time",
@@ -42,120 +54,6 @@ LOAD_TEST = Assumption(
     low=1200.0,
     high=14400.0,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BridgeStep:
-    """One step of the bridge: a load or a number of replicas, what it costs a month, and a remark of a few words."""
-
-    name: str
-    amount: Number
-    usd: Figure | None = None
-    remark: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Machines:
-    """What a pool stands on; `replicas` and `devices` are all of them, `nodes` machines of this shape."""
-
-    shape: str
-    device: str
-    replicas: Figure
-    devices: Figure
-    nodes: Figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class NextStep:
-    """The next thing to do, its cost, and what it would save at most in replicas and in USD a month."""
-
-    what: str
-    cost_usd: Figure | None = None
-    saves_replicas: Number | None = None
-    saves_usd: Figure | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class UtilisationState:
-    name: str
-    utilisation: Figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class GrowthStop:
-    """A constraint on growth; `growth` is the growth of traffic at which it stops the pool, where that is known."""
-
-    name: str
-    growth: Figure | None
-    load: Figure | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossOutcome:
-    """A loss as simulated: `met`, `violated`, `undecided` or `outage`; `covered_by` names its reserve, if any."""
-
-    name: str
-    covered_by: str
-    outcome: str
-    attained: Figure | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitToSet:
-    """A limit, and where to set it."""
-
-    where: str
-    name: str
-    limit: Figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolAnswer:
-    """One pool. `replicas` sum to the fleet; `rounding` is devices that come with the last machine."""
-
-    name: str
-    model: str
-    machines: Machines
-    load: Number
-    replicas: tuple[BridgeStep, ...]
-    rounding: BridgeStep
-    usd: Figure | None
-    utilisation: tuple[UtilisationState, ...]
-    stops: tuple[GrowthStop, ...]
-    holds: Figure
-    losses: tuple[LossOutcome, ...]
-    bursts: tuple[Figure, ...]
-    ready: tuple[Figure, ...]
-    limits: tuple[LimitToSet, ...]
-    shed_first: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class MoneyLine:
-    name: str
-    usd: Figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cause:
-    """A class's part of the bill by what it uses, and what it would be by the number of its requests."""
-
-    name: str
-    bill: Figure
-    requests: Figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceOrder:
-    """Devices to have by the end of the horizon; `quota` is None where nobody stated one."""
-
-    device: str
-    region: str
-    devices: Number
-    quota: Figure | None
-    lead: Figure
-    ask_by: datetime.date
-    is_late: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +78,8 @@ class Answer:
     causes: tuple[Cause, ...]
     orders: tuple[DeviceOrder, ...]
     reconcile_every: Assumption
-    assumptions: int
-    stale: int
+    assumption_count: int
+    stale_count: int
     not_built: tuple[str, ...]
 
     @property
@@ -208,7 +106,7 @@ def answer(plan: Plan) -> Answer:
         total_usd=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.total_usd"),
         next_step=_next_step(plan, decided, pools, orders, bill),
         percentile=policy.planning_percentile,
-        traffic=_traffic(plan, pools),
+        traffic=traffic_steps(plan, pools),
         pools=pools,
         money=() if bill is None else _money(bill),
         unpriced=() if bill is None else tuple(dict.fromkeys(_words(each.name) for each in bill.unpriced)),
@@ -217,145 +115,10 @@ def answer(plan: Plan) -> Answer:
         causes=() if bill is None or not bill.is_of_devices else _causes(bill),
         orders=() if decided is Verdict.HOLD else orders,
         reconcile_every=policy.reconcile_every,
-        assumptions=len(plan.assumptions),
-        stale=len(plan.stale),
+        assumption_count=len(plan.assumptions),
+        stale_count=len(plan.stale),
         not_built=tuple(dict.fromkeys(_words(each.name) for each in plan.stages if isinstance(each.answer, NotBuilt))),
     )
-
-
-# ---- the bridge -------------------------------------------------------------------------------------------------
-
-
-def _traffic(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, ...]:
-    """Requests a second: as stated, over the horizon, in the busiest hour, and at the percentile that is planned for.
-
-    The last two are sums over pools, each in its own busiest hour: that is what machines are bought for.
-    """
-    demand = _stage(plan, "demand")
-    rates = tuple(each.mean_rate for each in plan.spec.demands)
-    means = tuple(demand[f"demand.{each.request_class.name}.mean_rate"] for each in plan.spec.demands)
-    hours = tuple(_stage(plan, "utilisation", each.name)["utilisation.busiest_hour_rps"] for each in pools)
-    by_class = ", ".join(f"{each.request_class.name} {number(each.mean_rate):.3g}" for each in plan.spec.demands)
-    days = number(plan.spec.policy.horizon) / 86_400.0
-    share = f"{100 * number(plan.spec.policy.planning_percentile):g} %"
-    return (
-        BridgeStep(name="mean today", amount=_sum("answer.mean_today_rps", rates), remark=by_class),
-        BridgeStep(name=f"mean of {days:g} days", amount=_sum("answer.horizon_mean_rps", means), remark="today"),
-        BridgeStep(name="busiest hour", amount=_sum("answer.busiest_hour_rps", hours), remark="the mean"),
-        BridgeStep(
-            name=f"busiest hour, {share}",
-            amount=_sum("answer.planning_rps", tuple(each.load for each in pools)),
-            remark="its median",
-        ),
-    )
-
-
-def _replica_steps(
-    plan: Plan, pool: PoolPlan, bill: Bill | None
-) -> tuple[tuple[BridgeStep, ...], BridgeStep, Figure | None]:
-    """Nominal replicas, what evidence and policy add, and every reserve, each with its part of the device cost.
-
-    The one place that reads how a pool's size is made up.
-    """
-    name, steady = pool.spec.name, _stage(plan, "steady_fleet", pool.spec.name)
-    money = _DeviceMoney(plan, pool, bill)
-    nominal, evidence = steady["size.replicas"], steady["fleet.evidence_replicas"]
-    each = pool.demand.planning_rps / number(nominal)
-    steps = [
-        BridgeStep(
-            name="nominal", amount=nominal, usd=money.steady("nominal", nominal), remark=f"{each:.3g} req/s each"
-        ),
-        BridgeStep(
-            name="untested step times",
-            amount=evidence,
-            usd=money.steady("evidence", evidence),
-            remark="a load test buys this back" if number(evidence) else "",
-        ),
-    ]
-    kept = pool.steady_fleet.replicas - int(number(steady["size.conservative_replicas"]))
-    if kept:
-        least = Figure(
-            name=f"{money.prefix}answer.least_replicas",
-            value=kept,
-            unit="replicas",
-            formula="replicas planned - replicas that the load needs: the least that always run",
-            inputs=(steady["fleet.replicas"], steady["size.conservative_replicas"]),
-        )
-        steps.append(BridgeStep(name="minimum", amount=least, usd=money.steady("least", least), remark="by policy"))
-    margins = _stage(plan, "margins", name)
-    steps += [
-        BridgeStep(
-            name=line.name,
-            amount=margins[f"margin.{line.name}_reserve_replicas"],
-            usd=money.reserve(line.name),
-            remark=_reserve_remark(pool, line),
-        )
-        for line in pool.reserves.lines
-    ]
-    return tuple(steps), money.rounding(), money.total()
-
-
-def _reserve_remark(pool: PoolPlan, line: ReserveLine) -> str:
-    if line.name == "failure":
-        return f"survives a lost {pool.reserves.settings.reliability.survives.value}"
-    if line.name == "warm":
-        return f"{pool.reserves.warm.rise_rps:.3g} req/s more in a start"
-    return line.rule.partition(",")[0].partition(":")[0]
-
-
-class _DeviceMoney:
-    """What a pool's devices cost, divided over the steps of its bridge; nothing where they are not priced."""
-
-    def __init__(self, plan: Plan, pool: PoolPlan, bill: Bill | None) -> None:
-        self._pool, name = pool, pool.spec.name
-        self.prefix = f"{name}." if len(plan.pools) > 1 else ""
-        self._packing = _stage(plan, "packing", name)
-        self._replicas = _stage(plan, "steady_fleet", name)["fleet.replicas"]
-        known = bill is not None and bill.is_of_devices
-        lines = [each for each in bill.lines if each.pool == name and each.figure] if bill is not None and known else []
-        self._lines = [each for each in lines if each.name in _DEVICE_LINES]
-
-    def steady(self, what: str, part: Figure) -> Figure | None:
-        """The part of the steady fleet's cost that so many of its replicas have."""
-        lines = tuple(each for each in self._lines if each.name in _STEADY_LINES)
-        if not lines:
-            return None
-        return Figure(
-            name=f"{self.prefix}answer.{what}_usd",
-            value=sum(each.usd for each in lines) * number(part) / number(self._replicas),
-            unit="USD",
-            formula="cost of the steady devices x these replicas / steady replicas",
-            inputs=(*_figures(lines), part, self._replicas),
-        )
-
-    def reserve(self, name: str) -> Figure | None:
-        return next((each.figure for each in self._lines if (each.name, each.item) == ("idle_reserve", name)), None)
-
-    def rounding(self) -> BridgeStep:
-        devices = Figure(
-            name=f"{self.prefix}answer.rounding_devices",
-            value=number(self._packing["packing.spare_devices"]) + number(self._packing["packing.stranded_devices"]),
-            unit="devices",
-            formula="spare + stranded devices of the machines",
-            inputs=(self._packing["packing.spare_devices"], self._packing["packing.stranded_devices"]),
-        )
-        usd = next((each.figure for each in self._lines if each.name == "stranded_devices"), None)
-        return BridgeStep(name="whole machines", amount=devices, usd=usd, remark="devices without a replica")
-
-    def total(self) -> Figure | None:
-        if not self._lines:
-            return None
-        return Figure(
-            name=f"{self.prefix}answer.devices_usd",
-            value=sum(each.usd for each in self._lines),
-            unit="USD",
-            formula="sum of the pool's lines of the bill for devices",
-            inputs=_figures(self._lines),
-        )
-
-
-_STEADY_LINES = ("compute_reservation", "compute_usage", "failed_work")
-_DEVICE_LINES = (*_STEADY_LINES, "idle_reserve", "stranded_devices")
 
 
 # ---- one pool ---------------------------------------------------------------------------------------------------
@@ -363,9 +126,9 @@ _DEVICE_LINES = (*_STEADY_LINES, "idle_reserve", "stranded_devices")
 
 def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
     name = pool.spec.name
-    steps, rounding, usd = _replica_steps(plan, pool, bill)
-    used, reserves = _stage(plan, "utilisation", name), _stage(plan, "reserves", name)
-    ready, packing = _stage(plan, "time_to_ready", name), _stage(plan, "packing", name)
+    steps, rounding, usd = replica_steps(plan, pool, bill)
+    used, reserves = plan.figures_of("utilisation", name), plan.figures_of("reserves", name)
+    ready, packing = plan.figures_of("time_to_ready", name), plan.figures_of("packing", name)
     load = next(
         each for each in used["utilisation.planned_fraction"].inputs if each.name.endswith("demand.planning_rate")
     )
@@ -389,7 +152,7 @@ def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
             if f"utilisation.{each}_fraction" in used
         ),
         stops=_stops(plan, pool, load),
-        holds=_stage(plan, "headroom", name)["headroom.traffic_fraction"],
+        holds=plan.figures_of("headroom", name)["headroom.traffic_fraction"],
         losses=_losses(plan, pool),
         bursts=_bursts(plan, pool),
         ready=(ready["ready.cold_p50_s"], ready["ready.cold_p90_s"]),
@@ -400,7 +163,7 @@ def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
 
 def _stops(plan: Plan, pool: PoolPlan, load: Number) -> tuple[GrowthStop, ...]:
     """What stops growth, first and next; the one place that reads what binds."""
-    figures = _stage(plan, "binding", pool.spec.name)
+    figures = plan.figures_of("binding", pool.spec.name)
     prefix = f"{pool.spec.name}." if len(plan.pools) > 1 else ""
     growth = figures.get("binding.constraint_growth_fraction")
     at = None
@@ -425,7 +188,7 @@ _OUTCOMES = {
 
 
 def _losses(plan: Plan, pool: PoolPlan) -> tuple[LossOutcome, ...]:
-    figures = _stage(plan, "loss_checks", pool.spec.name)
+    figures = plan.figures_of("loss_checks", pool.spec.name)
     return tuple(
         LossOutcome(
             name=_words(each.name),
@@ -442,13 +205,13 @@ _BURSTS_S = (120, 900)
 
 def _bursts(plan: Plan, pool: PoolPlan) -> tuple[Figure, ...]:
     """The highest bursts of two and of fifteen minutes that the queue absorbs."""
-    figures = _stage(plan, "admission_limits", pool.spec.name)
+    figures = plan.figures_of("admission_limits", pool.spec.name)
     return tuple(one for each in _BURSTS_S if (one := figures.get(f"burst.queue_{each}s_ratio")) is not None)
 
 
 def _limits(plan: Plan, pool: PoolPlan) -> tuple[LimitToSet, ...]:
     """Three limits. Until step times are measured, those that hold where steps are slow."""
-    figures = _stage(plan, "admission_limits", pool.spec.name)
+    figures = plan.figures_of("admission_limits", pool.spec.name)
 
     def first(*names: str) -> Figure:
         return next(figures[f"limit.{each}"] for each in names if f"limit.{each}" in figures)
@@ -484,7 +247,7 @@ def _money(bill: Bill) -> tuple[MoneyLine, ...]:
             value=bill.cents_of(name) / 100.0,
             unit="USD",
             formula="sum of the lines of this name",
-            inputs=_figures(lines),
+            inputs=line_figures(lines),
         )
         found.append(MoneyLine(name=_words(name), usd=figure))
     return tuple(found)
@@ -589,7 +352,7 @@ def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: d
     ask_by = until - datetime.timedelta(seconds=number(lead))
     for device in dict.fromkeys(each.machines.device for each in pools):
         own = [each for each in pools if each.machines.device == device]
-        devices = _sum(f"answer.{device}.devices", tuple(each.machines.devices for each in own))
+        devices = summed(f"answer.{device}.devices", tuple(each.machines.devices for each in own))
         yield DeviceOrder(
             device=device,
             region=", ".join(_regions(plan, own, bill)),
@@ -629,34 +392,6 @@ def _quota(plan: Plan, device: str) -> Figure | None:
         formula="sum of the stated quotas",
         inputs=tuple(stated),
     )
-
-
-# ---- reading a plan ---------------------------------------------------------------------------------------------
-
-
-def _stage(plan: Plan, name: str, pool: str = "") -> Mapping[str, Figure]:
-    """The figures of a stage under its own keys; empty where it was not given."""
-    for each in plan.stages:
-        if each.name == name and each.pool in ("", pool) and not isinstance(each.answer, NotBuilt | NotGiven):
-            return each.figures
-    return {}
-
-
-def _sum(name: str, parts: tuple[Number, ...]) -> Number:
-    """The one part there is, or the sum of several."""
-    if len(parts) == 1:
-        return parts[0]
-    return Figure(
-        name=name,
-        value=sum(number(each) for each in parts),
-        unit=parts[0].unit,
-        formula="sum of the parts",
-        inputs=parts,
-    )
-
-
-def _figures(lines: Sequence[BillLine]) -> tuple[Figure, ...]:
-    return tuple(each.figure for each in lines if each.figure is not None)
 
 
 def _words(name: str) -> str:

@@ -83,6 +83,11 @@ class Plan:
     def figures(self) -> tuple[Figure, ...]:
         return tuple(figure for stage in self.stages for figure in stage.figures.values())
 
+    def figures_of(self, stage: str, pool: str = "") -> Mapping[str, Figure]:
+        """The figures of a stage of this pool, or of the whole service, under its own keys; none where it has none."""
+        found = (each.figures for each in self.stages if each.name == stage and each.pool in ("", pool))
+        return next(found, {})
+
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """Everything the plan rests on: the inputs it was given, and every default and fact behind a figure."""

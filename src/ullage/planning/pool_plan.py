@@ -137,9 +137,7 @@ def plan_pool(
         return reserved
     reserves, packing = reserved
     losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
-    scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
-    used = utilisation(demand, margins, steady, room, reserves, packing)
     score = scorecard(curve, steady, demand, measured=spec.measured, seed=seed, map=map)
     return PoolPlan(
         spec=pool,
@@ -158,9 +156,9 @@ def plan_pool(
         reserves=reserves,
         packing=packing,
         loss_checks=losses,
-        scaling=scaling,
+        scaling=scaling_rule(demand, steady, ready),
         margins=margins,
-        utilisation=used,
+        utilisation=utilisation(demand, margins, steady, room, reserves, packing),
         scorecard=score,
     )
 

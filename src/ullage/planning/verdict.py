@@ -46,11 +46,13 @@ def verdict(plan: Plan) -> tuple[Verdict, tuple[str, ...]]:
 
 def warnings(plan: Plan) -> tuple[str, ...]:
     """What no reader may miss, whatever the verdict is."""
-    named = len(plan.pools) > 1
+    by_sentence: dict[str, list[str]] = {}
+    for pool in plan.pools:
+        for sentence in _pool_warnings(pool):
+            by_sentence.setdefault(sentence, []).append(pool.spec.name)
     found = [
-        f"{f'{pool.spec.name}: ' if named else ''}{sentence}"
-        for pool in plan.pools
-        for sentence in _pool_warnings(pool)
+        sentence if len(pools) == len(plan.pools) else f"{', '.join(pools)}: {sentence}"
+        for sentence, pools in by_sentence.items()
     ]
     return (*found, *_serious(plan))
 
@@ -79,7 +81,7 @@ def evidence_replicas(pool: PoolPlan) -> int:
 
 def default_classes(plan: Plan) -> tuple[str, ...]:
     """Classes whose rate or lengths are defaults of ours."""
-    demand = next(stage.figures for stage in plan.stages if stage.name == "demand")
+    demand = plan.figures_of("demand")
     return tuple(
         name
         for each in plan.spec.demands
@@ -91,7 +93,7 @@ def default_classes(plan: Plan) -> tuple[str, ...]:
 
 def _default_traffic(plan: Plan) -> list[str]:
     names = default_classes(plan)
-    demand = next(stage.figures for stage in plan.stages if stage.name == "demand")
+    demand = plan.figures_of("demand")
     ours = sum(number(demand[f"demand.{name}.token_rate"]) for name in names)
     share = ours / number(demand["demand.token_rate"])
     if share <= MOST_UNTESTED_FRACTION:

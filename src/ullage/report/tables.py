@@ -1,9 +1,12 @@
-"""Tables without lines, so that a page can be read, copied and searched."""
+"""Tables without lines, so that a page can be read, copied and searched; and bars for them."""
 
 from __future__ import annotations
 
 from rich.table import Table
 from rich.text import Text
+
+BAR_COLUMNS = 16
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def plain_table(title: str, *columns: str) -> Table:
@@ -14,3 +17,17 @@ def plain_table(title: str, *columns: str) -> Table:
         # A name is never cut: it is what --explain asks for.
         table.add_column(column, header_style="dim", overflow="fold")
     return table
+
+
+def bar(value: float, most: float, *, columns: int = BAR_COLUMNS, ascii_only: bool = False) -> str:
+    """A bar in eighths of a character, whole signs in ASCII; what is more than nothing is seen.
+
+    >>> bar(1, 2), bar(0, 2), bar(1, 2, columns=4, ascii_only=True), bar(1, 1000)
+    ('████████', '', '##', '▏')
+    """
+    if value <= 0 or most <= 0 or columns <= 0:
+        return ""
+    eighths = max(1, round(8 * columns * value / most))
+    if ascii_only:
+        return "#" * max(1, round(eighths / 8))
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()

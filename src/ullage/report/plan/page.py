@@ -138,7 +138,7 @@ SECTIONS = {
 
 def plan_page(plan: Plan) -> list[RenderableType]:
     """The answer on one screen."""
-    return [Screen(answer(plan))]
+    return [Screen(answer=answer(plan))]
 
 
 def plan_document(plan: Plan) -> list[RenderableType]:
@@ -162,7 +162,7 @@ def check_sections(names: Iterable[str]) -> tuple[str, ...]:
 def plan_markdown(plan: Plan, names: Sequence[str] = tuple(SECTIONS), *, every: bool = False) -> str:
     """A comment for a merge request: the answer, and sections that open on a click."""
     found = answer(plan)
-    screen = "\n".join(line.plain for line in Screen(found).lines())
+    screen = "\n".join(line.plain for line in Screen(answer=found).lines())
     folded = [
         details(SECTIONS[name].title, to_markdown(parts))
         for name in SECTIONS
@@ -199,7 +199,7 @@ def _drawn(stage: Stage, *, every: bool) -> list[RenderableType]:
     shown = tuple(stage.figures.values()) if every else _main(stage)
     figures: list[RenderableType] = [_figures(_title(stage).capitalize(), shown)] if shown else []
     more = len(stage.figures) - len(shown)
-    if more and (figures or not page):
+    if more and figures:
         figures.append(Text(f"and {more} more: --all", style="dim"))
     notes = [] if page else [Text(f"Note: {note}") for note in stage.notes]
     return [*page, *([""] if page and figures else []), *figures, *notes]

@@ -15,20 +15,21 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from ullage.evidence import number
-from ullage.planning.answer import Answer, BridgeStep, LossOutcome, PoolAnswer
+from ullage.planning.answer import Answer
+from ullage.planning.answer_parts import BridgeStep, LossOutcome, PoolAnswer
 from ullage.planning.verdict import Verdict
+from ullage.report.plan.fleet import counted
 from ullage.report.quantity import show, show_usd
+from ullage.report.tables import BAR_COLUMNS, bar
 
 MOST_LINES = 45
 WIDTH = 100
-_BAR = 16
 _LABEL = 13
 _NAME = 21
 _MOST_POOLS = 8
 _MOST_WARNINGS = 3
 # A number and its unit stay on one line.
 _GLUED = re.compile(r"(\d) (k|M|%|USD|req/s|min|h|d|s|ms)\b")
-_PARTS = " ▏▎▍▌▋▊▉"
 _STYLES = {Verdict.BUY: "bold green", Verdict.HOLD: "bold cyan", Verdict.TEST_FIRST: "bold yellow"}
 
 
@@ -36,7 +37,7 @@ _STYLES = {Verdict.BUY: "bold green", Verdict.HOLD: "bold cyan", Verdict.TEST_FI
 class _Paper:
     """What is written on: its width, whether it takes only ASCII, and how many lines a paragraph may have."""
 
-    width: int
+    width_columns: int
     ascii_only: bool
     paragraph_lines: int = 2
 
@@ -46,7 +47,7 @@ class _Paper:
         return self.paragraph_lines * (WIDTH - _LABEL) - self.paragraph_lines
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Screen:
     """The answer as a part of a page."""
 
@@ -57,12 +58,12 @@ class Screen:
 
     def lines(self, *, width: int = WIDTH, ascii_only: bool = False) -> list[Text]:
         """The lines; where they are too many, blank ones go first, then the second lines of paragraphs."""
-        paper = _Paper(width=min(width, WIDTH), ascii_only=ascii_only)
+        paper = _Paper(width_columns=min(width, WIDTH), ascii_only=ascii_only)
         lines = list(_all_lines(self.answer, paper))
         if len(lines) > MOST_LINES:
             lines = [each for each in lines if each.plain]
         if len(lines) > MOST_LINES:
-            short = _Paper(width=paper.width, ascii_only=ascii_only, paragraph_lines=1)
+            short = _Paper(width_columns=paper.width_columns, ascii_only=ascii_only, paragraph_lines=1)
             lines = [each for each in _all_lines(self.answer, short) if each.plain]
         return [_ascii(each) for each in lines] if ascii_only else lines
 
@@ -94,8 +95,10 @@ def _title(found: Answer, paper: _Paper) -> Text:
     days = (found.until - found.as_of).days
     verdict = found.verdict.value
     plain = f"Plan: {_clean(found.service, 48)}, {days} days from {found.as_of.isoformat()}"
-    text = Text(_cut(plain, paper.width - len(verdict) - 1), style="bold")
-    return text.append(" " * max(1, paper.width - len(text) - len(verdict))).append(verdict, _STYLES[found.verdict])
+    text = Text(_cut(plain, paper.width_columns - len(verdict) - 1), style="bold")
+    return text.append(" " * max(1, paper.width_columns - len(text) - len(verdict))).append(
+        verdict, _STYLES[found.verdict]
+    )
 
 
 def _bought(found: Answer) -> str:
@@ -111,7 +114,7 @@ def _bought(found: Answer) -> str:
     cost = "no price of the devices is known"
     if found.total_usd is not None:
         cost = f"{show_usd(number(found.total_usd))} USD a month"
-    return f"{verb} {_counted(nodes, 'machine')} ({held}), {_counted(replicas, 'replica')}{of}: {cost}"
+    return f"{verb} {counted(nodes, 'machine')} ({held}), {counted(replicas, 'replica')}{of}: {cost}"
 
 
 def _why(found: Answer) -> str:
@@ -123,7 +126,7 @@ def _next(found: Answer) -> str:
     cost = "" if step.cost_usd is None else f": {show_usd(number(step.cost_usd))} USD"
     if step.saves_replicas is None:
         return f"{step.what}{cost}"
-    saved = _counted(int(number(step.saves_replicas)), "replica")
+    saved = counted(int(number(step.saves_replicas)), "replica")
     usd = "" if step.saves_usd is None else f", {show_usd(number(step.saves_usd))} USD a month"
     return f"{step.what}{cost}. It buys back up to {saved}{usd}"
 
@@ -163,15 +166,16 @@ def _pool_bridge(pool: PoolAnswer, paper: _Paper) -> Iterator[Text]:
                 str(each.amount.evidence),
                 paper,
             )
-    none = [each.name for each in pool.replicas if not number(each.amount)]
+    zero = [each for each in pool.replicas if not number(each.amount)]
+    none = [f"{each.name} ({each.remark})" if each.remark else each.name for each in zero]
     if none:
-        yield _row("none needed", "0", 0.0, "", ", ".join(none), "", paper, wide=True)
+        yield _row("nothing more for", "0", 0.0, "", ", ".join(none), "", paper, wide=True)
     rounding = pool.rounding
     if number(rounding.amount):
-        spare = f"{_counted(int(number(rounding.amount)), 'device')} to spare"
+        spare = f"{counted(int(number(rounding.amount)), 'device')} to spare"
         yield _row(rounding.name, "", 0.0, _usd(rounding), spare, str(rounding.amount.evidence), paper)
     total = BridgeStep(name="in all", amount=pool.machines.replicas, usd=pool.usd)
-    machines = f"= {_counted(int(number(pool.machines.nodes)), 'machine')}"
+    machines = f"= {counted(int(number(pool.machines.nodes)), 'machine')}"
     yield _row(total.name, f"{whole:g}", 1.0, _usd(total), machines, str(total.amount.evidence), paper)
 
 
@@ -200,7 +204,7 @@ def _pools_bridge(found: Answer, paper: _Paper) -> Iterator[Text]:
     nodes = sum(int(number(each.machines.nodes)) for each in found.pools)
     usd = [each.usd for each in found.pools if each.usd is not None]
     cost = show_usd(sum(number(each) for each in usd)) if len(usd) == len(found.pools) else ""
-    yield _row("in all", f"{whole:g}", 0.0, cost, f"= {_counted(nodes, 'machine')}", "", paper)
+    yield _row("in all", f"{whole:g}", 0.0, cost, f"= {counted(nodes, 'machine')}", "", paper)
 
 
 # ---- the lines below it: one function for each ------------------------------------------------------------------
@@ -315,7 +319,7 @@ def _orders(found: Answer) -> str:
 def _basis(found: Answer) -> str:
     due = found.as_of + datetime.timedelta(seconds=number(found.reconcile_every))
     return (
-        f"{found.assumptions} assumptions, {found.stale} past their maximum age; reconcile every "
+        f"{found.assumption_count} assumptions, {found.stale_count} past their maximum age; reconcile every "
         f"{show(number(found.reconcile_every), 's')}, first on {due.isoformat()}"
     )
 
@@ -345,7 +349,11 @@ def _head(name: str, unit: str, money: str, paper: _Paper) -> Text:
     """The words above a table of bars, over the columns of `_row`."""
     bars = _bar_columns(paper)
     text = Text(f"{name:<{_NAME + 2}}{unit:>8}" if unit or money else name, style="bold")
-    return text if not money else text.append(f"{'':{bars + 2}}  {money}"[: max(0, paper.width - len(text))], "dim")
+    return (
+        text
+        if not money
+        else text.append(f"{'':{bars + 2}}  {money}"[: max(0, paper.width_columns - len(text))], "dim")
+    )
 
 
 def _row(
@@ -355,15 +363,15 @@ def _row(
     bars = _bar_columns(paper)
     text = Text(f"  {_cut(name, _NAME):<{_NAME}}{amount:>8}")
     if bars:
-        text.append(f"  {_bar(share, bars, paper.ascii_only):<{bars}}", style="green")
-    left = paper.width - len(text)
+        text.append(f"  {bar(share, 1.0, columns=bars, ascii_only=paper.ascii_only):<{bars}}", style="green")
+    left = paper.width_columns - len(text)
     if not wide:
         text.append(f"  {usd:>7}"[:left])
-        left = paper.width - len(text)
+        left = paper.width_columns - len(text)
     room = left - 12 if evidence else left
     if room >= 8:
         text.append(f"  {_cut(remark, room - 2):<{room - 2}}", style="dim")
-        left = paper.width - len(text)
+        left = paper.width_columns - len(text)
     if left >= 12:
         text.append(f"  {evidence:<10}", style="dim")
     text.rstrip()
@@ -371,20 +379,7 @@ def _row(
 
 
 def _bar_columns(paper: _Paper) -> int:
-    return max(0, min(_BAR, paper.width - 60))
-
-
-def _bar(share: float, columns: int, ascii_only: bool) -> str:
-    """
-    >>> _bar(0.5, 4, False), _bar(0.5, 4, True), _bar(0.0, 4, True)
-    ('██', '##', '')
-    """
-    if share <= 0.0:
-        return ""
-    eighths = max(1, round(8 * columns * min(1.0, share)))
-    if ascii_only:
-        return "#" * max(1, round(eighths / 8))
-    return ("█" * (eighths // 8) + _PARTS[eighths % 8]).rstrip()
+    return max(0, min(BAR_COLUMNS, paper.width_columns - 60))
 
 
 def _paragraph(label: str, sentence: str, paper: _Paper, *, style: str = "") -> Iterator[Text]:
@@ -397,7 +392,7 @@ def _paragraph(label: str, sentence: str, paper: _Paper, *, style: str = "") -> 
     empty = len(line)
     for word in words:
         gap = "" if len(line) == empty else " "
-        if len(line) + len(gap) + len(word) > paper.width and len(line) > empty:
+        if len(line) + len(gap) + len(word) > paper.width_columns and len(line) > empty:
             yield _labelled(line, label, style)
             line, gap, empty, label = " " * indent, "", indent, ""
         line += f"{gap}{word}"
@@ -445,7 +440,3 @@ def _percent(fraction: float) -> str:
 def _listed(names: Sequence[str], most: int = 3) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
