@@ -5,7 +5,7 @@ ARGS ?=
 BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options
 export PYTHON
 
-.PHONY: help plan test check soak mutants lint types docs docs-record lock clean bench $(BENCHES)
+.PHONY: help plan test check soak mutants lint types docs docs-record schemas lock clean bench $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,8 @@ types: .venv/.dev
 docs: .venv/.dev ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+schemas: .venv/.dev ## write the JSON Schema of every verb's --json into docs/reference/schemas
+	PYTHONPATH=tests $(BIN)/python -m support.json_schemas
 docs-record: .venv/.dev ## run the documentation's examples and write their output into the pages
 	PYTHONPATH=tests $(BIN)/python -m support.docs_examples $(ARGS)
 

@@ -44,6 +44,9 @@ class Evidence(enum.Enum):
         return self.value
 
 
+_DIGITS = 9
+# Beyond this a whole number is written as it was computed: its last digits are not known anyway.
+_WHOLE_BELOW = 1e15
 _RANK = {evidence: rank for rank, evidence in enumerate(Evidence)}
 
 
@@ -153,6 +156,23 @@ def number(given: Figure | Assumption) -> float:
     """The value of what is a number; a text here is a fault of the program, not of its input."""
     _require(not isinstance(given.value, str), f"{given.name} is a number", given.value)
     return float(given.value)
+
+
+def printed_number(value: float) -> int | float | None:
+    """Nine significant digits, yet never less than cents: the order in which cores add does not reach there.
+
+    A whole number is written as one, whether it was counted or computed. What is not a number is None: there was
+    nothing to measure.
+
+    >>> printed_number(0.1 + 0.2), printed_number(131072.0), printed_number(12345678.905), printed_number(math.nan)
+    (0.3, 131072, 12345678.9, None)
+    """
+    if not math.isfinite(value):
+        return None
+    if value == 0.0:
+        return 0
+    rounded = round(float(value), max(2, _DIGITS - 1 - math.floor(math.log10(abs(value)))))
+    return int(rounded) if rounded.is_integer() and abs(rounded) < _WHOLE_BELOW else rounded
 
 
 def walk(root: Figure | Assumption) -> Iterator[tuple[int, Figure | Assumption | Source]]:

@@ -188,8 +188,8 @@ def test_the_command_prints_json_of_the_same_bytes(
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
     found = json.loads(printed[0])
-    assert found["schema"] == "ullage.bill/1"
-    assert sum(line["usd"] or 0.0 for line in found["lines"]) == pytest.approx(found["total_usd"])
+    assert found["schema"] == "ullage.cost/2"
+    assert sum(line["usd"] or 0.0 for line in found["bill"]["lines"]) == pytest.approx(found["bill"]["total_usd"])
     assert focus.read_text().startswith("BilledCost,")
     nowhere = str(tmp_path / "absent" / "focus.csv")
     assert run([*arguments[:-1], nowhere]) == 2
@@ -257,10 +257,11 @@ def test_another_plan_file_is_the_bill_before(plan_file: Path, tmp_path: Path) -
 
 
 def test_two_bills_side_by_side_say_why(answer: CostAnswer) -> None:
+    from support.bills import with_devices_at
     from ullage.cost.bill import monthly_bill
     from ullage.cost.change import explain_change
 
-    cheaper = monthly_bill(answer.bill.use, answer.bill.quotes.with_devices_at(0.5), answer.bill.policy)
+    cheaper = monthly_bill(answer.bill.use, with_devices_at(answer.bill.quotes, 0.5), answer.bill.policy)
     change = explain_change(answer.bill, cheaper)
     assert change.of("price") == change.cents < 0
     assert "price" in _text([change_table(change)])

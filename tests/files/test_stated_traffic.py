@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.planning.spec import PlanSpec
+from ullage.report.encode import to_json
 from ullage.verbs.plan import load_spec
 from ullage.verbs.profile import profile, save_profile
 from ullage.workload.demand.demand import Demand, forecast_demand
 from ullage.workload.demand.stated import StatedShape, with_lengths
 from ullage.workload.synthetic.builtin import builtin
-from ullage.workload.synthetic.model import as_document
 
 AS_OF = datetime.date(2026, 11, 15)
 FILE = """
@@ -91,8 +91,8 @@ def test_growth_peak_and_events_multiply_the_planning_rate(tmp_path: Path) -> No
 
 
 def test_an_edited_synthetic_model_is_the_class(tmp_path: Path) -> None:
-    document = {"schema": "ullage.synthetic/1", "model": as_document(builtin())}
-    document["model"]["classes"][0]["lengths"]["prompt_tokens"] = [10] * 12  # type: ignore[index]
+    document = {"schema": "ullage.synthetic/2", "model": to_json(builtin())}
+    document["model"]["classes"][0]["lengths"]["prompt_tokens"] = [10] * 12
     (tmp_path / "model.json").write_text(json.dumps(document))
     found = demand(spec(tmp_path, workload="synthetic: model.json", said=""))
     assert found.figures["demand.chat.prompt_p99"].value == 10

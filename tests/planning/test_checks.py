@@ -23,7 +23,8 @@ from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.checks.claims import Claims, CostClaim
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity
 from ullage.planning.document import Plan
-from ullage.report.decisions.check_page import check_json, check_page
+from ullage.report.decisions.check_page import check_page
+from ullage.report.encode import to_json
 from ullage.verbs.plan import load_spec
 from ullage.workload.synthetic.model import FRACTIONS, LengthModel
 
@@ -290,7 +291,7 @@ def test_cores_do_not_change_the_answer_and_mistakes_come_first() -> None:
         assert check_plan(plan, map=spread) == alone
     weights = [each.weight for each in alone.anomalies]
     assert weights == sorted(weights, key=lambda each: each is CheckSeverity.WARNING)
-    assert check_json(plan, alone)["mistakes"] == len(alone.mistakes) == 2
+    assert len(to_json(alone)["mistakes"]) == len(alone.mistakes) == 2
     assert check_page(plan, alone)
 
 
@@ -300,7 +301,7 @@ def test_the_exit_code_tells_a_pipeline(tmp_path: Path, capsys: pytest.CaptureFi
     options = ["--quiet", "--json", "--as-of", "2026-11-15", "--seed", "1"]
     file.write_text(SOUND)
     assert run(["check", str(file), *options]) == ExitCode.OK
-    assert json.loads(capsys.readouterr().out)["mistakes"] == 0
+    assert json.loads(capsys.readouterr().out)["mistakes"] == []
     file.write_text(SOUND + "claims: {capacity: 900 req/s, scale_up: 0s}\n")
     assert run(["check", str(file), "maximum-throughput", "instant-scaling", *options]) == ExitCode.REFUSED
     found = json.loads(capsys.readouterr().out)

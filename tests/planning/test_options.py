@@ -18,8 +18,8 @@ from ullage.planning.options.options import Options, options
 from ullage.planning.options.screen import bound_refusal
 from ullage.planning.options.trial import DEVICES, USD, least_score
 from ullage.planning.spec import PlanSpec
-from ullage.report.decisions.options_page import options_json, options_page
-from ullage.report.plan.json_document import to_text
+from ullage.report.decisions.options_page import options_page
+from ullage.report.encode import document, to_json, to_text
 from ullage.service.trial.search import broken
 from ullage.service.trial.window import Bench, run_load
 from ullage.simulate.statistics import replication_seeds
@@ -155,7 +155,7 @@ def test_more_traffic_never_needs_fewer_devices_and_all_is_bytes_for_bytes_the_s
         one, two = options(few, as_of=AS_OF, seed=1, rounds=(4,)), options(
             few, as_of=AS_OF, seed=1, rounds=(4,), map=spread
         )  # fmt: skip
-    assert to_text(options_json(one)) == to_text(options_json(two))
+    assert to_text(document("options", one)) == to_text(document("options", two))
     orders = one.pools[0].orders
     assert orders is not None
     devices = [each.devices for each in orders.rows]
@@ -173,7 +173,7 @@ def test_without_prices_devices_are_counted_and_a_note_says_so(load: Load) -> No
     scores = [each.measured.score.value for each in pool.ranking]
     assert scores == sorted(scores)
     assert any("Not priced" in note for note in pool.notes)
-    assert "not priced" in "".join(str(each) for each in options_json(found)["pools"][0]["notes"])
+    assert "not priced" in "".join(str(each) for each in to_json(found)["pools"][0]["notes"])
 
 
 def test_a_mix_meets_every_slo_on_the_requests_it_is_given(quoted: Options) -> None:

@@ -34,9 +34,9 @@ def test_two_files_give_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixt
     document = json.loads(out.read_text())
     assert factors_of(document, file="calibration.json").fixed_ratio > 0
     assert document["provenance"]["files"] == ["low.json", "high.json"]
-    points = {each["point"].split()[0] for each in document["residuals"]}
+    points = {each["point"].split()[0] for each in document["calibration"]["residuals"]}
     assert points == {"low", "high"}
-    assert {each["point"].split()[0] for each in document["held_out"]} == points
+    assert {each["point"].split()[0] for each in document["calibration"]["held_out"]} == points
 
 
 def test_the_same_files_give_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

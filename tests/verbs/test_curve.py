@@ -60,10 +60,10 @@ def test_json_is_the_same_bytes_and_no_unstable_load_has_a_percentile(capsys: py
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1]
     document = json.loads(texts[0])
-    assert document["schema"] == "ullage.curve/1"
-    unstable = [each for each in document["points"] if not each["is_sustained"]]
+    assert document["schema"] == "ullage.curve/2"
+    unstable = [each for each in document["curve"]["points"] if "instability" in each]
     assert unstable
-    assert all("latencies_s" not in each and "goodput_rps" not in each for each in unstable)
+    assert all("latencies" not in each and "goodput" not in each for each in unstable)
 
 
 def test_measured_points_lie_over_the_curve_with_their_residuals(
@@ -84,8 +84,8 @@ def test_measured_points_lie_over_the_curve_with_their_residuals(
     document = json.loads(capsys.readouterr().out)
     ratios = {each["name"].split()[0]: each["residuals"][-1]["ratio"] for each in document["measured"]}
     assert ratios["slow"] == pytest.approx(3 * ratios["fast"], rel=0.05)
-    assert [each["weight_fraction"] for each in document["load_tests"]["tests"]] == [1.0, 1.0]
-    assert len(document["load_tests"]["disagreements"]) >= 1
+    assert [each["weighing"]["weight_fraction"] for each in document["agreement"]["words"]] == [1.0, 1.0]
+    assert len(document["agreement"]["disagreements"]) >= 1
 
 
 def test_engines_on_the_same_devices_slow_a_replica_and_never_narrow_its_band() -> None:
@@ -129,8 +129,8 @@ def _calibration(**changes: object) -> dict[str, object]:
         "model": "qwen3-32b", "device": "h100-sxm", "engine": "vllm", "tp": 2, "pp": 1, "ep": 1, "dp_attention": 1,
         "kv_dtype": "bf16", "points": 2, "date": "2026-11-01", **changes,
     }  # fmt: skip
-    factors = {"fixed": 1.2, "growth": 1.0, "prefill": 1.1, "request": 1.0}
-    return {"schema": "ullage.calibration/1", "provenance": provenance, "factors": factors}
+    factors = {"fixed_ratio": 1.2, "growth_ratio": 1.0, "prefill_ratio": 1.1, "request_ratio": 1.0}
+    return {"schema": "ullage.calibrate/2", "provenance": provenance, "calibration": {"factors": factors}}
 
 
 def test_a_calibration_scales_the_steps_and_narrows_the_band(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_more_traffic_needs_more_and_a_looser_slo_not_more() -> None:
 
 def test_json_says_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["size", "--rate", "4", "--json", "--quiet", "--as-of", "2026-11-15"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)["size"]
     assert run(["size", "--rate", "4", "--quiet", "--as-of", "2026-11-15"]) == 0
     page = capsys.readouterr().out
     assert page.startswith(f"{document['replicas']} replicas of ")

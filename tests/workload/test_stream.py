@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.demand_laws import local_dispersion
 from ullage.errors import InputError
 from ullage.workload.synthetic.builtin import builtin
 from ullage.workload.synthetic.model import ClassModel, LengthModel, SessionModel, SyntheticModel, Tenants, synthesised
-from ullage.workload.synthetic.modulation import Modulation, drawn_levels, local_dispersion, measured
+from ullage.workload.synthetic.modulation import Modulation, drawn_levels, measured
 from ullage.workload.synthetic.stream import (
     BLOCK_TOKENS,
     COLUMNS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +9,21 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
+from ullage.report.encode import to_json
 from ullage.workload.profile.profile import Profile, profile
 from ullage.workload.synthetic.builtin import builtin
 from ullage.workload.synthetic.fit import Match, synthesis
-from ullage.workload.synthetic.model import LengthModel, as_document, from_document
+from ullage.workload.synthetic.model import LengthModel, from_document
 from ullage.workload.trace import Trace
 
 
 def test_parameters_are_printed_and_read_back() -> None:
-    printed = json.loads(json.dumps(as_document(builtin())))
+    printed = to_json(builtin())
     assert from_document(printed) == builtin()
 
 
 def test_an_unknown_parameter_is_named_with_its_neighbour() -> None:
-    printed = json.loads(json.dumps(as_document(builtin())))
+    printed = to_json(builtin())
     printed["classes"][0]["lengths"]["promt_tokens"] = printed["classes"][0]["lengths"].pop("prompt_tokens")
     with pytest.raises(InputError, match="prompt_tokens"):
         from_document(printed)

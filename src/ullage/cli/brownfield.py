@@ -26,15 +26,17 @@ def command(
     Read are Deployments, StatefulSets and LeaderWorkerSets with their engine's arguments, their autoscalers, and Nodes.
     """
     from ullage import verbs
-    from ullage.report.decisions.brownfield_page import brownfield_json, brownfield_page
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.decisions.brownfield_page import brownfield_page
+    from ullage.report.encode import document, to_text
 
     with waiting("planning", quiet=quiet):
         found = verbs.brownfield(running, plan_file=plan, as_of=as_of, seed=seed)
     if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
+        return answer_refusal("brownfield", found, json=json, no_color=no_color)
     if json:
-        answer_text(to_text(brownfield_json(found.found, found.running)))
+        made = found.plan
+        text = to_text(document("brownfield", found, as_of=made.as_of, seed=made.seed, service=made.spec.name))
+        answer_text(text)
     else:
         answer(*brownfield_page(found.found, found.running), no_color=no_color)
     return ExitCode.OK

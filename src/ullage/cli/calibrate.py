@@ -77,14 +77,14 @@ def command(
         )
         return _answer_fitted(fitted, out=out, json=json, no_color=no_color)
     from ullage import verbs
-    from ullage.report.plan.json_document import to_text
-    from ullage.report.service.loadtest_json import loadtests_json
+    from ullage.report.encode import document, to_text
     from ullage.report.service.loadtest_page import loadtests_page
+    from ullage.verbs.calibrate import Inspected
 
     found = verbs.calibrate(files, inspect=inspect, goodput=goodput, rule=rule)
     pairs = [(each.loadtest, each.goodputs) for each in found]
     if json:
-        answer_text(to_text(loadtests_json(pairs)))
+        answer_text(to_text(document("calibrate", Inspected(loadtests=found))))
     else:
         answer(*loadtests_page(pairs), no_color=no_color)
     return ExitCode.OK
@@ -92,10 +92,9 @@ def command(
 
 def _answer_fitted(fitted: Fitted, *, out: Path | None, json: bool, no_color: bool) -> int:
     from ullage.files.whole import write_whole
-    from ullage.report.plan.json_document import to_text
     from ullage.report.service.calibration_page import calibration_page
 
-    text = to_text(fitted.document())
+    text = fitted.text()
     if out is not None:
         write_whole(out, text, field="--out")
     if json:

@@ -28,9 +28,9 @@ def command(
     Claims stand in the plan file, under claims. The exit code is 3 where a mistake is found; doubts are only printed.
     """
     from ullage import verbs
-    from ullage.report.decisions.check_page import check_json, check_list, check_page
+    from ullage.report.decisions.check_page import check_list, check_page
+    from ullage.report.encode import document, to_text
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan.json_document import to_text
 
     if listed:
         answer(check_list(), no_color=no_color)
@@ -45,9 +45,10 @@ def command(
     with waiting("checking", quiet=quiet):
         found = verbs.check(None if file is None else Path(file), asked, as_of=as_of, seed=seed)
     if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
+        return answer_refusal("check", found, json=json, no_color=no_color)
+    plan = found.plan
     if json:
-        answer_text(to_text(check_json(found.plan, found.checks)))
+        answer_text(to_text(document("check", found.checks, as_of=plan.as_of, seed=plan.seed, service=plan.spec.name)))
     elif markdown:
         answer_text(to_markdown(check_page(found.plan, found.checks)))
     else:

@@ -25,16 +25,16 @@ def command(
 ) -> int:
     """Compare two plans: which inputs changed, which figures moved, and which input moved each of them."""
     from ullage import verbs
+    from ullage.report.encode import document, to_text
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan.difference import difference_json, difference_page
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.plan.difference import difference_page
 
     with waiting("comparing", quiet=quiet):
         found = verbs.compare(old, new, as_of=as_of, seed=seed)
     if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
+        return answer_refusal("compare", found, json=json, no_color=no_color)
     if json:
-        answer_text(to_text(difference_json(found)))
+        answer_text(to_text(document("compare", found)))
     elif markdown:
         answer_text(to_markdown(difference_page(found, every=every)))
     else:

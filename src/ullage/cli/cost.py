@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -96,7 +96,7 @@ def command(
     to every line, to the cent.
     """
     from ullage.files.whole import write_whole
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.encode import document, to_text
     from ullage.verbs.cost import cost
 
     if file is None:
@@ -122,11 +122,14 @@ def command(
             progress=report,
         )
     if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
+        return answer_refusal("cost", found, json=json, no_color=no_color)
     if focus is not None:
         write_whole(focus, found.focus(), field="--focus")
     if json:
-        answer_text(to_text(_json(found)))
+        service, behind = found.bill.use.service, found.bill.figures.values()
+        answer_text(
+            to_text(document("cost", found, as_of=found.as_of, seed=found.seed, service=service, behind=behind))
+        )
     else:
         answer(*_page(found), no_color=no_color)
     return ExitCode.OK
@@ -149,23 +152,6 @@ def _page(found: CostAnswer) -> list[RenderableType]:
     parts += commitment_parts(found.commitments)
     parts += [] if found.change is None else ["", change_table(found.change)]
     return [*parts, *(f"Note: {note}" for note in found.notes)]
-
-
-def _json(found: CostAnswer) -> dict[str, Any]:
-    from ullage.report.money.bill_json import bill_json
-
-    return bill_json(
-        found.bill,
-        as_of=found.as_of,
-        seed=found.seed,
-        attribution=found.attribution,
-        spread=found.spread,
-        against=found.against,
-        marginals=found.marginals,
-        commitments=found.commitments,
-        change=found.change,
-        notes=found.notes,
-    )
 
 
 def _pairs(written: list[str], option: str) -> dict[str, str]:

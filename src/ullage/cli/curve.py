@@ -74,35 +74,28 @@ def command(
             progress=report,
         )
     if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
+        return answer_refusal("curve", found, json=json, no_color=no_color)
     _print(found, explain=explain, json=json, no_color=no_color)
     return ExitCode.REFUSED if isinstance(found.point, Rejection) else ExitCode.OK
 
 
 def _print(found: CurveAnswer, *, explain: str | None, json: bool, no_color: bool) -> None:
+    from ullage.report.encode import document, explained_json, to_text
     from ullage.report.explanation import explanation
-    from ullage.report.plan.json_document import explanation_json, to_text
-    from ullage.report.service.curve_page import curve_json, curve_page
+    from ullage.report.service.curve_page import curve_page
 
     pool, measured, agreement = found.pool, found.measured, found.agreement
     if explain is not None:
         figure = found.find(explain)
         if json:
-            answer_text(to_text(explanation_json(figure)))
+            answer_text(to_text(explained_json("curve", figure, as_of=pool.as_of)))
         else:
             answer(explanation(figure, pool.as_of), no_color=no_color)
     elif json:
-        document = curve_json(
-            found.curve,
-            found.point,
-            found.tried,
-            service=pool.service,
-            replica=pool.replica,
-            as_of=pool.as_of.isoformat(),
-            measured=measured,
-            agreement=agreement,
+        behind = found.figures.values()
+        answer_text(
+            to_text(document("curve", found, as_of=pool.as_of, seed=found.seed, service=pool.service, behind=behind))
         )
-        answer_text(to_text(document))
     else:
         page = curve_page(
             found.curve, found.point, found.tried, title=pool.replica, measured=measured, agreement=agreement

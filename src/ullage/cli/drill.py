@@ -27,8 +27,8 @@ def command(
     Drills may be named without a file. The exit code is 3 where a drill fails.
     """
     from ullage import verbs
-    from ullage.report.decisions.drill_page import drill_json, drill_list, drill_page
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.decisions.drill_page import drill_list, drill_page
+    from ullage.report.encode import document, to_text
 
     if listed:
         answer(drill_list(), no_color=no_color)
@@ -43,9 +43,10 @@ def command(
     with waiting("drilling", quiet=quiet):
         found = verbs.drill(None if file is None else Path(file), asked, as_of=as_of, seed=seed)
     if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
+        return answer_refusal("drill", found, json=json, no_color=no_color)
+    plan = found.plan
     if json:
-        answer_text(to_text(drill_json(found.plan, found.drills)))
+        answer_text(to_text(document("drill", found.drills, as_of=plan.as_of, seed=plan.seed, service=plan.spec.name)))
     else:
         answer(*drill_page(found.plan, found.drills), no_color=no_color)
     return ExitCode.REFUSED if found.drills.failed else ExitCode.OK

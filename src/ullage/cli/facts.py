@@ -32,12 +32,12 @@ def command(
 ) -> int:
     """Show what is known about devices, models and engines: each value with range, source and age."""
     from ullage import verbs
-    from ullage.report.facts_page import facts_json, list_page, one_page
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.encode import document, to_text
+    from ullage.report.facts_page import list_page, one_page
 
     found = verbs.facts(kind, name, directory=facts, as_of=as_of)
     if json:
-        answer_text(to_text(facts_json(found.kind, found.sheets, found.as_of)))
+        answer_text(to_text(document("facts", found, as_of=found.as_of)))
     elif found.is_one:
         answer(*one_page(found.kind, found.sheets[0], found.as_of), no_color=no_color)
     else:

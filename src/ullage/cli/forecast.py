@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
+from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed, today
 from ullage.cli.terminal import answer, answer_text, progress, talk
 from ullage.errors import ExitCode
 
@@ -50,11 +50,13 @@ def command(
     no_color: NoColor = False,
 ) -> int:
     """Forecast demand: a fan chart, the busiest hour to plan for, how good past forecasts were, and what to doubt."""
-    from ullage.report.workload.forecast_page import forecast_json, forecast_page
+    from ullage.report.encode import document, to_text
+    from ullage.report.workload.forecast_page import forecast_page
     from ullage.units import DURATION, FRACTION, parse
     from ullage.verbs.forecast import forecast
     from ullage.verbs.profile import mapping_of
 
+    day = as_of or today()
     if source is None:
         talk("No trace given: forecasting the built-in example.", quiet=quiet)
     with progress("forecasting", quiet=quiet) as report:
@@ -69,12 +71,12 @@ def command(
             mapping=mapping_of(columns or []),
             format_name=format_name,
             zone=zone,
-            as_of=as_of,
+            as_of=day,
             seed=seed,
             progress=report,
         )
     if json:
-        answer_text(forecast_json(found))
+        answer_text(to_text(document("forecast", found, as_of=day, seed=seed)))
     else:
         answer(*forecast_page(found), no_color=no_color)
     return ExitCode.OK

@@ -142,26 +142,26 @@ def command(
 
 
 def _print(answered: MemoryAnswer, *, explain: str | None, json: bool, no_color: bool) -> int:
+    from ullage.report.encode import document, explained_json, refusal_json, to_text
     from ullage.report.explanation import explanation
-    from ullage.report.memory_page import memory_json, memory_page, refused_json, refused_page
-    from ullage.report.plan.json_document import explanation_json, to_text
+    from ullage.report.memory_page import memory_page, refused_page
     from ullage.verbs.memory import figure_of
 
     found, day = answered.found, answered.as_of
     if isinstance(found, Rejection):
         if json:
-            answer_text(to_text(refused_json(found, day)))
+            answer_text(to_text(refusal_json("memory", found)))
         else:
             answer(*refused_page(found), no_color=no_color)
         return ExitCode.REFUSED
     if explain is not None:
         figure = figure_of(found, explain)
         if json:
-            answer_text(to_text(explanation_json(figure)))
+            answer_text(to_text(explained_json("memory", figure, as_of=day)))
         else:
             answer(explanation(figure, day), no_color=no_color)
     elif json:
-        answer_text(to_text(memory_json(found, day)))
+        answer_text(to_text(document("memory", found, as_of=day, behind=found.figures.values())))
     else:
         answer(*memory_page(found, day), no_color=no_color)
     return ExitCode.OK

@@ -23,6 +23,11 @@ def _date(text: str) -> datetime.date:
         ) from None
 
 
+def today() -> datetime.date:
+    """The date that stands where `--as-of` is not given."""
+    return datetime.datetime.now(tz=datetime.UTC).date()
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: the same bytes for the same input, seed and date.")]
 AsOf = Annotated[
     datetime.date | None,

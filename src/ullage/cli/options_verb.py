@@ -26,15 +26,15 @@ def command(
     roofline, and the rest is simulated in rounds on the same traffic.
     """
     from ullage import verbs
-    from ullage.report.decisions.options_page import options_json, options_page
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.decisions.options_page import options_page
+    from ullage.report.encode import document, to_text
 
     if file is None:
         talk("No plan file given: comparing options of the built-in example.", quiet=quiet)
     with waiting("simulating candidates", quiet=quiet):
         found = verbs.options(file, as_of=as_of, seed=seed)
     if json:
-        answer_text(to_text(options_json(found)))
+        answer_text(to_text(document("options", found, as_of=found.as_of, seed=found.seed)))
     else:
         answer(*options_page(found), no_color=no_color)
     return ExitCode.OK if found.holds else ExitCode.REFUSED

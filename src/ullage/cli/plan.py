@@ -42,10 +42,11 @@ def command(
     The last line names what this version does not have. --section and --all print what the screen was made from.
     """
     from ullage import verbs
+    from ullage.report.encode import document, explained_json, to_text
     from ullage.report.explanation import explanation
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan.difference import difference_json, difference_page
-    from ullage.report.plan.json_document import explanation_json, plan_json, to_text
+    from ullage.report.plan.difference import difference_page
+    from ullage.report.plan.json_document import plan_json
     from ullage.report.plan.page import SECTIONS, check_sections, plan_document, plan_markdown, plan_page, plan_sections
     from ullage.report.refusal import refusal_page
     from ullage.verbs.compare import changed_since
@@ -61,15 +62,17 @@ def command(
         answer_text(to_markdown(refusal_page(refused)))
         return ExitCode.REFUSED
     if refused is not None:
-        return answer_refusal(refused, json=json, no_color=no_color)
+        return answer_refusal("plan", refused, json=json, no_color=no_color)
     assert not isinstance(plan, Rejection)
     assert not isinstance(changed, Rejection)
     if changed is not None:
-        answer_text(to_text(difference_json(changed)) if json else to_markdown(difference_page(changed, every=every)))
+        answer_text(
+            to_text(document("compare", changed)) if json else to_markdown(difference_page(changed, every=every))
+        )
     elif explain is not None:
         found = plan.find(explain)
         if json:
-            answer_text(to_text(explanation_json(found)))
+            answer_text(to_text(explained_json("plan", found, as_of=plan.as_of)))
         else:
             answer(explanation(found, plan.as_of), no_color=no_color)
     elif json:

@@ -61,7 +61,8 @@ def command(
 
     Reads the formats listed in docs/reference/trace-formats.md and any table by --map.
     """
-    from ullage.report.workload.profile_page import profile_json, profile_page, synthesis_json
+    from ullage.report.encode import document, to_text
+    from ullage.report.workload.profile_page import profile_page
     from ullage.units import DURATION, parse
     from ullage.verbs.profile import class_of, mapping_of, profile, save_profile, synthesis_of
 
@@ -84,9 +85,9 @@ def command(
         found = synthesis_of(profiled, seed=seed)
         for sentence in found.broken:
             talk(sentence, quiet=quiet)
-        answer_text(synthesis_json(found))
+        answer_text(to_text(document("synthetic", found, as_of=profiled.as_of, seed=seed)))
     elif json:
-        answer_text(profile_json(profiled.shared))
+        answer_text(profiled.text())
     else:
         answer(*profile_page(profiled.own), no_color=no_color)
     return ExitCode.OK

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, progress, talk
+from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
 from ullage.errors import ExitCode, Rejection
 
 if TYPE_CHECKING:
@@ -159,13 +159,13 @@ def command(
 
 
 def _answered(found: Simulated | Rejection, *, json: bool, no_color: bool) -> int:
-    from ullage.report.plan.json_document import rejection_json, to_text
-    from ullage.report.refusal import refusal_page
-    from ullage.report.service.simulation_page import simulation_json, simulation_page
+    from ullage.report.encode import document, to_text
+    from ullage.report.service.simulation_page import simulation_page
 
-    refused = isinstance(found, Rejection)
+    if isinstance(found, Rejection):
+        return answer_refusal("simulate", found, json=json, no_color=no_color)
     if json:
-        answer_text(to_text(rejection_json(found) if isinstance(found, Rejection) else simulation_json(found)))
+        answer_text(to_text(document("simulate", found, as_of=found.as_of, seed=found.seed)))
     else:
-        answer(*(refusal_page(found) if isinstance(found, Rejection) else simulation_page(found)), no_color=no_color)
-    return ExitCode.REFUSED if refused else ExitCode.OK
+        answer(*simulation_page(found), no_color=no_color)
+    return ExitCode.OK

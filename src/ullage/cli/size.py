@@ -32,8 +32,8 @@ def command(
     Reserves for failures, rollouts and growth are not in it: those are lines of a plan. An SLO that no replica
     keeps is refused (exit 3).
     """
-    from ullage.report.plan.json_document import to_text
-    from ullage.report.service.curve_page import size_json, size_page
+    from ullage.report.encode import document, to_text
+    from ullage.report.service.curve_page import size_page
     from ullage.verbs.size import size
 
     if file is None:
@@ -51,12 +51,12 @@ def command(
             progress=report,
         )
     if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
+        return answer_refusal("size", found, json=json, no_color=no_color)
     pool = found.pool
     if json:
-        day = pool.as_of.isoformat()
+        behind = found.size.figures.values()
         answer_text(
-            to_text(size_json(found.size, service=pool.service, replica=pool.replica, as_of=day, seed=found.seed))
+            to_text(document("size", found, as_of=pool.as_of, seed=found.seed, service=pool.service, behind=behind))
         )
     else:
         rate_from = "as stated" if found.is_rate_stated else "the plan's busiest hour"

@@ -53,14 +53,14 @@ def answer_text(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def answer_refusal(refused: Rejection, *, json: bool, no_color: bool = False) -> int:
+def answer_refusal(verb: str, refused: Rejection, *, json: bool, no_color: bool = False) -> int:
     """Print why there is no plan and what would help; the exit code of a refusal."""
     from ullage.errors import ExitCode
-    from ullage.report.plan.json_document import rejection_json, to_text
+    from ullage.report.encode import refusal_json, to_text
     from ullage.report.refusal import refusal_page
 
     if json:
-        answer_text(to_text(rejection_json(refused)))
+        answer_text(to_text(refusal_json(verb, refused)))
     else:
         answer(*refusal_page(refused), no_color=no_color)
     return ExitCode.REFUSED

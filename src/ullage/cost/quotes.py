@@ -6,7 +6,6 @@ multiplications, so that a study can ask for thousands of them.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -92,21 +91,6 @@ class Quotes:
         found = self.tokens.get(f"{provider} {model}".lstrip(), {}).get(kind)
         return found or MissingPrice(
             what=f"{kind} tokens of {model}", why="no price was looked up", fix="Give prices.own."
-        )
-
-    def with_devices_at(self, ratio: float) -> Quotes:
-        """The same quotes with every device-hour so many times as dear: for scenarios, and for laws."""
-        return dataclasses.replace(
-            self,
-            devices={
-                pool: each
-                if isinstance(each, MissingPrice)
-                else tuple(
-                    dataclasses.replace(one, hour=dataclasses.replace(one.hour, value=one.usd_per_hour * ratio))
-                    for one in each
-                )
-                for pool, each in self.devices.items()
-            },
         )
 
 

@@ -76,11 +76,6 @@ class Domains:
     def replicas(self) -> int:
         return sum(self.nodes)
 
-    @property
-    def ceiling_fraction(self) -> float:
-        """The time in which at least one zone is up: no number of replicas is available for longer."""
-        return 1.0 - self.zone.down_fraction ** len(self.zones)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Availability:

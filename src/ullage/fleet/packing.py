@@ -12,7 +12,6 @@ parallelism wider than the node spans nodes, and the result says so. A node neve
 from __future__ import annotations
 
 import datetime
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -272,11 +271,3 @@ def _notes(chosen: PackedShape, lots: Sequence[Lot]) -> tuple[str, ...]:
         nodes = max(len(parts_of(lot.sharding, size)) for lot in lots if lot.replicas)
         notes.append(f"A replica stands on up to {nodes} nodes, and the loss of one of them ends it.")
     return tuple(notes)
-
-
-def least_nodes(lots: Sequence[Lot], node_devices: int) -> int:
-    """No packing needs fewer: all devices of a zone over the devices of a node, rounded up."""
-    zones: dict[str, int] = defaultdict(int)
-    for lot in lots:
-        zones[lot.zone] += lot.replicas * lot.sharding.devices
-    return sum(math.ceil(devices / node_devices) for devices in zones.values())

@@ -93,11 +93,6 @@ def device_weights(
     )
 
 
-def fullest(stages: Iterable[StageWeights]) -> StageWeights:
-    """The stage whose devices hold most: it decides whether the model fits."""
-    return max(stages, key=lambda stage: stage.stored_bytes)
-
-
 def device_share(tensor: Tensor, sharding: Sharding) -> Fraction:
     """The part of a tensor that one device of its stage holds."""
     match tensor.split:

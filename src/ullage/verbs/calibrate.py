@@ -34,6 +34,13 @@ class Inspection:
     goodputs: tuple[tuple[Goodput, ...], ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Inspected:
+    """What `--inspect --json` prints: one entry a file."""
+
+    loadtests: tuple[Inspection, ...]
+
+
 def calibrate(
     files: Sequence[Path], *, inspect: bool = False, goodput: str | None = None, rule: str | None = None
 ) -> tuple[Inspection, ...]:

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ullage.errors import InputError
 
@@ -42,13 +42,11 @@ class Fitted:
     agreement: Agreement
     tested: MeasuredRange
 
-    def document(self) -> dict[str, Any]:
+    def text(self) -> str:
         """The contents of calibration.json."""
-        from ullage.service.calibration.document import to_document
-        from ullage.service.calibration.tested_range import range_document
+        from ullage.report.encode import document, to_text
 
-        document = to_document(self.calibration, self.provenance, self.next_test)
-        return {**document, "tested": range_document(self.tested)}
+        return to_text(document("calibrate", self, as_of=datetime.date.fromisoformat(self.provenance.date)))
 
 
 def fit_calibration(
@@ -144,15 +142,19 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
 
 
 def _breaches(floor: Floor, used: Sequence[Measurement]) -> list[tuple[str, Breach]]:
-    """Points whose TPOT no device of this kind can reach, taken with one sequence at once: the least of all floors."""
-    from ullage.service.steps.physics import tpot_breach
+    """Points that no device of this kind can reach: tokens with one sequence at once, the shortest prompt alone."""
+    from ullage.service.steps.physics import prefill_breach, tpot_breach
 
     found = []
     for each in used:
         for target in each.targets:
+            breach = None
             if target.latency == "tpot":
                 context = float(each.trial.prompt_tokens.mean())
                 breach = tpot_breach(floor, tpot_s=target.value, sequences=1.0, context_tokens=context)
-                if breach is not None:
-                    found.append((each.name, breach))
+            elif target.latency == "ttft":
+                shortest = int(each.trial.prompt_tokens.min())
+                breach = prefill_breach(floor, prompt_tokens_per_s=shortest / target.value, prompt_tokens=shortest)
+            if breach is not None:
+                found.append((each.name, breach))
     return found

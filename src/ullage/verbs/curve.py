@@ -65,13 +65,20 @@ class CurveAnswer:
     measured: tuple[MeasuredPoint, ...] = ()
     agreement: Agreement | None = None
 
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Those of the curve and of the point, or the one that refused it."""
+        from ullage.errors import Rejection
+
+        point = self.point
+        own = {point.figure.name: point.figure} if isinstance(point, Rejection) else point.figures
+        return {**self.curve.figures, **own}
+
     def find(self, name: str) -> Figure:
         """The figure of this name; an unknown one is answered with the nearest."""
-        from ullage.errors import Rejection, unknown_name
+        from ullage.errors import unknown_name
 
-        figures = dict(self.curve.figures)
-        figures |= {self.point.figure.name: self.point.figure} if isinstance(self.point, Rejection) else {}
-        figures |= {} if isinstance(self.point, Rejection) else self.point.figures
+        figures = self.figures
         if name not in figures:
             raise unknown_name(field="--explain", name=name, known=figures)
         return figures[name]

@@ -25,6 +25,13 @@ class Profiled:
 
     own: Profile
     shared: Profile
+    as_of: datetime.date
+
+    def text(self) -> str:
+        """The profile that can be shared, as JSON to save and to read back."""
+        from ullage.report.encode import document, to_text
+
+        return to_text(document("profile", self.shared, as_of=self.as_of))
 
 
 def profile(
@@ -61,7 +68,7 @@ def profile(
     age_s = MAX_AGE_S if max_age_s is None else max_age_s
     hidden = ranked_names if tenant_key is None else keyed_names(tenant_key)
     own = profile_of(summary, as_of=when, max_age_s=age_s)
-    return Profiled(own=own, shared=with_tenants_called(own, hidden))
+    return Profiled(own=own, shared=with_tenants_called(own, hidden), as_of=when)
 
 
 def synthesis_of(profiled: Profiled, *, seed: int = 0) -> Synthesis:
@@ -95,9 +102,8 @@ def keyed_names(key: str) -> TenantNames:
 def save_profile(profiled: Profiled, file: Path) -> None:
     """Write the profile that can be shared."""
     from ullage.files.whole import write_whole
-    from ullage.report.workload.profile_page import profile_json
 
-    write_whole(file, profile_json(profiled.shared), field="--save")
+    write_whole(file, profiled.text(), field="--save")
 
 
 def load_profile(file: Path) -> Profile:

@@ -104,10 +104,6 @@ class ClassRule:
                     fix="Widen the range.",
                 )
 
-    @property
-    def matches_everything(self) -> bool:
-        return self == ClassRule()
-
 
 @dataclass(frozen=True, kw_only=True)
 class RequestClass:

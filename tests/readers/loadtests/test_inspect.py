@@ -32,9 +32,9 @@ def test_every_format_makes_a_page_and_json(name: str, tmp_path: Path, capsys: p
     assert run(["calibrate", "--inspect", "--json", file]) == ExitCode.OK
     assert capsys.readouterr().out == first
     found = json.loads(first)
-    assert found["schema"] == "ullage.loadtest/1"
-    assert found["loadtests"][0]["reader"] == name
-    latencies = found["loadtests"][0]["points"][0]["latencies"]
+    assert found["schema"] == "ullage.calibrate/2"
+    assert found["loadtests"][0]["loadtest"]["reader"] == name
+    latencies = found["loadtests"][0]["loadtest"]["points"][0]["latencies"]
     assert all(each["definition"] and each["formula"] for each in latencies)
 
 

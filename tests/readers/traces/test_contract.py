@@ -11,9 +11,9 @@ from support.trace_samples import REQUESTS, SAMPLES, START_EPOCH_S, Sample
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
 from ullage.readers.traces.table import TRACE_READERS
+from ullage.report.encode import to_json
 from ullage.workload.anomalies import AnomalyKind
 from ullage.workload.profile.profile import Profile, profile, profile_of
-from ullage.workload.profile.saved import to_plain
 from ullage.workload.profile.windows import summarise_windows
 from ullage.workload.trace import SQL_TYPES, Clock, RateTable, Trace
 
@@ -110,7 +110,7 @@ def test_order_does_not_matter(sample: Sample, tmp_path: Path) -> None:
     else:
         random.Random(1).shuffle(shuffled)
         path, other = sample.write(tmp_path), sample.write(tmp_path, shuffled, name="other")
-    straight, turned = to_plain(profiled(path)), to_plain(profiled(other))
+    straight, turned = to_json(profiled(path)), to_json(profiled(other))
     # Block hashes of the sample go by place, and places are what was exchanged.
     for different in ("anomalies", "sources", "reuse"):
         straight.pop(different)

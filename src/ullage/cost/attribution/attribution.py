@@ -160,6 +160,11 @@ class Attribution:
     rows: tuple[AttributionRow, ...]
 
     @property
+    def line_labels(self) -> tuple[str, ...]:
+        """The columns by name."""
+        return tuple(each.label for each in self.lines)
+
+    @property
     def total_cents(self) -> int:
         return sum(each.total_cents for each in self.rows)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +11,6 @@ from ullage.planning.checks.result import CheckAnomaly, Checks, CheckSeverity
 from ullage.planning.document import Plan
 from ullage.report.tables import plain_table
 
-SCHEMA = "ullage.check/1"
 _STYLES = {CheckSeverity.MISTAKE: "red", CheckSeverity.WARNING: "yellow"}
 
 
@@ -48,25 +45,3 @@ def check_list() -> Table:
     for name, each in CHECKS.items():
         table.add_row(name, each.mistake)
     return table
-
-
-def check_json(plan: Plan, checks: Checks) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "service": plan.spec.name,
-        "as_of": plan.as_of.isoformat(),
-        "seed": plan.seed,
-        "mistakes": len(checks.mistakes),
-        "warnings": len(checks.warnings),
-        "anomalies": [
-            {
-                "name": each.name,
-                "weight": each.weight.value,
-                "pool": each.pool or None,
-                "sentence": each.sentence,
-                "fix": each.fix,
-            }
-            for each in checks.anomalies
-        ],
-        "compared": [{"name": each.name, "pool": each.pool or None, "found": each.compared} for each in checks.results],
-    }

@@ -6,10 +6,8 @@ the requests, when, who, what is reused, and what should I not trust.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -22,14 +20,10 @@ from ullage.workload.profile.arrivals import Arrivals
 from ullage.workload.profile.bursts import Bursts
 from ullage.workload.profile.profile import GroupProfile, PartProfile, Profile
 from ullage.workload.profile.reuse import ReuseProfile
-from ullage.workload.profile.saved import to_plain
 from ullage.workload.profile.seasons import Growth, Season
 from ullage.workload.profile.series import Distribution
 from ullage.workload.profile.sessions import SessionProfile
 from ullage.workload.profile.shapes import SuggestedClass
-
-if TYPE_CHECKING:
-    from ullage.workload.synthetic.fit import Synthesis
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
@@ -37,36 +31,6 @@ SPARK_WIDTH = 72
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SHOWN = (0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
 _MARK = {Severity.SERIOUS: ("!", "bold red"), Severity.CAUTION: ("*", "yellow"), Severity.NOTE: ("-", "dim")}
-
-
-def profile_json(profile: Profile) -> str:
-    """One line a top-level key, so that a profile can be compared and still stays small."""
-    plain = to_plain(profile)
-    lines = [
-        f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}"
-        for key, value in plain.items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def synthesis_json(found: Synthesis) -> str:
-    """The fitted model, all of it, and beside it how well its streams match the source."""
-    # Streams bring numba along, which a plain profile does without.
-    from ullage.workload.synthetic.model import as_document
-
-    matches = [
-        {
-            "figure": each.name,
-            "unit": each.unit,
-            "source": each.source_value,
-            "synthetic": each.stream_value,
-            "tolerance_fraction": each.tolerance_fraction,
-            "holds": each.holds,
-        }
-        for each in found.matches
-    ]
-    document = {"schema": "ullage.synthetic/1", "model": as_document(found.model), "matches": matches}
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def profile_page(profile: Profile) -> list[RenderableType]:

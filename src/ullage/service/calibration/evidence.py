@@ -51,6 +51,7 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
     """The evidence in a document, or an InputError that names what is wrong with it."""
     factors = factors_of(document, file=file)
     given = document.get("provenance")
+    fitted = document["calibration"]
     provenance: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     try:
         day = datetime.date.fromisoformat(str(provenance.get("date")))
@@ -64,7 +65,7 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
         configuration=provenance,
         factors=factors,
         source=Source(what=f"calibration on {provenance.get('points')} load-test points", where=file, date=day),
-        band=_document_band(document.get("held_out")),
+        band=_document_band(fitted.get("held_out")),
         tested=range_of(document.get("tested")),
     )
 
@@ -115,7 +116,7 @@ def _document_band(held_out: Any) -> StepErrorBand | None:
     for each in held_out:
         if not isinstance(each, Mapping):
             continue
-        measured, simulated = each.get("measured"), each.get("simulated")
+        measured, simulated = each.get("measured_value"), each.get("simulated_value")
         if isinstance(measured, int | float) and isinstance(simulated, int | float) and measured > 0 < simulated:
             errors.append((str(each.get("latency")), str(each.get("point")), math.log(measured / simulated)))
     return _band(errors)

@@ -125,6 +125,11 @@ class LatencySummary:
         return next((value for each, value in self.percentiles if math.isclose(each, fraction, abs_tol=1e-9)), None)
 
     @property
+    def formula(self) -> str:
+        """What its definition counts, as a formula."""
+        return self.definition.formula
+
+    @property
     def middle_s(self) -> float | None:
         """The mean, or the median where a file keeps no mean."""
         return self.mean_s if self.mean_s is not None else self.at(0.5)
@@ -412,6 +417,11 @@ class Point:
         if self.achieved_rps is None or e2e is None or e2e.mean_s is None:
             return None
         return self.achieved_rps * e2e.mean_s
+
+    @property
+    def request_count(self) -> int:
+        """How many requests are kept one by one."""
+        return len(self.requests)
 
     @property
     def has_every_request(self) -> bool:

@@ -2,7 +2,6 @@
 
     roofline   `estimated`    work over rates, with fitted efficiencies            roofline.py
     grid       `profiled`     measured steps, interpolated                         grid.py
-    affine     `profiled`     a line through a few measured steps                  affine.py
     any of them, scaled to the user's load tests: `calibrated`                     calibration.py
 
 Whatever the kind, no step is faster than the floor of the device (floor.py), and all of them become the same integer

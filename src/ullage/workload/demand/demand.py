@@ -14,7 +14,6 @@ from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
-from numpy.random import Generator
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
@@ -24,8 +23,7 @@ from ullage.workload.demand.stated import StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.synthetic.builtin import SOURCE, builtin
-from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel, synthesised
-from ullage.workload.synthetic.stream import Stream
+from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel
 
 _PERCENTILES = (0.5, 0.95, 0.99)
 # Every request is simulated. A service beyond this rate is many, and a slip in a rate or in growth is likelier.
@@ -103,11 +101,6 @@ class Demand:
     figures: Mapping[str, Figure]
 
     @property
-    def worst_approved_tokens(self) -> int:
-        """The longest context that any class may send."""
-        return max(each.longest_context_tokens for each in self.classes)
-
-    @property
     def model(self) -> SyntheticModel:
         """Ordinary traffic, a week with its season."""
         return SyntheticModel(classes=tuple(each.model for each in self.classes))
@@ -116,10 +109,6 @@ class Demand:
     def busy_model(self) -> SyntheticModel:
         """Every class at its own planning rate at once: what a fleet is sized for."""
         return SyntheticModel(classes=tuple(each.busy_model for each in self.classes))
-
-    def busy_stream(self, *, span_s: float, rng: Generator) -> Stream:
-        """A stream of the busiest hour, for a simulator."""
-        return synthesised(self.busy_model, span_s=span_s, rng=rng)
 
 
 def forecast_demand(

@@ -67,6 +67,11 @@ class Forecast:
     def steps(self) -> int:
         return int(self.quantiles.shape[0])
 
+    @property
+    def fractions(self) -> tuple[float, ...]:
+        """Of the columns of `quantiles`."""
+        return tuple(FRACTIONS.tolist())
+
     def at(self, fraction: float) -> Floats:
         """The quantile of each step; between the kept fractions straight in the normal score, beyond them held."""
         score = NormalDist().inv_cdf(fraction)

@@ -58,10 +58,6 @@ def crps(actual: Floats, quantiles: Floats, fractions: Floats) -> float:
     return 2.0 * pinball(actual, quantiles, fractions)
 
 
-def coverage(actual: Floats, low: Floats, high: Floats) -> float:
-    return float(((actual >= low) & (actual <= high)).mean())
-
-
 def coverage_interval(inside: Floats, block: int, rng: Generator, draws: int = 1000) -> tuple[float, float]:
     """Where the coverage of a longer test would lie in 95 of 100 cases: circular block bootstrap."""
     size = inside.size
