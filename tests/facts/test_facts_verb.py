@@ -14,8 +14,8 @@ from ullage import verbs
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
 from ullage.facts.device import devices
+from ullage.load.names import KINDS
 from ullage.report.facts_page import list_page, one_page
-from ullage.verbs.facts import KINDS
 
 TODAY = datetime.date(2026, 11, 15)
 

@@ -26,6 +26,7 @@ from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation
 from ullage.workload.synthetic.builtin import SOURCE, builtin
 from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel, synthesised
 from ullage.workload.synthetic.stream import Stream
+from ullage.workload.synthetic.whatif import traffic
 
 _PERCENTILES = (0.5, 0.95, 0.99)
 # Every request is simulated. A service beyond this rate is many, and a slip in a rate or in growth is likelier.
@@ -63,6 +64,12 @@ class MeasuredClass:
     def anomalies(self) -> tuple[Anomaly, ...]:
         """What should make the reader of this class's demand conservative."""
         return self.forecast.anomalies if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
+
+    def times(self, ratio: float) -> MeasuredClass:
+        """The same users, so many times over."""
+        (model,) = traffic(ratio)(SyntheticModel(classes=(self.model,))).classes
+        forecast = None if self.forecast is None else self.forecast.times(ratio)
+        return replace(self, forecast=forecast, model=model)
 
 
 @dataclass(frozen=True, kw_only=True)
