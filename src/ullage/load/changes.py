@@ -130,7 +130,7 @@ def _step(holder: Any, part: str, key: str) -> str | int:
     if isinstance(holder, dict):
         return part
     if not isinstance(holder, list):
-        problem = f"goes on below {part!r}, where the file has a value"
+        problem = f"names {part!r} below a single value"
         raise InputError(field=f"{OPTION} {key}", value=key, problem=problem, fix=_FIX)
     names = [_name(each) for each in holder]
     if part in names:

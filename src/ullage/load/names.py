@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ullage.evidence import Assumption
     from ullage.facts.catalogue import Catalogue
     from ullage.facts.model import Model
 
@@ -37,6 +39,26 @@ def load_model(model: str | Path, directory: Path | None = None, *, folder: Path
     if isinstance(model, Path) or path.suffix == ".json" or (path / "config.json").is_file():
         return read_model(path)
     return find_model(model, load_catalogue("models", directory))
+
+
+def short_reading(key: str, name: str, catalogue: Catalogue, *, chosen: str) -> Assumption | None:
+    """What a name was taken for, where it could have meant another sheet or is another's in the catalogue."""
+    from ullage.evidence import Assumption, Evidence, Source
+    from ullage.facts.catalogue import bare_name, short_name
+
+    if chosen not in catalogue.sheets or bare_name(name) == chosen:
+        return None
+    others = catalogue.alternatives(name)
+    if not others and short_name(chosen) == short_name(name):
+        return None
+    what = f"{name} is taken for {chosen}" + (f", not {' or '.join(others)}" if others else "")
+    return Assumption(
+        name=f"{key}_read_as",
+        value=chosen,
+        unit="",
+        evidence=Evidence.ASSUMED,
+        source=Source(what=what, where="docs/reference/facts.md", date=datetime.date(2026, 11, 15)),
+    )
 
 
 def _packaged(kind: str) -> Catalogue:

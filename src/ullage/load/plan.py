@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,8 @@ def load_plan(
     read = read_plan_document(document)
     where = ", ".join((document.file, *changes.texts))
     provenance = file_provenance(file=where, dated=read.dated or as_of, is_example=source is None)
-    return with_traffic(spec_of(read, _load(read, _folder(source), as_of, seed), provenance), changes)
+    spec = spec_of(read, _load(read, _folder(source), as_of, seed), provenance)
+    return with_traffic(_with_readings(spec, read, _folder(source)), changes)
 
 
 def own_traces(source: PlanSource) -> tuple[list[Path], Mapping[str, str]]:
@@ -95,6 +97,23 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Load
         option_devices=tuple(devices.find(each, field="options.devices").name for each in read.options.devices),
         option_models=_option_models(read, folder, facts),
     )
+
+
+def _with_readings(spec: PlanSpec, read: PlanFile, folder: Path) -> PlanSpec:
+    """The specification, with what a short name was taken for as an assumption of its pool: h100 is h100-sxm."""
+    from ullage.load.names import load_catalogue, short_reading
+
+    facts = None if read.facts is None else folder / read.facts
+    catalogues = {"device": load_catalogue("devices", facts), "model": load_catalogue("models", facts)}
+    pools = []
+    for pool, section in zip(spec.pools, read.every_pool, strict=True):
+        prefix = "pool" if len(spec.pools) == 1 else f"{pool.name}.pool"
+        found = [
+            short_reading(f"{prefix}.{key}", getattr(section, key), catalogue, chosen=getattr(pool, key).name)
+            for key, catalogue in catalogues.items()
+        ]
+        pools.append(replace(pool, choices=(*pool.choices, *(each for each in found if each is not None))))
+    return replace(spec, pools=tuple(pools))
 
 
 def _load_pool(

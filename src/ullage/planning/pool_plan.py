@@ -22,6 +22,7 @@ from ullage.planning.document import Answer, Stage
 from ullage.planning.machines import on_machines
 from ullage.planning.margins import Margins, pool_margins
 from ullage.planning.names import PoolNames
+from ullage.planning.progress import Report, unheard
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.scaling.rule import scaling_rule
@@ -90,6 +91,7 @@ def plan_pool(
     taken: Mapping[str, int] | None = None,
     service: Demand | None = None,
     map: Any = map,  # noqa: A002
+    report: Report = unheard,
 ) -> PoolPlan | Rejection:
     """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found.
 
@@ -101,11 +103,14 @@ def plan_pool(
     if isinstance(memory, Rejection):
         return memory
     step = pool_step(memory, pool.tested)
+    report(0.05, "service curve")
     curve = pool_curve(step, memory, demand, classes, seed=seed, slo_limits=slo_limits, map=map)
+    report(0.3, "operating point")
     point = pool_point(curve, step, policy=spec.policy.margin, map=map)
     if isinstance(point, Rejection):
         return point
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    report(0.45, "replicas")
     kept = KeptFree(policy=spec.policy.margin, least=pool.least)
     steady = steady_fleet(
         step, memory, demand, classes, seed=seed, slo_limits=slo_limits, curve=curve, point=point, kept=kept, map=map
@@ -116,6 +121,7 @@ def plan_pool(
     room = steady_headroom(steady, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
     tools = tool_loads(spec.tools, demand, service=service)
     binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
+    report(0.65, "admission limits")
     limits = admission_limits(
         curve,
         point,
@@ -134,9 +140,11 @@ def plan_pool(
     if isinstance(reserved, Rejection):
         return reserved
     reserves, packing = reserved
+    report(0.8, "losses")
     losses = loss_checks(step, memory, demand, classes, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
+    report(0.95, "scorecard")
     score = scorecard(curve, steady, demand, measured=spec.measured, seed=seed, map=map)
     return PoolPlan(
         spec=pool,

@@ -52,7 +52,7 @@ def plan_spec(spec: PlanSpec, run: RunContext) -> PlanAnswer | Refusal:
     from ullage.verbs.answer import refusal
     from ullage.verbs.plan_answer import PlanAnswer
 
-    found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map)
+    found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)
     if isinstance(found, Rejection):
         return refusal(found)
     return PlanAnswer(**vars(found.followed_by(uncertainty=study(spec), reconcile=score(spec))))
