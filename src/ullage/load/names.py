@@ -48,8 +48,9 @@ def short_reading(key: str, name: str, catalogue: Catalogue, *, chosen: str) -> 
 
     if chosen not in catalogue.sheets or bare_name(name) == chosen:
         return None
-    others = catalogue.alternatives(name)
-    if not others and short_name(chosen) == short_name(name):
+    others, aliases = catalogue.alternatives(name), catalogue.sheets[chosen].aliases
+    is_alias = bare_name(name) in {bare_name(each) for each in aliases}
+    if not others and (is_alias or short_name(name) == short_name(chosen)):
         return None
     what = f"{name} is taken for {chosen}" + (f", not {' or '.join(others)}" if others else "")
     return Assumption(
