@@ -18,6 +18,7 @@ JOBS = {
     "ullage --version": [str(BIN / "ullage"), "--version"],
     "ullage plan --help": [str(BIN / "ullage"), "plan", "--help"],
     "ullage plan --json": [str(BIN / "ullage"), "plan", "--json", "--quiet"],
+    "ullage facts devices": [str(BIN / "ullage"), "facts", "devices"],
     "import ullage": [sys.executable, "-c", "import ullage"],
 }
 

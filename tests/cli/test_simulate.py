@@ -47,7 +47,7 @@ def test_a_trace_is_replayed_as_it_came(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_twice_the_traffic_is_twice_the_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = trace(tmp_path)
-    assert asked(capsys, path, *REPLICA, "--scale", "2")["served"]["requests"] == 400
+    assert asked(capsys, path, *REPLICA, "--traffic", "x2")["served"]["requests"] == 400
     assert asked(capsys, path, *REPLICA, "--span", "50s")["served"]["requests"] == 100
 
 
@@ -119,8 +119,8 @@ def test_an_overload_says_so(capsys: pytest.CaptureFixture[str]) -> None:
         (["absent.csv", *REPLICA], "absent.csv"),
         ([*REPLICA, *PLAIN, "--rate", "0 req/s"], "--rate = 0.0: must be greater than 0"),
         ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--span", "0s"], "--span = 0.0: must be greater than 0"),
-        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--scale", "-1"], "--scale = -1.0: must be greater than 0"),
-        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--scale", "nan"], "--scale = nan: must be greater than 0"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--traffic", "-100%"], "--traffic = '-100%': leaves no traffic"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--traffic", "nan"], "--traffic = 'nan': is not a change of traffic"),
     ],
 )
 def test_what_is_wrong_is_named(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

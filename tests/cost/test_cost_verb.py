@@ -159,7 +159,7 @@ def test_a_focus_file_keeps_the_rules_and_sums_to_the_bill(answer: CostAnswer) -
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"attribute": "team"}, "is not known"),
+        ({"by": "team"}, "is not known"),
         ({"rule": "gpu"}, "is not known"),
         ({"basis": "allocation"}, "nobody was allotted anything"),
         ({"against": "gpt"}, "does not say whose model it is"),
@@ -173,7 +173,7 @@ def test_a_wrong_question_is_answered_with_what_to_ask(asked: dict[str, str], sa
 @pytest.mark.slow
 def test_a_plan_without_a_log_knows_no_tenants(plan_file: Path) -> None:
     with pytest.raises(InputError, match="the plan does not say the tenant of a request"):
-        verbs.cost(plan_file, attribute="tenant", as_of=AS_OF)
+        verbs.cost(plan_file, by="tenant", as_of=AS_OF)
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_tenants_come_from_the_plans_own_trace(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     text = PLAN.replace("workload:\n", "workload:\n  trace: [log.csv]\n  columns: {tenant: who}\n")
     plan.write_text(text.replace("      rate: 6 req/s\n", ""))
-    found = verbs.cost(plan, attribute="tenant", as_of=AS_OF)
+    found = verbs.cost(plan, by="tenant", as_of=AS_OF)
     assert not isinstance(found, Rejection)
     assert found.attribution is not None
     paid = {each.name: each.total_cents for each in found.attribution.rows}

@@ -14,8 +14,8 @@ from ullage import verbs
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
 from ullage.facts.device import devices
+from ullage.load.names import KINDS
 from ullage.report.facts_page import list_page, one_page
-from ullage.verbs.facts import KINDS
 
 TODAY = datetime.date(2026, 11, 15)
 
@@ -84,7 +84,7 @@ def test_words_that_name_no_one_device_search(capsys: pytest.CaptureFixture[str]
     found = verbs.facts("devices", "nvidia hopper", as_of=TODAY)
     assert not found.is_one
     assert {sheet.texts["architecture"] for sheet in found.sheets} == {"Hopper"}
-    assert [sheet.name for sheet in verbs.facts("devices", "A100", as_of=TODAY).sheets] == [
+    assert [sheet.name for sheet in verbs.facts("devices", "nvidia ampere a100", as_of=TODAY).sheets] == [
         "a100-40gb-sxm",
         "a100-80gb-pcie",
         "a100-80gb-sxm",

@@ -9,11 +9,11 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence
+from ullage.load.plan import load_plan
 from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.lead_times import LeadTimes
 from ullage.planning.options.settings import MOST_CANDIDATES
 from ullage.planning.spec import PlanSpec
-from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)
 
@@ -32,7 +32,7 @@ options: {options}
 def spec_of(tmp_path: Path, options: str) -> PlanSpec:
     file = tmp_path / "plan.yaml"
     file.write_text(PLAN.format(options=options))
-    return load_spec(file, as_of=AS_OF)
+    return load_plan(file, as_of=AS_OF)
 
 
 def names(spec: PlanSpec) -> list[str]:

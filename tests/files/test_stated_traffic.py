@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
+from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
 from ullage.report.encode import to_json
-from ullage.verbs.plan import load_spec
 from ullage.verbs.profile import profile, save_profile
 from ullage.workload.demand.demand import Demand, forecast_demand
 from ullage.workload.demand.stated import StatedShape, with_lengths
@@ -39,7 +39,7 @@ SOURCE = Source(what="a test", where="here", date=AS_OF)
 def spec(folder: Path, *, workload: str = "columns: {}", said: str = ", rate: 4 req/s") -> PlanSpec:
     file = folder / "plan.yaml"
     file.write_text(FILE.replace("WORKLOAD", workload).replace("CLASS", said))
-    return load_spec(file, as_of=AS_OF)
+    return load_plan(file, as_of=AS_OF)
 
 
 def demand(found: PlanSpec) -> Demand:

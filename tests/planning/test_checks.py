@@ -18,6 +18,7 @@ from ullage.errors import ExitCode, InputError
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.execute.pool import thread_map
 from ullage.files.plan_file import read_plan_file
+from ullage.load.plan import load_plan
 from ullage.memory.estimate import LineName
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.checks.claims import Claims, CostClaim
@@ -25,7 +26,6 @@ from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeveri
 from ullage.planning.document import Plan
 from ullage.report.decisions.check_page import check_page
 from ullage.report.encode import to_json
-from ullage.verbs.plan import load_spec
 from ullage.workload.synthetic.model import FRACTIONS, LengthModel
 
 SLIDE = Source(what="a slide", where="tests", date=datetime.date(2026, 5, 1))
@@ -323,14 +323,14 @@ def test_a_claim_that_cannot_be_read_is_an_input_error(claims: str, message: str
     file = tmp_path / "plan.yaml"
     file.write_text(f"{SOUND}claims: {claims}\n")
     with pytest.raises(InputError, match=message):
-        load_spec(file, as_of=AS_OF)
+        load_plan(file, as_of=AS_OF)
 
 
 def test_claims_are_read_and_are_no_inputs_of_the_plan(tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     text = SOUND + "claims: {replicas: 3, scale_up: 0s, cost: {per_success: 0.002 USD, dated: 2026-05-01}}\n"
     file.write_text(text)
-    spec = load_spec(file, as_of=AS_OF)
+    spec = load_plan(file, as_of=AS_OF)
     assert spec.claims.replicas is not None
     assert spec.claims.scale_up is not None
     assert (spec.claims.replicas.value, spec.claims.scale_up.value) == (3, 0.0)

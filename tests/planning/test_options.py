@@ -12,6 +12,7 @@ import pytest
 from ullage.evidence import Assumption, Source, each_once
 from ullage.execute.pool import thread_map
 from ullage.fleet.sites import UNLIMITED
+from ullage.load.plan import load_plan
 from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.mix import VERIFY_RUNS, SlicedLoad, VerifiedMix, quota_devices, slices_of
 from ullage.planning.options.options import Options, options
@@ -23,7 +24,6 @@ from ullage.report.encode import document, to_json, to_text
 from ullage.service.trial.search import broken
 from ullage.service.trial.window import Bench, run_load
 from ullage.simulate.statistics import replication_seeds
-from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)
 QUICK = (4, 6)
@@ -70,7 +70,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
     def read(text: str) -> PlanSpec:
         file = tmp_path_factory.mktemp("options") / "plan.yaml"
         file.write_text(text)
-        return load_spec(file, as_of=AS_OF)
+        return load_plan(file, as_of=AS_OF)
 
     return read
 

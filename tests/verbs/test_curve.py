@@ -12,10 +12,12 @@ from support.loadtest_samples import to_json, vllm_run
 from ullage.cli.app import run
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence, Source, walk
+from ullage.load.pool import load_pool
+from ullage.load.typed import with_slos
 from ullage.service.curve.curve import UnstablePoint
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.stage import band_of
-from ullage.verbs.curve import CurveAnswer, curve, load_pool, slo_class
+from ullage.verbs.curve import CurveAnswer, curve
 from ullage.workload.classes import Metric, RequestClass, Slo
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -105,7 +107,7 @@ def test_an_slo_that_cannot_be_met_is_refused(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.slow
 def test_what_if_tries_settings_and_traffic(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["curve", "--what-if", "--quiet", "--as-of", "2026-11-15"]) == 0
+    assert run(["curve", "--sensitivity", "--quiet", "--as-of", "2026-11-15"]) == 0
     page = capsys.readouterr().out
     assert "no prefix hits" in page
     assert "max sequences" in page
@@ -114,14 +116,14 @@ def test_what_if_tries_settings_and_traffic(capsys: pytest.CaptureFixture[str]) 
 def test_slos_are_replaced_added_and_given_to_all() -> None:
     slo = Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=1.0)
     classes = [RequestClass(name="chat", slos=(slo,)), RequestClass(name="coding", slos=(slo,))]
-    chat, coding = slo_class(classes, ["chat:ttft_p95=500ms", "e2e_p99=1min"])
+    chat, coding = with_slos(classes, ["chat:ttft_p95=500ms", "e2e_p99=1min"])
     assert [str(each) for each in chat.slos] == ["ttft p95 <= 500 ms", "e2e p99 <= 60 s"]
     assert [str(each) for each in coding.slos] == ["ttft p95 <= 1 s", "e2e p99 <= 60 s"]
     with pytest.raises(InputError, match="coding"):
-        slo_class(classes, ["codng:ttft_p95=1s"])
+        with_slos(classes, ["codng:ttft_p95=1s"])
     for wrong in ("ttft=1s", "ttft_p95", "ttft_p95=1", "chat:speed_p95=1s"):
         with pytest.raises(InputError, match="--slo"):
-            slo_class(classes, [wrong])
+            with_slos(classes, [wrong])
 
 
 def _calibration(**changes: object) -> dict[str, object]:

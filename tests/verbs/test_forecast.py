@@ -12,7 +12,7 @@ import pytest
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.errors import InputError
-from ullage.verbs.forecast import event_of
+from ullage.load.typed import parse_event
 from ullage.verbs.profile import profile, save_profile
 
 MONDAY_EPOCH_S = 1_790_553_600  # 2026-09-28T00:00:00Z
@@ -52,7 +52,7 @@ COLUMNS = {
     "output_tokens": "output_tokens",
     "class": "class",
 }
-MAP = tuple(word for ours, theirs in COLUMNS.items() for word in ("--map", f"{ours}={theirs}"))
+MAP = tuple(word for ours, theirs in COLUMNS.items() for word in ("--column", f"{ours}={theirs}"))
 
 
 def test_a_trace_is_forecast_by_class_in_requests_and_tokens(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_saved_profile_gives_the_forecast_of_its_trace(
     capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
 ) -> None:
     saved = tmp_path / "profile.json"
-    save_profile(profile([trace], mapping=COLUMNS), saved)
+    save_profile(profile([trace], columns=COLUMNS), saved)
     from_trace = answered(capsys, str(trace), "--horizon", "3d", *MAP)
     from_profile = answered(capsys, str(saved), "--horizon", "3d")
     for ours, theirs in zip(from_profile["parts"], from_trace["parts"], strict=True):
@@ -136,7 +136,7 @@ def test_an_hour_of_traffic_is_too_short(capsys: pytest.CaptureFixture[str], sha
 
 def test_dates_need_a_calendar() -> None:
     with pytest.raises(InputError, match="no calendar"):
-        event_of("launch:2026-12-01:2026-12-03:2", calendar=False)
+        parse_event("launch:2026-12-01:2026-12-03:2", calendar=False)
 
 
 def test_python_callers_get_the_value() -> None:

@@ -109,7 +109,7 @@ def test_what_does_not_fit_ends_with_three_and_remedies(capsys: pytest.CaptureFi
         (("llama-3.1-8b", "--device", "h100", "--adapters", "8"), "SLOTS:RANK"),
         (("llama-3.1-8b", "--device", "h100", "--mig", "3g.50gb"), "is no slice of h100-sxm"),
         (("llama-3.1-8b", "--device", "h100", "--explain", "memory.kv_token"), "memory.kv_tokens"),
-        (("llama-3.1-8b", "--device", "h100", "--log", "absent.log"), "cannot be read"),
+        (("llama-3.1-8b", "--device", "h100", "--engine-log", "absent.log"), "cannot be read"),
     ],
 )
 def test_wrong_input_ends_with_two_and_says_how_to_mend_it(
@@ -124,7 +124,7 @@ def test_wrong_input_ends_with_two_and_says_how_to_mend_it(
 def test_a_log_replaces_estimates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_text(LOG)
-    found = answered(capsys, "llama-3.1-8b", "--device", "a100-80gb-sxm", "--log", str(log))
+    found = answered(capsys, "llama-3.1-8b", "--device", "a100-80gb-sxm", "--engine-log", str(log))
     lines = {line["name"]: line for line in found["lines"]}
     assert lines["weights"]["evidence"] == "measured"
     assert lines["weights"]["line_bytes"] == 15 * 2**30
@@ -136,7 +136,7 @@ def test_a_log_replaces_estimates(capsys: pytest.CaptureFixture[str], tmp_path: 
 def test_a_log_of_another_engine_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_text(LOG)
-    code, _, err = ending(capsys, "llama-3.1-8b", "--device", "h100", "--engine", "sglang", "--log", str(log))
+    code, _, err = ending(capsys, "llama-3.1-8b", "--device", "h100", "--engine", "sglang", "--engine-log", str(log))
     assert code == 2
     assert "not of sglang" in err
 

@@ -254,7 +254,11 @@ class PlanFile(Section):
 
 def read_plan_file(text: str, *, file: str) -> PlanFile:
     """The plan file, or an InputError that names line, field, value, problem and fix of its first fault."""
-    document = read_yaml(text, file=file)
+    return read_plan_document(read_yaml(text, file=file))
+
+
+def read_plan_document(document: Document) -> PlanFile:
+    """As `read_plan_file`, for a document that was read or made before."""
     try:
         found = PlanFile.model_validate(document.content)
     except ValidationError as error:

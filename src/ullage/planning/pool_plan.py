@@ -20,6 +20,7 @@ from ullage.planning.document import Stage, StageAnswer
 from ullage.planning.machines import on_machines
 from ullage.planning.margins import Margins, pool_margins
 from ullage.planning.names import PoolNames
+from ullage.planning.progress import Report, unheard
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.planning.utilisation import Utilisation, utilisation
@@ -95,6 +96,7 @@ def plan_pool(
     taken: Mapping[str, int] | None = None,
     service: Demand | None = None,
     map: Any = map,  # noqa: A002
+    report: Report = unheard,
 ) -> PoolPlan | Rejection:
     """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found.
 
@@ -106,14 +108,17 @@ def plan_pool(
     if isinstance(memory, Rejection):
         return memory
     step = pool_step(memory, pool.tested)
+    report(0.05, "service curve")
     inputs = rests_on(step, memory, demand, slo_limits)
     deadlines_s = {each.name: number(spec.admission.deadline_of(each.name)) for each in classes}
     bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=deadlines_s)
     curve = pool_curve(bases, seed=seed, basis=CONSERVATIVE, inputs=inputs, map=map)
+    report(0.15, "operating point")
     point = pool_point(curve, step, policy=spec.policy.margin, map=map)
     if isinstance(point, Rejection):
         return point
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    report(0.45, "replicas")
     kept = KeptFree(policy=spec.policy.margin, least=pool.least)
     steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=seed, inputs=inputs, kept=kept, map=map)
     if isinstance(steady, Rejection):
@@ -124,6 +129,7 @@ def plan_pool(
     )
     tools = tool_loads(spec.tools, demand, service=service)
     binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
+    report(0.85, "admission limits")
     limits = admission_limits(
         curve,
         ready,
@@ -142,6 +148,7 @@ def plan_pool(
     if isinstance(reserved, Rejection):
         return reserved
     reserves, packing = reserved
+    report(0.92, "losses")
     losses = loss_checks(demand, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
     score = scorecard(steady, demand, measured=spec.measured)

@@ -155,7 +155,7 @@ def _wrong_unit(files: Sequence[Glimpse], middle: float) -> InputError:
         field=f"{files[0].name}: arrival time",
         value=middle,
         problem="; ".join(["is not a time of this century in seconds since 1970", *guesses[:1]]),
-        fix="Map the column under its unit, for example --map arrival_ms=COLUMN.",
+        fix="Map the column under its unit, for example --column arrival_ms=COLUMN.",
     )
 
 
@@ -266,7 +266,7 @@ def _nothing_kept(files: Sequence[Glimpse], counts: RowCounts) -> InputError:
         value=names,
         problem=f"no row of {counts.read_rows} can be used; {worst.rows} for this reason: {worst.reason}; "
         f"the first is row {worst.first_row}{seen}",
-        fix="Check the columns and their units, or map them with --map.",
+        fix="Check the columns and their units, or map them with --column.",
     )
 
 

@@ -24,6 +24,7 @@ from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.synthetic.builtin import SOURCE, builtin
 from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel
+from ullage.workload.synthetic.whatif import traffic
 
 _PERCENTILES = (0.5, 0.95, 0.99)
 # Every request is simulated. A service beyond this rate is many, and a slip in a rate or in growth is likelier.
@@ -61,6 +62,12 @@ class MeasuredClass:
     def anomalies(self) -> tuple[Anomaly, ...]:
         """What should make the reader of this class's demand cautious."""
         return self.forecast.anomalies if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
+
+    def times(self, ratio: float) -> MeasuredClass:
+        """The same users, so many times over."""
+        (model,) = traffic(ratio)(SyntheticModel(classes=(self.model,))).classes
+        forecast = None if self.forecast is None else self.forecast.times(ratio)
+        return replace(self, forecast=forecast, model=model)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -85,6 +85,15 @@ class Forecast:
     @property
     def mean(self) -> float:
         return float(self.at(0.5).mean())
+
+    def times(self, ratio: float) -> Forecast:
+        """The forecast of so many times the demand; the history stays what was seen."""
+        return replace(
+            self,
+            quantiles=self.quantiles * ratio,
+            naive_quantiles=self.naive_quantiles * ratio,
+            busiest=self.busiest * ratio,
+        )
 
 
 def forecast(
