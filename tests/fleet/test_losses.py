@@ -14,7 +14,7 @@ from support.served_replicas import PoissonLoad, batching_replica, class_with_sl
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Source, walk
 from ullage.execute.pool import thread_map
-from ullage.service.trial.attainment import WINDOW_S, Tally, last_hurt_s, part, tallies
+from ullage.service.trial.attainment import WINDOW_S, SloTally, last_hurt_s, part, tallies
 from ullage.fleet.choices import choice
 from ullage.fleet.failure import reliability
 from ullage.fleet.loss_scenarios import SCENARIOS
@@ -179,9 +179,9 @@ def test_tallies_agree_with_the_simulators_own_count() -> None:
     assert outcome.total.counts.late > 0
 
 
-def _tally(shares: list[float], each: int = 1000) -> Mapping[str, Tally]:
+def _tally(shares: list[float], each: int = 1000) -> Mapping[str, SloTally]:
     return {
-        "chat ttft_p95": Tally(
+        "chat ttft_p95": SloTally(
             required_fraction=0.95,
             sent=np.full(len(shares), each),
             good=np.array([round(share * each) for share in shares]),

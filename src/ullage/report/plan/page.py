@@ -95,7 +95,7 @@ _PAGES: dict[str, Callable[[Any], list[RenderableType]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class PageSection:
     """A named part of the long document: the stages it shows, and tables of its own before and after them."""
 
     title: str
@@ -112,26 +112,28 @@ def _inputs(plan: Plan) -> list[RenderableType]:
 
 
 SECTIONS = {
-    "traffic": Section(title="Traffic and demand", stages=("workload", "demand", "routing")),
-    "memory": Section(title="Device memory", stages=("memory",)),
-    "curve": Section(
+    "traffic": PageSection(title="Traffic and demand", stages=("workload", "demand", "routing")),
+    "memory": PageSection(title="Device memory", stages=("memory",)),
+    "curve": PageSection(
         title="Step times, service curve, operating point", stages=("step_model", "service_curve", "operating_point")
     ),
-    "fleet": Section(title="Replicas and machines", stages=("steady_fleet", "packing", "tools")),
-    "growth": Section(title="Headroom and what binds", stages=("headroom", "binding")),
-    "limits": Section(title="Admission limits", stages=("admission_limits",)),
-    "startup": Section(title="Time to ready", stages=("time_to_ready",)),
-    "reserves": Section(title="Reserves", stages=("reserves",)),
-    "losses": Section(title="Losses", stages=("loss_checks",)),
-    "scaling": Section(title="Scaling", stages=("scaling",)),
-    "money": Section(title="Bill", stages=("bill",)),
-    "risk": Section(title="Uncertainty", stages=("uncertainty", "reconcile")),
-    "margins": Section(title="Margins", stages=("margins",), before=(sheet_page.margins,)),
-    "scorecard": Section(title="Scorecard", stages=("utilisation", "scorecard"), before=(sheet_page.scorecard,)),
-    "questions": Section(title="Questions a plan must answer", before=(sheet_page.questions,)),
-    "inputs": Section(title="Inputs", before=(_inputs,)),
-    "assumptions": Section(title="Assumptions", before=(sheet_page.assumption_table, sheet_page.not_guaranteed_list)),
-    "stages": Section(title="Stages", before=(_stage_section,)),
+    "fleet": PageSection(title="Replicas and machines", stages=("steady_fleet", "packing", "tools")),
+    "growth": PageSection(title="Headroom and what binds", stages=("headroom", "binding")),
+    "limits": PageSection(title="Admission limits", stages=("admission_limits",)),
+    "startup": PageSection(title="Time to ready", stages=("time_to_ready",)),
+    "reserves": PageSection(title="Reserves", stages=("reserves",)),
+    "losses": PageSection(title="Losses", stages=("loss_checks",)),
+    "scaling": PageSection(title="Scaling", stages=("scaling",)),
+    "money": PageSection(title="Bill", stages=("bill",)),
+    "risk": PageSection(title="Uncertainty", stages=("uncertainty", "reconcile")),
+    "margins": PageSection(title="Margins", stages=("margins",), before=(sheet_page.margins,)),
+    "scorecard": PageSection(title="Scorecard", stages=("utilisation", "scorecard"), before=(sheet_page.scorecard,)),
+    "questions": PageSection(title="Questions a plan must answer", before=(sheet_page.questions,)),
+    "inputs": PageSection(title="Inputs", before=(_inputs,)),
+    "assumptions": PageSection(
+        title="Assumptions", before=(sheet_page.assumption_table, sheet_page.not_guaranteed_list)
+    ),
+    "stages": PageSection(title="Stages", before=(_stage_section,)),
 }
 """Every stage is in one section, and every section can be asked for by name."""
 

@@ -34,7 +34,7 @@ _ENDED_WELL = (Counts._fields.index("success"), Counts._fields.index("late"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tally:
+class SloTally:
     """Of one SLO: requests that arrived in each window, and those of them that met its limit."""
 
     required_fraction: float
@@ -42,7 +42,7 @@ class Tally:
     good: Ints
 
 
-Tallies = Mapping[str, Tally]
+Tallies = Mapping[str, SloTally]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Attainment:
 
 def tallies(
     outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *, overhead_s: float, span_s: float
-) -> dict[str, Tally]:
+) -> dict[str, SloTally]:
     """Every SLO of every class, window by window of arrival."""
     found = outcome.requests
     if found is None:
@@ -78,12 +78,12 @@ def tallies(
     windows = math.ceil(span_s / WINDOW_S)
     window = np.floor(np.nan_to_num(found.arrival_s, nan=-1.0) / WINDOW_S).astype(np.int64)
     inside = (window >= 0) & (window < windows)
-    counted: dict[str, Tally] = {}
+    counted: dict[str, SloTally] = {}
     for each in classes:
         mine = inside & (class_of == names.index(each.name) if class_of is not None else True)
         for slo in each.slos:
             good, known = _met(found, slo, overhead_s)
-            counted[f"{each.name} {slo.name}"] = Tally(
+            counted[f"{each.name} {slo.name}"] = SloTally(
                 required_fraction=slo.percentile_fraction,
                 sent=np.bincount(window[mine & known], minlength=windows),
                 good=np.bincount(window[mine & known & good], minlength=windows),
@@ -121,7 +121,7 @@ def part(runs: Sequence[Tallies], *, from_s: float, until_s: float) -> Attainmen
     return min(found, key=lambda each: each.margin_fraction, default=None)
 
 
-def _share(runs: Sequence[Tally], first: int, last: int) -> Interval | None:
+def _share(runs: Sequence[SloTally], first: int, last: int) -> Interval | None:
     edges = range(first, max(last, first + 1), BATCH_WINDOWS)
     sent, good = (
         np.concatenate([np.add.reduceat(getattr(each, which)[:last], edges) for each in runs]).astype(np.float64)
