@@ -5,7 +5,7 @@ ARGS ?=
 BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options
 export PYTHON
 
-.PHONY: help plan test check soak mutants lint types docs docs-record lock clean bench $(BENCHES)
+.PHONY: help plan test check soak mutants mutation lint types docs docs-record lock clean bench $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -59,6 +59,8 @@ bench-accuracy: .venv/.dev ## predictions against published load tests, cross-va
 	$(BIN)/python -m bench.accuracy
 mutants: .venv/.dev ## planted bugs in the compiled kernel, each caught
 	ULLAGE_MUTANTS=compiled $(BIN)/python -m pytest tests/simulate/test_mutation.py
+mutation: .venv/.dev ## planted bugs outside the kernel, and which of them the tests see; ARGS="--seed 7 --count 200"
+	$(BIN)/python -m bench.mutation $(ARGS)
 bench-start: .venv/.dev ## start-up time in bare interpreter starts
 	$(BIN)/python bench/start_up.py
 bench-plan: .venv/.dev ## wall time of a whole plan, and as traffic grows; ARGS=--cold for an empty cache too
@@ -78,4 +80,4 @@ lock: ## pin the dependencies of pyproject.toml anew (needs uv)
 	scripts/lock.sh
 
 clean: ## remove .venv and all caches
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis docs/_build .coverage
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .mutation docs/_build .coverage

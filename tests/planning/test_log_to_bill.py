@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from pathlib import Path
 
 import duckdb
 import pytest
