@@ -25,11 +25,9 @@ def main() -> None:
             if error.name is None or error.name.partition(".")[0] == "ullage":
                 raise
             lacking.add(error.name)
-    share = f"{imported} of {len(names)} modules import"
     without = f"; the others need {', '.join(sorted(lacking))}" if lacking else ""
-    print(
-        f"Python {platform.python_version()}: {len(files)} files compile, {imported} of {len(names)} modules import{without}"
-    )
+    share = f"{imported} of {len(names)} modules import{without}"
+    print(f"Python {platform.python_version()}: {len(files)} files compile, {share}")
 
 
 if __name__ == "__main__":
