@@ -240,3 +240,32 @@ def test_power_is_that_of_the_devices(plan: Plan) -> None:
     watts = 700 * value(plan, "fleet.total_devices")
     assert value(plan, "power.pool_watts") == watts
     assert value(plan, "power.joules_per_success") == pytest.approx(watts / MEAN_RPS, rel=1e-3)
+
+
+def test_margins_are_those_that_were_bought(plan: Plan) -> None:
+    """Days that are alike need no margin for demand, nobody asked for one of policy, and reserves stand once each."""
+    assert value(plan, "margin.demand_fraction") == pytest.approx(0.0, abs=1e-9)
+    assert value(plan, "margin.demand_replicas") == pytest.approx(0.0, abs=1e-9)
+    assert value(plan, "margin.policy_replicas") == 0
+    for name in ("failure", "rollout", "maintenance", "warm", "region"):
+        assert value(plan, f"margin.{name}_reserve_replicas") == value(plan, f"reserve.{name}_replicas")
+
+
+def test_limits_are_those_of_four_places(plan: Plan) -> None:
+    replicas = value(plan, "fleet.replicas")
+    assert value(plan, "limit.replica_concurrency") == 4
+    assert value(plan, "limit.pool_concurrency") == 4 * replicas
+    assert value(plan, "limit.context_tokens") == 1024
+    # Twenty steps of 0.1 s: no request ends sooner, and none is admitted that cannot end before its deadline.
+    assert value(plan, "limit.chat.floor_s") == pytest.approx(2.0, rel=0.05)
+    # No more than the places give, 4 / 2 s each, and more than the busiest hour brings.
+    assert PEAK_RPS < value(plan, "limit.pool_rate_rps") < 2.0 * replicas
+    assert value(plan, "limit.chat.tokens_per_s") == pytest.approx(120 * value(plan, "limit.chat.rate_rps"), rel=1e-6)
+
+
+def test_what_stands_in_one_zone_is_lost_with_it(plan: Plan) -> None:
+    assert plan.find("loss.normal_day.verdict").value == "holds"
+    assert plan.find("loss.peak_hour.verdict").value == "holds"
+    assert plan.find("loss.zone.verdict").value == "outage"
+    assert plan.find("loss.region.verdict").value == "outage"
+    assert value(plan, "placement.zone-1.replicas") == value(plan, "fleet.total_replicas")
