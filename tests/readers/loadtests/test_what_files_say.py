@@ -307,7 +307,7 @@ def test_latencies_are_narrow_around_their_means(name: str) -> None:
         for fraction, value_s in each.percentiles:
             low, high = (0.9, 1.0) if fraction < 0.5 else (1.0, 1.0) if fraction == 0.5 else (1.0, 1.1)
             assert low - 1e-6 <= value_s / mean_s <= high + 1e-6, (each.definition, fraction)
-        # LLMPerf counts a failed request as one of no latency.
+        # The sample of LLMPerf has its minimum in whole seconds.
         assert each.min_s is None or name == "llmperf_summary" or 0.9 - 1e-6 <= each.min_s / mean_s <= 1.0 + 1e-6
         assert each.max_s is None or 1.0 - 1e-6 <= each.max_s / mean_s <= 1.1 + 1e-6
         assert each.std_s is None or 0.0 <= each.std_s / mean_s <= 0.05 + 1e-6
