@@ -111,8 +111,8 @@ def budget_figures(case: Case, outcome: MemoryOutcome) -> BudgetFigures:
     """The figures of every line of one device."""
     runtime, stage, measured = outcome.runtime, outcome.stage, outcome.measured
     model = _model_figure(case)
-    weights = _weight_figures(case, outcome, model)
-    estimated = _fixed_figures(case, outcome, model, weights)
+    weights = _weight_figures(outcome, model)
+    estimated = _fixed_figures(outcome, model, weights)
     lines = {name: _renamed(_key(name), measured.lines.get(name, figure)) for name, figure in estimated.items()}
     memory = measured.device_memory or case.device.memory
     per_token = _figure(
@@ -192,7 +192,7 @@ def _model_figure(case: Case) -> Figure:
     )
 
 
-def _weight_figures(case: Case, outcome: MemoryOutcome, model: Figure) -> dict[str, Figure]:
+def _weight_figures(outcome: MemoryOutcome, model: Figure) -> dict[str, Figure]:
     return {
         name.value: _figure(
             f"weights.{name.name.lower()}_bytes",
@@ -205,9 +205,7 @@ def _weight_figures(case: Case, outcome: MemoryOutcome, model: Figure) -> dict[s
     }
 
 
-def _fixed_figures(
-    case: Case, outcome: MemoryOutcome, model: Figure, weights: Mapping[str, Figure]
-) -> dict[LineName, Figure]:
+def _fixed_figures(outcome: MemoryOutcome, model: Figure, weights: Mapping[str, Figure]) -> dict[LineName, Figure]:
     runtime, stage = outcome.runtime, outcome.stage
     cuts = _cuts(runtime)
     formulas: dict[LineName, tuple[str, tuple[Figure | Assumption, ...]]] = {

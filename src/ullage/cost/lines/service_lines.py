@@ -127,7 +127,7 @@ def network(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLi
     return tuple(lines)
 
 
-def provider_tokens(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
+def provider_tokens(use: ServiceUse, quotes: Quotes, _policy: CostPolicy) -> tuple[BillLine, ...]:
     """Tokens bought from providers, by class; those that brought no success stand under failed work."""
     if use.providers is None:
         missing = "Whether a provider serves a part is not stated. Give cost.bought, [] for none."
@@ -155,7 +155,7 @@ def provider_tokens(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tupl
     return tuple(lines)
 
 
-def tool_apis(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
+def tool_apis(use: ServiceUse, quotes: Quotes, _policy: CostPolicy) -> tuple[BillLine, ...]:
     """Calls of outside tools, by tool."""
     if use.tools is None:
         return (not_priced("tool_apis", "Which tools are called is not stated. Give cost.tool_calls, {} for none."),)

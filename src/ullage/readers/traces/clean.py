@@ -84,7 +84,7 @@ def clean(
     start_s = 0.0 if tally.least_s is None or draft.clock is Clock.SESSION else tally.least_s
     written_zone, zone_anomalies = _zone(connection, draft, table, zone)
     return Trace(
-        relation=connection.sql(_canonical(draft, table, reason, tally, start_s)),
+        relation=connection.sql(_canonical(table, reason, tally, start_s)),
         columns=tally.known,
         clock=draft.clock,
         rows=counts,
@@ -211,7 +211,7 @@ def _applies(draft: Draft, condition: str) -> bool:
     return set(re.findall(r"[a-z]+_(?:s|tokens)", condition)) <= set(draft.columns)
 
 
-def _canonical(draft: Draft, table: str, reason: str, tally: _Tally, start_s: float) -> str:
+def _canonical(table: str, reason: str, tally: _Tally, start_s: float) -> str:
     mended = {column: sql for why, (_, column, sql) in REPAIRS.items() if why in dict(tally.repaired)}
     if "arrival_s" in tally.known and start_s:
         mended["arrival_s"] = f"arrival_s - {start_s!r}"

@@ -31,7 +31,7 @@ from ullage.workload.trace import Clock, RowCounts, Trace
 TenantNames = Callable[[str, int], str]
 
 
-def ranked_names(name: str, rank: int) -> str:
+def ranked_names(_name: str, rank: int) -> str:
     """Tenants by rank: nothing to recognise them by, and nothing to compare two profiles by."""
     return f"tenant-{rank}"
 
