@@ -7,14 +7,14 @@ made, and listed in the plan as an assumption.
 from __future__ import annotations
 
 import datetime
-import difflib
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
+from ullage.files.keys import known_keys, nearest, section_at, with_key
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.cost import CostSection
@@ -256,7 +256,11 @@ class PlanFile(Section):
 
 def read_plan_file(text: str, *, file: str) -> PlanFile:
     """The plan file, or an InputError that names line, field, value, problem and fix of its first fault."""
-    document = read_yaml(text, file=file)
+    return plan_file_of(read_yaml(text, file=file))
+
+
+def plan_file_of(document: Document) -> PlanFile:
+    """A document that may have been changed since it was read; its faults are named as those of a file are."""
     try:
         found = PlanFile.model_validate(document.content)
     except ValidationError as error:
@@ -265,6 +269,11 @@ def read_plan_file(text: str, *, file: str) -> PlanFile:
         raise _input_error(document, details[0], more=len(details) - 1) from None
     _check_pools(document, found)
     return found
+
+
+def with_value(document: Document, key: str, text: str) -> Document:
+    """The document of a plan file with another value for one key, named as `workload.classes.chat.rate`."""
+    return with_key(PlanFile, document, key, text)
 
 
 def _check_pools(document: Document, file: PlanFile) -> None:
@@ -332,10 +341,7 @@ def _problem(document: Document, detail: ErrorDetails) -> tuple[str, str]:
     if kind == "quantity":
         return str(context["problem"]), str(context["fix"])
     if kind == "extra_forbidden":
-        known = _known_keys(path[:-1])
-        nearest = difflib.get_close_matches(str(path[-1]), known, n=2)
-        hint = f"Did you mean {' or '.join(nearest)}?" if nearest else f"Known here: {', '.join(known)}."
-        return "is not a known key", hint
+        return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(PlanFile, path[:-1]))))
     if kind == "missing":
         return "is missing", f"Add {path[-1]}."
     if kind in ("int_parsing", "int_type", "greater_than_equal"):
@@ -356,16 +362,3 @@ def _problem(document: Document, detail: ErrorDetails) -> tuple[str, str]:
     if kind == "literal_error" and path == ("version",):
         return "is not a version this program reads", "Write version: 1."
     return detail["msg"][0].lower() + detail["msg"][1:], "Correct the value."
-
-
-def _known_keys(path: tuple[str | int, ...]) -> list[str]:
-    """The keys that may stand at this path."""
-    section: Any = PlanFile
-    for part in path:
-        if isinstance(part, str):
-            # Below a mapping the next key is a name of the user's, and what it may hold is the mapping's value.
-            held = get_args(section)[1] if get_origin(section) is dict else section.model_fields[part].annotation
-            section = held
-            while get_origin(section) not in (None, dict):
-                section = get_args(section)[0]
-    return [each.alias or name for name, each in section.model_fields.items()]

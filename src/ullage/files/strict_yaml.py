@@ -6,6 +6,7 @@ YAML's own guesses are a trap in a file about versions and units: `engine_versio
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,20 +14,29 @@ import yaml
 
 from ullage.errors import InputError
 
+Path = tuple[str | int, ...]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A YAML mapping as nested dicts, lists and texts. `lines` gives the line of every path such as `pool.model`."""
+    """A YAML mapping as nested dicts, lists and texts. `lines` gives the line of every path such as `pool.model`.
+
+    `given` are the paths whose values came with the command and not with the file.
+    """
 
     file: str
     content: dict[str, Any]
-    lines: dict[tuple[str | int, ...], int]
+    lines: Mapping[Path, int]
+    given: Set[Path] = frozenset()
 
-    def place(self, path: tuple[str | int, ...]) -> str:
-        """Where a path stands, as people write it: `plan.yaml:12: pool.model`."""
+    def place(self, path: Path) -> str:
+        """Where a path stands, as people write it: `plan.yaml:12: pool.model`, or `--set pool.model`."""
+        if any(path[:cut] in self.given for cut in range(1, len(path) + 1)):
+            return f"--set {'.'.join(map(str, path))}"
         known = next((path[:cut] for cut in range(len(path), -1, -1) if path[:cut] in self.lines), ())
         dotted = ".".join(str(part) for part in path)
-        return f"{self.file}:{self.lines.get(known, 1)}: {dotted}".rstrip(": ")
+        line = f":{self.lines.get(known, 1)}" if self.lines else ""
+        return f"{self.file}{line}: {dotted}".rstrip(": ")
 
 
 def read_yaml(text: str, *, file: str) -> Document:
@@ -39,15 +49,37 @@ def read_yaml(text: str, *, file: str) -> Document:
         raise _broken(error, file) from None
     if not isinstance(root, yaml.MappingNode):
         raise InputError(field=file, value=text[:40], problem="is not a mapping", fix="Start with `version: 1`.")
-    lines: dict[tuple[str | int, ...], int] = {}
+    lines: dict[Path, int] = {}
     content = _value(root, (), lines, file, open_nodes=())
     return Document(file=file, content=content, lines=lines)
 
 
+def read_value(text: str, *, field: str) -> Any:
+    """One value as a plan file would hold it: a text, a list `[a, b]` or a mapping `{a: b}`."""
+    try:
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise _broken(error, field) from None
+    return None if root is None else _value(root, (), {}, field, open_nodes=())
+
+
+def document_of(content: Mapping[str, Any], *, file: str) -> Document:
+    """A plan that was made in Python and not written down: its numbers, dates and truths as a file would have them."""
+    return Document(file=file, content={str(key): _as_text(each) for key, each in content.items()}, lines={})
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _as_text(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_text(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+
+
 def _value(
     node: yaml.Node,
-    path: tuple[str | int, ...],
-    lines: dict[tuple[str | int, ...], int],
+    path: Path,
+    lines: dict[Path, int],
     file: str,
     open_nodes: tuple[int, ...],
 ) -> Any:

@@ -1,0 +1,153 @@
+"""Keys of a plan file by their dotted names: `pool.tensor_parallel`, `workload.classes.chat.rate`.
+
+The sections are the table: a field of a section is a key, and everything here walks them. Entries of a list are named
+by what tells them apart (`workload.classes.chat`) or by their number (`routing.0`); below a mapping of the user's own
+names, such as `slo`, the rest of the dotted name is one of these.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from ullage.errors import InputError, unknown_name
+from ullage.files.sections.section import Section
+from ullage.files.strict_yaml import Document, Path, read_value
+
+LIST, MAPPING = "[]", "{}"
+# What tells the entries of a list apart, in this order of preference.
+_NAMED_BY = ("name", "class", "pool")
+
+
+def with_key(root: type[Section], document: Document, key: str, text: str) -> Document:
+    """The document with another value for one key, not yet checked; a key that is not known is an InputError."""
+    path = find_path(root, document.content, key)
+    content = copy.deepcopy(document.content)
+    place: Any = content
+    for part in path[:-1]:
+        # A section that the file leaves out, or leaves empty, begins here.
+        if isinstance(place, dict) and not isinstance(place.get(part), dict | list):
+            place[part] = {}
+        place = place[part]
+    place[path[-1]] = read_value(text, field=f"--set {key}")
+    return replace(document, content=content, given={*document.given, path})
+
+
+def find_path(root: type[Section], content: dict[str, Any], key: str) -> Path:
+    """Where a dotted key stands, or would stand, in a document; the nearest known one is named where there is none."""
+    path: tuple[str | int, ...] = ()
+    place: Any = content
+    parts, kind, inner = key.split("."), "", root
+    while parts:
+        dotted = ".".join(map(str, path))
+        if kind == LIST:
+            index, parts = _entry(inner, place, parts, key)
+            path, place, kind = (*path, index), place[index], ""
+        elif kind == MAPPING:
+            path, place, kind = (*path, parts[0]), _below(place, parts[0]), ""
+            parts = parts[1:]
+        elif parts[0] not in known_keys(inner):
+            raise _unknown(root, inner, dotted, parts[0], key)
+        else:
+            if not path and parts[0] == "pool" and "pools" in content:
+                raise _wrong(key, "is of one pool, and there are several", f"Write pools.NAME.{'.'.join(parts[1:])}.")
+            path, place, annotation = (*path, parts[0]), _below(place, parts[0]), known_keys(inner)[parts[0]]
+            parts = parts[1:]
+            section, kind = held(annotation)
+            if section is None:
+                return _plain_path(path, kind, parts, key)
+            inner = section
+    return path
+
+
+def known_keys(section: type[Section]) -> dict[str, Any]:
+    """Key -> its type, as a plan file spells it."""
+    return {field.alias or name: field.annotation for name, field in section.model_fields.items()}
+
+
+def section_at(root: type[Section], path: Path) -> type[Section]:
+    """The section that stands at a path of a document, which may hold numbers of entries and names of the user's."""
+    kind, inner = "", root
+    for part in path:
+        if kind:
+            kind = ""
+            continue
+        section, kind = held(known_keys(inner)[str(part)])
+        assert section is not None
+        inner = section
+    return inner
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """A hint for a name that is not known: the nearest, or all of them."""
+    found = difflib.get_close_matches(name, known, n=2)
+    return f"Did you mean {' or '.join(found)}?" if found else f"Known here: {', '.join(known)}."
+
+
+def held(annotation: Any) -> tuple[type[Section] | None, str]:
+    """The section that a field holds, if any, and how: alone, in a list, or by names of the user's."""
+    core = core_type(annotation)
+    kind = {tuple: LIST, dict: MAPPING}.get(get_origin(core) or core, "")
+    inner = core_type(get_args(core)[1 if kind == MAPPING else 0]) if kind else core
+    is_section = isinstance(inner, type) and issubclass(inner, Section)
+    return (inner if is_section else None), kind
+
+
+def core_type(annotation: Any) -> Any:
+    """A type without what is annotated to it, and without None; of several the first."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return core_type(args[0])
+    if origin in (Union, types.UnionType):
+        return core_type(next(each for each in args if each is not type(None)))
+    return annotation
+
+
+def dotted_keys(section: type[Section], prefix: str = "") -> Iterator[str]:
+    """Every key below a section, depth first."""
+    for key, annotation in known_keys(section).items():
+        inner, kind = held(annotation)
+        yield f"{prefix}{key}"
+        if inner is not None:
+            yield from dotted_keys(inner, f"{prefix}{key}{kind}.")
+
+
+def _entry(section: type[Section], entries: Any, parts: list[str], key: str) -> tuple[int, list[str]]:
+    """The number of the entry that a part of a key names, and the parts after it."""
+    found = entries if isinstance(entries, list) else []
+    if parts[0].isdecimal() and int(parts[0]) < len(found):
+        return int(parts[0]), parts[1:]
+    by = next((each for each in _NAMED_BY if each in known_keys(section)), "")
+    names = [str(each.get(by, number)) if isinstance(each, dict) else str(number) for number, each in enumerate(found)]
+    if parts[0] not in names:
+        raise unknown_name(field=f"--set {key}", name=parts[0], known=names)
+    return names.index(parts[0]), parts[1:]
+
+
+def _plain_path(path: Path, kind: str, parts: list[str], key: str) -> Path:
+    """The path of a key that holds no section: itself, or a name of the user's in its mapping."""
+    if parts and kind != MAPPING:
+        raise _wrong(key, f"{path[-1]} has no keys of its own", f"Write {'.'.join(map(str, path))}.")
+    return (*path, ".".join(parts)) if parts else path
+
+
+def _below(place: Any, part: str) -> Any:
+    return place.get(part) if isinstance(place, dict) else None
+
+
+def _unknown(root: type[Section], section: type[Section], dotted: str, part: str, key: str) -> InputError:
+    """Near in its own section, or else the same key in another one."""
+    known = list(known_keys(section))
+    elsewhere = [each for each in dotted_keys(root) if each.rsplit(".", 1)[-1] == key.rsplit(".", 1)[-1]]
+    is_near = bool(difflib.get_close_matches(part, known))
+    before = f"{dotted}." if dotted else ""
+    hint = nearest(key, elsewhere) if elsewhere and not is_near else nearest(part, known)
+    return _wrong(f"{before}{part}", "is not a known key", hint)
+
+
+def _wrong(key: str, problem: str, fix: str) -> InputError:
+    return InputError(field="--set", value=key, problem=problem, fix=fix)
