@@ -127,7 +127,7 @@ def write_schema() -> None:
     for name, schema in (("plan", plan_file_schema()), ("plan-output", plan_output_schema())):
         text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         (ROOT / "docs" / "reference" / f"{name}.schema.json").write_text(text)
-    (ROOT / "docs" / "reference" / "plan-file-keys.md").write_text(plan_keys.page(plan_file_schema()))
+    (ROOT / "docs" / "reference" / "plan-file-keys.md").write_text(plan_keys.page())
 
 
 def main() -> None:

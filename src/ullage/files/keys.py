@@ -8,14 +8,18 @@ names, such as `slo`, the rest of the dotted name is one of these.
 from __future__ import annotations
 
 import copy
+import datetime
 import difflib
 import types
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Union, get_args, get_origin
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import WithJsonSchema
 
 from ullage.errors import InputError, unknown_name
-from ullage.files.sections.section import Section
+from ullage.evidence import Assumption
+from ullage.files.sections.section import Key, Section, key_of, written
 from ullage.files.strict_yaml import Document, Path, read_value
 
 LIST, MAPPING = "[]", "{}"
@@ -107,13 +111,82 @@ def core_type(annotation: Any) -> Any:
     return annotation
 
 
-def dotted_keys(section: type[Section], prefix: str = "") -> Iterator[str]:
+@dataclass(frozen=True, kw_only=True)
+class KeyRow:
+    """A key as a line of the reference: `[]` in its path stands for each entry of a list, `{}` for a user's name.
+
+    `default` is what a file would state, or words where `is_worded`; `source` says where a default comes from. A row
+    without a key holds a section.
+    """
+
+    path: str
+    section: type[Section]
+    key: Key | None
+    is_needed: bool
+    kind: str
+    meaning: str
+    default: str
+    is_worded: bool
+    source: str
+
+
+def rows_of(section: type[Section], prefix: str = "") -> Iterator[KeyRow]:
     """Every key below a section, depth first."""
-    for key, annotation in known_keys(section).items():
-        inner, kind = held(annotation)
-        yield f"{prefix}{key}"
+    for name, field in section.model_fields.items():
+        inner, kind = held(field.annotation)
+        path, key = f"{prefix}{field.alias or name}", key_of(section, name)
+        assumed = None if key is None else key.assumed
+        own = field.default if not field.is_required() and field.default not in (None, "", ()) else None
+        worded = key is not None and isinstance(key.default, str) and bool(key.default)
+        yield KeyRow(
+            path=path,
+            section=section,
+            key=None if inner is not None else key,
+            is_needed=field.is_required(),
+            kind=_SECTIONS[kind] if inner is not None else kind_of(field.annotation, field.metadata),
+            meaning=key.means if key is not None else _first_line(inner),
+            default=_default(key, assumed, None if inner is not None else own),
+            is_worded=worded,
+            source="" if assumed is None else assumed.source.what,
+        )
         if inner is not None:
-            yield from dotted_keys(inner, f"{prefix}{key}{kind}.")
+            yield from rows_of(inner, f"{path}{kind}.")
+
+
+def _default(key: Key | None, assumed: Assumption | None, own: Any) -> str:
+    if assumed is not None:
+        return written(assumed)
+    if key is not None and isinstance(key.default, str) and key.default:
+        return key.default
+    return "" if own is None else f"{own:g}" if isinstance(own, float) else str(own)
+
+
+def _first_line(section: type[Section] | None) -> str:
+    return ((section and section.__doc__) or "").strip().partition("\n")[0]
+
+
+_SECTIONS = {"": "section", LIST: "list of sections", MAPPING: "sections by name"}
+_PLAIN = {str: "text", int: "whole number", float: "number", bool: "true or false", datetime.date: "date"}
+
+
+def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> str:
+    """What may be written for a key, in words: `duration, such as 500ms`, `one of rolling, canary`."""
+    choices = next((each.choices for each in metadata if isinstance(each, Key) and each.choices), ())
+    if choices:
+        return f"one of {', '.join(choices)}"
+    shown = next((each.json_schema for each in metadata if isinstance(each, WithJsonSchema)), None)
+    if shown:
+        return f"{shown['description']}, such as {shown['examples'][0]}"
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return kind_of(args[0], args[1:])
+    if origin in (Union, types.UnionType):
+        return " or ".join(kind_of(each) for each in args if each is not type(None))
+    if origin is Literal:
+        return f"one of {', '.join(args)}" if len(args) > 1 else args[0]
+    if origin is tuple:
+        return f"list: {kind_of(args[0])}"
+    return f"by name: {kind_of(args[1])}" if origin is dict else _PLAIN[annotation]
 
 
 def _entry(section: type[Section], entries: Any, parts: list[str], key: str) -> tuple[int, list[str]]:
@@ -142,7 +215,7 @@ def _below(place: Any, part: str) -> Any:
 def _unknown(root: type[Section], section: type[Section], dotted: str, part: str, key: str) -> InputError:
     """Near in its own section, or else the same key in another one."""
     known = list(known_keys(section))
-    elsewhere = [each for each in dotted_keys(root) if each.rsplit(".", 1)[-1] == key.rsplit(".", 1)[-1]]
+    elsewhere = [each.path for each in rows_of(root) if each.path.rsplit(".", 1)[-1] == key.rsplit(".", 1)[-1]]
     is_near = bool(difflib.get_close_matches(part, known))
     before = f"{dotted}." if dotted else ""
     hint = nearest(key, elsewhere) if elsewhere and not is_near else nearest(part, known)

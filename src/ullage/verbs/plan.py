@@ -155,7 +155,6 @@ def _tested(evidence: EvidenceSection, pool: PoolSection, folder: Path, as_of: d
 
 def _profile(name: str, pool: PoolSection, folder: Path, as_of: datetime.date) -> StepProfile:
     """Measured steps of one pool's replica."""
-    from ullage.load.plan_spec import ENGINE, TENSOR_PARALLEL
     from ullage.load.step_profile import read_step_profile
     from ullage.memory.sharding import Sharding
     from ullage.verbs.facts import model_of
@@ -166,9 +165,9 @@ def _profile(name: str, pool: PoolSection, folder: Path, as_of: datetime.date) -
         folder=folder,
         model=model_of(beside if beside.exists() else pool.model),
         device=pool.device,
-        engine=pool.engine or ENGINE,
+        engine=pool.value("engine"),
         sharding=Sharding(
-            tp=pool.tensor_parallel or TENSOR_PARALLEL, pp=pool.pipeline_parallel or 1, ep=pool.expert_parallel or 1
+            tp=pool.value("tensor_parallel"), pp=pool.value("pipeline_parallel"), ep=pool.value("expert_parallel")
         ),
         as_of=as_of,
         field="evidence.step_profile",
@@ -179,7 +178,7 @@ def _traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> T
     """The classes of the plan in the traces it names."""
     import numpy as np
 
-    from ullage.load.plan_spec import HORIZON_S, PLANNING_FRACTION, request_class
+    from ullage.load.plan_spec import request_class
     from ullage.verbs.forecast import event_of
     from ullage.verbs.profile import load_profile, profile
     from ullage.workload.demand.traffic import traffic_of
@@ -199,8 +198,8 @@ def _traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> T
     return traffic_of(
         found,
         [each.name for each in workload.classes],
-        horizon_s=read.policy.horizon or HORIZON_S,
-        percentile_fraction=read.policy.planning_percentile or PLANNING_FRACTION,
+        horizon_s=read.policy.value("horizon"),
+        percentile_fraction=read.policy.value("planning_percentile"),
         as_of=as_of,
         rng=np.random.default_rng(seed),
         events=[event_of(f"{e.name}:{e.first}:{e.until}:{e.demand}", calendar=has_calendar) for e in workload.events],
