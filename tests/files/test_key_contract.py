@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.key_probes import BASES, Probe, spec_of, write_files
+from support.key_probes import BASES, Probe, spec_of, with_value, write_files
 from ullage.errors import InputError
 from ullage.files.keys import KeyRow, find_path
-from ullage.files.plan_file import PlanFile, key_rows, with_value
+from ullage.files.plan_file import PlanFile, key_rows
 from ullage.files.strict_yaml import Document, read_yaml
 from ullage.planning.spec import PlanSpec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import datetime
 import json
@@ -18,7 +19,8 @@ from support.loadtest_samples import to_json, vllm_run
 from ullage.admission.limits import admission_limits
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
-from ullage.files.strict_yaml import Document
+from ullage.files.plan_file import put_value
+from ullage.files.strict_yaml import Document, read_scalar
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.memory.budget import MemoryBudget, memory_budget
@@ -288,6 +290,13 @@ evidence = "measured"
 [values]
 memory = "70 GiB"
 """
+
+
+def with_value(document: Document, key: str, text: str) -> Document:
+    """The document as `--set key=text` leaves it."""
+    content = copy.deepcopy(document.content)
+    path = put_value(content, key, read_scalar(text, field=f"--set {key}"))
+    return replace(document, content=content, options={**document.options, path: f"--set {key}"})
 
 
 def spec_of(document: Document, folder: Path) -> PlanSpec:

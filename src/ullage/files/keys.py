@@ -7,12 +7,11 @@ names, such as `slo`, the rest of the dotted name is one of these.
 
 from __future__ import annotations
 
-import copy
 import datetime
 import difflib
 import types
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import WithJsonSchema
@@ -20,52 +19,64 @@ from pydantic import WithJsonSchema
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption
 from ullage.files.sections.section import Key, Section, key_of, written
-from ullage.files.strict_yaml import Document, Path, read_value
 
+KeyPath = tuple[str | int, ...]
+"""Where a key stands in a document: keys, numbers of entries, names of the user's."""
 LIST, MAPPING = "[]", "{}"
 # What tells the entries of a list apart, in this order of preference.
 _NAMED_BY = ("name", "class", "pool")
 
 
-def with_key(root: type[Section], document: Document, key: str, text: str) -> Document:
-    """The document with another value for one key, not yet checked; a key that is not known is an InputError."""
-    path = find_path(root, document.content, key)
-    content = copy.deepcopy(document.content)
+def put_key(root: type[Section], content: dict[str, Any], key: str, value: Any) -> KeyPath:
+    """Change one value of a document in place, unchecked, and say where it stands; None leaves the key out."""
+    path = find_path(root, content, key)
     place: Any = content
     for part in path[:-1]:
         # A section that the file leaves out, or leaves empty, begins here.
         if isinstance(place, dict) and not isinstance(place.get(part), dict | list):
             place[part] = {}
         place = place[part]
-    place[path[-1]] = read_value(text, field=f"--set {key}")
-    return replace(document, content=content, given={*document.given, path})
-
-
-def find_path(root: type[Section], content: dict[str, Any], key: str) -> Path:
-    """Where a dotted key stands, or would stand, in a document; the nearest known one is named where there is none."""
-    path: tuple[str | int, ...] = ()
-    place: Any = content
-    parts, kind, inner = key.split("."), "", root
-    while parts:
-        dotted = ".".join(map(str, path))
-        if kind == LIST:
-            index, parts = _entry(inner, place, parts, key)
-            path, place, kind = (*path, index), place[index], ""
-        elif kind == MAPPING:
-            path, place, kind = (*path, parts[0]), _below(place, parts[0]), ""
-            parts = parts[1:]
-        elif parts[0] not in known_keys(inner):
-            raise _unknown(root, inner, dotted, parts[0], key)
-        else:
-            if not path and parts[0] == "pool" and "pools" in content:
-                raise _wrong(key, "is of one pool, and there are several", f"Write pools.NAME.{'.'.join(parts[1:])}.")
-            path, place, annotation = (*path, parts[0]), _below(place, parts[0]), known_keys(inner)[parts[0]]
-            parts = parts[1:]
-            section, kind = held(annotation)
-            if section is None:
-                return _plain_path(path, kind, parts, key)
-            inner = section
+    if value is None and isinstance(place, dict):
+        place.pop(path[-1], None)
+    else:
+        place[path[-1]] = value
     return path
+
+
+def find_path(root: type[Section], content: dict[str, Any], key: str) -> KeyPath:
+    """Where a dotted key stands, or would stand, in a document; the nearest known one is named where there is none."""
+    path: KeyPath = ()
+    place: Any = content
+    parts, kind, inner = _of_pools(content, key), "", root
+    while parts:
+        if kind == LIST:
+            index = _entry(inner, place, parts.pop(0), key)
+            path, place, kind = (*path, index), place[index], ""
+            continue
+        part = parts.pop(0)
+        if kind == MAPPING:
+            kind = ""
+        elif part not in known_keys(inner):
+            raise _unknown(root, inner, path, part, key)
+        else:
+            section, kind = held(known_keys(inner)[part])
+            if section is None:
+                return _plain_path((*path, part), kind, parts, key)
+            inner = section
+        path, place = (*path, part), place.get(part) if isinstance(place, dict) else None
+    return path
+
+
+def _of_pools(content: dict[str, Any], key: str) -> list[str]:
+    """The parts of a key; `pool.` where the file lists its pools is of the only one, or a question of which."""
+    first, *rest = key.split(".")
+    pools = content.get("pools")
+    if first != "pool" or "pool" in content or not isinstance(pools, list):
+        return [first, *rest]
+    if len(pools) == 1:
+        return ["pools", "0", *rest]
+    names = [str(each.get("name")) for each in pools if isinstance(each, dict)]
+    raise _wrong(key, "could be of any of several pools", f"Write pools.{names[0]}.{'.'.join(rest)}.")
 
 
 def known_keys(section: type[Section]) -> dict[str, Any]:
@@ -73,7 +84,7 @@ def known_keys(section: type[Section]) -> dict[str, Any]:
     return {field.alias or name: field.annotation for name, field in section.model_fields.items()}
 
 
-def section_at(root: type[Section], path: Path) -> type[Section]:
+def section_at(root: type[Section], path: KeyPath) -> type[Section]:
     """The section that stands at a path of a document, which may hold numbers of entries and names of the user's."""
     kind, inner = "", root
     for part in path:
@@ -189,37 +200,32 @@ def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     return f"by name: {kind_of(args[1])}" if origin is dict else _PLAIN[annotation]
 
 
-def _entry(section: type[Section], entries: Any, parts: list[str], key: str) -> tuple[int, list[str]]:
-    """The number of the entry that a part of a key names, and the parts after it."""
+def _entry(section: type[Section], entries: Any, part: str, key: str) -> int:
+    """The number of the entry that a part of a key names."""
     found = entries if isinstance(entries, list) else []
-    if parts[0].isdecimal() and int(parts[0]) < len(found):
-        return int(parts[0]), parts[1:]
     by = next((each for each in _NAMED_BY if each in known_keys(section)), "")
-    names = [str(each.get(by, number)) if isinstance(each, dict) else str(number) for number, each in enumerate(found)]
-    if parts[0] not in names:
-        raise unknown_name(field=f"--set {key}", name=parts[0], known=names)
-    return names.index(parts[0]), parts[1:]
+    names = [str(each.get(by, "")) if isinstance(each, dict) else "" for each in found]
+    if part in names:
+        return names.index(part)
+    if part.isdecimal() and int(part) < len(found):
+        return int(part)
+    raise unknown_name(field=f"--set {key}", name=part, known=[each for each in names if each])
 
 
-def _plain_path(path: Path, kind: str, parts: list[str], key: str) -> Path:
+def _plain_path(path: KeyPath, kind: str, parts: list[str], key: str) -> KeyPath:
     """The path of a key that holds no section: itself, or a name of the user's in its mapping."""
     if parts and kind != MAPPING:
         raise _wrong(key, f"{path[-1]} has no keys of its own", f"Write {'.'.join(map(str, path))}.")
     return (*path, ".".join(parts)) if parts else path
 
 
-def _below(place: Any, part: str) -> Any:
-    return place.get(part) if isinstance(place, dict) else None
-
-
-def _unknown(root: type[Section], section: type[Section], dotted: str, part: str, key: str) -> InputError:
+def _unknown(root: type[Section], section: type[Section], path: KeyPath, part: str, key: str) -> InputError:
     """Near in its own section, or else the same key in another one."""
-    known = list(known_keys(section))
-    elsewhere = [each.path for each in rows_of(root) if each.path.rsplit(".", 1)[-1] == key.rsplit(".", 1)[-1]]
+    known, last = list(known_keys(section)), key.rsplit(".", 1)[-1]
+    elsewhere = [each.path for each in rows_of(root) if each.path.rsplit(".", 1)[-1] == last]
     is_near = bool(difflib.get_close_matches(part, known))
-    before = f"{dotted}." if dotted else ""
     hint = nearest(key, elsewhere) if elsewhere and not is_near else nearest(part, known)
-    return _wrong(f"{before}{part}", "is not a known key", hint)
+    return _wrong(".".join(map(str, (*path, part))), "is not a known key", hint)
 
 
 def _wrong(key: str, problem: str, fix: str) -> InputError:

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
-from ullage.files.keys import KeyRow, known_keys, nearest, rows_of, section_at, with_key
+from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, rows_of, section_at
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.cost import CostSection
@@ -459,11 +459,11 @@ class PlanFile(Section):
 
 def read_plan_file(text: str, *, file: str) -> PlanFile:
     """The plan file, or an InputError that names line, field, value, problem and fix of its first fault."""
-    return plan_file_of(read_yaml(text, file=file))
+    return read_plan_document(read_yaml(text, file=file))
 
 
-def plan_file_of(document: Document) -> PlanFile:
-    """A document that may have been changed since it was read; its faults are named as those of a file are."""
+def read_plan_document(document: Document) -> PlanFile:
+    """As `read_plan_file`, for a document that was read or made before."""
     try:
         found = PlanFile.model_validate(document.content)
     except ValidationError as error:
@@ -480,9 +480,9 @@ def key_rows() -> list[KeyRow]:
     return [each for each in rows_of(PlanFile) if not each.path.startswith(("pools[]", "pool.evidence."))]
 
 
-def with_value(document: Document, key: str, text: str) -> Document:
-    """The document of a plan file with another value for one key, named as `workload.classes.chat.rate`."""
-    return with_key(PlanFile, document, key, text)
+def put_value(content: dict[str, Any], key: str, value: Any) -> KeyPath:
+    """Change one value of a plan's document in place, by its key (`workload.classes.chat.rate`); None leaves it out."""
+    return put_key(PlanFile, content, key, value)
 
 
 def _check_pools(document: Document, file: PlanFile) -> None:

@@ -6,37 +6,44 @@ YAML's own guesses are a trap in a file about versions and units: `engine_versio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import yaml
 
 from ullage.errors import InputError
 
-Path = tuple[str | int, ...]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A YAML mapping as nested dicts, lists and texts. `lines` gives the line of every path such as `pool.model`.
+    """A mapping as nested dicts, lists and texts. `lines` gives the line of every path such as `pool.model`.
 
-    `given` are the paths whose values came with the command and not with the file.
+    A plan that was never a file has no lines. `options` gives the option that a path was stated by, in place of a line.
     """
 
     file: str
     content: dict[str, Any]
-    lines: Mapping[Path, int]
-    given: Set[Path] = frozenset()
+    lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
+    options: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
 
-    def place(self, path: Path) -> str:
-        """Where a path stands, as people write it: `plan.yaml:12: pool.model`, or `--set pool.model`."""
-        if any(path[:cut] in self.given for cut in range(1, len(path) + 1)):
-            return f"--set {'.'.join(map(str, path))}"
-        known = next((path[:cut] for cut in range(len(path), -1, -1) if path[:cut] in self.lines), ())
+    def place(self, path: tuple[str | int, ...]) -> str:
+        """Where a path stands, as people write it: `plan.yaml:12: pool.model`, or the option that stated it."""
         dotted = ".".join(str(part) for part in path)
-        line = f":{self.lines.get(known, 1)}" if self.lines else ""
-        return f"{self.file}{line}: {dotted}".rstrip(": ")
+        parts = [path[:cut] for cut in range(len(path), -1, -1)]
+        stated = next((each for each in parts if each in self.options), None)
+        if stated is None and path not in self.lines:
+            # What an option made has no line: it is said by that option.
+            stated = next((each for each in self.options if path and each[: len(path)] == path), None)
+        if stated is not None:
+            option = self.options[stated]
+            return option if stated == path else f"{option}: {dotted}"
+        if not self.lines:
+            return f"{self.file}: {dotted}".rstrip(": ")
+        known = next((each for each in parts if each in self.lines), ())
+        return f"{self.file}:{self.lines.get(known, 1)}: {dotted}".rstrip(": ")
 
 
 def read_yaml(text: str, *, file: str) -> Document:
@@ -49,37 +56,37 @@ def read_yaml(text: str, *, file: str) -> Document:
         raise _broken(error, file) from None
     if not isinstance(root, yaml.MappingNode):
         raise InputError(field=file, value=text[:40], problem="is not a mapping", fix="Start with `version: 1`.")
-    lines: dict[Path, int] = {}
+    lines: dict[tuple[str | int, ...], int] = {}
     content = _value(root, (), lines, file, open_nodes=())
     return Document(file=file, content=content, lines=lines)
 
 
-def read_value(text: str, *, field: str) -> Any:
-    """One value as a plan file would hold it: a text, a list `[a, b]` or a mapping `{a: b}`."""
-    try:
-        root = yaml.compose(text, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError as error:
-        raise _broken(error, field) from None
-    return None if root is None else _value(root, (), {}, field, open_nodes=())
+def read_scalar(text: str, *, field: str) -> Any:
+    """One value as it would stand in a file: a text, or a list or mapping in brackets; nothing at all is None."""
+    if not text.strip().startswith(("[", "{")):
+        return text.strip() or None
+    return read_yaml(f"value: {text}", file=field).content["value"]
 
 
-def document_of(content: Mapping[str, Any], *, file: str) -> Document:
-    """A plan that was made in Python and not written down: its numbers, dates and truths as a file would have them."""
-    return Document(file=file, content={str(key): _as_text(each) for key, each in content.items()}, lines={})
-
-
-def _as_text(value: Any) -> Any:
+def as_texts(value: Any) -> Any:
+    """A value of a program as a file would say it: numbers, dates and paths become texts."""
     if isinstance(value, Mapping):
-        return {str(key): _as_text(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_text(each) for each in value]
-    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+        return {str(key): as_texts(each) for key, each in value.items()}
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, int | float | PurePath):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_texts(each) for each in value]
+    return value
 
 
 def _value(
     node: yaml.Node,
-    path: Path,
-    lines: dict[Path, int],
+    path: tuple[str | int, ...],
+    lines: dict[tuple[str | int, ...], int],
     file: str,
     open_nodes: tuple[int, ...],
 ) -> Any:
