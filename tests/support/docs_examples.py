@@ -126,7 +126,7 @@ def write_schema() -> None:
     text = json.dumps(plan_file_schema(), indent=2, ensure_ascii=False) + "\n"
     (ROOT / "docs" / "reference" / "plan.schema.json").write_text(text)
     json_schemas.write()
-    (ROOT / "docs" / "reference" / "plan-file-keys.md").write_text(plan_keys.page(plan_file_schema()))
+    (ROOT / "docs" / "reference" / "plan-file-keys.md").write_text(plan_keys.page())
 
 
 def main() -> None:

@@ -87,7 +87,8 @@ def judged_by(clients: Clients) -> tuple[BurstLimit, ...]:
             if slo.metric is not Metric.ITL
         ]
         limits.append((Metric.TTFT, number(clients.policy.first_token_timeout), clients.error_fraction))
-        limits.append((Metric.E2E, number(clients.policy.deadline_of(each.name)), clients.error_fraction))
+        lost_fraction = clients.trial.allowed_error_fraction(each.name)
+        limits.append((Metric.E2E, number(clients.policy.deadline_of(each.name)), lost_fraction))
         found += [
             BurstLimit(class_name=each.name, metric=metric, limit_s=limit_s, late_fraction=share)
             for metric, limit_s, share in limits

@@ -123,7 +123,7 @@ def _load_pool(
     from ullage.facts.device import find_device
     from ullage.load.evidence import load_engine_report, load_step_evidence
     from ullage.load.names import load_model
-    from ullage.load.plan_spec import ENGINE, TENSOR_PARALLEL, LoadedPool
+    from ullage.load.plan_spec import LoadedPool
     from ullage.memory.sharding import Sharding
     from ullage.readers.engines.startup import read_starts
 
@@ -132,7 +132,7 @@ def _load_pool(
     model = load_model(pool.model, facts, folder=folder)
     device = find_device(pool.device, devices, field="pool.device")
     sharding = Sharding(
-        tp=pool.tensor_parallel or TENSOR_PARALLEL, pp=pool.pipeline_parallel or 1, ep=pool.expert_parallel or 1
+        tp=pool.value("tensor_parallel"), pp=pool.value("pipeline_parallel"), ep=pool.value("expert_parallel")
     )
     logs = [folder / each for each in evidence.engine_logs]
     return LoadedPool(
@@ -144,7 +144,7 @@ def _load_pool(
             folder=folder,
             model=model,
             device=device.name,
-            engine=pool.engine or ENGINE,
+            engine=pool.value("engine"),
             sharding=sharding,
             as_of=as_of,
         ),

@@ -23,7 +23,7 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
     """The classes of the plan in the traces or the profile it names; nothing where it names none."""
     import numpy as np
 
-    from ullage.load.plan_spec import HORIZON_S, PLANNING_FRACTION, request_class
+    from ullage.load.plan_spec import request_class
     from ullage.load.typed import dated_event
     from ullage.workload.demand.traffic import traffic_of
 
@@ -44,8 +44,8 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
     return traffic_of(
         found,
         [each.name for each in workload.classes],
-        horizon_s=read.policy.horizon or HORIZON_S,
-        percentile_fraction=read.policy.planning_percentile or PLANNING_FRACTION,
+        horizon_s=read.policy.value("horizon"),
+        percentile_fraction=read.policy.value("planning_percentile"),
         as_of=as_of,
         rng=np.random.default_rng(seed),
         events=[

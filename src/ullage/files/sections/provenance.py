@@ -6,6 +6,7 @@ import datetime
 from dataclasses import dataclass, replace
 
 from ullage.evidence import Assumption, Evidence, Source
+from ullage.files.sections.section import Section, key_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,23 +15,34 @@ class Provenance:
 
     evidence: Evidence
     source: Source
-    defaults: Source
 
-    def decides(self, name: str, value: int | float | str | None, unit: str, default: int | float | str) -> Assumption:
-        """As `says`, for what is chosen and not known."""
-        return replace(self.says(name, value, unit, default), decision=True)
-
-    def says(self, name: str, value: int | float | str | None, unit: str, default: int | float | str) -> Assumption:
-        """A statement of the file or, where it says nothing, the default, marked as ours."""
-        if value is None:
-            return Assumption(name=name, value=default, unit=unit, evidence=Evidence.ASSUMED, source=self.defaults)
+    def says(self, name: str, value: int | float | str, unit: str) -> Assumption:
+        """A statement of the file."""
         return Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source)
 
-    def over(self, default: Assumption, value: int | float | str | None) -> Assumption:
-        """A sourced default of a stage, or what the file says in its place: same name, same unit, another source."""
+    def decides(self, name: str, value: int | float | str, unit: str) -> Assumption:
+        """As `says`, for what is chosen and not known."""
+        return replace(self.says(name, value, unit), decision=True)
+
+    def may_say(self, name: str, value: int | float | str | None, unit: str) -> Assumption | None:
+        """A statement where there is one: of what nothing can stand in for, or what is worked out otherwise."""
+        return None if value is None else self.says(name, value, unit)
+
+    def over(self, default: Assumption, value: int | float | str | None, *, name: str = "") -> Assumption:
+        """A sourced default, or what the file says in its place: same name, same unit, another source."""
+        named = replace(default, name=name) if name else default
         if value is None:
-            return default
-        return replace(default, value=value, low=None, high=None, evidence=self.evidence, source=self.source)
+            return named
+        return replace(named, value=value, low=None, high=None, evidence=self.evidence, source=self.source)
+
+    def filled(self, section: Section) -> dict[str, Assumption]:
+        """By field, every key of a section that has a sourced default: what the file says, or else the default."""
+        keys = {name: key_of(type(section), name) for name in type(section).model_fields}
+        return {
+            name: self.over(key.default, getattr(section, name))
+            for name, key in keys.items()
+            if key is not None and isinstance(key.default, Assumption)
+        }
 
 
 def file_provenance(*, file: str, dated: datetime.date, is_example: bool) -> Provenance:
@@ -40,10 +52,4 @@ def file_provenance(*, file: str, dated: datetime.date, is_example: bool) -> Pro
         if is_example
         else Source(what="plan file", where=file, date=dated)
     )
-    return Provenance(
-        evidence=Evidence.ASSUMED if is_example else Evidence.STATED,
-        source=source,
-        defaults=Source(
-            what="default of Ullage", where="docs/reference/plan-file.md", date=datetime.date(2026, 11, 15)
-        ),
-    )
+    return Provenance(evidence=Evidence.ASSUMED if is_example else Evidence.STATED, source=source)

@@ -168,7 +168,6 @@ def device_mix(
     *,
     split: Sequence[int],
     sites: Mapping[str, Sites],
-    seed: int,
     map: Any = map,  # noqa: A002
 ) -> VerifiedMix | Rejection | NotGiven:
     """The cheapest mix for all pools under shared quotas; `ranked` are their candidates by pool, best first.
@@ -180,7 +179,7 @@ def device_mix(
     if len(kinds) < 2 or not all(best.values()):
         return NO_MIX
     rules = {rule.name: rule for pool, found in best.items() for rule in slices_of(found[0].fit, pool, split)}
-    maker = _MixMaker(kinds, rules, seed=seed, map=map)
+    maker = _MixMaker(kinds, rules, map=map)
     quotas = {each.fit.candidate.pool.device.name: UNLIMITED for each in kinds.values()}
     quotas = {name: quota for name in quotas if (quota := quota_devices(sites.get(name))) < UNLIMITED}
     return maker.mix(quotas)
@@ -249,7 +248,6 @@ class _MixMaker:
         kinds: Mapping[tuple[str, str], CandidateTrial],
         rules: Mapping[str, SliceRule],
         *,
-        seed: int,
         map: Any,  # noqa: A002
     ) -> None:
         self._kinds, self._rules, self._map = kinds, rules, map
