@@ -107,7 +107,6 @@ def options(
         {name: each.trials for name, each in found.items()},
         split=spec.options.split,
         sites=spec.options.sites,
-        seed=seed,
         map=map,
     )
     return Options(service=spec.name, as_of=as_of, seed=seed, pools=tuple(found.values()), mix=mix)
