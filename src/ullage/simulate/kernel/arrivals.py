@@ -19,7 +19,7 @@ from ullage.simulate.kernel.codes import (
     TO_FIRST_TOKEN,
     WAITING,
 )  # fmt: skip
-from ullage.simulate.kernel.compiling import compiled, inline
+from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.endings import end_attempt
 from ullage.simulate.kernel.queues import is_alive, link, queue_front, queue_of, state_of
 from ullage.simulate.kernel.routing import route, show_load
@@ -27,7 +27,7 @@ from ullage.simulate.kernel.state import ClassTerms, World
 from ullage.simulate.kernel.trees import pop_timer, push_timer
 
 
-@compiled
+@once
 def arrive(w: World, i: int, attempt: int, now_ps: int) -> None:
     """One attempt of a request reaches the router."""
     clock = w.clock
@@ -60,6 +60,10 @@ def arrive(w: World, i: int, attempt: int, now_ps: int) -> None:
             # A queue that was blocked stays blocked until a plan ends, unless its front is a new one.
             replica.blocked = 1
             cut_plan(w, replica, now_ps)
+
+
+# First attempts of an open loop are inlined into the clock's loop; the rest call a function.
+arrive_again = compiled(getattr(arrive, "py_func", arrive))
 
 
 @inline
@@ -149,7 +153,7 @@ def retry_now(w: World, i: int, attempt: int, now_ps: int) -> None:
         limit_ps = timeout_of(terms_of(w, i), which)
         if limit_ps < NEVER:
             push_timer(w, now_ps + limit_ps, RANK_DEADLINE, i, attempt)
-    arrive(w, i, attempt, now_ps)
+    arrive_again(w, i, attempt, now_ps)
 
 
 @compiled
@@ -166,7 +170,7 @@ def fire_timer(w: World, now_ps: int) -> None:
             w.client[clock.issued] = i
             i = clock.issued
             issue(w, i, now_ps)
-            arrive(w, i, 1, now_ps)
+            arrive_again(w, i, 1, now_ps)
     else:
         state = state_of(w, i)
         if rank == RANK_ARRIVAL:

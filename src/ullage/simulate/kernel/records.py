@@ -43,8 +43,6 @@ T = TypeVar("T")
 
 # What a field may be besides `int` (64 bits) and `float`. All integers are 64 bits wide once they are read.
 Int32 = Annotated[int, np.int32]
-Fixed = Annotated[int, np.int64, "fixed"]
-Fixed32 = Annotated[int, np.int32, "fixed"]
 
 _WORD = ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()
@@ -89,10 +87,6 @@ def _width(hint: Any) -> Any:
     if hint is float:
         return np.float64
     return np.int64 if hint is int or get_origin(hint) is Rows else record_dtype(hint)
-
-
-def _is_fixed(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and "fixed" in hint.__metadata__
 
 
 # ---- types -----------------------------------------------------------------------------------------------
@@ -178,14 +172,12 @@ class _SetItem(AbstractTemplate):
 # ---- loads and stores ------------------------------------------------------------------------------------
 
 
-def _mark(builder: Any, access: Any, name: str, *, fixed: bool) -> Any:
-    """Tells LLVM that this access overlaps no access of another name, and whether the value ever changes."""
+def _mark(builder: Any, access: Any, name: str) -> Any:
+    """Tells LLVM that this access overlaps no access of another name."""
     module = builder.module
     root = module.add_metadata(["ullage"])
     kind = module.add_metadata([name, root, ir.Constant(_WORD, 0)])
     access.set_metadata("tbaa", module.add_metadata([kind, kind, ir.Constant(_WORD, 0)]))
-    if fixed:
-        access.set_metadata("invariant.load", module.add_metadata([]))
     return access
 
 
@@ -195,15 +187,15 @@ def _at(builder: Any, base: Any, offset: Any, hint: Any) -> Any:
     return builder.bitcast(builder.gep(base, [offset]), kept.as_pointer())
 
 
-def _load(builder: Any, base: Any, offset: Any, hint: Any, name: str, *, fixed: bool) -> Any:
-    value = _mark(builder, builder.load(_at(builder, base, offset, hint)), name, fixed=fixed)
+def _load(builder: Any, base: Any, offset: Any, hint: Any, name: str) -> Any:
+    value = _mark(builder, builder.load(_at(builder, base, offset, hint)), name)
     return builder.sext(value, _WORD) if _width(hint) is np.int32 else value
 
 
 def _store(builder: Any, value: Any, base: Any, offset: Any, hint: Any, name: str) -> None:
     if _width(hint) is np.int32:
         value = builder.trunc(value, _LLVM_TYPES[np.int32])
-    _mark(builder, builder.store(value, _at(builder, base, offset, hint)), name, fixed=False)
+    _mark(builder, builder.store(value, _at(builder, base, offset, hint)), name)
 
 
 def _field(of: Any, name: str) -> tuple[Any, Any, str]:
@@ -217,9 +209,7 @@ def _lower_getattr(context: Any, builder: Any, of: Any, value: Any, name: str) -
     offset, hint, path = _field(of, name)
     if isinstance(_width(hint), np.dtype):
         return builder.gep(value, [offset])
-    # A table of addresses and terms, like World, is made anew by the driver and never written here.
-    fixed = _is_fixed(hint) or getattr(of.record, "is_fixed", False)
-    return _load(builder, value, offset, hint, path, fixed=fixed)
+    return _load(builder, value, offset, hint, path)
 
 
 @lower_setattr_generic(RecordType)
@@ -240,7 +230,7 @@ def _lower_getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     offset = _place(builder, rows, args[1])
     if isinstance(rows.item, RecordType):
         return builder.gep(args[0], [offset])
-    return _load(builder, args[0], offset, rows.hint, rows.name, fixed=_is_fixed(rows.hint))
+    return _load(builder, args[0], offset, rows.hint, rows.name)
 
 
 @lower_builtin(operator.setitem, RowsType, types.Integer, types.Any)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ullage.simulate.kernel.compiling import VERSION
-from ullage.simulate.kernel.records import Fixed, Fixed32, Int32, Rows, hold, record_dtype
+from ullage.simulate.kernel.records import Int32, Rows, hold, record_dtype
 
 
 class ClockRow:
@@ -97,15 +97,15 @@ class ReplicaRow:
 
     seen_load: int
     ready_ps: int
-    index: Fixed
-    engine: Fixed
+    index: int
+    engine: int
     # Where this replica's part of World's arrays begins.
-    wheel_at: Fixed
-    bits_at: Fixed
-    pending_at: Fixed
-    phases_at: Fixed
-    queues_at: Fixed
-    class_decodes_at: Fixed
+    wheel_at: int
+    bits_at: int
+    pending_at: int
+    phases_at: int
+    queues_at: int
+    class_decodes_at: int
 
 
 class SlotRow:
@@ -133,39 +133,39 @@ class RequestRow:
 class EngineTerms:
     """A replica type; `decode_at` and `token_at` are where its tables begin in World.segments."""
 
-    max_sequences: Fixed
-    token_budget: Fixed
-    blocks: Fixed
-    block_shift: Fixed
-    queue_bound: Fixed
-    long_prefill: Fixed
-    priority: Fixed
-    kv_shift: Fixed
-    kv_segments: Fixed
-    token_shift: Fixed
-    token_segments: Fixed
-    pair_ps_1024: Fixed
-    is_sum: Fixed  # 1: prefill adds to decode time, 0: the longer of the two
-    decode_at: Fixed
-    token_at: Fixed
+    max_sequences: int
+    token_budget: int
+    blocks: int
+    block_shift: int
+    queue_bound: int
+    long_prefill: int
+    priority: int
+    kv_shift: int
+    kv_segments: int
+    token_shift: int
+    token_segments: int
+    pair_ps_1024: int
+    is_sum: int  # 1: prefill adds to decode time, 0: the longer of the two
+    decode_at: int
+    token_at: int
 
 
 class SegmentRow:
     """Part of a step table: time at its beginning, and per token."""
 
-    base_ps: Fixed
-    slope_ps: Fixed
+    base_ps: int
+    slope_ps: int
 
 
 class ClassTerms:
     """A request class: deadlines, SLOs, rank of its priority."""
 
-    ttft_timeout_ps: Fixed
-    total_timeout_ps: Fixed
-    ttft_slo_ps: Fixed
-    tpot_slo_ps: Fixed
-    e2e_slo_ps: Fixed
-    level: Fixed
+    ttft_timeout_ps: int
+    total_timeout_ps: int
+    ttft_slo_ps: int
+    tpot_slo_ps: int
+    e2e_slo_ps: int
+    level: int
 
 
 class Counters:
@@ -208,9 +208,9 @@ class DeadlineRow:
 
 
 class EventRow:
-    when_ps: Fixed
-    replica: Fixed
-    kind: Fixed
+    when_ps: int
+    replica: int
+    kind: int
 
 
 class AccountRow:
@@ -244,8 +244,6 @@ class ControlRow:
 
 class World:
     """The terms of a run, and where its arrays are. A field here does not change while the kernel runs."""
-
-    is_fixed = True
 
     request_count: int
     replica_count: int
@@ -299,7 +297,7 @@ class World:
     engines: Rows[EngineTerms]
     segments: Rows[SegmentRow]
     classes: Rows[ClassTerms]
-    group_class: Rows[Fixed]
+    group_class: Rows[int]
     events: Rows[EventRow]
     deadlines: Rows[DeadlineRow]
     timers: Rows[TimerRow]
@@ -324,12 +322,12 @@ class World:
     # By request; empty where the feature is not used.
     requests: Rows[RequestRow]
     arrival_ps: Rows[int]
-    prompt_tokens: Rows[Fixed32]
-    output_tokens: Rows[Fixed32]
-    cached_tokens: Rows[Fixed32]
-    group: Rows[Fixed32]
-    cancel_after_ps: Rows[Fixed]
-    think_ps: Rows[Fixed]
+    prompt_tokens: Rows[Int32]
+    output_tokens: Rows[Int32]
+    cached_tokens: Rows[Int32]
+    group: Rows[Int32]
+    cancel_after_ps: Rows[int]
+    think_ps: Rows[int]
     client: Rows[Int32]
     first_ps: Rows[int]  # 0: no token yet, for no token comes out at time 0
     attempt_ps: Rows[int]
