@@ -10,7 +10,7 @@ import pytest
 
 from ullage.workload.profile.bursts import bursts_of
 from ullage.workload.profile.seasons import growth_of, season_of
-from ullage.workload.profile.series import SecondCounts, ValueCounts
+from ullage.workload.profile.series import SecondCounts, ValueCounts, distribution, scaled
 from ullage.workload.profile.shapes import _explained
 
 DAY_S = 86_400
@@ -108,3 +108,14 @@ def test_whole_bins_alone_are_counted() -> None:
     assert counts.binned(10, 5.0, 95.0).tolist() == [10] * 8
     assert counts.binned(10, 0.0, 100.0).tolist() == [10] * 10
     assert counts.binned(60, 10.0, 100.0).tolist() == []
+
+
+def test_one_value_is_its_own_distribution_and_none_has_none() -> None:
+    one = ValueCounts(values=np.array([7]), counts=np.array([1])).distribution("tokens")
+    assert one is not None
+    assert (one.observations, one.mean_value, set(one.values)) == (1, 7.0, {7.0})
+    assert ValueCounts(values=np.zeros(0, np.int64), counts=np.zeros(0, np.int64)).distribution("tokens") is None
+    assert distribution(np.zeros(0), "s") is None
+    doubled = scaled(one, 2.0, "s")
+    assert doubled is not None
+    assert (doubled.mean_value, set(doubled.values), doubled.unit) == (14.0, {14.0}, "s")
