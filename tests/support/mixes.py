@@ -9,6 +9,9 @@ from ullage.workload.classes import RequestClass
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel, ReuseModel, SyntheticModel
 from ullage.workload.synthetic.modulation import Modulation
 
+# The rate varies by a half of itself, over blocks of a quarter of a minute and of a whole one.
+BURSTS = Modulation(variances=(0.0, 0.0, 0.1, 0.15, 0.0, 0.0))
+
 
 def small_model(name: str = "chat", rate_rps: float = 10.0, bursts: Modulation | None = None) -> ClassModel:
     """Prompts up to 800 tokens, answers up to 60, half of a prompt cached."""
