@@ -98,6 +98,13 @@ def test_a_bound_above_the_best_is_refused_without_simulation() -> None:
     assert asked["dear"] == []
 
 
+def test_the_only_one_left_is_decided_as_a_plan_decides_it() -> None:
+    _, _, asked = run(_Trial("good", 10.0, bound=5.0), _Trial("dear", 30.0, bound=20.0))
+    assert asked["good"] == [4, 16]
+    _, _, asked = run(_Trial("good", 10.0), _Trial("worse", 30.0))
+    assert asked == {"good": [4, 4, 16], "worse": [4]}
+
+
 def test_the_first_that_is_refused_when_idle_makes_room_for_the_next() -> None:
     names, refused, _ = run(_Trial("slow", 1.0, bound=0.5, idle=True), _Trial("good", 10.0, bound=5.0))
     assert (names, refused) == (["good"], ["slow"])
