@@ -25,8 +25,8 @@ from ullage.service.calibration.calibration import Calibration, calibrate, scale
 from ullage.service.calibration.evidence import held_out_band
 from ullage.service.calibration.measured import SlowedTimes
 from ullage.service.calibration.replay import RequestTimes, replay
-from ullage.service.steps.band import DEFAULT_BANDS, StepBand
 from ullage.service.stage import band_of
+from ullage.service.steps.band import DEFAULT_BANDS, StepBand
 
 TTFT_S = 1.0
 TPOT_RATIO = 2.0

@@ -20,9 +20,10 @@ from ullage.errors import Rejection
 from ullage.execute.pool import thread_map
 from ullage.load.pool import CurveInputs, load_pool
 from ullage.service.curve.curve import Effort
+from ullage.service.stage import pool_curve, pool_point, pool_size
 from ullage.service.trial.search import highest_load
 from ullage.service.trial.window import run_load
-from ullage.service.stage import pool_curve, pool_point, pool_size
+from ullage.load.pool import CurveInputs, load_pool
 
 T = TypeVar("T")
 AS_OF = datetime.date(2026, 11, 15)

@@ -11,27 +11,25 @@ import pytest
 
 from support.admission_pools import (
     chat_deadline,
-    demand,
     limits,
-    memory,
+    limits_under,
     policy,
-    ready,
     served,
     stated,
     two_classes,
 )
 from ullage.admission.bounds import Bounds, age_grid, concurrency_grid, last_passing, replica_bounds
-from ullage.admission.cell import MOST_REPLICAS, Cell, cell_of, slos_met
+from ullage.admission.clients import MOST_REPLICAS, Clients, clients_of, slos_met
 from ullage.admission.deadlines import class_deadlines
-from ullage.admission.limits import AdmissionLimits, admission_limits
+from ullage.admission.limits import AdmissionLimits
 from ullage.admission.policy import AdmissionPolicy, Tenant
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.execute.pool import thread_map
 
 
-def cell(given: AdmissionPolicy | None = None, **slo_limits_s: float) -> Cell:
-    return cell_of(served(**slo_limits_s)[0], given or policy(), replicas=MOST_REPLICAS)
+def clients(given: AdmissionPolicy | None = None, **slo_limits_s: float) -> Clients:
+    return clients_of(served(**slo_limits_s), given or policy(), replicas=MOST_REPLICAS)
 
 
 @functools.cache
@@ -40,10 +38,10 @@ def bounds(**slo_limits_s: float) -> Bounds:
 
 
 def bounds_under(given: AdmissionPolicy, **slo_limits_s: float) -> Bounds:
-    curve, _ = served(**slo_limits_s)
+    curve = served(**slo_limits_s)
     deadlines = class_deadlines(curve, two_classes(**slo_limits_s), given)
     assert isinstance(deadlines, dict)
-    return replica_bounds(cell(given, **slo_limits_s), deadlines, saturation_rps=curve.saturation_rps, overload=1.5)
+    return replica_bounds(clients(given, **slo_limits_s), deadlines, saturation_rps=curve.saturation_rps, overload=1.5)
 
 
 # ---- the limits do what they are for ---------------------------------------------------------------------
@@ -53,7 +51,7 @@ def bounds_under(given: AdmissionPolicy, **slo_limits_s: float) -> Bounds:
 @pytest.mark.parametrize("ratio", [1.2, 1.5])
 def test_in_overload_those_admitted_at_the_limits_meet_their_slos(seed: int, ratio: float) -> None:
     """On other seeds than those the limits were found on; without them the same load violates its SLOs."""
-    found, pool = bounds(), replace(cell(), seed=seed)
+    found, pool = bounds(), replace(clients(), seed=seed)
     load = pool.steady(ratio * found.pace.throughput_rps)
     guarded = slos_met(pool, pool.run(load, guard=found.guard, patient=True))
     assert [each.name for each in guarded if not each.is_kept] == []
@@ -77,13 +75,13 @@ def test_a_pace_that_no_queue_can_mend_is_kept_by_concurrency() -> None:
     found = bounds(tpot_s=0.0135)
     assert found.guard.running_requests < 16
     assert "tpot" in found.binding
-    pool = cell(tpot_s=0.0135)
+    pool = clients(tpot_s=0.0135)
     load = pool.steady(1.5 * found.pace.throughput_rps)
     assert all(each.is_kept for each in slos_met(pool, pool.run(load, guard=found.guard, patient=True)))
 
 
 def test_the_pool_rate_is_one_that_the_pool_carries() -> None:
-    found, pool = limits(), replace(cell(), seed=5)
+    found, pool = limits(), replace(clients(), seed=5)
     assert found.capacity_rps <= found.bounds.pace.throughput_rps
     kept = slos_met(pool, pool.run(pool.steady(0.95 * found.capacity_rps), patient=True))
     assert all(each.is_kept for each in kept)
@@ -142,11 +140,8 @@ def test_tenants_share_the_pool_by_weight_and_none_above_its_own_limit() -> None
     def tenant(name: str, share: float, weight: float, most: float) -> Tenant:
         return Tenant(name=name, share=stated("s", share), weight=stated("w", weight), most=stated("m", most))
 
-    curve, point = served()
     three = (tenant("a", 0.5, 2.0, 1.0), tenant("b", 0.3, 1.0, 1.0), tenant("c", 0.2, 1.0, 0.1))
-    found = admission_limits(
-        curve, point, ready(), demand(), two_classes(), replicas=8, memory=memory(), policy=policy(tenants=three)
-    )
+    found = limits_under(policy(tenants=three))
     assert isinstance(found, AdmissionLimits)
     a, b, c = found.tenants
     assert a.rate_rps + b.rate_rps + c.rate_rps == pytest.approx(found.pool_rate_rps)
@@ -168,19 +163,8 @@ def test_what_is_lost_already_is_shed_first_and_the_urgent_last() -> None:
 
 
 def test_a_deadline_shorter_than_prefill_is_refused_with_one_that_is_not() -> None:
-    curve, point = served()
-
     def under(deadline_s: float) -> AdmissionLimits | Rejection:
-        return admission_limits(
-            curve,
-            point,
-            ready(),
-            demand(),
-            two_classes(),
-            replicas=8,
-            memory=memory(),
-            policy=chat_deadline(deadline_s),
-        )
+        return limits_under(chat_deadline(deadline_s))
 
     refused = under(0.005)
     assert isinstance(refused, Rejection)
@@ -212,19 +196,8 @@ def test_every_figure_walks_back_to_sources() -> None:
 
 
 def test_the_answer_is_the_same_on_one_core_and_on_several() -> None:
-    curve, point = served()
     with thread_map(workers=3) as spread:
-        found = admission_limits(
-            curve,
-            point,
-            ready(),
-            demand(),
-            two_classes(),
-            replicas=8,
-            memory=memory(),
-            policy=policy(),
-            map=spread,
-        )
+        found = limits_under(policy(), map=spread)
     assert isinstance(found, AdmissionLimits)
     assert found.figures == limits().figures
     assert found.notes == limits().notes
@@ -238,9 +211,8 @@ def test_backpressure_comes_before_refusal() -> None:
 
 
 def test_no_replicas_are_an_error() -> None:
-    curve, point = served()
     with pytest.raises(InputError, match="replicas = 0"):
-        admission_limits(curve, point, ready(), demand(), two_classes(), replicas=0, memory=memory(), policy=policy())
+        limits_under(policy(), replicas=0)
 
 
 # ---- searches ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from support.admission_pools import demand, limits, policy, ready, served, two_classes
 from ullage.admission.bounds import Bounds, replica_bounds
 from ullage.admission.bursts import HEIGHTS, LENGTHS_S, absorbers, absorbs, base_of, burst_budget
-from ullage.admission.cell import Cell, cell_of, step_load
+from ullage.admission.clients import Clients, clients_of, step_load
 from ullage.admission.deadlines import class_deadlines
 from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.retries import (
@@ -30,16 +30,16 @@ from ullage.admission.retries import (
 HASTY = policy(attempts=5, deadline_s=1.2, first_token_timeout_s=1.2, recovery_s=60.0)
 
 
-def storm_cell(given: AdmissionPolicy = HASTY) -> Cell:
-    return cell_of(served()[0], given, replicas=4)
+def storm_clients(given: AdmissionPolicy = HASTY) -> Clients:
+    return clients_of(served(), given, replicas=4)
 
 
 @functools.cache
 def storm_bounds() -> Bounds:
-    curve, _ = served()
+    curve = served()
     deadlines = class_deadlines(curve, two_classes(), HASTY)
     assert isinstance(deadlines, dict)
-    return replica_bounds(storm_cell(), deadlines, saturation_rps=curve.saturation_rps, overload=1.5)
+    return replica_bounds(storm_clients(), deadlines, saturation_rps=curve.saturation_rps, overload=1.5)
 
 
 # ---- retries -------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_amplification_is_at_least_one_and_rises_with_attempts(guarded: bool) ->
     found = []
     for attempts in (1, 2, 3, 5):
         clients = policy(attempts=attempts, deadline_s=1.2, first_token_timeout_s=1.2)
-        pool = storm_cell(clients)
+        pool = storm_clients(clients)
         load = pool.steady(1.5 * storm_bounds().pace.throughput_rps)
         found.append(amplification(pool.run(load, guard=guard, retry=clients.retry())))
     assert found[0] == 1.0
@@ -60,7 +60,7 @@ def test_amplification_is_at_least_one_and_rises_with_attempts(guarded: bool) ->
 
 
 def test_without_refusals_nobody_asks_twice() -> None:
-    pool = storm_cell(policy())
+    pool = storm_clients(policy())
     assert amplification(pool.run(pool.steady(2.0), retry=policy().retry())) == 1.0
 
 
@@ -77,7 +77,7 @@ def test_a_budget_bounds_the_amplification() -> None:
 
 def test_above_the_found_load_only_a_pool_with_limits_comes_back() -> None:
     """The storm itself, not the search: the burst is over for a minute, and the pool is still down, or is not."""
-    pool, capacity_rps = storm_cell(), storm_bounds().pace.throughput_rps
+    pool, capacity_rps = storm_clients(), storm_bounds().pace.throughput_rps
     ways = protections(storm_bounds().guard, HASTY)
     bare, *_, limited = ways
     found, *_, with_limits = recoveries(pool, ways, capacity_rps)
@@ -90,7 +90,7 @@ def test_above_the_found_load_only_a_pool_with_limits_comes_back() -> None:
 
 
 def test_the_load_that_does_not_recover_is_carried_with_ease_where_no_burst_comes() -> None:
-    pool, capacity_rps = storm_cell(), storm_bounds().pace.throughput_rps
+    pool, capacity_rps = storm_clients(), storm_bounds().pace.throughput_rps
     bare = protections(storm_bounds().guard, HASTY)[0]
     found = recoveries(pool, (bare,), capacity_rps)[0]
     quiet = pool.run(pool.steady(found.recovers_rps + capacity_rps / STEPS, span_s=120.0), retry=bare.retry)
@@ -103,7 +103,7 @@ def test_more_attempts_never_raise_the_load_that_recovers() -> None:
     for attempts in (1, 3, 5):
         clients = policy(attempts=attempts, deadline_s=1.2, first_token_timeout_s=1.2)
         ways = protections(storm_bounds().guard, clients)[:1]
-        found.append(recoveries(storm_cell(clients), ways, capacity_rps)[0].recovers_rps)
+        found.append(recoveries(storm_clients(clients), ways, capacity_rps)[0].recovers_rps)
     assert found == sorted(found, reverse=True)
     assert found[0] > found[-1]
 
@@ -126,7 +126,7 @@ def test_a_longer_burst_is_never_higher_and_help_never_hurts() -> None:
 
 
 def test_what_is_absorbed_is_absorbed_and_what_is_twice_as_high_and_long_is_not() -> None:
-    found, pool = limits(), cell_of(served()[0], policy(), replicas=8)
+    found, pool = limits(), clients_of(served(), policy(), replicas=8)
     planning_rps = demand().planning_rps / 8
     base = base_of(pool, planning_rps, found.capacity_rps)
     queue = absorbers(pool, ready(), replicas=8)[0]
@@ -144,7 +144,7 @@ def test_a_pool_with_room_absorbs_more() -> None:
 
 
 def test_a_plan_above_capacity_leaves_no_room_for_a_burst() -> None:
-    pool = cell_of(served()[0], policy(), replicas=4)
+    pool = clients_of(served(), policy(), replicas=4)
     found = burst_budget(pool, absorbers(pool, ready(), replicas=4), planning_rps=30.0, capacity_rps=20.0)
     assert {each.height_ratio for each in found} == {0.0}
     assert any("no burst is absorbed" in note for note in limits(1).notes)
@@ -154,7 +154,7 @@ def test_a_plan_above_capacity_leaves_no_room_for_a_burst() -> None:
 
 
 def test_a_step_is_the_base_and_so_much_more() -> None:
-    pool = storm_cell()
+    pool = storm_clients()
     load = step_load(pool, base_rps=10.0, burst_rps=BURST_RATIO * 10.0, at_s=100.0, length_s=200.0, span_s=400.0)
     assert load.arrival_ps is not None
     arrival_s = np.asarray(load.arrival_ps) / 1e12

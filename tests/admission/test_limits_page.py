@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from support.admission_pools import demand, limits, memory, policy, ready, served, stated, two_classes
+from support.admission_pools import limits, limits_under, policy, stated
 from ullage.admission.bursts import LENGTHS_S
-from ullage.admission.limits import AdmissionLimits, admission_limits
+from ullage.admission.limits import AdmissionLimits
 from ullage.admission.policy import Tenant
 from ullage.report.plan.admission import admission_parts
 
@@ -43,10 +43,7 @@ def test_tenants_have_a_table_where_there_are_some() -> None:
         Tenant(name=name, share=stated("s", share), weight=stated("w", 1.0), most=stated("m", 1.0))
         for name, share in (("acme", 0.6), ("beta", 0.4))
     )
-    curve, point = served()
-    found = admission_limits(
-        curve, point, ready(), demand(), two_classes(), replicas=8, memory=memory(), policy=policy(tenants=both)
-    )
+    found = limits_under(policy(tenants=both))
     assert isinstance(found, AdmissionLimits)
     page = printed(found)
     assert "Rates by tenant" in page

@@ -14,7 +14,6 @@ from support.served_replicas import PoissonLoad, batching_replica, class_with_sl
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Source, walk
 from ullage.execute.pool import thread_map
-from ullage.service.trial.attainment import WINDOW_S, SloTally, last_hurt_s, part, tallies
 from ullage.fleet.choices import choice
 from ullage.fleet.failure import reliability
 from ullage.fleet.loss_scenarios import SCENARIOS
@@ -22,8 +21,9 @@ from ullage.fleet.losses import QUICK, TITLES, LossEffort, LossTable, LossVerdic
 from ullage.fleet.region import RegionPolicy
 from ullage.fleet.reserves import Reserves, ReserveSettings, named_reserves
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
+from ullage.service.trial.attainment import WINDOW_S, Tally, last_hurt_s, part, tallies
+from ullage.service.trial.trial import play
 from ullage.simulate.fleet import Fleet
-from ullage.simulate.simulation import simulate
 
 SHORT = LossEffort(replications=1, lead_s=120.0, before_s=180.0, after_s=300.0, longest_loss_s=300.0)
 
@@ -62,10 +62,7 @@ def reserves(survives: str = "node", zones: int = 2, regions: str = "") -> Reser
 def checked(given: Reserves, *names: str, effort: LossEffort = SHORT) -> LossTable:
     pool = planned_pool()
     return loss_checks(
-        pool.step,
-        pool.memory,
         pool.demand,
-        pool.spec.classes,
         pool.steady,
         given,
         pool.ready,
@@ -133,7 +130,7 @@ def test_recovery_is_at_once_where_nothing_is_hurt_and_late_where_much_is() -> N
 
 def test_cores_do_not_change_the_answer() -> None:
     pool = planned_pool()
-    arguments = (pool.step, pool.memory, pool.demand, pool.spec.classes, pool.steady, reserves(), pool.ready)
+    arguments = (pool.demand, pool.steady, reserves(), pool.ready)
     alone = loss_checks(*arguments, seed=3, effort=SHORT, names=("node", "slow_replica"))
     with thread_map(workers=2) as spread:
         assert loss_checks(*arguments, seed=3, effort=SHORT, names=("node", "slow_replica"), map=spread) == alone
@@ -156,9 +153,8 @@ def test_a_service_that_is_seldom_asked_is_watched_for_longer() -> None:
     pool = planned_pool()
     seldom = replace(pool.demand, planning_rps=0.02)
     table = loss_checks(
-        pool.step, pool.memory, seldom, pool.spec.classes, pool.steady, reserves(), pool.ready,
-        seed=0, effort=SHORT, names=("peak_hour", "node", "region"),
-    )  # fmt: skip
+        seldom, pool.steady, reserves(), pool.ready, seed=0, effort=SHORT, names=("peak_hour", "node", "region")
+    )
     assert [str(check.verdict) for check in table.checks] == ["holds", "holds", "outage"]
     assert "500 min" in table.notes[0]
 
@@ -172,7 +168,7 @@ def test_tallies_agree_with_the_simulators_own_count() -> None:
     """A class with one limit on TTFT: good requests, window by window, add up to the run's successes."""
     slo_class = class_with_slos("chat", ttft_p95=0.03)
     load = PoissonLoad(classes=(slo_class,))(rate_rps=40.0, span_s=120.0, seed=1)
-    outcome = simulate(batching_replica().engine, Fleet(), load, seed=1, keep_requests=True)
+    outcome = play(batching_replica().engine, Fleet(), load, seed=1, keep_requests=True)
     (tally,) = tallies(outcome, load, [slo_class], overhead_s=0.0, span_s=200.0).values()
     assert int(tally.good.sum()) == outcome.total.counts.success
     assert int(tally.sent.sum()) == outcome.total.counts.requests

@@ -14,19 +14,20 @@ from ullage.execute.pool import thread_map
 from ullage.fleet.sites import UNLIMITED
 from ullage.load.plan import load_plan
 from ullage.planning.options.candidates import candidates_of
-from ullage.planning.options.mix import VERIFY_RUNS, SlicedLoad, VerifiedMix, quota_devices, slices_of
+from ullage.planning.options.mix import SlicedLoad, VerifiedMix, quota_devices, slices_of
 from ullage.planning.options.options import Options, options
 from ullage.planning.options.screen import bound_refusal
 from ullage.planning.options.trial import DEVICES, USD, least_score
 from ullage.planning.spec import PlanSpec
 from ullage.report.decisions.options_page import options_page
 from ullage.report.encode import document, to_json, to_text
-from ullage.service.trial.search import broken
-from ullage.service.trial.window import Bench, run_load
-from ullage.simulate.statistics import replication_seeds
+from ullage.service.trial.bases import bases_of
+from ullage.service.trial.decide import Effort, decide
+from ullage.service.trial.trial import Trial
 
 AS_OF = datetime.date(2026, 11, 15)
-QUICK = (4, 6)
+FEW = Effort(most_windows=8, first_fraction=0.4)
+QUICK = (FEW, Effort(most_windows=16, first_fraction=0.4))
 
 SMALL = """
 version: 1
@@ -152,8 +153,8 @@ def test_more_traffic_never_needs_fewer_devices_and_all_is_bytes_for_bytes_the_s
         spec, options=dataclasses.replace(spec.options, devices=("l40s",), tensor_parallel=(1,))
     )  # fmt: skip
     with thread_map(workers=2) as spread:
-        one, two = options(few, as_of=AS_OF, seed=1, rounds=(4,)), options(
-            few, as_of=AS_OF, seed=1, rounds=(4,), map=spread
+        one, two = options(few, as_of=AS_OF, seed=1, rounds=(FEW,)), options(
+            few, as_of=AS_OF, seed=1, rounds=(FEW,), map=spread
         )  # fmt: skip
     assert to_text(document("options", one)) == to_text(document("options", two))
     orders = one.pools[0].orders
@@ -167,7 +168,7 @@ def test_without_prices_devices_are_counted_and_a_note_says_so(load: Load) -> No
     bare = dataclasses.replace(
         spec, prices=None, options=dataclasses.replace(spec.options, devices=("l40s", "h100-sxm"), tensor_parallel=(1,))
     )
-    found = options(bare, as_of=AS_OF, seed=0, rounds=(4,))
+    found = options(bare, as_of=AS_OF, seed=0, rounds=(FEW,))
     (pool,) = found.pools
     assert {each.measured.unit for each in pool.ranking} == {DEVICES}
     scores = [each.measured.score.value for each in pool.ranking]
@@ -197,15 +198,10 @@ def test_a_mix_meets_every_slo_on_the_requests_it_is_given(quoted: Options) -> N
         part = each.rate_rps / fit.asked.rate_rps
         load = SlicedLoad(mix=each.fit.mix, shares=shares, part_fraction=part)
         covered += load.kept(whole, 7)
-        bench = Bench(
-            replica=each.fit.replica.slowed(each.fit.band.slow_ratio),
-            load_at=load,
-            classes=each.fit.asked.classes,
-            span_s=1024.0,
-            replicas=each.replicas,
-        )
-        runs = [run_load(bench, each.rate_rps, seed) for seed in replication_seeds(0, VERIFY_RUNS)]
-        assert broken(bench, runs) == ()
+        trial = Trial(replica=each.fit.replica, load_at=load, classes=each.fit.asked.classes, replicas=each.replicas)
+        bases = bases_of(trial, each.fit.band, seed=0)
+        pool = dataclasses.replace(bases.conservative, replicas=each.replicas)
+        assert decide(pool, each.rate_rps, bases.conservative_probe, seed=0).violated == ()
     # Every request goes to one pool, and only to one.
     assert covered.tolist() == [1] * whole.requests.count
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
 from ullage.errors import Rejection
@@ -12,7 +11,10 @@ from ullage.evidence import Evidence
 from ullage.planning.options import ranking as options_ranking
 from ullage.planning.options.ranking import dominates, ranked
 from ullage.planning.options.trial import USD, CandidateResult
-from ullage.simulate.statistics import Interval, mean_interval
+from ullage.service.trial.decide import Effort
+from ullage.simulate.statistics import Interval
+
+ROUNDS = (Effort(most_windows=4), Effort(most_windows=8), Effort(most_windows=16))
 
 
 class _Fit:
@@ -25,38 +27,33 @@ class _Fit:
 
 
 class _Trial:
-    """Scores of every batch: a mean, luck that all share, and luck of its own."""
+    """A score by round: an interval that ends at the mean and narrows as windows are added."""
 
-    def __init__(self, name: str, mean: float, *, own: float = 0.01, bound: float = 0.0, idle: bool = False) -> None:
+    def __init__(self, name: str, mean: float, *, width: float = 0.0, bound: float = 0.0, idle: bool = False) -> None:
         self.fit = _Fit(name, bound)
-        shared = np.random.default_rng(0).normal(0.0, 0.5, 64)
-        mine = np.random.default_rng(sum(name.encode())).normal(0.0, own, 64)
-        self.scores = mean + shared + mine
+        self.mean, self.width = mean, width
         self.asked: list[int] = []
         self.is_idle_refused = idle
 
     def idle_refusal(self) -> Rejection | None:
         return cast("Rejection", object()) if self.is_idle_refused else None
 
-    def measured(self, batches: int) -> CandidateResult:
-        self.asked.append(batches)
-        scores = tuple(self.scores[:batches].tolist())
-        return measured(self.fit, scores)
+    def measured(self, effort: Effort) -> CandidateResult:
+        self.asked.append(effort.most_windows)
+        return measured(self.fit, self.mean, width=self.width * ROUNDS[0].most_windows / effort.most_windows)
 
 
-def measured(fit: Any, scores: tuple[float, ...], **changes: Any) -> CandidateResult:
+def measured(fit: Any, score: float, *, width: float = 0.0, **changes: Any) -> CandidateResult:
     return CandidateResult(
         **{
             "fit": fit,
-            "batches": len(scores),
             "steady_replicas": 1,
             "reserve_replicas": 0,
             "paid_devices": 8,
             "success_fraction": 1.0,
             "headroom_fraction": 0.5,
-            "score": mean_interval(scores),
+            "score": Interval(value=score, low=score - width, high=score, confidence_fraction=0.95),
             "unit": USD,
-            "batch_scores": scores,
             "reserves": None,
             **changes,
         }
@@ -70,7 +67,7 @@ def _made_up_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*trials: _Trial) -> tuple[list[str], list[str], dict[str, list[int]]]:
-    places, refused = ranked(cast("Any", list(trials)), rounds=(4, 8, 16))
+    places, refused = ranked(cast("Any", list(trials)), rounds=ROUNDS)
     return (
         [each.measured.name for each in places],
         [fit.candidate.name for fit, _ in refused],
@@ -78,23 +75,34 @@ def run(*trials: _Trial) -> tuple[list[str], list[str], dict[str, list[int]]]:
     )
 
 
-def test_shared_luck_does_not_blur_the_order() -> None:
-    """Luck that moves every candidate by 0.5 does not hide differences of 0.1, because it is the same for all."""
+def test_half_of_those_that_are_decided_go_on_each_round() -> None:
     names, refused, asked = run(*(_Trial(f"c{number}", 10.0 + 0.1 * number) for number in range(8)))
     assert names == [f"c{number}" for number in range(8)]
     assert refused == []
     assert [asked[f"c{number}"][-1] for number in range(8)] == [16, 16, 8, 8, 4, 4, 4, 4]
 
 
-def test_candidates_too_close_to_tell_go_on() -> None:
-    _, _, asked = run(*(_Trial(f"c{number}", 10.0, own=0.2) for number in range(4)))
+def test_candidates_whose_numbers_are_undecided_go_on_until_they_are() -> None:
+    """Intervals of 0.5 hide differences of 0.1 in the first round, and those of 0.125 only some in the last."""
+    _, _, asked = run(*(_Trial(f"c{number}", 10.0 + 0.1 * number, width=0.5) for number in range(4)))
     assert [max(each) for each in asked.values()] == [16] * 4
+    places, _ = ranked(cast("Any", [_Trial("a", 10.0, width=0.5), _Trial("b", 10.1, width=0.5)]), rounds=ROUNDS)
+    assert not places[0].is_sure
+    places, _ = ranked(cast("Any", [_Trial("a", 10.0, width=0.2), _Trial("b", 10.1, width=0.2)]), rounds=ROUNDS)
+    assert places[0].is_sure
 
 
 def test_a_bound_above_the_best_is_refused_without_simulation() -> None:
     names, refused, asked = run(_Trial("good", 10.0, bound=5.0), _Trial("dear", 30.0, bound=20.0))
     assert (names, refused) == (["good"], ["dear"])
     assert asked["dear"] == []
+
+
+def test_the_only_one_left_is_decided_as_a_plan_decides_it() -> None:
+    _, _, asked = run(_Trial("good", 10.0, bound=5.0), _Trial("dear", 30.0, bound=20.0))
+    assert asked["good"] == [4, 16]
+    _, _, asked = run(_Trial("good", 10.0), _Trial("worse", 30.0))
+    assert asked == {"good": [4, 4, 16], "worse": [4]}
 
 
 def test_the_first_that_is_refused_when_idle_makes_room_for_the_next() -> None:
@@ -110,12 +118,9 @@ def test_candidates_without_a_price_stand_last() -> None:
 
 
 def test_one_dominates_the_other_only_if_no_worse_in_anything() -> None:
-    base = measured(_Fit("base", 0.0), (1.0, 1.0))
+    base = measured(_Fit("base", 0.0), 1.0)
     assert not dominates(base, base)
-    cheaper = measured(
-        _Fit("cheaper", 0.0), (0.5, 0.5), score=Interval(value=0.5, low=0.5, high=0.5, confidence_fraction=0.95)
-    )
-    assert dominates(cheaper, base)
-    more = measured(_Fit("more", 0.0), (0.5, 0.5), paid_devices=16)
+    assert dominates(measured(_Fit("cheaper", 0.0), 0.5), base)
+    more = measured(_Fit("more", 0.0), 0.5, paid_devices=16)
     assert not dominates(more, base)
     assert not dominates(base, more)

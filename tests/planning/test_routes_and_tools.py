@@ -10,8 +10,8 @@ import pytest
 from ullage import verbs
 from ullage.errors import InputError, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
-from ullage.service.binding import TOOL
 from ullage.planning.document import Plan
+from ullage.service.binding import TOOL
 from ullage.workload.demand.tools import ToolLoads
 
 AS_OF = datetime.date(2026, 11, 15)

@@ -11,11 +11,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from support.pools import pool
-from support.served_replicas import class_with_slos
+from support.served_replicas import QUICK, class_with_slos
 from ullage.evidence import Evidence
 from ullage.facts.device import find_device
-from ullage.service.binding import binding_constraint
-from ullage.service.headroom import headroom
 from ullage.fleet.packing import Lot, pack, shapes_of
 from ullage.fleet.steady import SteadyFleet
 from ullage.memory.sharding import Sharding
@@ -27,8 +25,9 @@ from ullage.report.plan.fleet import (
     steady_parts,
     tool_parts,
 )
-from ullage.service.steps.band import DEFAULT_BANDS
-from ullage.service.curve.sizing import PoolSize, replica_alone, size_pool
+from ullage.service.binding import binding_constraint
+from ullage.service.curve.sizing import PoolSize, size_pool
+from ullage.service.headroom import headroom
 from ullage.workload.demand.routing import Routed, RoutedClass
 from ullage.workload.demand.tools import ToolLoad, ToolLoads
 
@@ -45,8 +44,7 @@ def text_of(parts: list[RenderableType]) -> str:
 @pytest.fixture(scope="module")
 def fleet() -> SteadyFleet:
     given = pool(500, 50, class_with_slos("chat", ttft_p95=1.0), span_s=60.0)
-    alone = replica_alone(given.bench.replica, given.bench.load_at, given.bench.classes, seed=1)
-    found = size_pool(alone, rate_rps=120.0, band=DEFAULT_BANDS[Evidence.ESTIMATED], seed=1)
+    found = size_pool(given.bases(Evidence.ESTIMATED, seed=1), rate_rps=120.0, seed=1, effort=QUICK)
     assert isinstance(found, PoolSize)
     return SteadyFleet(
         size=found,
@@ -71,8 +69,8 @@ def test_bars_add_up_before_the_eye(fleet: SteadyFleet) -> None:
 
 def test_what_binds_stands_first_and_every_distance_is_shown(fleet: SteadyFleet) -> None:
     given = pool(500, 50, class_with_slos("chat", ttft_p95=1.0), span_s=60.0)
-    room = headroom(fleet.bench, rate_rps=fleet.size.rate_rps, seed=1, replications=2)
-    found = binding_constraint(fleet.bench, given.step, given.memory, room, seed=1)
+    room = headroom(fleet.trial, fleet.size.probe, rate_rps=fleet.size.rate_rps, seed=1)
+    found = binding_constraint(fleet.size.bases, given.step, given.memory, room, seed=1)
     shown = text_of(binding_parts(found))
     names = re.findall(r"^(\w[\w ]*?)(?: \((?:binds|next)\))?  ", shown, flags=re.MULTILINE)
     assert [name for name in names if name in {line.name for line in found.lines}] == [

@@ -26,10 +26,7 @@ def reserves() -> Reserves:
 def losses() -> LossTable:
     pool = planned_pool()
     return loss_checks(
-        pool.step,
-        pool.memory,
         pool.demand,
-        pool.spec.classes,
         pool.steady,
         reserves(),
         pool.ready,

@@ -8,20 +8,34 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, single_server
+from support.served_replicas import (
+    QUICK,
+    PoissonLoad,
+    batching_replica,
+    class_with_slos,
+    poisson_trial,
+    short_bases,
+    single_server,
+)
 from ullage.errors import InputError
-from ullage.service.curve.curve import Effort, ServiceCurve, StablePoint, UnstablePoint, load_point, replica_curve
+from ullage.service.curve.curve import ServiceCurve, StablePoint, UnstablePoint, load_point, replica_curve
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.decide import Effort
 from ullage.service.trial.mix import MixLoad, simulated_class
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.synthetic.builtin import builtin
 
-QUICK = Effort(requests=1500, most_replications=8, refined_points=4)
 CHAT = (class_with_slos(ttft_p95=0.5, tpot_p95=0.02),)
 
 
 @pytest.fixture(scope="module")
-def curve() -> ServiceCurve:
-    return replica_curve(batching_replica(), PoissonLoad(classes=CHAT), CHAT, seed=3, effort=QUICK)
+def bases() -> Bases:
+    return short_bases(poisson_trial(*CHAT))
+
+
+@pytest.fixture(scope="module")
+def curve(bases: Bases) -> ServiceCurve:
+    return replica_curve(bases, seed=3, effort=QUICK)
 
 
 def test_loads_rise_and_the_curve_ends_where_the_replica_does(curve: ServiceCurve) -> None:
@@ -39,7 +53,7 @@ def test_once_a_load_is_too_much_no_higher_one_is_sustained(curve: ServiceCurve)
 
 def test_an_unstable_point_has_no_field_that_could_hold_a_percentile(curve: ServiceCurve) -> None:
     names = {field.name for field in dataclasses.fields(UnstablePoint)}
-    assert names == {"offered_rps", "achieved", "instability", "replications"}
+    assert names == {"offered_rps", "achieved", "instability", "windows"}
     assert curve.unstable[-1].achieved.value < curve.unstable[-1].offered_rps
 
 
@@ -68,21 +82,20 @@ def test_loads_are_close_together_where_the_curve_is_steep(curve: ServiceCurve) 
     assert near > far
 
 
-def test_a_point_whose_budget_is_spent_says_so(curve: ServiceCurve) -> None:
-    border = max(curve.stable, key=lambda each: each.offered_rps)
+def test_a_point_whose_budget_is_spent_says_so(curve: ServiceCurve, bases: Bases) -> None:
+    border = curve.stable[-1]
     limit = border.latencies["chat"]["ttft_p95"]
-    classes = (class_with_slos(ttft_p95=limit.value),)
-    bench = dataclasses.replace(curve.bench, classes=classes)
-    tiny = Effort(requests=100, least_replications=2, most_replications=2, relative_half_width_fraction=1e-6)
-    found = load_point(bench, border.offered_rps, seed=1, effort=tiny)
-    assert isinstance(found, UnstablePoint) or found.replications == 2
+    trial = dataclasses.replace(bases.nominal, classes=(class_with_slos(ttft_p95=limit.value),), span_s=20.0)
+    found = load_point(trial, border.offered_rps, bases.nominal_probe, seed=1, effort=QUICK)
+    assert isinstance(found, UnstablePoint) or not found.is_decided
+    assert found.windows == 8
 
 
-def test_the_same_seed_gives_the_same_curve_and_any_map_does(curve: ServiceCurve) -> None:
+def test_the_same_seed_gives_the_same_curve_and_any_map_does(curve: ServiceCurve, bases: Bases) -> None:
     def backwards(function, inputs):  # type: ignore[no-untyped-def]
         return reversed([function(each) for each in reversed(list(inputs))])
 
-    again = replica_curve(batching_replica(), PoissonLoad(classes=CHAT), CHAT, seed=3, effort=QUICK, map=backwards)
+    again = replica_curve(bases, seed=3, effort=QUICK, map=backwards)
     assert again.points == curve.points
 
 
@@ -91,11 +104,10 @@ def test_one_request_at_a_time_is_the_queue_m_d_1(load_fraction: float) -> None:
     service_s = 0.05
     classes = (class_with_slos(e2e_p95=10.0),)
     load_at = PoissonLoad(classes=classes, prompt_tokens=16, output_tokens=1)
-    server = single_server(service_s)
-    effort = Effort(requests=8000, least_replications=8, most_replications=8, refined_points=0)
-    curve = replica_curve(server, load_at, classes, seed=5, effort=Effort(requests=400, refined_points=0))
-    bench = dataclasses.replace(curve.bench, span_s=8000 * service_s)
-    found = load_point(bench, load_fraction / service_s, seed=5, effort=effort)
+    trial = poisson_trial(*classes, replica=single_server(service_s), load_at=load_at, span_s=8000 * service_s)
+    found = load_point(
+        trial, load_fraction / service_s, short_bases(trial).nominal_probe, seed=5, effort=Effort(first_fraction=0.4)
+    )
     assert isinstance(found, StablePoint)
     expected_s = service_s * (1 + load_fraction / (2 * (1 - load_fraction)))
     assert found.mean_e2e.value == pytest.approx(expected_s, rel=0.05)
@@ -109,11 +121,10 @@ def test_little_law_holds_at_every_point(curve: ServiceCurve) -> None:
 
 
 def test_the_overhead_of_a_request_is_in_ttft_and_e2e_and_not_in_tpot() -> None:
-    plain = batching_replica()
-    slow = dataclasses.replace(plain, request_overhead_s=0.25)
     points = []
-    for replica in (plain, slow):
-        found = replica_curve(replica, PoissonLoad(classes=CHAT), CHAT, seed=1, effort=QUICK).points[0]
+    for overhead_s in (0.0, 0.25):
+        trial = poisson_trial(*CHAT, replica=dataclasses.replace(batching_replica(), request_overhead_s=overhead_s))
+        found = load_point(trial, 5.0, short_bases(trial).nominal_probe, seed=1, effort=QUICK)
         assert isinstance(found, StablePoint)
         points.append(found.latencies["chat"])
     assert points[1]["ttft_p50"].value == pytest.approx(points[0]["ttft_p50"].value + 0.25)
@@ -121,9 +132,23 @@ def test_the_overhead_of_a_request_is_in_ttft_and_e2e_and_not_in_tpot() -> None:
     assert points[1]["tpot_p50"].value == points[0]["tpot_p50"].value
 
 
-def test_no_slo_no_curve() -> None:
+def test_slower_steps_make_a_curve_that_ends_earlier(curve: ServiceCurve) -> None:
+    slow = replica_curve(
+        short_bases(poisson_trial(*CHAT, replica=batching_replica(step_s=0.013))), seed=3, effort=QUICK
+    )
+    assert slow.unstable[0].offered_rps < curve.unstable[0].offered_rps
+    assert slow.stable[0].mean_e2e.value > curve.stable[0].mean_e2e.value
+
+
+def test_no_slo_no_trial() -> None:
     with pytest.raises(InputError, match="none has an SLO"):
-        replica_curve(batching_replica(), PoissonLoad(classes=CHAT), (RequestClass(name="chat", slos=()),), seed=1)
+        poisson_trial(RequestClass(name="chat", slos=()))
+
+
+def test_a_class_with_slos_that_the_load_does_not_have_is_named() -> None:
+    trial = dataclasses.replace(poisson_trial(*CHAT), classes=(class_with_slos("coding", ttft_p95=1.0),))
+    with pytest.raises(InputError, match="coding"):
+        trial.load(5.0, 1)
 
 
 # ---- the mix -------------------------------------------------------------------------------------------

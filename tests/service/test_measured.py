@@ -14,7 +14,6 @@ from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.service.calibration.measured import MeasuredPoint, measured_points
 from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, Replayed, replay
-from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
@@ -26,6 +25,7 @@ from ullage.service.loadtests.loadtest import (
     Status,
     Tokens,
 )
+from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.workload.classes import Metric, RequestClass, Slo
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
-from ullage.service.curve.curve import Effort, replica_curve
-from ullage.service.trial.mix import MixLoad
+from support.served_replicas import QUICK, batching_replica, class_with_slos, poisson_trial, short_bases
+from ullage.service.curve.curve import ServiceCurve
 from ullage.service.curve.sensitivity import SETTING, TRAFFIC, Tried, try_changes
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.trial import NOMINAL
 from ullage.workload.synthetic.builtin import builtin
 
-QUICK = Effort(requests=2000, most_replications=4, search_replications=4, refined_points=0)
+
+def _unswept(bases: Bases) -> ServiceCurve:
+    """What a change is tried on; its points do not enter."""
+    return ServiceCurve(bases=bases, basis=NOMINAL, effort=QUICK, seed=1, points=())
 
 
 @pytest.fixture(scope="module")
 def tried() -> dict[str, Tried]:
     classes = (class_with_slos("chat", ttft_p95=2.0), class_with_slos("coding", ttft_p95=6.0))
     mix = MixLoad(model=builtin(), classes=classes, cache_blocks=2e4)
-    curve = replica_curve(batching_replica(kv_blocks=6_000), mix, classes, seed=1, effort=QUICK)
-    return {each.change: each for each in try_changes(curve)}
+    trial = poisson_trial(*classes, replica=batching_replica(kv_blocks=6_000), load_at=mix, span_s=120.0)
+    return {each.change: each for each in try_changes(_unswept(short_bases(trial)), effort=QUICK)}
 
 
 def test_longer_outputs_and_fewer_prefix_hits_never_help(tried: dict[str, Tried]) -> None:
@@ -36,9 +41,7 @@ def test_more_memory_never_hurts_and_far_fewer_sequences_do(tried: dict[str, Tri
 
 
 def test_every_setting_is_tried_once_and_a_load_without_a_model_has_no_traffic_to_change() -> None:
-    classes = (class_with_slos(ttft_p95=0.3),)
-    curve = replica_curve(batching_replica(), PoissonLoad(classes=classes), classes, seed=1, effort=QUICK)
-    found = try_changes(curve, replications=2)
+    found = try_changes(_unswept(short_bases(poisson_trial(class_with_slos(ttft_p95=0.3)))), effort=QUICK)
     assert {each.kind for each in found} == {SETTING}
     assert len({each.change for each in found}) == len(found)
     assert len({each.base_rps for each in found}) == 1

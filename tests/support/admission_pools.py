@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import functools
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from support.served import LLAMA_3_8B
-from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
+from support.served_replicas import QUICK, PoissonLoad, class_with_slos, poisson_trial, short_bases
 from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.admission.policy import (
     DEADLINE,
@@ -19,19 +20,19 @@ from ullage.admission.policy import (
     ClassPolicy,
     Tenant,
 )
+from ullage.errors import Rejection
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.device import find_device
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
-from ullage.service.curve.curve import Effort, ServiceCurve, replica_curve
-from ullage.service.curve.point import OperatingPoint, replica_point
+from ullage.service.curve.curve import ServiceCurve, replica_curve
+from ullage.service.trial.search import highest_load
 from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.startup.settings import StartSettings
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import Demand, forecast_demand
 
 SOURCE = Source(what="a test", where="tests/support/admission_pools.py", date=datetime.date(2026, 11, 15))
-EFFORT = Effort(requests=1500, least_replications=2, most_replications=4, search_replications=2, refined_points=2)
 
 
 def stated(name: str, value: float, unit: str = "") -> Assumption:
@@ -66,19 +67,19 @@ def ready() -> TimeToReady:
 
 
 @functools.cache
-def served(ttft_s: float = 0.5, tpot_s: float = 0.05) -> tuple[ServiceCurve, OperatingPoint]:
+def served(ttft_s: float = 0.5, tpot_s: float = 0.05) -> ServiceCurve:
     classes = two_classes(ttft_s, tpot_s)
-    curve = replica_curve(
-        batching_replica(),
-        PoissonLoad(classes=classes, prompt_tokens=400, output_tokens=40),
-        classes,
-        seed=0,
-        effort=EFFORT,
-        inputs=(stated("test.step", 0.01, "s"),),
-    )
-    point = replica_point(curve)
-    assert isinstance(point, OperatingPoint)
-    return curve, point
+    load_at = PoissonLoad(classes=classes, prompt_tokens=400, output_tokens=40)
+    bases = short_bases(poisson_trial(*classes, load_at=load_at), seed=0)
+    return replica_curve(bases, seed=0, effort=QUICK, inputs=(stated("test.step", 0.01, "s"),))
+
+
+@functools.cache
+def capacity_rps() -> float:
+    """What a replica of a pool of eight carries."""
+    bases = served().bases
+    pool = replace(bases.conservative, replicas=8, span_s=20.0)
+    return highest_load(pool, bases.conservative_probe, seed=0, effort=QUICK, with_interval=False).rps
 
 
 @functools.cache
@@ -118,11 +119,22 @@ def chat_deadline(deadline_s: float) -> AdmissionPolicy:
     return replace(policy(), classes={"chat": ClassPolicy(deadline=stated("chat.deadline", deadline_s, "s"))})
 
 
+def limits_under(given: AdmissionPolicy, *, replicas: int = 8, map: Any = map) -> AdmissionLimits | Rejection:  # noqa: A002
+    return admission_limits(
+        served(),
+        ready(),
+        demand(),
+        two_classes(),
+        replicas=replicas,
+        capacity_rps=replicas * capacity_rps(),
+        memory=memory(),
+        policy=given,
+        map=map,
+    )
+
+
 @functools.cache
 def limits(replicas: int = 8) -> AdmissionLimits:
-    curve, point = served()
-    found = admission_limits(
-        curve, point, ready(), demand(), two_classes(), replicas=replicas, memory=memory(), policy=policy()
-    )
+    found = limits_under(policy(), replicas=replicas)
     assert isinstance(found, AdmissionLimits)
     return found

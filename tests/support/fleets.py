@@ -13,6 +13,7 @@ from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.spec import PlanSpec
+from ullage.service.stage import pool_bases, rests_on
 from ullage.service.steps.step_model import StepModel, replica_step
 from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.workload.demand.demand import Demand, forecast_demand
@@ -41,7 +42,9 @@ def planned_pool() -> PlannedPool:
     )
     assert not isinstance(memory, Rejection)
     step = replica_step(pool.model, pool.device, memory.runtime)
-    steady = steady_fleet(step, memory, demand, spec.classes, seed=0, slo_limits=spec.slo_limits)
+    bases = pool_bases(step, memory, demand, spec.classes, seed=0)
+    inputs = rests_on(step, memory, demand, spec.slo_limits)
+    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs)
     assert not isinstance(steady, Rejection)
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
     return PlannedPool(spec=spec, demand=demand, memory=memory, step=step, ready=ready, steady=steady)

@@ -6,16 +6,17 @@ import datetime
 import functools
 from dataclasses import dataclass, replace
 
-from support.served_replicas import class_with_slos
+from support.served_replicas import class_with_slos, short_bases
 from ullage.evidence import Evidence, Source
 from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
-from ullage.service.trial.window import Bench
-from ullage.service.trial.mix import MixLoad
 from ullage.service.stage import replica_of
 from ullage.service.steps.step_model import StepModel, replica_step
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.trial import Trial
 from ullage.workload.classes import RequestClass
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel, SyntheticModel
 
@@ -24,11 +25,14 @@ SOURCE = Source(what="a made-up pool", where="tests", date=datetime.date(2026, 1
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """The step model and memory of llama-3.1-8b on one H100, and a bench of so many replicas."""
+    """The step model and memory of llama-3.1-8b on one H100, and a trial of so many replicas."""
 
     step: StepModel
     memory: MemoryBudget
-    bench: Bench
+    trial: Trial
+
+    def bases(self, evidence: Evidence = Evidence.STATED, *, seed: int = 5) -> Bases:
+        return short_bases(self.trial, evidence, seed=seed)
 
 
 @functools.cache
@@ -71,11 +75,11 @@ def pool(
         )
         for each in slo_class
     )
-    bench = Bench(
+    trial = Trial(
         replica=replace(replica, engine=engine),
         load_at=MixLoad(model=SyntheticModel(classes=models), classes=slo_class),
         classes=slo_class,
         span_s=span_s,
         replicas=replicas,
     )
-    return Pool(step=step, memory=memory, bench=bench)
+    return Pool(step=step, memory=memory, trial=trial)

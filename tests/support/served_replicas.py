@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.service.trial.mix import simulated_class
+from ullage.evidence import Evidence
 from ullage.service.replica import Replica
+from ullage.service.steps.band import DEFAULT_BANDS
+from ullage.service.trial.bases import Bases, bases_of
+from ullage.service.trial.decide import Effort
+from ullage.service.trial.mix import LoadAt, simulated_class
+from ullage.service.trial.trial import Trial
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.workload.classes import Metric, RequestClass, Slo
+
+# A decision of a few windows: enough for laws, too little for a purchase.
+QUICK = Effort(most_windows=8, first_fraction=0.4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +72,26 @@ def single_server(service_s: float) -> Replica:
     """One request at a time, each exactly one step of `service_s`: the server of an M/D/1 queue."""
     step = StepTable.affine(step_s=service_s, max_sequences=1)
     return Replica(engine=Engine(step=step, kv_blocks=1_000, max_sequences=1, budget_tokens=256))
+
+
+def poisson_trial(
+    *classes: RequestClass, replica: Replica | None = None, load_at: LoadAt | None = None, span_s: float = 60.0
+) -> Trial:
+    """One small replica under equal requests, in windows of a minute."""
+    held = classes or (class_with_slos(ttft_p95=0.3, tpot_p95=0.02),)
+    return Trial(
+        replica=replica or batching_replica(),
+        load_at=load_at or PoissonLoad(classes=held),
+        classes=held,
+        span_s=span_s,
+    )
+
+
+def short_bases(trial: Trial, evidence: Evidence = Evidence.STATED, *, seed: int = 3) -> Bases:
+    """Both step bases of a trial, in windows as short as its own: those of a plan take 1024 s."""
+    found = bases_of(trial, DEFAULT_BANDS[evidence], seed=seed)
+    return replace(
+        found,
+        nominal=replace(found.nominal, span_s=trial.span_s),
+        conservative=replace(found.conservative, span_s=trial.span_s),
+    )

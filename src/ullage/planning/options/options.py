@@ -27,8 +27,6 @@ from ullage.service.trial.decide import Effort
 from ullage.workload.demand.demand import forecast_demand
 from ullage.workload.demand.routing import pool_demand
 
-# Months ahead are uncertain by far more than a few runs are.
-_MONTH_BATCHES = 4
 # Refusals for want of devices alone: a whole pool does not fit, a part of one may.
 _QUOTA_STAGES = ("sites", "rollout")
 

@@ -53,14 +53,14 @@ def ranked(
 def _halved(trials: Sequence[CandidateTrial], rounds: Sequence[Effort]) -> tuple[list[Ranked], list[Refused]]:
     alive, refused = _bounded(trials, rounds[0])
     left: list[tuple[CandidateTrial, CandidateResult, int]] = []
-    latest: dict[str, CandidateResult] = {}
     for number, effort in enumerate(rounds, start=1):
-        latest, gone = _measured(alive, effort)
+        # Whoever is left over is decided as a plan decides it.
+        is_last = number == len(rounds) or len(alive) == 1
+        latest, gone = _measured(alive, rounds[-1] if is_last else effort)
         refused += gone
         order = sorted((each for each in alive if each.fit.candidate.name in latest), key=lambda t: _key(t, latest))
-        if number == len(rounds) or len(order) <= 1:
-            alive = order
-            left = [(each, latest[each.fit.candidate.name], number) for each in order] + left
+        if is_last or not order:
+            left = [(each, latest[each.fit.candidate.name], len(rounds)) for each in order] + left
             break
         kept = math.ceil(len(order) / 2)
         edge = latest[order[kept - 1].fit.candidate.name]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from support.pools import Pool, pool
+from support.pools import pool
 from support.served_replicas import class_with_slos
 from ullage.service.binding import (
     ACTIVE_TOKENS,
@@ -21,20 +22,27 @@ from ullage.service.binding import (
     Binding,
     binding_constraint,
 )
-from ullage.service.headroom import Headroom, headroom
 from ullage.service.curve.margin import NO_POLICY
+from ullage.service.headroom import Headroom, headroom
 from ullage.service.steps.step_parts import need_of, relieved
 from ullage.service.steps.work import Floats
+from ullage.service.trial.bases import Bases
 from ullage.workload.demand.tools import ToolLoad, ToolLoads
 
 SEED = 5
 
 
-def bound(found: Pool, rate_rps: float, tools: ToolLoads | None = None) -> tuple[Binding, Headroom]:
-    room = headroom(found.bench, rate_rps=rate_rps, seed=SEED, replications=2)
-    answer = binding_constraint(
-        found.bench, found.step, found.memory, room, seed=SEED, tools=tools, inputs=(NO_POLICY,)
-    )
+@functools.cache
+def room_at(name: str, rate_rps: float) -> tuple[Bases, Headroom]:
+    found, _ = CASES[name]
+    bases = found.bases(seed=SEED)
+    return bases, headroom(bases.conservative, bases.conservative_probe, rate_rps=rate_rps, seed=SEED)
+
+
+def bound(name: str, rate_rps: float | None = None, tools: ToolLoads | None = None) -> tuple[Binding, Headroom]:
+    found, usual_rps = CASES[name]
+    bases, room = room_at(name, rate_rps or usual_rps)
+    answer = binding_constraint(bases, found.step, found.memory, room, seed=SEED, tools=tools, inputs=(NO_POLICY,))
     return answer, room
 
 
@@ -68,8 +76,8 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_pool_is_short_of_by_construction_binds(name: str) -> None:
-    found, room = bound(*CASES[name])
-    assert found.binding.name == name, [(line.name, line.relieved_fraction) for line in found.lines]
+    found, room = bound(name)
+    assert found.binding.name == name, [(line.name, line.freed) for line in found.lines]
     assert found.binding.growth_fraction == room.line("traffic").holds_fraction
     assert found.figures["binding.constraint"].value == name
     assert found.figures["binding.next"].value == found.following.name != name
@@ -77,7 +85,7 @@ def test_what_a_pool_is_short_of_by_construction_binds(name: str) -> None:
 
 
 def test_every_constraint_has_a_distance_in_its_unit_and_as_a_share() -> None:
-    found, _ = bound(*CASES[COMPUTE])
+    found, _ = bound(COMPUTE)
     units = {line.name: line.unit for line in found.lines}
     assert units == {
         COMPUTE: "flop/s", BANDWIDTH: "bytes/s", ACTIVE_TOKENS: "tokens", QUEUEING: "s", LATENCY: "s", MEMORY: "bytes"
@@ -92,40 +100,41 @@ def test_every_constraint_has_a_distance_in_its_unit_and_as_a_share() -> None:
 
 
 def test_a_tool_that_takes_less_than_the_pool_binds() -> None:
-    case, rate_rps = CASES[COMPUTE]
-    free, room = bound(case, rate_rps)
+    rate_rps = CASES[COMPUTE][1]
+    free, room = bound(COMPUTE)
     limit = room.line("traffic").holds_fraction
-    below, _ = bound(case, rate_rps, tool(rate_rps, rate_rps * (1.0 + limit / 2)))
+    below, _ = bound(COMPUTE, None, tool(rate_rps, rate_rps * (1.0 + limit / 2)))
     assert below.binding.name == TOOL
     assert below.following.name == free.binding.name
     assert below.binding.unit == "tasks/s"
-    short, _ = bound(case, rate_rps, tool(rate_rps, rate_rps / 2))
+    short, _ = bound(COMPUTE, None, tool(rate_rps, rate_rps / 2))
     assert short.binding.growth_fraction == pytest.approx(-0.5)
     assert "50% less than the planned traffic" in short.notes[0]
-    wide, _ = bound(case, rate_rps, tool(rate_rps, rate_rps * 100))
+    wide, _ = bound(COMPUTE, None, tool(rate_rps, rate_rps * 100))
     assert wide.binding.name == free.binding.name
     assert TOOL not in (wide.binding.name, wide.following.name)
-    unlimited, _ = bound(case, rate_rps, tool(rate_rps, math.inf))
+    unlimited, _ = bound(COMPUTE, None, tool(rate_rps, math.inf))
     assert TOOL not in [line.name for line in unlimited.lines]
 
 
 def test_kv_held_for_a_tool_is_counted_among_active_tokens() -> None:
-    case, rate_rps = CASES[COMPUTE]
-    free, held = (bound(case, rate_rps, tool(1.0, math.inf, tokens))[0] for tokens in (0.0, 10_000.0))
+    case, _ = CASES[COMPUTE]
+    free, held = (bound(COMPUTE, None, tool(1.0, math.inf, tokens))[0] for tokens in (0.0, 10_000.0))
     tokens = [next(line.value for line in each.lines if line.name == ACTIVE_TOKENS) for each in (free, held)]
-    assert tokens[1] - tokens[0] == pytest.approx(10_000.0 / case.bench.replicas)
+    assert tokens[1] - tokens[0] == pytest.approx(10_000.0 / case.trial.replicas)
 
 
 def test_a_pool_with_more_room_than_was_tried_says_so() -> None:
-    found, room = bound(CASES[COMPUTE][0], 0.5)
+    found, room = bound(COMPUTE, 0.5)
     assert room.line("traffic").breaks_fraction is None
     assert found.binding.growth_fraction is None
     assert "200% more traffic" in found.notes[1]
 
 
 def test_one_seed_one_answer() -> None:
-    case, rate_rps = CASES[QUEUEING]
-    assert bound(case, rate_rps) == bound(case, rate_rps)
+    first = bound(QUEUEING)
+    room_at.cache_clear()
+    assert bound(QUEUEING) == first
 
 
 # ---- reading and computing ---------------------------------------------------------------------------------
@@ -134,7 +143,7 @@ def test_one_seed_one_answer() -> None:
 def test_no_resource_is_used_for_longer_than_the_steps_take() -> None:
     """At a load that the pool sustains, neither reading nor computing fills the seconds of a replica."""
     for name in (COMPUTE, BANDWIDTH):
-        found, _ = bound(*CASES[name])
+        found, _ = bound(name)
         for line in found.lines:
             if line.name in (COMPUTE, BANDWIDTH):
                 assert 0.0 < line.value < line.limit_value
@@ -143,7 +152,7 @@ def test_no_resource_is_used_for_longer_than_the_steps_take() -> None:
 def test_operations_and_bytes_by_hand() -> None:
     """Eight billion parameters: two operations each for a token, two bytes each for a step."""
     found = CASES[COMPUTE][0]
-    requests = found.bench.load_at(rate_rps=10.0, span_s=60.0, seed=1).requests
+    requests = found.trial.load_at(rate_rps=10.0, span_s=60.0, seed=1).requests
     tokens = float(requests.prompt_tokens.mean())
     need = need_of(found.step, requests, steps_per_request=1.0)
     assert need.flops == pytest.approx(2 * 8.0e9 * tokens, rel=0.2)
@@ -169,7 +178,7 @@ def test_more_of_a_rate_shortens_the_steps_it_bounds() -> None:
 def test_measured_steps_are_held_against_peaks_and_the_note_says_so() -> None:
     found = CASES[COMPUTE][0]
     measured = replace(found.step, times=_Plain())
-    requests = found.bench.load_at(rate_rps=10.0, span_s=60.0, seed=1).requests
+    requests = found.trial.load_at(rate_rps=10.0, span_s=60.0, seed=1).requests
     assert need_of(measured, requests, steps_per_request=1.0).is_peak
     faster = relieved(measured, bandwidth_ratio=2.0)
     assert faster.step_s(sequences=1, kv_tokens=1) == pytest.approx(0.05)

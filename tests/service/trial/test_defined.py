@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.served_replicas import PoissonLoad, batching_replica, class_with_slos
+from support.served_replicas import QUICK, PoissonLoad, batching_replica, class_with_slos, poisson_trial, short_bases
 from ullage.errors import InputError
 from ullage.files.plan_file import ClassSection
 from ullage.load.plan_spec import request_class
 from ullage.service.trial.defined import good_requests, histograms
-from ullage.service.trial.search import highest_load
-from ullage.service.trial.window import Bench, run_load, saturation_rps
 from ullage.service.trial.mix import simulated_class
+from ullage.service.trial.search import highest_load
+from ullage.service.trial.trial import play
+from ullage.service.trial.window import window
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 from ullage.simulate.kernel import BINS, bin_of
 from ullage.simulate.load import OpenLoop
 from ullage.simulate.outcome import Outcome
-from ullage.simulate.simulation import simulate
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.definitions import TOOL_DEFINITIONS, Definitions, ItlCount, TpotCount, TtftCount, definitions_of
 
@@ -38,7 +38,7 @@ def counted(definitions: Definitions) -> RequestClass:
 def simulated(slo_class: RequestClass) -> tuple[Outcome, OpenLoop]:
     load = PoissonLoad(classes=(slo_class,))(rate_rps=30.0, span_s=60.0, seed=3)
     engine = batching_replica().engine
-    return simulate(engine, Fleet(), load, seed=3, warmup_s=FROM_S, keep_requests=True, attribution=False), load
+    return play(engine, Fleet(), load, seed=3, warmup_s=FROM_S, keep_requests=True), load
 
 
 def test_tpot_with_the_first_token_is_e2e_over_tokens_weighted_by_them() -> None:
@@ -77,24 +77,19 @@ def test_goodput_counts_by_the_definition_of_the_slo() -> None:
 
 
 def test_our_own_definitions_change_nothing() -> None:
-    classes = (counted(Definitions(ttft=TtftCount.FROM_SENT)),)
-    bench = Bench(replica=batching_replica(), load_at=PoissonLoad(classes=classes), classes=classes, span_s=60.0)
-    other = replace(bench, classes=(counted(Definitions()),))
-    one, two = run_load(bench, 30.0, 1), run_load(other, 30.0, 1)
+    trial = poisson_trial(counted(Definitions(ttft=TtftCount.FROM_SENT)))
+    other = replace(trial, classes=(counted(Definitions()),))
+    one, two = window(trial, 30.0, 1), window(other, 30.0, 1)
     assert one.goodput_rps == two.goodput_rps
     assert np.array_equal(one.histograms["chat"][Metric.TPOT].counts, two.histograms["chat"][Metric.TPOT].counts)
 
 
 def test_a_count_that_includes_the_first_token_is_never_passed_at_a_higher_load() -> None:
     """Each request's E2E over its tokens is above its TPOT as long as TTFT is above one gap."""
-    replica = batching_replica()
 
     def highest(definitions: Definitions) -> float:
-        classes = (replace(class_with_slos(tpot_p95=0.03), definitions=definitions),)
-        load_at = PoissonLoad(classes=classes)
-        bench = Bench(replica=replica, load_at=load_at, classes=classes, span_s=40.0)
-        scale_rps = saturation_rps(replica, load_at, seed=1)
-        return highest_load(bench, scale_rps=scale_rps, seed=1, replications=4, with_interval=False).rps
+        bases = short_bases(poisson_trial(replace(class_with_slos(tpot_p95=0.03), definitions=definitions)))
+        return highest_load(bases.nominal, bases.nominal_probe, seed=1, effort=QUICK, with_interval=False).rps
 
     assert 0 < highest(WITH_FIRST) <= highest(Definitions())
 

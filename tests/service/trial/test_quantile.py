@@ -1,11 +1,11 @@
-"""Percentiles of replications together, and their intervals."""
+"""Percentiles of windows together, and their intervals."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ullage.service.trial.quantile import REPEAT_RATIO, pooled_quantile
+from ullage.service.trial.quantile import pooled_quantile
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 
 BINS = 128 * 30
@@ -38,11 +38,16 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     assert covered >= 51, f"{covered} of 60; 57 are expected"
 
 
-def test_a_wider_interval_for_a_repeat() -> None:
-    plain, repeat = (pooled_quantile(_runs(1), 0.95, widening_ratio=ratio) for ratio in (1.0, REPEAT_RATIO))
-    assert plain is not None
-    assert repeat is not None
-    assert repeat.low <= plain.low <= plain.value == repeat.value <= plain.high <= repeat.high
+def test_a_stratum_of_little_weight_moves_the_percentile_little() -> None:
+    """Two windows in a hundred are ten times as slow: sampled as often as the others, and weighed by what they are."""
+    rng = np.random.default_rng(3)
+    calm, slow = ([_histogram(rng.exponential(each, 2_000)) for _ in range(6)] for each in (1.0, 10.0))
+    weights = np.repeat([0.02 / 6, 0.98 / 6], 6)
+    found = pooled_quantile([*slow, *calm], 0.95, weights=weights, strata=(6, 6))
+    assert found is not None
+    values = np.concatenate([rng.exponential(10.0, 20_000), rng.exponential(1.0, 980_000)])
+    assert found.value == pytest.approx(np.quantile(values, 0.95), rel=0.05)
+    assert found.low <= found.value <= found.high
 
 
 def test_one_run_or_no_requests_have_no_interval() -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.served_replicas import PoissonLoad, class_with_slos, single_server
-from ullage.service.trial.window import Bench, run_load
+from support.served_replicas import PoissonLoad, class_with_slos, poisson_trial, single_server
 from ullage.service.trial.stability import Drift, drift, instability
+from ullage.service.trial.window import window
 
 SERVICE_S = 0.1
 CLASSES = (class_with_slos(e2e_p95=1_000.0),)
 
 
 def _drifts(load_fraction: float, *, seeds: int = 6) -> list[Drift]:
-    bench = Bench(
+    trial = poisson_trial(
+        *CLASSES,
         replica=single_server(SERVICE_S),
         load_at=PoissonLoad(classes=CLASSES, prompt_tokens=16, output_tokens=1),
-        classes=CLASSES,
         span_s=400.0,
     )
-    return [run_load(bench, load_fraction / SERVICE_S, seed).drift for seed in range(seeds)]
+    return [window(trial, load_fraction / SERVICE_S, seed).drift for seed in range(seeds)]
 
 
 @pytest.mark.parametrize("load_fraction", [0.1, 0.5, 0.8])

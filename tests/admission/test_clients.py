@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 from support.admission_pools import policy, served, stated
-from ullage.admission.cell import Cell, Guard, arrivals_at, cell_of, quantile, requests_of, window_latencies
+from ullage.admission.clients import Clients, arrivals_at, clients_of, quantile, window_latencies
 from ullage.admission.policy import ClassPolicy, Success
+from ullage.service.trial.trial import Guard, requests_of
 from ullage.workload.classes import Metric
 
 
-def cell(replicas: int = 2) -> Cell:
-    return cell_of(served()[0], policy(), replicas=replicas)
+def clients(replicas: int = 2) -> Clients:
+    return clients_of(served(), policy(), replicas=replicas)
 
 
 def test_a_stream_is_taken_up_after_its_lead() -> None:
-    whole = replace(cell(), lead_s=0.0).steady(10.0, span_s=300.0)
-    later = replace(cell(), lead_s=100.0).steady(10.0, span_s=200.0)
+    whole = replace(clients(), lead_s=0.0).steady(10.0, span_s=300.0)
+    later = replace(clients(), lead_s=100.0).steady(10.0, span_s=200.0)
     assert whole.arrival_s is not None
     assert later.arrival_ps is not None
     kept = whole.arrival_s >= 100.0
@@ -30,7 +31,7 @@ def test_a_stream_is_taken_up_after_its_lead() -> None:
 
 
 def test_the_patient_wait_and_the_others_give_up_at_their_timeout() -> None:
-    pool = cell()
+    pool = clients()
     load = pool.steady(100.0)
     patient = pool.run(load, patient=True).total.counts
     others = pool.run(load, from_s=0.0, keep_requests=True)
@@ -43,7 +44,7 @@ def test_the_patient_wait_and_the_others_give_up_at_their_timeout() -> None:
 
 
 def test_a_guard_bounds_what_runs_and_what_waits() -> None:
-    pool = cell()
+    pool = clients()
     guard = Guard(running_requests=4, waiting_requests=3, first_token_s={"chat": 0.5, "batch": 0.5})
     found = pool.run(pool.steady(60.0), guard=guard, patient=True, from_s=0.0, keep_requests=True)
     times = requests_of(found)
@@ -59,7 +60,7 @@ def test_a_guard_bounds_what_runs_and_what_waits() -> None:
 
 @pytest.mark.parametrize("success", [Success.DEADLINE, Success.ANSWER])
 def test_a_looser_success_criterion_counts_more(success: Success) -> None:
-    pool = cell()
+    pool = clients()
     loose = replace(
         pool,
         policy=replace(
@@ -73,7 +74,7 @@ def test_a_looser_success_criterion_counts_more(success: Success) -> None:
 
 
 def test_latencies_of_a_window_are_of_those_who_came_in_it() -> None:
-    pool = cell()
+    pool = clients()
     load = pool.steady(10.0, span_s=60.0)
     outcome = pool.run(load, patient=True, from_s=0.0, keep_requests=True)
     halves = [window_latencies(pool, load, outcome, from_s=a, until_s=b) for a, b in ((0.0, 30.0), (30.0, 60.0))]

@@ -1,0 +1,259 @@
+"""Met, violated or undecided: shares over strata are unbiased, errors are honest, and the rule knows its limits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from support.served_replicas import class_with_slos, poisson_trial, short_bases
+from ullage.evidence import Evidence
+from ullage.service.steps.band import DEFAULT_BANDS
+from ullage.service.trial.bases import Bases, bases_of
+from ullage.service.trial.decide import DECIDED_ERRORS, FULL, SCOUT, Effort, Sample, decide, judge
+from ullage.service.trial.stability import Drift
+from ullage.service.trial.strata import strata_of
+from ullage.service.trial.window import Tally, Window, error_budget, window
+
+# ---- estimates over strata, on a population whose share is known ----------------------------------------------
+
+WEIGHTS = (1 / 32, 1 / 16, 5 / 32, 1 / 4, 1 / 2)
+COUNTS = (24, 20, 16, 12, 8)
+# Of each stratum: how many of its windows collapse, and what the others miss.
+COLLAPSES = (0.6, 0.25, 0.05, 0.01, 0.0)
+PER_STRATUM = tuple(round(weight * 1024) for weight in WEIGHTS)
+
+
+def made_up(sent: float, missed: float) -> Window:
+    steady = Drift(offered_rps=1.0, ended_rps=1.0, growth_fraction=0.0, backlog_requests=(1.0, 1.0, 1.0))
+    return Window(
+        seed=0,
+        rate_rps=1.0,
+        drift=steady,
+        tallies={"slo": Tally(sent=sent, missed=missed)},
+        histograms={},
+        mean_e2e_s=missed / sent,
+        service_s=0.0,
+        queue_age_s=0.0,
+        waiting_requests=0.0,
+        goodput_rps=0.0,
+        achieved_rps=0.0,
+        error_fractions={},
+        busy_fraction=0.0,
+        kv_fraction=0.0,
+        kv_peak_fraction=0.0,
+        active_tokens=0.0,
+        running_requests=0.0,
+        preemptions_per_request=0.0,
+    )
+
+
+def candidates(rng: Generator) -> list[list[Window]]:
+    """A thousand windows: calm ones miss about two in a hundred, those that collapse half."""
+    found = []
+    for size, collapse in zip(PER_STRATUM, COLLAPSES, strict=True):
+        sent = rng.uniform(800.0, 1200.0, size)
+        share = np.where(rng.random(size) < collapse, rng.uniform(0.3, 0.7, size), rng.uniform(0.01, 0.03, size))
+        found.append([made_up(one, one * each) for one, each in zip(sent, share, strict=True)])
+    return found
+
+
+def share_of(population: list[list[Window]]) -> float:
+    tallies = [one.tallies["slo"] for part in population for one in part]
+    return sum(each.missed for each in tallies) / sum(each.sent for each in tallies)
+
+
+def drawn(population: list[list[Window]], rng: Generator, counts: tuple[int, ...] = COUNTS) -> Sample:
+    parts = [
+        tuple(part[place] for place in rng.choice(len(part), count, replace=False))
+        for part, count in zip(population, counts, strict=True)
+    ]
+    return Sample(weights=WEIGHTS, windows=tuple(parts), candidates=1024)
+
+
+def test_weights_of_windows_sum_to_one_and_counts_do_not_move_the_mean() -> None:
+    rng = np.random.default_rng(0)
+    population = candidates(rng)
+    sample = drawn(population, rng)
+    assert float(sample.each_weight.sum()) == pytest.approx(1.0)
+    whole = Sample(weights=WEIGHTS, windows=tuple(tuple(each) for each in population), candidates=1024)
+    assert whole.judged("slo", 0.05).missed_fraction == pytest.approx(share_of(population))
+
+
+def test_stratified_shares_are_unbiased_and_their_errors_cover() -> None:
+    """Over many draws the mean is the population's share, and nineteen in twenty lie within two errors of it."""
+    rng = np.random.default_rng(1)
+    population = candidates(rng)
+    truth = share_of(population)
+    found = [drawn(population, rng).judged("slo", 0.05) for _ in range(600)]
+    shares = np.array([each.missed_fraction for each in found])
+    errors = np.array([each.error_fraction for each in found])
+    assert shares.mean() == pytest.approx(truth, abs=4.0 * shares.std() / math.sqrt(len(found)))
+    covered = float((np.abs(shares - truth) <= 2.0 * errors).mean())
+    assert 0.90 <= covered <= 0.995, covered
+
+
+def test_errors_also_cover_where_the_candidates_are_drawn_anew() -> None:
+    """A seed draws its thousand candidates too; the true share is that of all seeds."""
+    rng = np.random.default_rng(2)
+    truth = float(np.mean([share_of(candidates(rng)) for _ in range(40)]))
+    found = [drawn(candidates(rng), rng).judged("slo", 0.05) for _ in range(100)]
+    covered = float(np.mean([abs(each.missed_fraction - truth) <= 2.0 * each.error_fraction for each in found]))
+    assert 0.88 <= covered <= 0.995, covered
+
+
+def test_strata_tell_more_than_as_many_windows_at_random() -> None:
+    rng = np.random.default_rng(3)
+    population = candidates(rng)
+    plain = [one for part in population for one in part]
+    count = sum(COUNTS)
+
+    def at_random() -> float:
+        tallies = [plain[place].tallies["slo"] for place in rng.choice(len(plain), count, replace=False)]
+        return sum(each.missed for each in tallies) / sum(each.sent for each in tallies)
+
+    stratified = np.std([drawn(population, rng).judged("slo", 0.05).missed_fraction for _ in range(300)])
+    assert stratified < 0.8 * np.std([at_random() for _ in range(300)])
+
+
+def test_a_stratum_that_was_not_hurt_yet_is_not_taken_for_safe() -> None:
+    """Next to strata in which windows collapse, two calm windows prove little; by themselves they do."""
+    calm, hurt = made_up(1000.0, 20.0), made_up(1000.0, 500.0)
+    beside = Sample(weights=(0.5, 0.5), windows=((hurt, hurt, calm), (calm, calm)), candidates=1024)
+    alone = Sample(weights=(0.5, 0.5), windows=((calm, calm, calm), (calm, calm)), candidates=1024)
+    assert beside.spreads("slo", 0.02)[1] > 0.0 == alone.spreads("slo", 0.02)[1]
+
+
+# ---- the rule, on a small pool --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bases() -> Bases:
+    return short_bases(poisson_trial(class_with_slos(ttft_p95=0.1)))
+
+
+def first_windows(bases: Bases, effort: Effort = SCOUT) -> int:
+    trial = bases.nominal
+    strata = strata_of(trial.load_at, span_s=trial.span_s, seed=1, work_s=bases.nominal_probe.work_s)
+    return sum(effort.first_windows(strata))
+
+
+def test_loads_far_below_and_far_above_are_decided_with_the_first_windows(bases: Bases) -> None:
+    full_rps = bases.nominal_probe.saturation_rps
+    below = decide(bases.nominal, 0.2 * full_rps, bases.nominal_probe, seed=1, effort=SCOUT)
+    above = decide(bases.nominal, 1.5 * full_rps, bases.nominal_probe, seed=1, effort=SCOUT)
+    assert below.holds
+    assert below.violated == ()
+    assert above.is_decided
+    assert not above.passes
+    assert below.windows == above.windows == first_windows(bases)
+
+
+def test_a_border_is_undecided_when_its_windows_are_spent(bases: Bases) -> None:
+    """The limit is set to what exactly one request in twenty misses."""
+    rate_rps = 0.8 * bases.nominal_probe.saturation_rps
+    effort = Effort(most_windows=24)
+    found = decide(bases.nominal, rate_rps, bases.nominal_probe, seed=1, effort=effort)
+    p95 = found.sample.quantile(bases.nominal.classes[0], bases.nominal.classes[0].slos[0].metric, 0.95, 0.0)
+    assert p95 is not None
+    border = replace(bases.nominal, classes=(class_with_slos(ttft_p95=p95.value),))
+    asked = decide(border, rate_rps, bases.nominal_probe, seed=1, effort=effort)
+    assert not asked.is_decided
+    assert not asked.holds
+    assert asked.windows == 24
+    assert abs(asked.distance) < DECIDED_ERRORS
+
+
+def test_more_windows_are_asked_only_of_what_is_close(bases: Bases) -> None:
+    """Close to the border more windows are simulated than far from it, and never more than the effort allows."""
+    trial, probe = bases.nominal, bases.nominal_probe
+    effort = Effort(most_windows=24, first_fraction=0.4)
+    counts = [
+        decide(trial, share * probe.saturation_rps, probe, seed=1, effort=effort).windows
+        for share in (0.3, 0.7, 0.8, 0.85, 0.9, 1.4)
+    ]
+    assert counts[0] == counts[-1] == first_windows(bases, effort)
+    assert max(counts) > counts[0]
+    assert max(counts) <= 24
+
+
+def test_a_large_load_gets_fewer_windows_than_a_small_one() -> None:
+    effort = Effort(most_windows=100, most_requests=1e5)
+    assert effort.windows(10.0, 20) == 100
+    assert effort.windows(2_000.0, 20) == 50
+    assert effort.windows(1e6, 20) == 20
+
+
+def test_the_same_seed_decides_alike_on_any_map_and_another_seed_on_other_windows(bases: Bases) -> None:
+    def backwards(function, inputs):  # type: ignore[no-untyped-def]
+        return reversed([function(each) for each in reversed(list(inputs))])
+
+    rate_rps = 0.8 * bases.nominal_probe.saturation_rps
+    one, two, other = (
+        decide(bases.nominal, rate_rps, bases.nominal_probe, seed=seed, effort=SCOUT, map=spread)
+        for seed, spread in ((1, map), (1, backwards), (2, map))
+    )
+    assert one.judged == two.judged
+    assert one.judged != other.judged
+    assert not {each.seed for each in one.sample.each} & {each.seed for each in other.sample.each}
+
+
+def test_a_stricter_limit_never_turns_violated_into_met(bases: Bases) -> None:
+    rate_rps = 0.8 * bases.nominal_probe.saturation_rps
+    shares = []
+    for limit_s in (0.4, 0.2, 0.1, 0.05):
+        strict = replace(bases.nominal, classes=(class_with_slos(ttft_p95=limit_s),))
+        found = decide(strict, rate_rps, bases.nominal_probe, seed=1, effort=SCOUT)
+        shares.append(found.judged[1].missed_fraction)
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1]
+
+
+# ---- deadlines and the error budget ----------------------------------------------------------------------------
+
+
+def test_a_lost_request_counts_against_the_budget_and_meets_no_slo(bases: Bases) -> None:
+    """Half of the requests give up: all of them are missed by the budget and by every SLO."""
+    trial = poisson_trial(class_with_slos(e2e_p95=5.0))
+    rate_rps = 0.6 * bases.nominal_probe.saturation_rps
+    free = window(trial, rate_rps, 1)
+    middle_s = free.histograms["chat"][trial.classes[0].slos[0].metric].quantile_s(0.5)
+    hasty = replace(trial, deadlines_s={"chat": middle_s})
+    found = window(hasty, rate_rps, 1).tallies
+    budget, slo = found[error_budget("chat")], found["chat e2e_p95"]
+    assert free.tallies[error_budget("chat")].missed == 0
+    assert 0.2 < budget.missed / budget.sent < 0.7
+    assert slo.sent == budget.sent
+    assert slo.missed >= budget.missed
+    assert judge(hasty, rate_rps, _alone(hasty, rate_rps)).violated[0] in (error_budget("chat"), "chat e2e_p95")
+
+
+def _alone(trial, rate_rps: float) -> Sample:  # type: ignore[no-untyped-def]
+    return Sample(weights=(1.0,), windows=(tuple(window(trial, rate_rps, seed) for seed in (1, 2)),), candidates=1024)
+
+
+def test_what_an_idle_replica_loses_too_is_allowed_for() -> None:
+    """Answers longer than the deadline allows are nobody's lack of replicas; what load adds to them is."""
+    whole_s = 20 * 0.0102 + 0.004
+    trial = replace(poisson_trial(class_with_slos(tpot_p95=0.05)), deadlines_s={"chat": 0.9 * whole_s})
+    found = bases_of(trial, DEFAULT_BANDS[Evidence.STATED], seed=1)
+    assert found.nominal.idle_error_fractions["chat"] == 1.0
+    roomy = replace(trial, deadlines_s={"chat": 100.0 * whole_s})
+    free = bases_of(roomy, DEFAULT_BANDS[Evidence.STATED], seed=1)
+    assert free.nominal.idle_error_fractions["chat"] == 0.0
+    short = replace(found.nominal, span_s=60.0)
+    assert decide(short, 2.0, found.nominal_probe, seed=1, effort=SCOUT).judged[0].is_met
+    strict = replace(short, idle_error_fractions={})
+    assert error_budget("chat") in decide(strict, 2.0, found.nominal_probe, seed=1, effort=SCOUT).violated
+
+
+def test_slower_steps_lose_more_by_their_deadlines() -> None:
+    trial = replace(poisson_trial(class_with_slos(ttft_p95=0.5)), deadlines_s={"chat": 0.25})
+    found = bases_of(trial, DEFAULT_BANDS[Evidence.ESTIMATED], seed=1)
+    assert found.nominal.idle_error_fractions["chat"] < found.conservative.idle_error_fractions["chat"]
+    assert found.conservative.basis == "conservative"
+    assert found.conservative_probe.saturation_rps < found.nominal_probe.saturation_rps
+    assert FULL.most_windows >= 128

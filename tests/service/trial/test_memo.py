@@ -1,0 +1,82 @@
+"""A window is simulated once: the same trial and seed are known, and nothing else is taken for them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, poisson_trial
+from ullage.service.trial.trial import Trial
+from ullage.service.trial.window import window
+from ullage.simulate.load import OpenLoop
+
+CHAT = class_with_slos(ttft_p95=0.3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingLoad:
+    """A load that notes when it is drawn; windows are drawn only to be simulated."""
+
+    inner: PoissonLoad
+    drawn: list[tuple[float, int]] = field(default_factory=list, compare=False)
+
+    def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
+        self.drawn.append((rate_rps, seed))
+        return self.inner(rate_rps=rate_rps, span_s=span_s, seed=seed)
+
+
+# Every test draws prompts of its own length, so that none finds what another has simulated.
+_LENGTHS = itertools.count(100)
+
+
+@pytest.fixture
+def counted() -> CountingLoad:
+    return CountingLoad(inner=PoissonLoad(classes=(CHAT,), prompt_tokens=next(_LENGTHS)))
+
+
+def trial_of(load_at: CountingLoad) -> Trial:
+    return poisson_trial(CHAT, load_at=load_at, span_s=20.0)
+
+
+def test_the_same_trial_and_seed_is_simulated_once(counted: CountingLoad) -> None:
+    first = window(trial_of(counted), 10.0, 1)
+    assert window(trial_of(counted), 10.0, 1) is first
+    assert window(replace(trial_of(counted), error_fraction=0.2), 10.0, 1) is first
+    assert counted.drawn == [(10.0, 1)]
+
+
+CHANGES: dict[str, Callable[[Trial], Trial]] = {
+    "step times": lambda trial: trial.with_steps(1.1),
+    "slower table": lambda trial: replace(trial, replica=batching_replica(step_s=0.011)),
+    "KV blocks": lambda trial: replace(trial, replica=batching_replica(kv_blocks=1_000)),
+    "overhead": lambda trial: replace(trial, replica=replace(trial.replica, request_overhead_s=0.1)),
+    "deadline": lambda trial: replace(trial, deadlines_s={"chat": 5.0}),
+    "replicas": lambda trial: replace(trial, replicas=2),
+    "span": lambda trial: replace(trial, span_s=21.0),
+    "SLO": lambda trial: replace(trial, classes=(class_with_slos(ttft_p95=0.2),)),
+    "routing": lambda trial: replace(trial, routing="round_robin"),
+    "load": lambda trial: replace(
+        trial,
+        load_at=replace(trial.load_at, inner=PoissonLoad(classes=(CHAT,), output_tokens=21)),  # type: ignore[type-var]
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_pool_is_not_confused_with_it(counted: CountingLoad, change: str) -> None:
+    trial = trial_of(counted)
+    first = window(trial, 10.0, 1)
+    other = CHANGES[change](trial)
+    assert window(other, 10.0, 1) is not first
+    assert len(counted.drawn) == 2
+    assert window(trial, 10.0, 1) is first
+
+
+def test_another_rate_or_seed_is_another_window(counted: CountingLoad) -> None:
+    trial = trial_of(counted)
+    found = [window(trial, rate_rps, seed) for rate_rps, seed in ((10.0, 1), (10.0, 2), (10.5, 1))]
+    assert len({id(each) for each in found}) == len(counted.drawn) == 3
+    assert found[0].mean_e2e_s != found[1].mean_e2e_s
