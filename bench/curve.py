@@ -23,7 +23,6 @@ from ullage.service.curve.curve import Effort
 from ullage.service.stage import pool_curve, pool_point, pool_size
 from ullage.service.trial.search import highest_load
 from ullage.service.trial.window import run_load
-from ullage.load.pool import CurveInputs, load_pool
 
 T = TypeVar("T")
 AS_OF = datetime.date(2026, 11, 15)

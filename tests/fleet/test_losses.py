@@ -21,7 +21,7 @@ from ullage.fleet.losses import QUICK, TITLES, LossEffort, LossTable, LossVerdic
 from ullage.fleet.region import RegionPolicy
 from ullage.fleet.reserves import Reserves, ReserveSettings, named_reserves
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
-from ullage.service.trial.attainment import WINDOW_S, Tally, last_hurt_s, part, tallies
+from ullage.service.trial.attainment import WINDOW_S, SloTally, last_hurt_s, part, tallies
 from ullage.service.trial.trial import play
 from ullage.simulate.fleet import Fleet
 

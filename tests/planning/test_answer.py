@@ -144,29 +144,17 @@ def test_what_stops_growth_stands_at_its_load_and_losses_have_their_outcomes() -
         assert found == (None if part is None else part.attained.value)
 
 
-def test_three_limits_are_those_for_slow_steps_until_steps_are_measured() -> None:
+def test_three_limits_are_those_of_the_plan() -> None:
     plan = planned()
     (pool,), (said,) = plan.pools, answer(plan).pools
     limits = pool.admission_limits
-    assert limits.conservative is not None
     assert [number(each.limit) for each in said.limits] == [
-        limits.conservative_rate_rps,
-        limits.conservative.running_requests,
+        limits.pool_rate_rps,
+        limits.running_requests,
         limits.waiting_requests,
     ]
     assert said.shed_first == "coding"
     assert [number(each) for each in said.bursts] == [limits.burst_ratio("queue", each) for each in (120, 900)]
-    measured = replace(
-        plan,
-        stages=tuple(
-            replace(each, figures={key: one for key, one in each.figures.items() if "conservative" not in key})
-            if each.name == "admission_limits"
-            else each
-            for each in plan.stages
-        ),
-    )
-    rate, running, _ = answer(measured).pools[0].limits
-    assert (number(rate.limit), number(running.limit)) == (limits.pool_rate_rps, limits.running_requests)
 
 
 def test_devices_are_asked_for_their_lead_time_before_the_horizon_ends() -> None:

@@ -13,8 +13,8 @@ from support.demand_laws import known_law
 from ullage import verbs
 from ullage.errors import InputError, Rejection
 from ullage.evidence import number
+from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
-from ullage.verbs.plan import load_spec
 from ullage.workload.demand.demand import Demand, forecast_demand
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -63,7 +63,7 @@ def test_the_planning_percentile_is_read_off_the_forecast_of_a_trace(tmp_path: P
     log(tmp_path, 4)
     found = {}
     for percentile in (0.5, 0.9, 0.99):
-        spec = load_spec(written(tmp_path, **TRACE, percentile=f"{100 * percentile:g}%"), as_of=AS_OF)
+        spec = load_plan(written(tmp_path, **TRACE, percentile=f"{100 * percentile:g}%"), as_of=AS_OF)
         demand = demanded(spec)
         forecast = spec.measured["chat"].forecast
         assert forecast is not None
@@ -82,7 +82,7 @@ def test_a_short_trace_plans_at_the_percentile_of_what_it_cannot_know(tmp_path: 
     (tmp_path / "log.csv").write_text("\n".join(["arrival_s,prompt_tokens,output_tokens", *rows]) + "\n")
     rates = {}
     for percentile in (0.5, 0.9, 0.99):
-        spec = load_spec(written(tmp_path, **TRACE, percentile=f"{100 * percentile:g}%"), as_of=AS_OF)
+        spec = load_plan(written(tmp_path, **TRACE, percentile=f"{100 * percentile:g}%"), as_of=AS_OF)
         figure = demanded(spec).figures["demand.chat.planning_rate"]
         assumed = {each.name: number(each) for each in figure.inputs if not hasattr(each, "formula")}
         rates[percentile] = float(figure.value)
@@ -98,7 +98,7 @@ def test_a_short_trace_plans_at_the_percentile_of_what_it_cannot_know(tmp_path: 
 @pytest.mark.parametrize(("horizon", "weeks"), [("7d", 1.0), ("28d", 4.0)])
 def test_a_stated_rate_grows_to_the_end_of_the_horizon(tmp_path: Path, horizon: str, weeks: float) -> None:
     shape = "rate: 2 req/s, weekly_growth: 10%, peak_hour: 3,"
-    spec = load_spec(written(tmp_path, rate=shape, horizon=horizon, percentile="90%"), as_of=AS_OF)
+    spec = load_plan(written(tmp_path, rate=shape, horizon=horizon, percentile="90%"), as_of=AS_OF)
     demand = demanded(spec)
     # Twice a second on average, three times that in the busiest hour; a stated mean is off by a fifth in one of three.
     assert demand.planning_rps == pytest.approx(2 * 3 * 1.1**weeks * np.exp(0.2 * NormalDist().inv_cdf(0.9)))
@@ -114,10 +114,10 @@ def test_a_context_longer_than_any_class_asks_for_must_fit(tmp_path: Path) -> No
     refused = verbs.plan(written(tmp_path, pool=", max_context: 131072"), as_of=AS_OF)
     assert isinstance(refused, Rejection)
     assert refused.stage == "memory"
-    spec = load_spec(written(tmp_path, pool=", max_context: 16384"), as_of=AS_OF)
+    spec = load_plan(written(tmp_path, pool=", max_context: 16384"), as_of=AS_OF)
     assert spec.pools[0].settings.max_context_tokens == 16_384
     # Left out, it is what the classes need.
-    assert load_spec(written(tmp_path), as_of=AS_OF).pools[0].settings.max_context_tokens == 8192
+    assert load_plan(written(tmp_path), as_of=AS_OF).pools[0].settings.max_context_tokens == 8192
 
 
 def test_a_context_shorter_than_a_class_needs_is_wrong(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from ullage.files.plan_file import put_value
 from ullage.files.strict_yaml import Document, read_scalar
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
+from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.document import Plan
@@ -35,15 +36,14 @@ from ullage.planning.pipeline import plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_bill
 from ullage.planning.spec import PlanSpec, PoolSpec
+from ullage.report.encode import to_json as encoded
 from ullage.service.calibration.pool_step import pool_step
 from ullage.startup.ready import TimeToReady, time_to_ready
-from ullage.verbs.plan import load_spec
 from ullage.verbs.profile import profile, save_profile
 from ullage.workload.demand.demand import Demand, forecast_demand
 from ullage.workload.demand.routing import pool_demand, routed
 from ullage.workload.demand.tools import tool_loads
 from ullage.workload.synthetic.builtin import builtin
-from ullage.workload.synthetic.model import as_document
 
 AS_OF = datetime.date(2026, 11, 15)
 Values = dict[str, object]
@@ -236,7 +236,7 @@ def write_files(folder: Path) -> None:
     (folder / "steps.csv").write_text(STEPS)
     (folder / "calibration.json").write_text(json.dumps(CALIBRATION))
     (folder / "synthetic.json").write_text(
-        json.dumps({"schema": "ullage.synthetic/1", "model": as_document(builtin())}).replace("0.", "0.9")
+        json.dumps({"schema": "ullage.synthetic/1", "model": encoded(builtin())}).replace("0.", "0.9")
     )
     for name in ("half", "log"):
         save_profile(profile([folder / f"{name}.csv"], as_of=AS_OF), folder / f"{name}.json")
@@ -302,7 +302,7 @@ def with_value(document: Document, key: str, text: str) -> Document:
 def spec_of(document: Document, folder: Path) -> PlanSpec:
     file = folder / "plan.yaml"
     file.write_text(json.dumps(document.content))
-    return load_spec(file, as_of=AS_OF)
+    return load_plan(file, as_of=AS_OF)
 
 
 class Probe:
@@ -425,11 +425,11 @@ def limits(spec: PlanSpec, probe: Probe) -> Values:
     old = probe.kept.pools[0]
     found = admission_limits(
         old.service_curve,
-        old.operating_point,
         old.time_to_ready,
         _asked(spec, spec.pool),
         spec.classes,
         replicas=old.steady_fleet.replicas,
+        capacity_rps=old.headroom.capacity_rps,
         memory=old.memory,
         policy=spec.admission,
     )
@@ -438,7 +438,7 @@ def limits(spec: PlanSpec, probe: Probe) -> Values:
 
 def checks(name: str, spec: PlanSpec, probe: Probe) -> Values:
     found = check_plan(replace(probe.kept, spec=spec), [name])
-    return {f"check.{name}": [(each.pool, each.compared, each.anomalies) for each in found.looked]}
+    return {f"check.{name}": [(each.pool, each.compared, each.anomalies) for each in found.results]}
 
 
 CHECK_STAGES: Mapping[str, Stage] = {name: partial(checks, name) for name in CHECKS}

@@ -19,7 +19,7 @@ import ullage
 from ullage import verbs
 from ullage.errors import InputError, Rejection
 from ullage.execute.pool import THREADS
-from ullage.verbs.answer import FRAME_LIBRARIES, Answer, Refusal
+from ullage.verbs.answer import FRAME_LIBRARIES, Refusal, VerbAnswer
 from ullage.verbs.what_if import WhatIf, what_if
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -49,7 +49,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def asked(verb: str, running: Path, **more: Any) -> Answer | Rejection:
+def asked(verb: str, running: Path, **more: Any) -> VerbAnswer | Rejection:
     """The verb, asked of the small plan."""
     ask: Callable[..., Any] = getattr(verbs, verb)
     if verb == "brownfield":
@@ -97,7 +97,7 @@ def test_every_verb_that_simulates_does_so_on_the_cores_it_was_given(verb: str, 
     assert {each for each in seen if each.startswith(THREADS)}
 
 
-def small_answers(running: Path) -> Iterator[Answer]:
+def small_answers(running: Path) -> Iterator[VerbAnswer]:
     yield verbs.memory("llama-3.1-8b", device="h100", as_of=AS_OF)
     yield verbs.memory("llama-3.1-70b", device="l4", as_of=AS_OF)
     yield verbs.facts("devices", as_of=AS_OF)
@@ -107,11 +107,11 @@ def small_answers(running: Path) -> Iterator[Answer]:
     assert isinstance(refused, Refusal)
     yield refused
     size = verbs.size(PLAN, as_of=AS_OF)
-    assert isinstance(size, Answer)
+    assert isinstance(size, VerbAnswer)
     yield size
 
 
-def check_answer(answer: Answer) -> None:
+def check_answer(answer: VerbAnswer) -> None:
     assert "\n" not in repr(answer)
     assert len(repr(answer)) < 1000
     html = answer._repr_html_()
@@ -132,7 +132,7 @@ def test_answers_are_short_at_a_prompt_and_whole_in_a_notebook(running: Path) ->
 @pytest.mark.parametrize("verb", SIMULATING)
 def test_every_answer_is_shown_alike(verb: str, running: Path) -> None:
     found = asked(verb, running)
-    assert isinstance(found, Answer)
+    assert isinstance(found, VerbAnswer)
     assert not isinstance(found, Refusal)
     check_answer(found)
 
@@ -154,7 +154,7 @@ def test_a_table_that_is_not_there_names_those_that_are() -> None:
 
 
 def test_what_if_shows_both_answers_and_changes_only_what_was_changed() -> None:
-    def ask(**what: Any) -> Answer:
+    def ask(**what: Any) -> VerbAnswer:
         return ullage.size(PLAN, as_of=AS_OF, **what)
 
     alone, both = ask(), what_if(ask, {"pool.max_sequences": 8}, "x20")

@@ -39,12 +39,12 @@ class Inspection:
 class Inspections(VerbAnswer):
     """What was read from each file, in their order."""
 
-    found: tuple[Inspection, ...]
+    loadtests: tuple[Inspection, ...]
 
     def headlines(self) -> tuple[Headline, ...]:
         return tuple(
             Headline(name=Path(each.loadtest.file).name, value=len(each.loadtest.points), unit="points")
-            for each in self.found
+            for each in self.loadtests
         )
 
     def page(self) -> list[RenderableType]:
@@ -58,7 +58,7 @@ class Inspections(VerbAnswer):
         return document("calibrate", self)
 
     def _pairs(self) -> list[tuple[LoadTest, tuple[tuple[Goodput, ...], ...]]]:
-        return [(each.loadtest, each.goodputs) for each in self.found]
+        return [(each.loadtest, each.goodputs) for each in self.loadtests]
 
 
 def calibrate(
@@ -82,7 +82,7 @@ def calibrate(
         )
     limits = None if goodput is None else parse_limits(goodput)
     return Inspections(
-        found=tuple(
+        loadtests=tuple(
             Inspection(
                 loadtest=each,
                 goodputs=tuple(_goodputs(point, _rules(each.reader, goodput_rule), limits) for point in each.points),

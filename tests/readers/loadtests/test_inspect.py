@@ -61,7 +61,7 @@ def test_limits_that_the_file_states_are_used_without_asking(tmp_path: Path) -> 
     kept = [guide_request(each, output=1 if each < 2 else 46) for each in range(5)]
     report = guidellm_report(requests={"successful": kept, "errored": [], "incomplete": []})
     found = verbs.calibrate([Path(write(tmp_path, "g.json", to_json(report)))], inspect=True)
-    by = {each.rule.name: (each.good_count, each.judged_count) for each in found.found[0].goodputs[0]}
+    by = {each.rule.name: (each.good_count, each.judged_count) for each in found.loadtests[0].goodputs[0]}
     assert by == {"ullage": (5, 5), "guidellm": (3, 3)}
 
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from support.trace_samples import REQUESTS, SAMPLES, Sample
-from ullage.report.encode import document
+from ullage.report.encode import document, to_text
 from ullage.report.workload.profile_page import profile_page
 from ullage.verbs.profile import profile
 from ullage.workload.profile.saved import from_plain
@@ -29,7 +29,7 @@ def test_the_page_of_a_sample_says_what_it_is(sample: Sample, tmp_path: Path) ->
     page = page_of(path)
     assert page.startswith(f"Profile of {path.name}: ")
     assert f"format {sample.name}" in page
-    assert "Anomalies" in page
+    assert "Findings" in page
     if sample.name != "servegen":
         assert f"{len(REQUESTS)} requests" in page
         assert f"{max(each.prompt_tokens for each in REQUESTS)}" in page
@@ -38,7 +38,7 @@ def test_the_page_of_a_sample_says_what_it_is(sample: Sample, tmp_path: Path) ->
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_the_profile_of_a_sample_is_saved_and_read(sample: Sample, tmp_path: Path) -> None:
     found = profile([sample.write(tmp_path)])
-    plain = json.loads(found.text())
+    plain = json.loads(to_text(found.to_dict()))
     assert document("profile", from_plain(plain), as_of=found.as_of) == plain
 
 
@@ -83,6 +83,6 @@ def test_everything_a_log_can_tell_is_on_the_page(tmp_path: Path) -> None:
         assert words in page, words
 
 
-def test_a_narrow_window_loses_no_anomaly(tmp_path: Path) -> None:
+def test_a_narrow_window_loses_no_finding(tmp_path: Path) -> None:
     path = SAMPLES["azure"].write(tmp_path)
     assert "carry no zone" in " ".join(page_of(path, width=60).split())
