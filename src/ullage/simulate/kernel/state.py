@@ -46,7 +46,7 @@ class ClockRow:
 
 
 class ReplicaRow:
-    """One engine. What every boundary reads stands in the first three cache lines, for a fleet does not fit the cache."""
+    """One engine. What every boundary reads stands in the first three cache lines: a fleet does not fit the cache."""
 
     # The plan: `planned` decode steps from `begin_ps` on, the first of first_step_ps, each growth_ps longer.
     begin_ps: int
