@@ -153,8 +153,9 @@ def _make_world(problem: Problem) -> World:
     timeouts = problem.classes[:, [ClassField.TTFT_TIMEOUT_PS, ClassField.TOTAL_TIMEOUT_PS]]
     deadlines = bool((timeouts < codes.NEVER).any())
     kept = requests if problem.keep_requests else 0
-    if max(requests, replicas * slots) >= 2**31:
-        raise InternalError(law="requests and slots are numbered in 31 bits", left=replicas * slots, right=2**31)
+    most = max(requests, replicas * slots, replicas * wheel)
+    if most >= 2**31:
+        raise InternalError(law="requests, slots and buckets are numbered in 31 bits", left=most, right=2**31)
     # At least a picosecond, as in the reference: an arrival must not follow from a boundary at its own time.
     think_ps = np.maximum(1, problem.think_ps)
     segments, engines = _tables(problem)

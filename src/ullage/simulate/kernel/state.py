@@ -46,66 +46,65 @@ class ClockRow:
 
 
 class ReplicaRow:
-    """One engine. The fields of the inner loop come first, eight to a cache line."""
+    """One engine. What every boundary reads stands in the first three cache lines: a fleet does not fit the cache."""
 
     # The plan: `planned` decode steps from `begin_ps` on, the first of first_step_ps, each growth_ps longer.
     begin_ps: int
     planned: int
-    step: int
-    decodes: int
-    kv_tokens: int
     first_step_ps: int
     growth_ps: int
+    step: int
+    kv_tokens: int
     decode_busy_ps: int
-
-    outstanding: int
-    prefills: int
-    waiting: int
-    blocked: int  # 1: an arrival changes nothing before the plan ends
-    mixed: int  # 1: the step under way has prefill, or was walked
-    marked: int
-    tail: int
     decode_tokens: int
 
+    decodes: Int32
+    prefills: Int32
+    outstanding: Int32
+    waiting: Int32
+    blocked: Int32  # 1: an arrival changes nothing before the plan ends
+    mixed: Int32  # 1: the step under way has prefill, or was walked
+    marked: Int32
+    head: Int32
+    tail: Int32
+    free: Int32
+    pending: Int32
+    starved: Int32
+    step_tokens: Int32
+    step_decodes: Int32
+    state: Int32
+    index: Int32
+
+    engine: Int32
+    # Where this replica's part of World's arrays begins.
+    wheel_at: Int32
+    bits_at: Int32
+    phases_at: Int32
+    pending_at: Int32
+    queues_at: Int32
+    class_decodes_at: Int32
+    preemptions: Int32
     queue_tokens: int
     prompt_tokens: int
     prefill_kv_tokens: int
-    free: int
-    head: int
-    pending: int
-    starved: int
-    step_tokens: int
-
-    step_decodes: int
-    first_tokens: int
     prefill_tokens: int
+
+    first_tokens: int
     prefill_busy_ps: int
     mixed_busy_ps: int
-    state: int
     # Sums over decode steps from `base_step` on: their time, time times step number, time per token.
     base_step: int
     sum_ps: float
-
     sum_step_ps: float
     sum_share_ps: float
+    seen_load: int
+
     cut_tokens: int
-    preemptions: int
     on_since_ps: int
     on_ps: int
+    ready_ps: int
     down_causes: int
     returns: int
-
-    seen_load: int
-    ready_ps: int
-    index: int
-    engine: int
-    # Where this replica's part of World's arrays begins.
-    wheel_at: int
-    bits_at: int
-    pending_at: int
-    phases_at: int
-    queues_at: int
-    class_decodes_at: int
 
 
 class SlotRow:
