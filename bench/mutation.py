@@ -190,7 +190,7 @@ def _keep(kept: Path, answers: dict[str, str], mutant: Mutant, by: str) -> None:
 
 
 def _equivalent(mutant: Mutant, listed: Sequence[dict[str, str]]) -> str | None:
-    """Why no test can see this mutant, where someone has looked: pieces of the statement before and after tell which."""
+    """Why no test can see this mutant, where someone has looked; pieces of the statement tell which it is."""
     for each in listed:
         pieces = ((each["before"], mutant.before), (each["after"], mutant.after))
         if each["path"] == mutant.path and all(_plain(piece) in _plain(text) for piece, text in pieces):
