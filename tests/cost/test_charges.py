@@ -103,6 +103,11 @@ def test_each_row_says_what_it_is_and_who_sold_it() -> None:
     committed, on_demand = found["compute_reservation main"], found["compute_usage main"]
     assert (committed.pricing, on_demand.pricing) == ("Committed", "Standard")
     assert (on_demand.provider, on_demand.region) == ("acme cloud", "west")
+    # Ten replicas of two devices for 730 h, three fifths of them on demand at 3 USD, the others at 70 % of that; what
+    # failed requests took of it stands on a line of its own.
+    paid = committed.billed + on_demand.billed + found["failed_work main"].billed
+    assert paid == 10 * 2 * 730 * (Decimal("0.6") * 3 + Decimal("0.4") * Decimal("2.1"))
+    assert "Prices are of 2026-08-01, us-east-1. Nothing here promises that they stay." in bill.notes
     assert on_demand.resource_id == "pool/main"
     assert on_demand.service_category == "Compute"
     assert on_demand.tags == {"line": "compute_usage", "behaviour": "fixed"}

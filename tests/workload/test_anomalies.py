@@ -61,6 +61,8 @@ def test_rows_out_of_order() -> None:
     for at in range(0, 4000, 10):
         times[at], times[at + 1] = times[at + 1], times[at]
     assert AnomalyKind.UNSORTED in kinds(trace_of(times))
+    (found,) = [each for each in profile(trace_of(times)).anomalies if each.kind is AnomalyKind.UNSORTED]
+    assert found.share_fraction == pytest.approx(400 / len(times))
 
 
 def test_a_clock_that_was_set_back() -> None:

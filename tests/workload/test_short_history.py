@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from support.demand_laws import hourly, known_law
+from ullage.errors import InputError
 from ullage.workload.forecast.conformal import FRACTIONS, conformal, witnesses
 from ullage.workload.forecast.forecast import Forecast, forecast
 from ullage.workload.forecast.point_forecasts import Floats
@@ -87,3 +88,10 @@ def test_a_cut_history_is_less_sure_of_the_same_week() -> None:
         found = [run(known_law(seed, 8)[-weeks * 168 :], 168).quantiles for seed in range(8)]
         relative.append(np.mean([np.log(each[:, -3] / each[:, 2]).mean() for each in found]))
     assert relative[0] > relative[1] > relative[2]
+
+
+def test_three_origins_are_enough_for_a_band_and_two_are_not() -> None:
+    actual = np.exp(0.1 * np.random.default_rng(0).standard_normal((3, 1)))
+    assert conformal(actual, np.ones((3, 1)), apart_steps=1, steps=1).tested_steps == 1
+    with pytest.raises(InputError, match="too few observed steps"):
+        conformal(actual[:2], np.ones((2, 1)), apart_steps=1, steps=1)
