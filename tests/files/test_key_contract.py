@@ -195,7 +195,6 @@ CASES: dict[str, dict[str, str]] = {
         "sites.source": "a ticket",
         "sites.dated": "2026-06-01",
         "sites.regions.west.name": "north",
-        "sites.regions.west.share": "90%",
         "sites.regions.west.quotas": "{l40s: 8}",
         "sites.regions.west.zones.wa.name": "wc",
         "sites.regions.west.zones.wa.quotas": "{l40s: 2}",
@@ -213,6 +212,7 @@ CASES: dict[str, dict[str, str]] = {
         "reserves.overlap": "[failure+rollout+maintenance+region]",
         "cost.prompt_bytes_per_token": "9",
     },
+    "parted": {"sites.regions.west.share": "90%"},
     "own": {
         "prices.exchange.EUR.rate": "1.3",
         "prices.exchange.EUR.dated": "2026-06-01",

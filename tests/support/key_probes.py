@@ -212,6 +212,7 @@ BASES = {
     "traced": TRACED,
     "pools": POOLS,
     "sites": SITES,
+    "parted": SITES + "failover: {share: 30%}\n",
     "own": OWN,
 }
 
