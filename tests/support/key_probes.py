@@ -124,7 +124,7 @@ routing:
 tools:
   - {name: search, latency: 300ms, concurrency: 2, classes: [chat, code]}
   - {name: fetch, rate_limit: 40 req/s, classes: [chat]}
-claims: {replicas: 1, capacity: 5 req/s}
+claims: {replicas: 1, capacity: 5000 req/s}
 """
 SITES = """
 version: 1
@@ -212,6 +212,7 @@ BASES = {
     "traced": TRACED,
     "pools": POOLS,
     "sites": SITES,
+    "parted": SITES + "failover: {share: 30%}\n",
     "own": OWN,
 }
 
