@@ -123,17 +123,9 @@ def plan_pool(
     binding = binding_constraint(steady.bench, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
     report(0.65, "admission limits")
     limits = admission_limits(
-        curve,
-        point,
-        ready,
-        demand,
-        classes,
-        replicas=steady.replicas,
-        memory=memory,
-        policy=spec.admission,
-        rests_on=planned,
-        map=map,
-    )
+        curve, point, ready, demand, classes, replicas=steady.replicas,
+        memory=memory, policy=spec.admission, rests_on=planned, map=map,
+    )  # fmt: skip
     if isinstance(limits, Rejection):
         return limits
     reserved = _reserved(pool, spec, memory, steady, ready, demand, taken, seed=seed)
