@@ -57,7 +57,7 @@ def asked(verb: str, running: Path, **more: Any) -> VerbAnswer | Rejection:
     if verb == "compare":
         return ask(PLAN, PLAN, as_of=AS_OF, **more)  # type: ignore[no-any-return]
     if verb in ("drill", "check"):
-        more["names"] = {"drill": ["queue"], "check": ["throughput"]}[verb]
+        more["names"] = {"drill": ["queue-collapse"], "check": ["maximum-throughput"]}[verb]
     return ask(PLAN, as_of=AS_OF, **more)  # type: ignore[no-any-return]
 
 

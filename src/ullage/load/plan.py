@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +57,8 @@ def read_text(file: Path, *, fix: str) -> str:
 
 
 def _document(source: PlanSource) -> Document:
+    from importlib.resources import files
+
     from ullage.files.strict_yaml import Document, as_texts, read_yaml
 
     if source is None:

@@ -131,17 +131,9 @@ def plan_pool(
     binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
     report(0.85, "admission limits")
     limits = admission_limits(
-        curve,
-        ready,
-        demand,
-        classes,
-        replicas=steady.replicas,
-        capacity_rps=room.capacity_rps,
-        memory=memory,
-        policy=spec.admission,
-        rests_on=planned,
-        map=map,
-    )
+        curve, ready, demand, classes, replicas=steady.replicas, capacity_rps=room.capacity_rps,
+        memory=memory, policy=spec.admission, rests_on=planned, map=map,
+    )  # fmt: skip
     if isinstance(limits, Rejection):
         return limits
     reserved = _reserved(pool, spec, memory, steady, ready, demand, taken, seed=seed)

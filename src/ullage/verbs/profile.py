@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
-import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +96,9 @@ def synthesis_of(profiled: Profiled, *, seed: int = 0) -> Synthesis:
 
 def keyed_names(key: str) -> TenantNames:
     """Names that only the holder of the key can make from a tenant's own, and nobody can turn back."""
+    import hashlib
+    import hmac
+
     from ullage.errors import InputError
 
     if len(key) < 8:
