@@ -113,7 +113,7 @@ def test_strata_tell_more_than_as_many_windows_at_random() -> None:
 
     def at_random() -> float:
         tallies = [plain[place].tallies["slo"] for place in rng.choice(len(plain), count, replace=False)]
-        return sum(each.missed for each in tallies) / sum(each.sent for each in tallies)
+        return float(sum(each.missed for each in tallies) / sum(each.sent for each in tallies))
 
     stratified = np.std([drawn(population, rng).judged("slo", 0.05).missed_fraction for _ in range(300)])
     assert stratified < 0.8 * np.std([at_random() for _ in range(300)])
