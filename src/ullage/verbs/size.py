@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ullage.verbs.curve import CurveInputs
 
 
+# A large pool is simulated as a part of it, so that a size may be asked beyond what a plan plays request by request.
+_MOST_RPS = 1e6
+
+
 @dataclass(frozen=True, kw_only=True)
 class SizeAnswer:
     """The size, and what it was asked of."""
@@ -51,7 +55,7 @@ def size(
 
     stated_rps = None if rate is None else parse(_with_unit(rate), REQUEST_RATE, field="--rate")
     if stated_rps is not None:
-        check_rate("--rate", stated_rps)
+        check_rate("--rate", stated_rps, _MOST_RPS)
     pool = load_pool(file, slos=slos, definitions=definitions, calibration=calibration, beside=beside, as_of=as_of)
     if isinstance(pool, Rejection):
         return pool
