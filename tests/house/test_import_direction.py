@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 PLANTED = {
-    # An upward import: memory is below plan.
-    "memory/planted_upward.py": "from ullage.plan import spec\n",
+    # An upward import: memory is below planning.
+    "memory/planted_upward.py": "from ullage.planning import spec\n",
     # A sibling import: report and readers stand on one line.
     "report/planted_sibling.py": "from ullage.readers import models\n",
     # The outside world in the core.
@@ -44,7 +44,7 @@ def test_planted_imports_are_caught_by_name(tmp_path: Path) -> None:
         (tmp_path / "src" / "ullage" / where).write_text(source)
     run = _lint_imports(tmp_path)
     assert run.returncode != 0
-    assert "ullage.memory.planted_upward -> ullage.plan" in run.stdout
+    assert "ullage.memory.planted_upward -> ullage.planning" in run.stdout
     assert "ullage.report.planted_sibling -> ullage.readers" in run.stdout
     assert "ullage.cost.planted_os -> os" in run.stdout
     assert "ullage.fleet.planted_simulator -> ullage.simulate.simulation" in run.stdout
