@@ -116,13 +116,11 @@ def main(file: Path | None = None) -> None:
     found = verbs.plan(file, as_of=AS_OF)
     assert not isinstance(found, Rejection), found
     bill, spec, pool = bill_of(found), load_plan(file, as_of=AS_OF), found.pools[0]
-    book, curve = spec.prices, pool.service_curve
+    book = spec.prices
     assert book is not None
 
     def simulate() -> object:
-        return level_runs(
-            pool.demand, curve.bench.classes, curve.bench.replica, replicas=pool.steady_fleet.replicas, seed=1
-        )
+        return level_runs(pool.demand, pool.steady_fleet.trial, seed=1)
 
     use, quotes, policy = bill.use, bill.quotes, bill.policy
     groups = use.groups["class"]

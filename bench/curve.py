@@ -1,31 +1,47 @@
-"""How long a curve, a point and a size take, and whether two seeds agree as often as their intervals say.
+"""What a size, a curve and a point cost, and whether another seed gives the same answer.
 
-    python bench/curve.py [--repeats 20]
+    python bench/curve.py
+    python bench/curve.py --seeds 20
 
-CPU seconds after start-up, on the built-in example (chat and coding on the built-in plan's replica), beside one bare
-simulation of the same load in the same run, so that the ratio holds on any machine.
+CPU seconds on one thread after start-up, of the verbs as a user calls them, on the built-in example. A size is asked
+for 50, 2,000 and 100,000 req/s, each as a multiple of the first in the same run: what a pool costs to size should not
+grow with the pool. With --seeds, four plans are sized with that many seeds each: how often each number was found, how
+far apart the numbers are, and how often one seed's answer lies within what another says it cannot tell apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import sys
+import functools
+import itertools
+import tempfile
 import time
-from collections.abc import Callable
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
-from ullage.errors import Rejection
-from ullage.execute.pool import thread_map
+from ullage import verbs
 from ullage.load.pool import CurveInputs, load_pool
-from ullage.service.curve.curve import Effort
-from ullage.service.stage import pool_curve, pool_point, pool_size
-from ullage.service.trial.search import highest_load
-from ullage.service.trial.window import run_load
+from ullage.service.curve.sizing import PoolSize
+from ullage.service.stage import pool_curve, pool_point
+from ullage.verbs.size import SizeAnswer
 
 T = TypeVar("T")
 AS_OF = datetime.date(2026, 11, 15)
+RATES_RPS = (50.0, 2_000.0, 100_000.0)
+
+ONE_REPLICA = """
+version: 1
+service: one replica
+dated: 2026-11-15
+workload:
+  classes:
+    - {name: chat, rate: 0.5 req/s, longest_context: 8192, slo: {ttft_p95: 1s, tpot_p95: 60ms}}
+pool: {model: llama-3.1-8b, device: h100-sxm}
+"""
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -34,52 +50,98 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return found, time.process_time() - started_s
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=20, help="seeds that are compared two by two")
-    repeats = parser.parse_args().repeats
-    pool = load_pool(None, slos=(), as_of=AS_OF)
-    if isinstance(pool, Rejection):
-        sys.exit(pool.reason)
+def sized(file: Path | None = None, *, rate_rps: float | None = None, seed: int = 0) -> PoolSize:
+    rate = None if rate_rps is None else f"{rate_rps:.0f} req/s"
+    found = verbs.size(file, rate=rate, as_of=AS_OF, seed=seed, workers=1)
+    assert isinstance(found, SizeAnswer), found
+    return found.size
+
+
+# ---- what it costs ---------------------------------------------------------------------------------------------
+
+
+def speed() -> None:
     # Compiled code is read from the cache with the first run; the table is about what comes after.
-    pool_curve(pool.step, pool.memory, pool.demand, pool.classes, seed=9, effort=Effort(requests=200, refined_points=0))
-    speed(pool)
-    agreement(pool, repeats)
-
-
-def speed(pool: CurveInputs) -> None:
-    curve, curve_s = timed(lambda: pool_curve(pool.step, pool.memory, pool.demand, pool.classes, seed=0))
-    _, run_s = timed(lambda: [run_load(curve.bench, curve.saturation_rps / 2, seed) for seed in range(10)])
-    _, point_s = timed(lambda: pool_point(curve, pool.step))
-    rows = [("one run of one load", run_s / 10), ("curve", curve_s), ("operating point", point_s)]
-    for rate_rps in (5.0, 50.0):
-        ask = rate_rps
-        _, size_s = timed(
-            lambda: pool_size(pool.step, pool.memory, pool.demand, pool.classes, rate_rps=ask, seed=0)  # noqa: B023
-        )
-        rows.append((f"size for {rate_rps:g} req/s", size_s))
-    with thread_map(workers=None) as spread:
-        started_s = time.perf_counter()
-        pool_size(pool.step, pool.memory, pool.demand, pool.classes, rate_rps=50.0, seed=0, map=spread)
-        wall_s = time.perf_counter() - started_s
-    sys.stdout.write(f"{'what':<24}{'CPU s':>8}{'in runs':>10}\n")
-    for name, took_s in rows:
-        sys.stdout.write(f"{name:<24}{took_s:>8.3f}{took_s / (run_s / 10):>10.0f}\n")
-    sys.stdout.write(f"size for 50 req/s on all cores: {wall_s:.2f} s on the clock\n")
-
-
-def agreement(pool: CurveInputs, repeats: int) -> None:
-    curve = pool_curve(pool.step, pool.memory, pool.demand, pool.classes, seed=0, effort=Effort(refined_points=0))
-    found = [
-        highest_load(curve.bench, scale_rps=curve.saturation_rps, seed=seed, replications=8).interval
-        for seed in range(repeats + 1)
-    ]
-    inside = sum(one.low <= other.value <= one.high for one, other in pairwise(found))
-    width = sum(each.relative_half_width_fraction for each in found) / len(found)
-    sys.stdout.write(
-        f"highest load of the next seed in the interval of this one: {inside} of {repeats}; "
-        f"the intervals are +- {width:.0%} wide\n"
+    sized(rate_rps=5.0, seed=9)
+    pool = load_pool(None, as_of=AS_OF)
+    assert isinstance(pool, CurveInputs), pool
+    print(f"{'what':<28}{'CPU s':>8}{'x 50 req/s':>12}")
+    base_s = 0.0
+    for rate_rps in RATES_RPS:
+        size, took_s = timed(functools.partial(sized, rate_rps=rate_rps))
+        base_s = base_s or took_s
+        _row(f"size for {rate_rps:,.0f} req/s", took_s, base_s, _said(size))
+    # Another seed, so that nothing of it is remembered.
+    size, took_s = timed(lambda: sized(seed=1))
+    _row("size for the planning rate", took_s, base_s, _said(size))
+    bases = pool.bases(1)
+    curve, curve_s = timed(lambda: pool_curve(bases, seed=1))
+    _row("curve", curve_s, base_s, f"{len(curve.points)} loads")
+    point, point_s = timed(lambda: pool_point(curve, pool.step))
+    _row(
+        "operating point",
+        point_s,
+        base_s,
+        f"{point.operating_rps:.3g} req/s" if hasattr(point, "operating_rps") else "",
     )
+
+
+def _row(name: str, took_s: float, base_s: float, said: str) -> None:
+    print(f"{name:<28}{took_s:>8.2f}{took_s / base_s:>12.2f}  {said}")
+
+
+def _said(size: PoolSize) -> str:
+    found = size.conservative
+    verdict = "decided" if found.is_decided else f"undecided from {found.low_replicas}"
+    return f"{found.replicas} replicas, {verdict}, {found.windows} windows at the answer"
+
+
+# ---- whether another seed says the same ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    name: str
+    file: Path | None = None
+    rate_rps: float | None = None
+
+
+def agreement(seeds: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for asked in _plans(Path(folder)):
+            _agreement(asked, [sized(asked.file, rate_rps=asked.rate_rps, seed=seed) for seed in range(seeds)])
+
+
+def _plans(folder: Path) -> tuple[Asked, ...]:
+    starter, small = folder / "starter.yaml", folder / "small.yaml"
+    starter.write_text(verbs.init(model="qwen3-32b", as_of=AS_OF))
+    small.write_text(ONE_REPLICA)
+    return (
+        Asked(name="built-in example"),
+        Asked(name="starter plan of qwen3-32b", file=starter),
+        Asked(name="one replica", file=small),
+        Asked(name="built-in example at 300 req/s", rate_rps=300.0),
+    )
+
+
+def _agreement(asked: Asked, sizes: Sequence[PoolSize]) -> None:
+    numbers = [each.conservative_replicas for each in sizes]
+    pairs = list(itertools.permutations(range(len(sizes)), 2))
+    inside = sum(sizes[one].low_replicas <= numbers[other] <= sizes[one].high_replicas for one, other in pairs)
+    counts = ", ".join(f"{number} x {count}" for number, count in sorted(Counter(numbers).items()))
+    decided = sum(each.conservative.is_decided for each in sizes)
+    print(f"{asked.name}: {counts}; {max(numbers) - min(numbers)} apart; {decided} of {len(sizes)} decided")
+    print(f"  another seed's number within what a seed cannot tell apart: {inside} of {len(pairs)} pairs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, help="size four plans with so many seeds each, two at least")
+    given = parser.parse_args().seeds
+    if given is None:
+        speed()
+    else:
+        agreement(max(2, given))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,13 @@ from collections import Counter
 import numpy as np
 
 from ullage.errors import Rejection
+from ullage.fleet.loss_scenarios import SCENARIOS
 from ullage.fleet.losses import QUICK, THOROUGH, LossEffort, LossTable, loss_checks
 from ullage.fleet.reserves import named_reserves
 from ullage.fleet.steady import steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import memory_budget
+from ullage.service.stage import pool_bases, rests_on
 from ullage.service.steps.step_model import replica_step
 from ullage.startup.ready import time_to_ready
 from ullage.workload.demand.demand import forecast_demand
@@ -34,17 +36,17 @@ def main() -> None:
     memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
     assert not isinstance(memory, Rejection)
     step = replica_step(pool.model, pool.device, memory.runtime)
-    steady = steady_fleet(step, memory, demand, spec.classes, seed=0, slo_limits=spec.slo_limits)
+    bases = pool_bases(step, memory, demand, spec.classes, seed=0)
+    inputs = rests_on(step, memory, demand, spec.slo_limits)
+    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs)
     assert not isinstance(steady, Rejection)
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
     reserves = named_reserves(steady, ready, demand, zones=policy.zones, seed=0)
     assert not isinstance(reserves, Rejection)
 
     def checked(effort: LossEffort, seed: int, *names: str) -> LossTable:
-        given = {"names": names} if names else {}
-        return loss_checks(
-            step, memory, demand, spec.classes, steady, reserves, ready, seed=seed, effort=effort, **given
-        )
+        wanted = names or tuple(SCENARIOS)
+        return loss_checks(demand, steady, reserves, ready, seed=seed, effort=effort, names=wanted)
 
     checked(QUICK, 0)
     one_s = _cpu_s(lambda: checked(LossEffort(replications=1), 0, "peak_hour"))

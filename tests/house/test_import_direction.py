@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ PLANTED = {
     "report/planted_sibling.py": "from ullage.readers import models\n",
     # The outside world in the core.
     "cost/planted_os.py": "import os\n",
+    # A second model of a pool under load.
+    "fleet/planted_simulator.py": "from ullage.simulate.simulation import simulate\n",
 }
 
 
@@ -44,6 +47,22 @@ def test_planted_imports_are_caught_by_name(tmp_path: Path) -> None:
     assert "ullage.memory.planted_upward -> ullage.planning" in run.stdout
     assert "ullage.report.planted_sibling -> ullage.readers" in run.stdout
     assert "ullage.cost.planted_os -> os" in run.stdout
+    assert "ullage.fleet.planted_simulator -> ullage.simulate.simulation" in run.stdout
+
+
+def test_nobody_gets_the_simulator_from_its_package_either() -> None:
+    """The package hands `simulate` to users; a module of ours that took it there would pass the contract."""
+    source = ROOT / "src" / "ullage"
+    found = [
+        str(file.relative_to(source))
+        for file in sorted(source.rglob("*.py"))
+        if not file.is_relative_to(source / "simulate")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "ullage.simulate"
+        and any(name.name == "simulate" for name in node.names)
+    ]
+    assert found == []
 
 
 @pytest.mark.slow

@@ -132,6 +132,16 @@ def test_the_overhead_of_a_request_is_in_ttft_and_e2e_and_not_in_tpot() -> None:
     assert points[1]["tpot_p50"].value == points[0]["tpot_p50"].value
 
 
+def test_clients_who_give_up_do_not_make_a_load_sustained(curve: ServiceCurve) -> None:
+    """With deadlines a backlog stays short at any load; the curve ends where it ends without them."""
+    trial = dataclasses.replace(poisson_trial(*CHAT), deadlines_s={"chat": 1.5})
+    hasty = replica_curve(short_bases(trial), seed=3, effort=QUICK)
+    assert hasty.unstable[0].offered_rps == pytest.approx(curve.unstable[0].offered_rps, rel=0.15)
+    assert "given up" in hasty.unstable[-1].instability.reason
+    for each in hasty.stable:
+        assert each.achieved.value > 0.9 * each.offered_rps
+
+
 def test_slower_steps_make_a_curve_that_ends_earlier(curve: ServiceCurve) -> None:
     slow = replica_curve(
         short_bases(poisson_trial(*CHAT, replica=batching_replica(step_s=0.013))), seed=3, effort=QUICK

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from support.served_replicas import QUICK
 from ullage.errors import Rejection
 from ullage.fleet.steady import SteadyFleet, steady_fleet
 from ullage.load.plan import load_plan
@@ -44,7 +45,7 @@ def planned_pool() -> PlannedPool:
     step = replica_step(pool.model, pool.device, memory.runtime)
     bases = pool_bases(step, memory, demand, spec.classes, seed=0)
     inputs = rests_on(step, memory, demand, spec.slo_limits)
-    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs)
+    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, effort=QUICK)
     assert not isinstance(steady, Rejection)
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
     return PlannedPool(spec=spec, demand=demand, memory=memory, step=step, ready=ready, steady=steady)

@@ -14,6 +14,7 @@ from ullage.evidence import Assumption, Figure, number
 from ullage.service.curve.margin import NO_POLICY
 from ullage.service.curve.sizing import PoolSize, size_pool
 from ullage.service.trial.bases import Bases
+from ullage.service.trial.decide import FULL, Effort
 from ullage.service.trial.trial import Trial
 
 _HOW = (
@@ -71,6 +72,7 @@ def steady_fleet(
     seed: int,
     inputs: tuple[Figure | Assumption, ...] = (),
     kept: KeptFree | None = None,
+    effort: Effort = FULL,
     map: Any = map,  # noqa: A002
 ) -> SteadyFleet | Rejection:
     """The least pool that meets every SLO at the planning rate of demand, in replicas and devices.
@@ -80,7 +82,7 @@ def steady_fleet(
     kept = kept or KeptFree()
     policy, least = kept.policy, kept.least
     rate_rps = planning_rps / (1.0 - number(policy))
-    found = size_pool(bases, rate_rps=rate_rps, seed=seed, inputs=inputs, map=map)
+    found = size_pool(bases, rate_rps=rate_rps, seed=seed, effort=effort, inputs=inputs, map=map)
     if isinstance(found, Rejection):
         return found
     replicas = max(found.conservative_replicas, 0 if least is None else int(number(least)))

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ullage.verbs.answer import Refusal
 
 
+# A large pool is simulated as a part of it, so that a size may be asked beyond what a plan plays request by request.
+_MOST_RPS = 1e6
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SizeAnswer(VerbAnswer):
     """The size, and what it was asked of."""
@@ -77,7 +81,7 @@ def size(
 
     stated_rps = parse_rate(rate)
     if stated_rps is not None:
-        check_rate("--rate", stated_rps)
+        check_rate("--rate", stated_rps, _MOST_RPS)
     with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
         pool = load_pool(
             source,

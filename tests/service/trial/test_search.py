@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.mixes import BURSTS, small_trial
 from support.served_replicas import QUICK, PoissonLoad, class_with_slos, poisson_trial, short_bases
@@ -166,3 +169,14 @@ def test_a_pool_carries_more_per_replica_than_one_alone(bases: Bases) -> None:
         for replicas in (1, 4)
     )
     assert four.rps >= one.rps - one.step_rps
+
+
+@given(st.integers(1, 200_000), st.integers(0, 100_000), st.floats(1.0, 1.5))
+def test_larger_pools_are_looked_for_in_coarser_steps_and_never_end_with_fewer(
+    likely: int, more: int, needed_ratio: float
+) -> None:
+    few, many = search.grain_replicas(likely), search.grain_replicas(likely + more)
+    assert many % few == 0
+    assert few == 1 or few <= likely / 256
+    needs = math.ceil(likely * needed_ratio), math.ceil((likely + more) * needed_ratio)
+    assert few * math.ceil(needs[0] / few) <= many * math.ceil(needs[1] / many)

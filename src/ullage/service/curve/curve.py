@@ -34,6 +34,9 @@ FIRST_FRACTIONS = (0.1, 0.4, 0.7, 0.95)
 # to a factor of two; twelve steps are a factor of fourteen.
 GROWTH_RATIO = 1.25
 MOST_GROWTH_STEPS = 12
+# Clients who give up at their deadlines keep any backlog short. A load is not sustained either where load alone makes
+# one request in twenty of a class give up.
+GIVEN_UP_FRACTION = 0.05
 # So many more loads go where the curve bends.
 REFINED_POINTS = 6
 
@@ -217,19 +220,19 @@ def point_of(trial: Trial, found: Decision) -> CurvePoint:
     sample, replicas = found.sample, trial.replicas
     achieved = sample.mean(lambda each: each.achieved_rps / replicas)
     offered_rps = found.rate_rps / replicas
-    if found.instability is not None:
-        return UnstablePoint(
-            offered_rps=offered_rps, achieved=achieved, instability=found.instability, windows=found.windows
-        )
+    errors = {
+        each.name: sample.mean(lambda one, name=each.name: one.error_fractions.get(name, 0.0))  # type: ignore[misc]
+        for each in trial.classes
+    }
+    unstable = found.instability or _given_up(trial, errors)
+    if unstable is not None:
+        return UnstablePoint(offered_rps=offered_rps, achieved=achieved, instability=unstable, windows=found.windows)
     return StablePoint(
         offered_rps=offered_rps,
         achieved=achieved,
         goodput=sample.mean(lambda each: each.goodput_rps / replicas),
         latencies={each.name: latencies_of(trial, sample, each) for each in trial.classes},
-        errors={
-            each.name: sample.mean(lambda one, name=each.name: one.error_fractions.get(name, 0.0))  # type: ignore[misc]
-            for each in trial.classes
-        },
+        errors=errors,
         mean_e2e=sample.mean(lambda each: each.mean_e2e_s),
         service_time=sample.mean(lambda each: each.service_s),
         queue_age=sample.mean(lambda each: each.queue_age_s),
@@ -244,6 +247,14 @@ def point_of(trial: Trial, found: Decision) -> CurvePoint:
         windows=found.windows,
         is_decided=found.is_decided,
     )
+
+
+def _given_up(trial: Trial, errors: Mapping[str, Interval]) -> Instability | None:
+    """Why a load is not sustained though its backlog does not grow: those in it leave unserved."""
+    for name, lost in errors.items():
+        if lost.value - trial.idle_error_fractions.get(name, 0.0) > GIVEN_UP_FRACTION:
+            return Instability(reason=f"{lost.value:.1%} of {name} are lost or given up", growth=lost)
+    return None
 
 
 def latencies_of(trial: Trial, sample: Sample, request_class: RequestClass) -> dict[str, Interval]:

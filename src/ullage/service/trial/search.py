@@ -32,6 +32,8 @@ SUB_POOL = 64
 # Up to half as many again the whole pool is simulated.
 MOST_WHOLE = 96
 MOST_REPLICAS = 1_000_000
+# A pool of very many is looked for in steps of about so small a part of it; finer ones no windows tell apart.
+_GRAINS = 256
 # Further down than this below the answer nobody looks for what is undecided.
 _MOST_UNDECIDED = 2
 # A window needs so many requests to be judged by; rarer traffic is tried at the rate that has them.
@@ -138,9 +140,9 @@ def _decided_above(at: Callable[[int], Decision], place: int) -> int:
 class LeastReplicas:
     """The least replicas that meet every SLO at a rate, and what one fewer does.
 
-    `low_replicas` is below `replicas` where the numbers between them are undecided: the windows at hand cannot tell
-    whether they are enough, so the larger is taken. `tested_replicas` are those of the sub-pool that stood for the
-    pool, `tested_rps` the rate it was given.
+    Of very many replicas the least is known to a 256th part. `low_replicas` is below `replicas` where the numbers
+    between them are undecided: the windows at hand cannot tell whether they are enough, so the larger is taken.
+    `tested_replicas` are those of the sub-pool that stood for the pool, `tested_rps` the rate it was given.
     """
 
     replicas: int
@@ -208,6 +210,8 @@ def least_replicas(
         trial, rate_rps = rare_traffic(trial, rate_rps)
     strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
     scouts = SCOUT.first_windows(strata)
+    likely = likely_replicas(rate_rps, probe.saturation_rps)
+    grain = grain_replicas(likely)
     known: dict[int, Decision] = {}
 
     def scout(replicas: int) -> bool:
@@ -220,20 +224,36 @@ def least_replicas(
             known[replicas] = decide(pool, load_rps, probe, seed=seed, effort=effort, map=map)
         return known[replicas]
 
-    near = least_passing(scout, start or likely_replicas(rate_rps, probe.saturation_rps))
-    found = least_passing(lambda replicas: at(replicas).holds, near, step=1)
+    near = least_passing(lambda number: scout(number * grain), math.ceil((start or likely) / grain))
+    found = grain * least_passing(lambda number: at(number * grain).holds, near, step=1)
     low = found
-    while low > max(1, found - _MOST_UNDECIDED) and not (at(low - 1).violated and at(low - 1).is_decided):
-        low -= 1
+    while low > max(grain, found - _MOST_UNDECIDED * grain) and not _surely_violated(at(low - grain)):
+        low -= grain
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
         replicas=found,
         low_replicas=low,
         at=at(found),
-        below=at(found - 1) if found > 1 else None,
+        below=at(found - grain) if found > grain else None,
         tested_replicas=pool.replicas,
         tested_rps=load_rps,
     )
+
+
+def _surely_violated(found: Decision) -> bool:
+    return bool(found.violated) and found.is_decided
+
+
+def grain_replicas(likely: int) -> int:
+    """In steps of how many replicas a pool is looked for: one, and for very many a power of two.
+
+    A power, so that the numbers tried for a larger pool are among those for a smaller one, and more traffic never ends
+    with fewer.
+
+    >>> [grain_replicas(each) for each in (1, 96, 500, 1024, 60_000)]
+    [1, 1, 1, 4, 128]
+    """
+    return 2 ** max(0, int(math.log2(max(likely, 1) / _GRAINS))) if likely >= _GRAINS else 1
 
 
 def likely_replicas(rate_rps: float, saturation_rps: float) -> int:

@@ -161,13 +161,13 @@ def forecast_demand(
     )
 
 
-def check_rate(name: str, rate_rps: float) -> None:
+def check_rate(name: str, rate_rps: float, most_rps: float = MOST_RPS) -> None:
     """Refuses a rate at which a simulation of every request would not end."""
-    if not rate_rps <= MOST_RPS:
+    if not rate_rps <= most_rps:
         raise InputError(
             field=name,
             value=f"{rate_rps:.3g} req/s",
-            problem=f"is more than the {MOST_RPS:,.0f} req/s that are simulated request by request",
+            problem=f"is more than the {most_rps:,.0f} req/s that are simulated",
             fix="Check the rate, its growth and the horizon, or plan one part of the traffic at a time.",
         )
 
