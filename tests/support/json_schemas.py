@@ -207,7 +207,7 @@ def classes() -> dict[str, type]:
 
 
 def attribute_type(kind: type, name: str) -> Any:
-    """What a field or a property is said to be."""
+    """What a field or a property is declared as."""
     own = vars(importlib.import_module(kind.__module__))
     names = {**_names_in_package(), **own}
     found = inspect.getattr_static(kind, name, None)

@@ -343,7 +343,7 @@ def _require_size(requests: float) -> None:
 
 
 def _classes(stream: Stream, planned: CurveInputs | None, slos: Sequence[str]) -> tuple[RequestClass, ...]:
-    """What is promised to the classes of the stream: by the plan where it names them, and by `slos` over that."""
+    """The SLOs of the classes of the stream: by the plan where it names them, and by `slos` over that."""
     from ullage.load.typed import with_slos
     from ullage.workload.classes import RequestClass
 
