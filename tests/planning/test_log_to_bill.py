@@ -89,6 +89,7 @@ prices:
       tool-call search: 0.002 USD/call
 """
 SECONDS, PEAK_RPS, MEAN_RPS = 730 * 3600, 6.0, 17 / 12
+SLOW = 1.17
 REQUESTS = SECONDS * MEAN_RPS
 DEVICE_MONTH_USD = 730 * 16.0 / 8
 # 8,030,261,248 published parameters of two bytes; norms are kept by both devices.
@@ -169,13 +170,16 @@ def test_replicas_stand_on_whole_machines(plan: Plan) -> None:
 
 
 def test_the_scorecard_is_littles_law(plan: Plan) -> None:
-    """At 6 req/s each replica ends 6 / N a second, and holds as many sequences as arrive in 2 s."""
+    """At 6 req/s each replica ends 6 / N a second, and holds as many sequences as arrive in 2 s of nominal steps.
+
+    Steps that were measured are taken to be up to 1.17 times as long, as one profile in ten is.
+    """
     each_rps = PEAK_RPS / value(plan, "fleet.replicas")
-    assert value(plan, "score.service_time_s") == pytest.approx(2.0, rel=0.01)
-    assert value(plan, "score.goodput_per_replica_rps") == pytest.approx(each_rps, rel=0.03)
-    assert value(plan, "score.goodput_per_device_rps") == pytest.approx(each_rps / 2, rel=0.03)
+    assert value(plan, "score.service_time_s") == pytest.approx(2.0 * SLOW, rel=0.01)
+    assert value(plan, "score.planned_goodput_per_replica_rps") == pytest.approx(each_rps, rel=0.03)
+    assert value(plan, "score.planned_goodput_per_device_rps") == pytest.approx(each_rps / 2, rel=0.03)
     # A sequence holds 100 tokens when it starts and 120 at its end.
-    assert value(plan, "score.active_tokens") == pytest.approx(2.0 * each_rps * 110, rel=0.05)
+    assert value(plan, "score.active_tokens") == pytest.approx(2.0 * SLOW * each_rps * 110, rel=0.05)
     # Four sequences of 120 tokens, in blocks of 16, are the most that a cache ever holds.
     most_tokens = 4 * 128 / value(plan, "memory.kv_tokens")
     assert 0.8 * most_tokens < value(plan, "score.kv_peak_fraction") <= most_tokens
@@ -257,7 +261,7 @@ def test_limits_are_those_of_four_places(plan: Plan) -> None:
     assert value(plan, "limit.pool_concurrency") == 4 * replicas
     assert value(plan, "limit.context_tokens") == 1024
     # Twenty steps of 0.1 s: no request ends sooner, and none is admitted that cannot end before its deadline.
-    assert value(plan, "limit.chat.floor_s") == pytest.approx(2.0, rel=0.05)
+    assert value(plan, "limit.chat.floor_s") == pytest.approx(2.0 * SLOW, rel=0.05)
     # No more than the places give, 4 / 2 s each, and more than the busiest hour brings.
     assert PEAK_RPS < value(plan, "limit.pool_rate_rps") < 2.0 * replicas
     assert value(plan, "limit.chat.tokens_per_s") == pytest.approx(120 * value(plan, "limit.chat.rate_rps"), rel=1e-6)

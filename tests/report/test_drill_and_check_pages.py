@@ -121,7 +121,7 @@ def test_checks_as_json_count_what_a_pipeline_asks_for() -> None:
     assert (found["mistakes"], found["warnings"]) == (["average-length"], ["unsourced-assumptions"])
     assert [each["weight"] for each in found["anomalies"]] == ["mistake", "warning"]
     assert found["anomalies"][1]["pool"] == ""
-    assert [each["compared"] for each in found["looked"]] == ["3 of 9", "4 and 5"]
+    assert [each["compared"] for each in found["results"]] == ["3 of 9", "4 and 5"]
 
 
 @pytest.mark.parametrize(("table", "names"), [(drill_list(), DRILLS), (check_list(), CHECKS)])

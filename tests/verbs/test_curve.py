@@ -86,7 +86,7 @@ def test_measured_points_lie_over_the_curve_with_their_residuals(
     document = json.loads(capsys.readouterr().out)
     ratios = {each["name"].split()[0]: each["residuals"][-1]["ratio"] for each in document["measured"]}
     assert ratios["slow"] == pytest.approx(3 * ratios["fast"], rel=0.05)
-    assert [each["weighing"]["weight_fraction"] for each in document["agreement"]["words"]] == [1.0, 1.0]
+    assert [each["weighing"]["weight_fraction"] for each in document["agreement"]["results"]] == [1.0, 1.0]
     assert len(document["agreement"]["disagreements"]) >= 1
 
 

@@ -33,8 +33,9 @@ def test_json_says_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> Non
     document = json.loads(capsys.readouterr().out)["size"]
     assert run(["size", "--rate", "4", "--quiet", "--as-of", "2026-11-15"]) == 0
     page = capsys.readouterr().out
-    assert page.startswith(f"{document['replicas']} replicas of ")
-    assert document["low_replicas"] <= document["replicas"] <= document["high_replicas"]
+    assert page.startswith(f"{document['conservative_replicas']} replicas of ")
+    assert document["low_replicas"] <= document["conservative_replicas"] == document["high_replicas"]
+    assert document["replicas"] <= document["conservative_replicas"]
     assert document["at_size"]["passes"]
 
 
@@ -48,4 +49,4 @@ def test_a_wrong_rate_is_an_error_that_says_how_to_mend_it() -> None:
 
 def test_an_impossible_slo_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["size", "--rate", "4", "--quiet", "--slo", "ttft_p50=1ms"]) == 3
-    assert "Refused at operating point" in capsys.readouterr().out
+    assert "REFUSED at operating point" in capsys.readouterr().out
