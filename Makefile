@@ -5,7 +5,7 @@ ARGS ?=
 BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options
 export PYTHON
 
-.PHONY: help plan test check soak mutants lint types docs docs-record lock clean bench $(BENCHES)
+.PHONY: help plan test check soak mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -18,10 +18,10 @@ help: ## list the targets
 plan: .venv/.run ## plan the built-in example (ARGS="--json" and the like are passed on)
 	@$(BIN)/ullage plan $(ARGS)
 
-test: .venv/.dev lint types ## lint, types and every test, with coverage
+test: .venv/.dev lint types pythons ## lint, types and every test, with coverage
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered $(ARGS)
 
-check: .venv/.dev lint types ## lint, types and the quick tests: two minutes
+check: .venv/.dev lint types pythons ## lint, types and the quick tests: two minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
 
 soak: .venv/.dev ## every test with many more random cases
@@ -34,9 +34,14 @@ lint: .venv/.dev
 types: .venv/.dev
 	$(BIN)/mypy
 
+pythons: .venv/.dev ## compile and import everything under each of Python 3.11, 3.12, 3.13 that is present
+	@scripts/pythons.sh
+
 docs: .venv/.dev ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+schemas: .venv/.dev ## write the JSON Schema of every verb's --json into docs/reference/schemas
+	PYTHONPATH=tests $(BIN)/python -m support.json_schemas
 docs-record: .venv/.dev ## run the documentation's examples and write their output into the pages
 	PYTHONPATH=tests $(BIN)/python -m support.docs_examples $(ARGS)
 
@@ -59,6 +64,8 @@ bench-accuracy: .venv/.dev ## predictions against published load tests, cross-va
 	$(BIN)/python -m bench.accuracy
 mutants: .venv/.dev ## planted bugs in the compiled kernel, each caught
 	ULLAGE_MUTANTS=compiled $(BIN)/python -m pytest tests/simulate/test_mutation.py
+mutation: .venv/.dev ## planted bugs outside the kernel, and which of them the tests see; ARGS="--seed 7 --count 200"
+	$(BIN)/python -m bench.mutation $(ARGS)
 bench-start: .venv/.dev ## start-up time in bare interpreter starts
 	$(BIN)/python bench/start_up.py
 bench-plan: .venv/.dev ## wall time of a whole plan, and as traffic grows; ARGS=--cold for an empty cache too
@@ -78,4 +85,4 @@ lock: ## pin the dependencies of pyproject.toml anew (needs uv)
 	scripts/lock.sh
 
 clean: ## remove .venv and all caches
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis docs/_build .coverage
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .mutation docs/_build .coverage

@@ -34,8 +34,8 @@ from ullage.cost.change import explain_change
 from ullage.cost.pool_run import level_runs
 from ullage.cost.quotes import quotes_of
 from ullage.errors import Rejection
+from ullage.load.plan import load_plan
 from ullage.verbs.cost import bill_of
-from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "measured" / "llmd_requests.csv.gz"
@@ -115,7 +115,7 @@ def measured() -> None:
 def main(file: Path | None = None) -> None:
     found = verbs.plan(file, as_of=AS_OF)
     assert not isinstance(found, Rejection), found
-    bill, spec, pool = bill_of(found), load_spec(file, as_of=AS_OF), found.pools[0]
+    bill, spec, pool = bill_of(found), load_plan(file, as_of=AS_OF), found.pools[0]
     book = spec.prices
     assert book is not None
 

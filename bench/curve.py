@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ullage import verbs
+from ullage.load.pool import CurveInputs, load_pool
 from ullage.service.curve.sizing import PoolSize
 from ullage.service.stage import pool_curve, pool_point
-from ullage.verbs.curve import CurveInputs, load_pool
 from ullage.verbs.size import SizeAnswer
 
 T = TypeVar("T")

@@ -19,18 +19,18 @@ from ullage.fleet.loss_scenarios import SCENARIOS
 from ullage.fleet.losses import QUICK, THOROUGH, LossEffort, LossTable, loss_checks
 from ullage.fleet.reserves import named_reserves
 from ullage.fleet.steady import steady_fleet
+from ullage.load.plan import load_plan
 from ullage.memory.budget import memory_budget
 from ullage.service.stage import pool_bases, rests_on
 from ullage.service.steps.step_model import replica_step
 from ullage.startup.ready import time_to_ready
-from ullage.verbs.plan import load_spec
 from ullage.workload.demand.demand import forecast_demand
 
 SEEDS = 10
 
 
 def main() -> None:
-    spec = load_spec(None, as_of=datetime.date(2026, 11, 15))
+    spec = load_plan(None, as_of=datetime.date(2026, 11, 15))
     pool, policy = spec.pool, spec.policy
     demand = forecast_demand(spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile)
     memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from ullage.execute.pool import thread_map
+from ullage.load.plan import load_plan
 from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.options import options
 from ullage.planning.options.ranking import ranked
@@ -31,7 +32,6 @@ from ullage.service.trial.mix import MixLoad
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.simulation import simulate
-from ullage.verbs.plan import load_spec
 from ullage.workload.demand.demand import forecast_demand
 from ullage.workload.synthetic.model import WEEK_S, synthesised
 
@@ -69,7 +69,7 @@ def the_spec() -> PlanSpec:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "plan.yaml"
         file.write_text(PLAN)
-        return load_spec(file, as_of=AS_OF)
+        return load_plan(file, as_of=AS_OF)
 
 
 def asked_of(spec: PlanSpec, seed: int) -> OptionRequest:

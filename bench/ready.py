@@ -29,6 +29,7 @@ import numpy as np
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.device import find_device
 from ullage.facts.startup import STORAGES, startup_facts
+from ullage.load.names import load_model
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
@@ -36,7 +37,6 @@ from ullage.startup.phases import Level
 from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.startup.settings import StartSettings
 from ullage.startup.spread import Spread
-from ullage.verbs.facts import model_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "measured"
 GIB = 2.0**30
@@ -438,7 +438,7 @@ def _stage(model: str, device: str, tp: int, storage: str) -> TimeToReady:
     settings = RuntimeSettings(
         source=source, engine="vllm", sharding=Sharding(tp=tp), max_context_tokens=4096, memory_fraction=0.95
     )
-    memory = memory_budget(model_of(model), find_device(device), settings)
+    memory = memory_budget(load_model(model), find_device(device), settings)
     assert isinstance(memory, MemoryBudget), memory
     where = Assumption(name="storage", value=storage, unit="", evidence=Evidence.STATED, source=source)
     return time_to_ready(memory, StartSettings(storage=where), rng=np.random.default_rng(0))

@@ -24,18 +24,17 @@ from typing import Any
 
 import numpy as np
 
-from ullage.simulate import kernel as k
 from ullage.simulate.compile import compile_problem
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Autoscaler, Fleet
 from ullage.simulate.laws import check_laws
 from ullage.simulate.load import LoadClass, OpenLoop, Requests
 from ullage.simulate.problem import NEVER_PS, Problem
-from ullage.simulate.reference import Reference
 from ullage.simulate.world import KernelRun
 
 FIXED_PS, TOKEN_PS, PAIR_PS, WEIGHTS_PS, KV_PS = 5_000_000_000, 27_100_000, 884, 4_776_000_000, 39_127
 PROTOTYPE = Path(__file__).resolve().parents[2] / "shared" / "prototype" / "des"
+SUPPORT = Path(__file__).resolve().parents[1] / "tests"
 WEEK_S = 604_800.0
 WEEK_REQUESTS = 44_000_000
 
@@ -101,7 +100,7 @@ def capacity_rps() -> float:
     """Requests per second of one replica that always has work."""
     load = stream(20_000, 1e9)
     run = KernelRun(replace(plain_problem(load, 1), keep_requests=True)).finish()
-    ends = np.sort(run.finished)
+    ends = np.sort(run.world.finish_ps)
     return float(10_000 / ((ends[15_000] - ends[5_000]) / 1e12))
 
 
@@ -134,6 +133,9 @@ def reference_ns(load_fraction: float, rate_rps: float) -> float:
     count = 150
     load = stream(count, load_fraction * rate_rps)
     problem = plain_problem(load, 1)
+    sys.path.append(str(SUPPORT))
+    from support.reference import Reference
+
     return cpu_s(lambda: Reference(problem).run(), runs=1) / count * 1e9
 
 
@@ -218,11 +220,11 @@ def week(count: int) -> None:
     check_laws(run)
     wall_s, spent_s = time.perf_counter() - begin_wall, time.process_time() - begin_cpu
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    done = int(run.counters[:, :, 0:2].sum())
+    done = int(run.counters.success.sum() + run.counters.late.sum())
     print(
         f"week of {count:,} requests, 100 replicas, all features, stream included: {wall_s:.1f} s wall, {spent_s:.1f}"
         f" CPU-s, {(peak_kb - base_kb) * 1024 / count:.0f} B a request, {done / count:.2%} completed,"
-        f" {run.clock(k.G_EVENTS):,} events",
+        f" {int(run.clock.events):,} events",
         flush=True,
     )
 

@@ -44,10 +44,9 @@ print(json.dumps({"s": took, "cpu_s": used.ru_utime + used.ru_stime, "mb": used.
 PROFILE = """
 import json, resource, sys, time
 started = time.perf_counter()
-from ullage.report.workload.profile_page import profile_json
 from ullage.verbs.profile import profile
 found = profile([sys.argv[1]])
-text = profile_json(found.shared)
+text = found.text()
 took = time.perf_counter() - started
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps({"s": took, "cpu_s": used.ru_utime + used.ru_stime, "mb": used.ru_maxrss / 1024,

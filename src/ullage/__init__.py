@@ -1,12 +1,15 @@
 """Ullage plans capacity and cost for language-model serving.
 
 >>> import ullage
->>> document = ullage.verbs.plan()
->>> document.verdict.value
-'incomplete'
+>>> ullage.memory_budget("llama-3.1-8b", device="h100")
+<MemoryAnswer: replica llama-3.1-8b on h100-sxm, cache 456,048 tokens>
 
 Everything a program needs is named here; the rest of the package is for reading, not for relying on.
 Nothing heavy is imported until a name is used.
+
+A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Four verbs
+share their name with a package and go by what they hand back: `memory_budget`, `bill` (cost), `simulation` and
+`fact_sheets`. `ullage.verbs` has all of them under the command line's names.
 """
 
 from __future__ import annotations
@@ -18,7 +21,27 @@ if TYPE_CHECKING:
     from ullage import verbs
     from ullage.errors import InputError, InternalError, NotBuilt, Rejection, UllageError
     from ullage.evidence import Assumption, Evidence, Figure, Source
+    from ullage.load.pool import ReplicaChoice
     from ullage.planning.document import Plan
+    from ullage.verbs import (
+        brownfield,
+        calibrate,
+        check,
+        compare,
+        curve,
+        drill,
+        forecast,
+        init,
+        options,
+        plan,
+        profile,
+        size,
+    )
+    from ullage.verbs.cost import cost as bill
+    from ullage.verbs.facts import facts as fact_sheets
+    from ullage.verbs.memory import memory as memory_budget
+    from ullage.verbs.simulate import LoadChoice
+    from ullage.verbs.simulate import simulate as simulation
 
 __version__ = "0.1.0"
 
@@ -28,28 +51,53 @@ __all__ = [
     "Figure",
     "InputError",
     "InternalError",
+    "LoadChoice",
     "NotBuilt",
     "Plan",
     "Rejection",
+    "ReplicaChoice",
     "Source",
     "UllageError",
     "__version__",
+    "bill",
+    "brownfield",
+    "calibrate",
+    "check",
+    "compare",
+    "curve",
+    "drill",
+    "fact_sheets",
+    "forecast",
+    "init",
+    "memory_budget",
+    "options",
+    "plan",
+    "profile",
+    "simulation",
+    "size",
     "verbs",
 ]
+
+# Verbs whose name is a package's: importing the package would bind its name here, whatever was bound before.
+RENAMED_VERBS = {"memory_budget": "memory", "bill": "cost", "simulation": "simulate", "fact_sheets": "facts"}
 
 _HOME = {
     **dict.fromkeys(("InputError", "InternalError", "NotBuilt", "Rejection", "UllageError"), "ullage.errors"),
     **dict.fromkeys(("Assumption", "Evidence", "Figure", "Source"), "ullage.evidence"),
+    "LoadChoice": "ullage.verbs.simulate",
     "Plan": "ullage.planning.document",
+    "ReplicaChoice": "ullage.load.pool",
 }
 
 
 def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'ullage' has no attribute {name!r}")
     if name == "verbs":
         return importlib.import_module("ullage.verbs")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'ullage' has no attribute {name!r}")
+    return getattr(importlib.import_module("ullage.verbs"), RENAMED_VERBS.get(name, name))
 
 
 def __dir__() -> list[str]:

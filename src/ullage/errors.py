@@ -2,7 +2,7 @@
 
     UllageError                     every error this program raises on purpose
     ├── InputError      exit 2      a wrong input: field, value, problem, fix
-    └── InternalError   exit 4      our own result breaks a law; never shown as a plan
+    └── InternalError   exit 4      our own result violates a law; never shown as a plan
 
 Three outcomes are values, not errors, because a plan can contain them:
 
@@ -40,7 +40,7 @@ class UllageError(Exception):
 
 
 class InputError(UllageError):
-    """A wrong input, said so that it can be mended: `field = value: problem. fix`."""
+    """A wrong input, with what it takes to mend it: `field = value: problem. fix`."""
 
     exit_code = ExitCode.WRONG_INPUT
 
@@ -53,7 +53,7 @@ class InputError(UllageError):
 
 
 class InternalError(UllageError):
-    """Our own result breaks a law of physics or bookkeeping: a bug here, not a fault of the input."""
+    """Our own result violates a law of physics or bookkeeping: a bug here, not a fault of the input."""
 
     exit_code = ExitCode.INTERNAL
 

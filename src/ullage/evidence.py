@@ -1,6 +1,6 @@
 """Evidence: where every number comes from, and how to walk it back.
 
-Four kinds of value, from the ground up:
+Four kinds of value, each built on the one before:
 
 - `Source`: a document, a measurement, a file: what it is, where it is, its date.
 - `Assumption`: an input (stated by the user, or our sourced default) with range and maximum age.
@@ -44,6 +44,9 @@ class Evidence(enum.Enum):
         return self.value
 
 
+_DIGITS = 9
+# Beyond this a whole number is written as it was computed: its last digits are not known anyway.
+_WHOLE_BELOW = 1e15
 _RANK = {evidence: rank for rank, evidence in enumerate(Evidence)}
 
 
@@ -72,11 +75,11 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Assumption:
-    """An input of the plan: what is taken as true, by whose word, and for how long.
+    """An input of the plan: what is taken as true, on whose authority, and for how long.
 
     `low` and `high` are the range the value may take; equal to the value they say that it is exact. A `decision`
-    is chosen, not known (how far ahead to plan, how sure to be): it is listed like every input, and who chose it is
-    said, but a default choice does not make a measurement less known.
+    is chosen, not known (how far ahead to plan, how sure to be): it is listed like every input, with who chose it,
+    but a default choice does not make a measurement less known.
     """
 
     name: str
@@ -153,6 +156,23 @@ def number(given: Figure | Assumption) -> float:
     """The value of what is a number; a text here is a fault of the program, not of its input."""
     _require(not isinstance(given.value, str), f"{given.name} is a number", given.value)
     return float(given.value)
+
+
+def printed_number(value: float) -> int | float | None:
+    """Nine significant digits, yet never less than cents: the order in which cores add does not reach there.
+
+    A whole number is written as one, whether it was counted or computed. What is not a number is None: there was
+    nothing to measure.
+
+    >>> printed_number(0.1 + 0.2), printed_number(131072.0), printed_number(12345678.905), printed_number(math.nan)
+    (0.3, 131072, 12345678.9, None)
+    """
+    if not math.isfinite(value):
+        return None
+    if value == 0.0:
+        return 0
+    rounded = round(float(value), max(2, _DIGITS - 1 - math.floor(math.log10(abs(value)))))
+    return int(rounded) if rounded.is_integer() and abs(rounded) < _WHOLE_BELOW else rounded
 
 
 def walk(root: Figure | Assumption) -> Iterator[tuple[int, Figure | Assumption | Source]]:

@@ -1,4 +1,4 @@
-"""Laws of the limits: what they admit is served as promised, stricter is never looser, more is never less."""
+"""Laws of the limits: what they admit meets its SLOs, stricter is never looser, more is never less."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def bounds_under(given: AdmissionPolicy, **slo_limits_s: float) -> Bounds:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("ratio", [1.2, 1.5])
-def test_in_overload_those_admitted_at_the_limits_are_served_as_promised(seed: int, ratio: float) -> None:
+def test_in_overload_those_admitted_at_the_limits_meet_their_slos(seed: int, ratio: float) -> None:
     """On other seeds than those the limits were found on; without them the same load violates its SLOs."""
     found, pool = bounds(), replace(clients(), seed=seed)
     load = pool.steady(ratio * found.pace.throughput_rps)
@@ -100,7 +100,7 @@ def test_a_stricter_deadline_never_raises_the_queue() -> None:
 
 
 @pytest.mark.parametrize(("loose_s", "strict_s"), [(1.0, 0.5), (0.5, 0.3)])
-def test_a_stricter_promise_never_raises_the_queue(loose_s: float, strict_s: float) -> None:
+def test_a_stricter_slo_never_raises_the_queue(loose_s: float, strict_s: float) -> None:
     loose, strict = bounds(ttft_s=loose_s), bounds(ttft_s=strict_s)
     assert strict.waiting_requests < loose.waiting_requests
     assert all(strict.ages_s[name] < loose.ages_s[name] for name in loose.ages_s)

@@ -25,7 +25,7 @@ def limits() -> AdmissionLimits:
     return planned().pools[0].admission_limits
 
 
-def test_in_overload_the_limits_keep_every_promise_and_their_absence_none() -> None:
+def test_in_overload_every_slo_is_met_with_limits_and_none_without() -> None:
     for each in limits().checks:
         assert each.is_kept == (each.protection == "limits")
 
@@ -35,7 +35,7 @@ def test_a_pool_without_limits_stays_down_at_a_load_that_it_carries() -> None:
     assert bare.capacity_fraction < whole.capacity_fraction == 1.0
 
 
-def test_limits_turn_away_no_more_at_the_planning_rate_than_promises_allow() -> None:
+def test_limits_turn_away_no_more_at_the_planning_rate_than_slos_allow() -> None:
     assert limits().refused_fraction < 0.05
 
 

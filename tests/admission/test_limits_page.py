@@ -64,7 +64,7 @@ def test_bars_are_as_long_as_the_highest_burst(replicas: int) -> None:
     assert ("none" in rows[0]) == (replicas == 1)
 
 
-def test_a_promise_that_is_missed_in_spite_of_limits_is_named() -> None:
+def test_an_slo_that_is_missed_in_spite_of_limits_is_named() -> None:
     found = limits()
     broken = replace(found.checks[0], is_kept=False)
     assert broken.is_missed_with_limits

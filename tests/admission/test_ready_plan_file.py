@@ -10,11 +10,11 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence
+from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.spec import PlanSpec
 from ullage.startup.phases import Level
 from ullage.startup.ready import TimeToReady, time_to_ready
-from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)
 LEAST = """\
@@ -36,7 +36,7 @@ LOG = """\
 def spec_of(folder: Path, pool: str = "", rest: str = "") -> PlanSpec:
     path = folder / "plan.yaml"
     path.write_text(LEAST.replace("h100-sxm}", f"h100-sxm{pool}}}") + rest)
-    return load_spec(path, as_of=AS_OF)
+    return load_plan(path, as_of=AS_OF)
 
 
 def ready_of(spec: PlanSpec) -> TimeToReady:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import re
@@ -17,8 +16,7 @@ import pytest
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.cli.help import MODULES, VERBS
-from ullage.errors import ExitCode, InternalError, Rejection, Remedy
-from ullage.verbs.plan import load_spec
+from ullage.errors import ExitCode, InternalError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,7 +75,7 @@ def test_json_is_json_and_the_same_bytes_every_time() -> None:
         for seed, columns in (("1", "40"), ("2", "200"))
     ]
     assert runs[0] == runs[1]
-    assert json.loads(runs[0])["schema"] == "ullage.plan/1"
+    assert json.loads(runs[0])["schema"] == "ullage.plan/2"
 
 
 @pytest.mark.slow
@@ -93,6 +91,7 @@ def test_a_pipe_gets_no_colour_and_one_width() -> None:
         (["plna"], "verb = 'plna': is not known. Did you mean plan?"),
         (["plan", "--jsno"], "No such option: --jsno"),
         (["plan", "--bogus"], "No such option: --bogus. See ullage plan --help."),
+        (["plan", "--section", "limts"], "--section = 'limts': is not known. Did you mean limits"),
         (["plan", "--seed", "x"], "--seed"),
         (["plan", "--seed", "-1"], "--seed"),
         (["plan", "--as-of", "yesterday"], "--as-of = 'yesterday': is not a date. Give year, month and day"),
@@ -110,31 +109,23 @@ def test_wrong_input_is_exit_2_and_one_line(arguments: list[str], message: str) 
     assert "Traceback" not in ended.stderr
 
 
-def test_a_refused_plan_is_exit_3_with_its_remedies(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from ullage.evidence import Figure
-
-    figure = Figure(
-        name="memory.kv_tokens",
-        value=0,
-        unit="tokens",
-        formula="what is left",
-        inputs=load_spec(None, as_of=datetime.date(2026, 11, 15)).inputs[:1],
+def test_a_refused_plan_is_exit_3_with_its_remedies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(
+        """
+        version: 1
+        service: chat
+        workload:
+          classes: [{name: chat, rate: 1 req/s, longest_context: 8192, slo: {ttft_p95: 2s}}]
+        pool: {model: llama-3.1-70b, device: l4}
+        """
     )
-    refusal = Rejection(
-        stage="memory",
-        reason="the weights do not fit",
-        figure=figure,
-        remedies=(Remedy(change="tp 4", effect="fits"),),
-    )
-    monkeypatch.setattr(verbs, "plan", lambda *_, **__: refusal)
-    assert run(["plan", "--quiet"]) == ExitCode.REFUSED
+    assert run(["plan", str(file), "--quiet"]) == ExitCode.REFUSED
     shown = capsys.readouterr().out
-    assert "Refused at memory: the weights do not fit" in shown
-    assert "tp 4: fits" in shown
-    assert run(["plan", "--quiet", "--json"]) == ExitCode.REFUSED
-    assert json.loads(capsys.readouterr().out)["verdict"] == "refused"
+    assert "REFUSED at memory: " in shown
+    assert re.search(r"\n  device \S+: ", shown)
+    assert run(["plan", str(file), "--quiet", "--json"]) == ExitCode.REFUSED
+    assert json.loads(capsys.readouterr().out)["refused"]["stage"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,10 @@ def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]
     return found
 
 
+def quantile(found: dict[str, Any], latency: str, fraction: str) -> float:
+    return float(found["served"]["classes"][0]["latencies"][latency]["quantiles_s"][fraction])
+
+
 def trace(folder: Path) -> str:
     """Two hundred requests, two a second, of two classes."""
     rows = "".join(f"{k / 2},{300 + k},{20 + k % 7},{'chat' if k % 2 else 'code'}\n" for k in range(200))
@@ -32,27 +36,27 @@ def trace(folder: Path) -> str:
 
 def test_a_trace_is_replayed_as_it_came(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(capsys, trace(tmp_path), *REPLICA, "--slo", "chat:ttft_p95=1s")
-    assert found["requests"] == 200
-    assert found["evidence"] == "estimated"
-    by_class = {each["name"]: each for each in found["classes"]}
-    assert by_class["chat"]["requests"] == by_class["code"]["requests"] == 100
-    assert by_class["chat"]["slos"][0]["is_kept"]
-    assert by_class["code"]["slos"] == []
+    assert found["served"]["requests"] == 200
+    assert found["step"]["evidence"] == "estimated"
+    by_class = {each["name"]: each for each in found["served"]["classes"]}
+    assert by_class["chat"]["counts"]["requests"] == by_class["code"]["counts"]["requests"] == 100
+    assert by_class["chat"]["slo_limits"][0]["is_kept"]
+    assert by_class["code"]["slo_limits"] == []
     assert by_class["chat"]["prompt_tokens"] == sum(300 + k for k in range(1, 200, 2))
 
 
 def test_twice_the_traffic_is_twice_the_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = trace(tmp_path)
-    assert asked(capsys, path, *REPLICA, "--scale", "2")["requests"] == 400
-    assert asked(capsys, path, *REPLICA, "--span", "50s")["requests"] == 100
+    assert asked(capsys, path, *REPLICA, "--traffic", "x2")["served"]["requests"] == 400
+    assert asked(capsys, path, *REPLICA, "--span", "50s")["served"]["requests"] == 100
 
 
 def test_a_plain_load_comes_evenly_or_by_chance(capsys: pytest.CaptureFixture[str]) -> None:
     even = asked(capsys, *REPLICA, *PLAIN, "--rate", "4 req/s", "--arrivals", "constant")
     chance = asked(capsys, *REPLICA, *PLAIN, "--rate", "4 req/s")
-    assert even["requests"] == 240
-    assert chance["requests"] != 240
-    assert even["classes"][0]["latencies_s"]["ttft"]["p99"] < chance["classes"][0]["latencies_s"]["ttft"]["p99"]
+    assert even["served"]["requests"] == 240
+    assert chance["served"]["requests"] != 240
+    assert quantile(even, "ttft", "0.99") < quantile(chance, "ttft", "0.99")
 
 
 def test_the_same_seed_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,12 +73,10 @@ def test_a_calibrated_replica_is_as_slow_as_it_was_measured(tmp_path: Path, caps
     capsys.readouterr()
     load = [*REPLICA, *PLAIN, "--rate", "2 req/s"]
     estimated, calibrated = asked(capsys, *load), asked(capsys, *load, "--calibration", str(saved))
-    assert calibrated["evidence"] == "calibrated"
-    factors = json.loads(saved.read_text())["factors"]
-    slower = (
-        calibrated["classes"][0]["latencies_s"]["tpot"]["p50"] / estimated["classes"][0]["latencies_s"]["tpot"]["p50"]
-    )
-    assert (slower > 1) == (factors["fixed"] > 1)
+    assert calibrated["step"]["evidence"] == "calibrated"
+    factors = json.loads(saved.read_text())["calibration"]["factors"]
+    slower = quantile(calibrated, "tpot", "0.5") / quantile(estimated, "tpot", "0.5")
+    assert (slower > 1) == (factors["fixed_ratio"] > 1)
 
 
 def test_a_calibration_of_another_replica_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,9 +90,9 @@ def test_a_calibration_of_another_replica_is_refused(tmp_path: Path, capsys: pyt
 
 def test_without_arguments_the_example_is_served(capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(capsys, "--span", "60s", "--replicas", "40", "--routing", "least_tokens")
-    assert {each["name"] for each in found["classes"]} == {"chat", "coding"}
-    assert found["replicas"] == 40
-    assert all(each["holds"] for each in found["laws"])
+    assert {each["name"] for each in found["served"]["classes"]} == {"chat", "coding"}
+    assert found["pool"]["replicas"] == 40
+    assert all(each["holds"] for each in found["served"]["laws"])
 
 
 def test_an_overload_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,9 +100,9 @@ def test_an_overload_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", *load]) == ExitCode.OK
     page = capsys.readouterr().out
     assert "not sustained" in page
-    assert "broken" in page
+    assert "violated" in page
     limited = asked(capsys, *load, "--queue-limit", "10", "--timeout", "2s")
-    assert limited["classes"][0]["ends"]["shed"] > 0
+    assert limited["served"]["classes"][0]["counts"]["shed"] > 0
 
 
 @pytest.mark.parametrize(
@@ -117,8 +119,8 @@ def test_an_overload_says_so(capsys: pytest.CaptureFixture[str]) -> None:
         (["absent.csv", *REPLICA], "absent.csv"),
         ([*REPLICA, *PLAIN, "--rate", "0 req/s"], "--rate = 0.0: must be greater than 0"),
         ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--span", "0s"], "--span = 0.0: must be greater than 0"),
-        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--scale", "-1"], "--scale = -1.0: must be greater than 0"),
-        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--scale", "nan"], "--scale = nan: must be greater than 0"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--traffic", "-100%"], "--traffic = '-100%': leaves no traffic"),
+        ([*REPLICA, *PLAIN, "--rate", "1 req/s", "--traffic", "nan"], "--traffic = 'nan': is not a change of traffic"),
     ],
 )
 def test_what_is_wrong_is_named(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

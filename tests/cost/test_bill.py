@@ -1,4 +1,4 @@
-"""Laws of the bill over random services: it sums, it follows prices, nothing is free by not being said."""
+"""Laws of the bill over random services: it sums, it follows prices, nothing is free by not being stated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import bills
-from support.bills import BASIS, MISSING, any_quotes, policy, pool, quotes, services, traffic
+from support.bills import (
+    BASIS,
+    MISSING,
+    any_quotes,
+    policy,
+    pool,
+    quotes,
+    services,
+    traffic,
+    with_devices_at,
+    without_traffic,
+)
 from ullage.cost.attribution.attribution import ATTRIBUTION_RULES, AttributionChoice, Idle, attribute, usable_rules
 from ullage.cost.bill import monthly_bill
 from ullage.cost.lines.line import Behaviour, Driver, Origin
@@ -57,7 +68,7 @@ def test_attribution_sums_to_the_lines_under_every_rule(use: ServiceUse, prices:
 @given(services(), any_quotes(), st.floats(1.0, 5.0), st.integers(0, 12))
 def test_raising_a_price_never_lowers_the_bill(use: ServiceUse, prices: Quotes, ratio: float, which: int) -> None:
     names = list(prices.items)
-    raised = prices.with_devices_at(ratio)
+    raised = with_devices_at(prices, ratio)
     if which < len(names):
         old = prices.items[names[which]]
         new = replace(old, value=float(old.value) * ratio) if isinstance(old, Figure) else old
@@ -71,7 +82,7 @@ def test_raising_a_price_never_lowers_the_bill(use: ServiceUse, prices: Quotes, 
 
 @given(services(), any_quotes())
 def test_without_traffic_the_reserve_is_paid_unless_every_minimum_is_0(use: ServiceUse, prices: Quotes) -> None:
-    bill = monthly_bill(use.without_traffic(), prices, policy())
+    bill = monthly_bill(without_traffic(use), prices, policy())
     devices = ("compute_reservation", "compute_usage", "idle_reserve")
     paid = sum(bill.cents_of(name) for name in devices)
     kept = [

@@ -159,7 +159,7 @@ def test_a_focus_file_keeps_the_rules_and_sums_to_the_bill(answer: CostAnswer) -
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"attribute": "team"}, "is not known"),
+        ({"by": "team"}, "is not known"),
         ({"rule": "gpu"}, "is not known"),
         ({"basis": "allocation"}, "nobody was allotted anything"),
         ({"against": "gpt"}, "does not say whose model it is"),
@@ -173,7 +173,7 @@ def test_a_wrong_question_is_answered_with_what_to_ask(asked: dict[str, str], sa
 @pytest.mark.slow
 def test_a_plan_without_a_log_knows_no_tenants(plan_file: Path) -> None:
     with pytest.raises(InputError, match="the plan does not say the tenant of a request"):
-        verbs.cost(plan_file, attribute="tenant", as_of=AS_OF)
+        verbs.cost(plan_file, by="tenant", as_of=AS_OF)
 
 
 @pytest.mark.slow
@@ -188,8 +188,8 @@ def test_the_command_prints_json_of_the_same_bytes(
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
     found = json.loads(printed[0])
-    assert found["schema"] == "ullage.bill/1"
-    assert sum(line["usd"] or 0.0 for line in found["lines"]) == pytest.approx(found["total_usd"])
+    assert found["schema"] == "ullage.cost/2"
+    assert sum(line["usd"] or 0.0 for line in found["bill"]["lines"]) == pytest.approx(found["bill"]["total_usd"])
     assert focus.read_text().startswith("BilledCost,")
     nowhere = str(tmp_path / "absent" / "focus.csv")
     assert run([*arguments[:-1], nowhere]) == 2
@@ -226,7 +226,7 @@ def test_tenants_come_from_the_plans_own_trace(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     text = PLAN.replace("workload:\n", "workload:\n  trace: [log.csv]\n  columns: {tenant: who}\n")
     plan.write_text(text.replace("      rate: 6 req/s\n", ""))
-    found = verbs.cost(plan, attribute="tenant", as_of=AS_OF)
+    found = verbs.cost(plan, by="tenant", as_of=AS_OF)
     assert not isinstance(found, Rejection)
     assert found.attribution is not None
     paid = {each.name: each.total_cents for each in found.attribution.rows}
@@ -257,10 +257,11 @@ def test_another_plan_file_is_the_bill_before(plan_file: Path, tmp_path: Path) -
 
 
 def test_two_bills_side_by_side_say_why(answer: CostAnswer) -> None:
+    from support.bills import with_devices_at
     from ullage.cost.bill import monthly_bill
     from ullage.cost.change import explain_change
 
-    cheaper = monthly_bill(answer.bill.use, answer.bill.quotes.with_devices_at(0.5), answer.bill.policy)
+    cheaper = monthly_bill(answer.bill.use, with_devices_at(answer.bill.quotes, 0.5), answer.bill.policy)
     change = explain_change(answer.bill, cheaper)
     assert change.of("price") == change.cents < 0
     assert "price" in _text([change_table(change)])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from support.usage_logs import rows, usage_log
-from ullage.cost.attribution.moments import busy_s, group_shares_s, request_shares_s
+from ullage.cost.attribution.moments import group_shares_s, request_shares_s
 from ullage.cost.attribution.shapley import sampled_shapley
 from ullage.cost.attribution.usage import UsageLog
 
@@ -34,6 +34,15 @@ def test_a_sweep_over_seconds_finds_the_same_shares(given_rows: list[Row]) -> No
             per_group[present] += 1.0 / present.size
     np.testing.assert_allclose(request_shares_s(start, end), per_request, atol=1e-9)
     np.testing.assert_allclose(group_shares_s(start, end, group, 4), per_group, atol=1e-9)
+
+
+def busy_s(start: np.ndarray, end: np.ndarray) -> float:
+    """How long at least one request was there: intervals joined where they meet."""
+    total, reached = 0.0, -np.inf
+    for first, last in sorted(zip(start.tolist(), end.tolist(), strict=True)):
+        total += max(0.0, last - max(first, reached))
+        reached = max(reached, last)
+    return total
 
 
 @given(rows())

@@ -14,7 +14,9 @@ from ullage.evidence import Evidence
 VOCABULARY = (
     "request, class, tenant, product, task, success, goodput, device, replica, node, zone, region, pool, step, "
     "step model, service curve, knee, operating point, headroom, reserve, warm, time to ready, burst budget, shed, "
-    "evidence, assumption, scenario, forecast, shortfall, price book, bill, attribution, reconcile"
+    "evidence, assumption, trial, scenario, replication, forecast, shortfall, price book, bill, attribution, "
+    "reconcile, SLO, nominal, conservative, stated value, reported value, provenance, anomaly, warning, diff, "
+    "check result"
 ).split(", ")
 
 

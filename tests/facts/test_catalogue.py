@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ullage.errors import InputError
-from ullage.facts.catalogue import Catalogue, bare_name
+from ullage.facts.catalogue import Catalogue, bare_name, short_name
+from ullage.facts.device import devices
+from ullage.facts.model_sheet import models
 from ullage.facts.sheet import Field, SheetKind
 
 KIND = SheetKind(
@@ -46,6 +48,31 @@ def test_a_name_is_found_however_it_is_written(name: str) -> None:
 def test_a_shared_alias_names_the_candidates() -> None:
     with pytest.raises(InputError, match=r"pool\.device = 'A100': can mean a100-40gb or a100-80gb"):
         CATALOGUE.find("A100", field="pool.device")
+
+
+@pytest.mark.parametrize("catalogue", [devices(), models()], ids=lambda each: each.kind.folder)
+def test_no_short_name_is_shared(catalogue: Catalogue) -> None:
+    """A name that people shorten finds one sheet: two would make an answer depend on which came first."""
+    owners: dict[str, set[str]] = {}
+    for each in catalogue:
+        for name in (each.name, *each.aliases):
+            owners.setdefault(short_name(name), set()).add(each.name)
+    assert {name: found for name, found in owners.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("llama-3.3-70b", "llama-3.1-70b"),
+        ("Llama-3.3-70B-Instruct", "llama-3.1-70b"),
+        ("llama3.1:8b", "llama-3.1-8b"),
+        ("qwen3-32b", "qwen3-32b"),
+        ("qwen-3-32b", "qwen3-32b"),
+        ("gemma-3-27b", "gemma-3-27b"),
+    ],
+)
+def test_models_are_found_by_the_short_names_people_use(name: str, found: str) -> None:
+    assert models().find(name).name == found
 
 
 def test_an_unknown_name_names_the_nearest_and_how_to_add_one() -> None:

@@ -1,4 +1,4 @@
-"""The packaged devices: every fact dated and sourced, and no fact that breaks physics or bookkeeping."""
+"""The packaged devices: every fact dated and sourced, and no fact that violates physics or bookkeeping."""
 
 from __future__ import annotations
 
@@ -114,9 +114,20 @@ def test_devices_are_found_by_the_names_people_and_drivers_use(name: str, found:
     assert find_device(name).name == found
 
 
-def test_the_bare_name_of_two_devices_is_refused_with_both() -> None:
-    with pytest.raises(InputError, match="a100-40gb-sxm or a100-80gb-sxm"):
-        find_device("A100")
+@pytest.mark.parametrize(
+    ("name", "found", "others"),
+    [
+        ("h100", "h100-sxm", ("h100-nvl", "h100-pcie")),
+        ("a100", "a100-80gb-sxm", ("a100-40gb-sxm", "a100-80gb-pcie")),
+        ("h200", "h200-sxm", ()),
+        ("h100-pcie", "h100-pcie", ()),
+    ],
+)
+def test_a_bare_name_is_the_one_in_most_servers_and_names_the_others(
+    name: str, found: str, others: tuple[str, ...]
+) -> None:
+    assert devices().find(name).name == found
+    assert devices().alternatives(name) == others
 
 
 def test_a_device_nobody_knows_names_the_nearest() -> None:

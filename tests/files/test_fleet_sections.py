@@ -42,7 +42,7 @@ def read(more: str) -> PlanFile:
     return read_plan_file(HEAD + more, file="plan.yaml")
 
 
-def test_an_escalation_is_read_in_order_with_its_word() -> None:
+def test_an_escalation_is_read_in_order_with_its_provenance() -> None:
     file = read("routing: [{class: chat, escalation: [{pool: small, goes_on: 25%, success: 60%}, {pool: large}]}]")
     (route,) = routing_of(file.routing, provenance()).routes
     assert route.kind is RouteKind.ESCALATION
@@ -50,7 +50,7 @@ def test_an_escalation_is_read_in_order_with_its_word() -> None:
     part = route.steps[0].part
     assert part is not None
     assert (part.name, part.value, part.evidence) == ("routing.chat.small.goes_on", 0.25, Evidence.STATED)
-    # Whether the answer goes along was not said: our choice, and listed as one.
+    # Whether the answer goes along was not stated: our choice, and listed as one.
     assert route.carries_answer is not None
     assert (route.carries_answer.evidence, route.carries_answer.decision) == (Evidence.ASSUMED, True)
 

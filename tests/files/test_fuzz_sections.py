@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError
 from ullage.files.plan_file import plan_file_schema
-from ullage.verbs.plan import load_spec
+from ullage.load.plan import load_plan
 
 AS_OF = datetime.date(2026, 11, 15)
 SCHEMA = plan_file_schema()
@@ -80,4 +80,4 @@ def test_no_section_ends_in_a_traceback(data: st.DataObject) -> None:
         file = Path(folder) / "plan.yaml"
         file.write_text(yaml.safe_dump(document, allow_unicode=True))
         with contextlib.suppress(InputError):
-            load_spec(file, as_of=AS_OF)
+            load_plan(file, as_of=AS_OF)

@@ -9,11 +9,11 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence
+from ullage.load.plan import load_plan
 from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.lead_times import LeadTimes
 from ullage.planning.options.settings import MOST_CANDIDATES
 from ullage.planning.spec import PlanSpec
-from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)
 
@@ -32,7 +32,7 @@ options: {options}
 def spec_of(tmp_path: Path, options: str) -> PlanSpec:
     file = tmp_path / "plan.yaml"
     file.write_text(PLAN.format(options=options))
-    return load_spec(file, as_of=AS_OF)
+    return load_plan(file, as_of=AS_OF)
 
 
 def names(spec: PlanSpec) -> list[str]:
@@ -56,7 +56,7 @@ def test_devices_variants_and_settings_are_multiplied_out_once(tmp_path: Path) -
     assert len(found) == len(set(found)) == 9  # 2 devices x 2 models x 2 precisions, and the pool as it is
 
 
-def test_axes_are_decisions_of_the_file_and_lead_times_its_word(tmp_path: Path) -> None:
+def test_axes_are_decisions_of_the_file_and_lead_times_are_stated(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "{devices: [h200-sxm], lead_times: {quota_request: 21d, months: 3}}")
     (axis,) = spec.options.stated
     assert (axis.name, axis.value, axis.decision) == ("options.devices", "h200-sxm", True)

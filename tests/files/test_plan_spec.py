@@ -10,7 +10,7 @@ import pytest
 from ullage import verbs
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence
-from ullage.verbs.plan import load_spec
+from ullage.load.plan import load_plan
 
 AS_OF = datetime.date(2026, 11, 15)
 LEAST = """\
@@ -30,7 +30,7 @@ def _file(folder: Path, text: str) -> Path:
 
 
 def test_what_is_stated_is_stated_and_the_rest_is_assumed(tmp_path: Path) -> None:
-    spec = load_spec(_file(tmp_path, LEAST), as_of=AS_OF)
+    spec = load_plan(_file(tmp_path, LEAST), as_of=AS_OF)
     evidence = {each.name: each.evidence for each in spec.inputs}
     stated = {name for name, each in evidence.items() if each is Evidence.STATED}
     assert stated == {"chat.ttft_p95", "chat.mean_rate", "chat.longest_context", "pool.model", "pool.device"}
@@ -39,13 +39,13 @@ def test_what_is_stated_is_stated_and_the_rest_is_assumed(tmp_path: Path) -> Non
 
 
 def test_the_date_of_a_statement_is_the_files_own(tmp_path: Path) -> None:
-    spec = load_spec(_file(tmp_path, LEAST + "dated: 2026-09-01\n"), as_of=AS_OF)
+    spec = load_plan(_file(tmp_path, LEAST + "dated: 2026-09-01\n"), as_of=AS_OF)
     assert spec.demands[0].mean_rate.source.date == datetime.date(2026, 9, 1)
-    assert load_spec(_file(tmp_path, LEAST), as_of=AS_OF).demands[0].mean_rate.source.date == AS_OF
+    assert load_plan(_file(tmp_path, LEAST), as_of=AS_OF).demands[0].mean_rate.source.date == AS_OF
 
 
 def test_the_example_is_nobodys_statement() -> None:
-    assert {each.evidence for each in load_spec(None, as_of=AS_OF).inputs} == {Evidence.ASSUMED}
+    assert {each.evidence for each in load_plan(None, as_of=AS_OF).inputs} == {Evidence.ASSUMED}
 
 
 def test_a_plan_that_does_not_fit_is_refused_with_remedies(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_paths_are_relative_to_the_plan_file(tmp_path: Path) -> None:
         'source = "us"\n[sources.us]\nwhat = "our own rack"\nwhere = "inventory"\ndate = 2026-11-01\n'
         'evidence = "measured"\n[values]\nmemory = "70 GiB"\n'
     )
-    spec = load_spec(_file(tmp_path, LEAST + "facts: mine\n"), as_of=AS_OF)
+    spec = load_plan(_file(tmp_path, LEAST + "facts: mine\n"), as_of=AS_OF)
     assert spec.pool.device.memory_bytes == 70 * 2**30
 
 

@@ -75,7 +75,7 @@ reserves:
 """
 
 
-def test_everything_said_is_the_users_word() -> None:
+def test_everything_in_the_file_is_stated_by_the_user() -> None:
     given = settings(FULL)
     assert len(given.stated) == len(given.inputs) - 1  # nobody states the devices of a node here
     for each in given.stated:

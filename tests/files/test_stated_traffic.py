@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
+from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
-from ullage.verbs.plan import load_spec
+from ullage.report.encode import to_json
 from ullage.verbs.profile import profile, save_profile
 from ullage.workload.demand.demand import Demand, forecast_demand
 from ullage.workload.demand.stated import StatedShape, with_lengths
 from ullage.workload.synthetic.builtin import builtin
-from ullage.workload.synthetic.model import as_document
 
 AS_OF = datetime.date(2026, 11, 15)
 FILE = """
@@ -39,7 +39,7 @@ SOURCE = Source(what="a test", where="here", date=AS_OF)
 def spec(folder: Path, *, workload: str = "columns: {}", said: str = ", rate: 4 req/s") -> PlanSpec:
     file = folder / "plan.yaml"
     file.write_text(FILE.replace("WORKLOAD", workload).replace("CLASS", said))
-    return load_spec(file, as_of=AS_OF)
+    return load_plan(file, as_of=AS_OF)
 
 
 def demand(found: PlanSpec) -> Demand:
@@ -91,8 +91,8 @@ def test_growth_peak_and_events_multiply_the_planning_rate(tmp_path: Path) -> No
 
 
 def test_an_edited_synthetic_model_is_the_class(tmp_path: Path) -> None:
-    document = {"schema": "ullage.synthetic/1", "model": as_document(builtin())}
-    document["model"]["classes"][0]["lengths"]["prompt_tokens"] = [10] * 12  # type: ignore[index]
+    document = {"schema": "ullage.synthetic/2", "model": to_json(builtin())}
+    document["model"]["classes"][0]["lengths"]["prompt_tokens"] = [10] * 12
     (tmp_path / "model.json").write_text(json.dumps(document))
     found = demand(spec(tmp_path, workload="synthetic: model.json", said=""))
     assert found.figures["demand.chat.prompt_p99"].value == 10
@@ -128,7 +128,7 @@ def test_a_saved_profile_plans_like_its_trace(tmp_path: Path) -> None:
         ("events: [{name: x, form: 2026-12-03}]", ", rate: 4 req/s", "Did you mean from"),
     ],
 )
-def test_what_contradicts_itself_is_said(tmp_path: Path, workload: str, said: str, message: str) -> None:
+def test_what_contradicts_itself_is_refused(tmp_path: Path, workload: str, said: str, message: str) -> None:
     written = workload.strip("{}").replace(", profile", "\n  profile") if workload.startswith("{") else workload
     with pytest.raises(InputError) as caught:
         demand(spec(tmp_path, workload=written, said=said))

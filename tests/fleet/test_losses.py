@@ -21,7 +21,7 @@ from ullage.fleet.losses import QUICK, TITLES, LossEffort, LossTable, LossVerdic
 from ullage.fleet.region import RegionPolicy
 from ullage.fleet.reserves import Reserves, ReserveSettings, named_reserves
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
-from ullage.service.trial.attainment import WINDOW_S, Tally, last_hurt_s, part, tallies
+from ullage.service.trial.attainment import WINDOW_S, SloTally, last_hurt_s, part, tallies
 from ullage.service.trial.trial import play
 from ullage.simulate.fleet import Fleet
 
@@ -175,9 +175,9 @@ def test_tallies_agree_with_the_simulators_own_count() -> None:
     assert outcome.total.counts.late > 0
 
 
-def _tally(shares: list[float], each: int = 1000) -> Mapping[str, Tally]:
+def _tally(shares: list[float], each: int = 1000) -> Mapping[str, SloTally]:
     return {
-        "chat ttft_p95": Tally(
+        "chat ttft_p95": SloTally(
             required_fraction=0.95,
             sent=np.full(len(shares), each),
             good=np.array([round(share * each) for share in shares]),

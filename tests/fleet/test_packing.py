@@ -1,4 +1,4 @@
-"""Laws of packing: every device counted once, no part cut that fits a node, as few nodes as brute force finds."""
+"""Laws of packing: every device counted once, no part split that fits a node, as few nodes as brute force finds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.device import devices as catalogue
 from ullage.facts.device import find_device
-from ullage.fleet.packing import Lot, NodeShape, chosen_shape, least_nodes, pack, pack_on, parts_of, shapes_of
+from ullage.fleet.packing import Lot, NodeShape, chosen_shape, pack, pack_on, parts_of, shapes_of
 from ullage.memory.sharding import Sharding
 
 SOURCE = Source(what="a made-up machine", where="tests", date=datetime.date(2026, 11, 15))
@@ -45,13 +45,13 @@ def test_every_device_is_used_spare_or_stranded_and_none_twice(drawn: list[Lot],
     assert found.used_devices == sum(each.replicas * each.sharding.devices for each in drawn)
     assert found.used_devices + found.spare_devices + found.stranded_devices == found.devices
     assert all(group.used_devices <= size for group in found.groups)
-    assert found.nodes >= least_nodes(drawn, size)
+    assert found.nodes * size >= found.used_devices
     placed = sum(group.nodes * sum(group.parts.values()) for group in found.groups)
     assert placed == sum(each.replicas * len(parts_of(each.sharding, size)) for each in drawn)
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 8), st.integers(1, 16))
-def test_a_stage_straddles_nodes_only_where_it_does_not_fit_one(replicas: int, tp: int, pp: int, size: int) -> None:
+def test_a_stage_spans_nodes_only_where_it_does_not_fit_one(replicas: int, tp: int, pp: int, size: int) -> None:
     parts = parts_of(Sharding(tp=tp, pp=pp), size)
     assert sum(parts) == tp * pp
     assert max(parts) <= size
@@ -59,7 +59,7 @@ def test_a_stage_straddles_nodes_only_where_it_does_not_fit_one(replicas: int, t
         assert len(parts) == 1
     if tp <= size:
         assert all(part % tp == 0 for part in parts)
-        # No cut of whole stages needs fewer nodes.
+        # No split into whole stages needs fewer nodes.
         assert len(parts) == math.ceil(pp / (size // tp))
     assert pack_on([lot(replicas, tp, pp)], shape(size)).spans_nodes == (tp > size)
 
@@ -127,9 +127,9 @@ def test_zones_do_not_share_nodes() -> None:
     assert pack_on([lot(2, 4)], shape(8)).nodes == 1
 
 
-def test_a_replica_of_many_nodes_says_so_and_so_does_one_that_straddles() -> None:
+def test_a_replica_of_many_nodes_says_so_and_so_does_a_stage_that_spans_nodes() -> None:
     assert "3 nodes" in pack([lot(1, 8, 3)], [shape(8)]).notes[0]
-    assert "straddles nodes of 8" in pack([lot(1, 16)], [shape(8)]).notes[0]
+    assert "spans nodes of 8" in pack([lot(1, 16)], [shape(8)]).notes[0]
 
 
 def test_known_devices_come_in_their_machines_and_eight_is_the_default() -> None:

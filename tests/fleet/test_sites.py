@@ -37,7 +37,7 @@ def region(name: str, zones: list[int | None], own: int | None = None, share: fl
 
 
 def mended(sites: Sites, change: str) -> Sites:
-    """The sites after a remedy's own words: `a quota of 24 devices in eu`."""
+    """The sites after a remedy is applied as written: `a quota of 24 devices in eu`."""
     wider = {name: int(devices) for devices, name in re.findall(r"a quota of (\d+) devices in ([\w-]+)", change)}
     return Sites(
         regions=tuple(
@@ -149,7 +149,7 @@ def test_replicas_are_numbered_zone_by_zone() -> None:
     assert found.replicas_in("zone-1") == (0, 1, 2)
     assert found.replicas_in("zone-2") == (3, 4)
     assert found.replicas_in_region("region") == (0, 1, 2, 3, 4)
-    assert (found.largest_zone_replicas, found.largest_region_replicas) == (3, 5)
+    assert found.largest_zone_replicas == 3
     with pytest.raises(InputError, match="zone-1, zone-2"):
         found.replicas_in("zone-3")
 

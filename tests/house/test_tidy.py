@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from support.tidy import anomalies
+from support.tidy import GLOSSARY, anomalies, retired_word_anomalies, retired_words
 
 
-def test_the_source_has_no_findings() -> None:
+def test_the_source_has_no_anomalies() -> None:
     assert anomalies() == []
 
 
@@ -34,9 +34,9 @@ def test_the_source_has_no_findings() -> None:
         ("memory/utils.py", "", "memory/utils.py: a module is named by its subject, not 'utils'"),
         ("cost/planted.py", "text = open('prices.csv').read()\n", "cost/planted.py:1: the core calls open()"),
         (
-            "plan/planted.py",
+            "planning/planted.py",
             "import datetime\nnow = datetime.date.today()\n",
-            "plan/planted.py:2: the core reads the clock by datetime.date.today()",
+            "planning/planted.py:2: the core reads the clock by datetime.date.today()",
         ),
         (
             "simulate/planted.py",
@@ -46,7 +46,7 @@ def test_the_source_has_no_findings() -> None:
         (
             "fleet/planted.py",
             "from numba import njit\n",
-            "fleet/planted.py:1: compiled code stands in simulate/kernel.py and workload/synthetic/stream.py alone",
+            "fleet/planted.py:1: compiled code stands in simulate/kernel/ and workload/synthetic/stream.py alone",
         ),
         (
             "verbs/planted.py",
@@ -70,3 +70,71 @@ def test_a_near_miss_is_not_named(field: str, tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text(f"@dataclass(frozen=True, kw_only=True)\nclass Fine:\n    {field}\n")
     assert anomalies(tmp_path) == []
+
+
+def test_a_class_name_that_means_two_things_is_named(tmp_path: Path) -> None:
+    for room in ("memory", "service"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "planted.py").write_text("class Budget: ...\n")
+    assert anomalies(tmp_path) == ["service/planted.py:1: class Budget is also defined in memory/planted.py:1"]
+
+
+def test_a_room_that_has_grown_too_large_is_named(tmp_path: Path) -> None:
+    room = tmp_path / "memory"
+    room.mkdir()
+    for number in range(22):
+        (room / f"planted_{number}.py").write_text("")
+    assert anomalies(tmp_path) == []
+    (room / "one_more.py").write_text("")
+    assert anomalies(tmp_path) == ["memory: 23 files in one room, at most 22"]
+
+
+def test_no_retired_word_is_left() -> None:
+    assert retired_word_anomalies() == []
+
+
+def test_every_row_of_retired_words_has_a_pattern() -> None:
+    section = GLOSSARY.read_text().partition("## Retired words")[2]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 10
+    assert all("`" in row for row in rows)
+    assert len(retired_words(GLOSSARY.read_text())) >= len(rows)
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "word"),
+    [
+        ("src/ullage/fleet/planted.py", '"""Every promise of the pool."""', "promise"),
+        ("src/ullage/fleet/planted.py", "def broken_promises(): ...", "promise"),
+        ("src/ullage/memory/planted.py", "# How a model is cut.", "How a model is cut"),
+        ("src/ullage/memory/planted.py", "class ListFinding: ...", "tFinding"),
+        ("tests/fleet/test_planted.py", "def test_a_stage_straddles_nodes() -> None: ...", "straddl"),
+        ("docs/howto/planted.md", "The pool keeps every SLO with step times as nominal.", "keeps every SLO"),
+        ("docs/howto/planted.md", "Steps are as long as believed.", "believ"),
+        ("docs/explanation/planted.md", "Both are the user's own word.", "own word"),
+        ("README.md", "Observed demand is what came.", "what came"),
+    ],
+)
+def test_a_planted_retired_word_is_named(where: str, line: str, word: str, tmp_path: Path) -> None:
+    path = tmp_path / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"\n{line}\n")
+    assert retired_word_anomalies(tmp_path) == [f"{where}:2: '{word}' is retired; see docs/glossary.md"]
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("src/ullage/readers/planted.py", "problem = 'the file is cut short'"),
+        ("src/ullage/readers/planted.py", "# The log says what the engine said, word by word."),
+        ("src/ullage/fleet/planted.py", "# A compromise, found carefully; finding the next one takes no time."),
+        ("docs/decisions/0001-planted.md", "A promise is kept."),
+        ("CHANGELOG.md", "Promises are called SLOs."),
+        ("docs/howto/planted.md", "```console\n$ ullage plan\nNot promised here\n```"),
+    ],
+)
+def test_a_near_miss_of_a_retired_word_is_not_named(where: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    assert retired_word_anomalies(tmp_path) == []

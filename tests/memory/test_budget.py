@@ -1,4 +1,4 @@
-"""The laws of a memory budget: lines add up, the engine's word wins, what is accepted fits, what is offered helps."""
+"""The laws of a memory budget: lines add up, a reported value wins, what is accepted fits, what is offered helps."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_lines_add_up_to_the_device_and_headroom_is_never_negative(
 
 @given(name=names, tp=degrees, engine=engines)
 def test_more_devices_never_lower_the_tokens_of_a_replica(name: str, tp: int, engine: str) -> None:
-    """With the lines that do not depend on the cut held equal, more tp leaves more cache and never dearer tokens."""
+    """With the lines that do not depend on tp held equal, more tp leaves more cache and never dearer tokens."""
     try:
         pair = [
             memory_budget(

@@ -1,4 +1,4 @@
-"""Budgets from nothing but model, device and settings, against what engines said of themselves.
+"""Budgets from nothing but model, device and settings, against what engines report.
 
 The figures are printed by `make bench-memory` with their sources; here they must stay within 3 %. No coefficient was
 chosen to meet them.

@@ -1,4 +1,4 @@
-"""The engine's own word in a budget: it wins line by line, and a log of something else is refused."""
+"""Reported values in a budget: they replace estimates line by line, and a log of something else is refused."""
 
 from __future__ import annotations
 

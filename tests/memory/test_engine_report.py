@@ -1,4 +1,4 @@
-"""How ranks and files become one word: laws that hold for any engine."""
+"""How ranks and files become one report: laws that hold for any engine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_tokens_are_summed_over_data_parallel_ranks_and_counted_once_over_tensor
 
 
 @given(st.lists(st.floats(0.1, 300), min_size=2, max_size=8), st.sampled_from(sorted(QUANTITIES)))
-def test_a_combined_number_lies_within_what_the_ranks_said(values: list[float], quantity: str) -> None:
+def test_a_combined_number_lies_within_what_the_ranks_report(values: list[float], quantity: str) -> None:
     if QUANTITIES[quantity].unit != "bytes":
         return
     readings = [said(quantity, value * GIB, f"TP{n}") for n, value in enumerate(values)]
@@ -100,12 +100,12 @@ def test_merging_is_the_same_in_any_order_and_once_or_twice() -> None:
 def test_two_files_agree_within_rounding_or_are_refused_by_name(
     quantity: str, left: float, right: float, agree: bool
 ) -> None:
-    words = [reported(said(quantity, left, where="one.log:7")), reported(said(quantity, right, where="two.log:9"))]
+    reports = [reported(said(quantity, left, where="one.log:7")), reported(said(quantity, right, where="two.log:9"))]
     if agree:
-        assert merge(words).number(quantity) in (round(left), round(right), left, right)
+        assert merge(reports).number(quantity) in (round(left), round(right), left, right)
         return
     with pytest.raises(InputError, match=rf"{quantity} = .*one\.log:7.*two\.log:9.*disagree"):
-        merge(words)
+        merge(reports)
 
 
 def test_of_two_that_agree_the_first_files_is_kept() -> None:

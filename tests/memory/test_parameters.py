@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,15 +12,21 @@ from support.model_configs import EVERY, blocks, compressed, dense, latent, line
 from ullage.errors import InputError
 from ullage.facts.model import Model
 from ullage.memory.parameters import (
+    StageWeights,
     active_parameter_count,
     device_share,
     device_weights,
-    fullest,
     parameter_count,
     weight_lines,
 )
 from ullage.memory.sharding import Sharding, check_sharding, stage_layers
 from ullage.memory.tensors import Split, Tensor, TensorClass
+
+
+def fullest_bytes(stages: Iterable[StageWeights]) -> float:
+    """What a device of the fullest stage holds."""
+    return max(float(stage.stored_bytes) for stage in stages)
+
 
 MODELS = {name: read(config) for name, config in EVERY.items()}
 
@@ -119,15 +127,14 @@ def test_devices_together_hold_at_least_the_model(name: str, sharding: Sharding)
     whole = sum(line.stored_bytes for line in weight_lines(model))
     stages = device_weights(model, sharding)
     assert sharding.tp * sum(stage.stored_bytes for stage in stages) >= whole
-    assert fullest(stages).stored_bytes <= whole + 2 * model.vocabulary_tokens * model.hidden_channels
+    assert fullest_bytes(stages) <= whole + 2 * model.vocabulary_tokens * model.hidden_channels
 
 
 @given(name=st.sampled_from(sorted(MODELS)), groups=st.sampled_from((1, 2)), pp=st.integers(1, 4))
 def test_more_devices_never_hold_more_each(name: str, groups: int, pp: int) -> None:
     model = MODELS[name]
     held = [
-        fullest(device_weights(model, Sharding(tp=tp * groups, pp=pp, dp_attention=groups))).stored_bytes
-        for tp in (1, 2, 4)
+        fullest_bytes(device_weights(model, Sharding(tp=tp * groups, pp=pp, dp_attention=groups))) for tp in (1, 2, 4)
     ]
     assert held == sorted(held, reverse=True)
 
@@ -135,8 +142,8 @@ def test_more_devices_never_hold_more_each(name: str, groups: int, pp: int) -> N
 @given(name=st.sampled_from(("moe", "latent", "compressed", "blocks")), ep=st.sampled_from((1, 2, 4)))
 def test_whole_experts_never_take_less_room_than_cut_ones(name: str, ep: int) -> None:
     model = MODELS[name]
-    cut = fullest(device_weights(model, Sharding(tp=4))).stored_bytes
-    assert fullest(device_weights(model, Sharding(tp=4, ep=ep))).stored_bytes >= cut
+    sharded = fullest_bytes(device_weights(model, Sharding(tp=4)))
+    assert fullest_bytes(device_weights(model, Sharding(tp=4, ep=ep))) >= sharded
 
 
 def test_more_devices_than_key_value_heads_hold_copies() -> None:
@@ -187,7 +194,7 @@ def test_a_tied_head_is_a_copy_on_the_last_stage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "field"),
+    ("degrees", "field"),
     [
         ({"tp": 3}, "tp"),
         ({"tp": 0}, "tp"),
@@ -198,9 +205,9 @@ def test_a_tied_head_is_a_copy_on_the_last_stage() -> None:
         ({"pp": 5}, "pp"),
     ],
 )
-def test_cuts_that_no_engine_loads_are_refused(cut: dict[str, int], field: str) -> None:
+def test_parallelism_that_no_engine_loads_is_refused(degrees: dict[str, int], field: str) -> None:
     with pytest.raises(InputError) as refusal:
-        check_sharding(read(dense()), Sharding(**cut))
+        check_sharding(read(dense()), Sharding(**degrees))
     assert refusal.value.field == field
 
 

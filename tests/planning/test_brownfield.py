@@ -1,4 +1,4 @@
-"""A plan laid over what runs: what is missing is asked for first, and a rollout that cannot end is named."""
+"""A plan compared with what runs: what is missing is asked for first, and a rollout that cannot end is named."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan() -> Plan:
     return found
 
 
-def laid(plan: Plan, pool: RunningPool, *, devices: int = 400) -> Brownfield:
+def compared(plan: Plan, pool: RunningPool, *, devices: int = 400) -> Brownfield:
     nodes = (RunningNode(name="n", devices=devices),)
     return brownfield(plan, Running(pools=(pool,), nodes=nodes), models={"qwen3-32b": "qwen3-32b"})
 
@@ -52,12 +52,12 @@ def stops(found: Brownfield) -> list[str]:
 
 
 def test_a_fleet_as_planned_needs_no_step(plan: Plan) -> None:
-    found = laid(plan, replace(POOL, replicas=need(plan)))
+    found = compared(plan, replace(POOL, replicas=need(plan)))
     assert (found.steps, stops(found)) == ((), [])
 
 
 def test_what_is_missing_is_the_difference_and_devices_come_first(plan: Plan) -> None:
-    found = laid(plan, replace(POOL, replicas=10), devices=24)
+    found = compared(plan, replace(POOL, replicas=10), devices=24)
     (change,) = found.changes
     assert change.change_replicas == need(plan) - 10
     assert change.change_devices == 2 * change.change_replicas
@@ -66,7 +66,9 @@ def test_what_is_missing_is_the_difference_and_devices_come_first(plan: Plan) ->
 
 
 def test_a_larger_fleet_is_let_go_last(plan: Plan) -> None:
-    found = laid(plan, replace(POOL, replicas=need(plan) + 5, settings={"tensor_parallel": "2", "max_context": "4096"}))
+    found = compared(
+        plan, replace(POOL, replicas=need(plan) + 5, settings={"tensor_parallel": "2", "max_context": "4096"})
+    )
     assert [each.name for each in found.changes[0].settings] == ["max_context"]
     assert "Roll out new settings" in found.steps[0]
     assert "Only then scale pool down" in found.steps[-1]
@@ -74,23 +76,23 @@ def test_a_larger_fleet_is_let_go_last(plan: Plan) -> None:
 
 @pytest.mark.parametrize(("devices", "deadlocks"), [(2 * 200, True), (2 * 200 + 2, False)])
 def test_a_rollout_without_a_free_device_is_named(plan: Plan, devices: int, deadlocks: bool) -> None:
-    found = laid(plan, replace(POOL, replicas=200), devices=devices)
+    found = compared(plan, replace(POOL, replicas=200), devices=devices)
     assert any("never ends" in each for each in stops(found)) is deadlocks
 
 
 def test_bounds_of_an_autoscaler_are_held_against_the_plan(plan: Plan) -> None:
-    found = laid(plan, replace(POOL, replicas=need(plan), least_replicas=1, most_replicas=20, scaled_by="HPA chat"))
+    found = compared(plan, replace(POOL, replicas=need(plan), least_replicas=1, most_replicas=20, scaled_by="HPA chat"))
     assert any("at most 20" in each for each in stops(found))
     assert [each.split(" of ")[0] for each in found.steps] == ["Raise the most replicas", "Raise the least replicas"]
 
 
 def test_another_device_or_another_cut_is_another_replica(plan: Plan) -> None:
-    assert any("is for h100-sxm" in each for each in stops(laid(plan, replace(POOL, device="NVIDIA-L40S"))))
-    assert any("another replica" in each for each in stops(laid(plan, replace(POOL, devices_per_replica=4))))
+    assert any("is for h100-sxm" in each for each in stops(compared(plan, replace(POOL, device="NVIDIA-L40S"))))
+    assert any("another replica" in each for each in stops(compared(plan, replace(POOL, devices_per_replica=4))))
 
 
 def test_what_is_in_no_plan_keeps_its_devices(plan: Plan) -> None:
     other = replace(POOL, name="other", model="gpt-oss-20b")
-    found = laid(plan, other)
+    found = compared(plan, other)
     assert [each.name for each in found.unplanned] == ["other"]
     assert found.steps[0].startswith("Deploy pool with")

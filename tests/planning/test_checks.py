@@ -18,13 +18,14 @@ from ullage.errors import ExitCode, InputError
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.execute.pool import thread_map
 from ullage.files.plan_file import read_plan_file
+from ullage.load.plan import load_plan
 from ullage.memory.estimate import LineName
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.checks.claims import Claims, CostClaim
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity
 from ullage.planning.document import Plan
-from ullage.report.decisions.check_page import check_json, check_page
-from ullage.verbs.plan import load_spec
+from ullage.report.decisions.check_page import check_page
+from ullage.report.encode import to_json
 from ullage.workload.synthetic.model import FRACTIONS, LengthModel
 
 SLIDE = Source(what="a slide", where="tests", date=datetime.date(2026, 5, 1))
@@ -51,19 +52,19 @@ pool: {model: llama-3.1-8b, device: h100-sxm, approved_concurrency: 2}
 """
 
 
-def said(name: str, value: float | str, unit: str = "") -> Assumption:
+def stated(name: str, value: float | str, unit: str = "") -> Assumption:
     return Assumption(name=f"claims.{name}", value=value, unit=unit, evidence=Evidence.STATED, source=SLIDE)
 
 
 def claiming(plan: Plan, **claims: float | str) -> Plan:
-    given: dict[str, Any] = {name: said(name, value) for name, value in claims.items()}
+    given: dict[str, Any] = {name: stated(name, value) for name, value in claims.items()}
     held = Claims(**given)
     return replace(plan, spec=replace(plan.spec, claims=held))
 
 
 def costing(ratio: float, **labels: Any) -> Plan:
     plan = planned()
-    cost = CostClaim(per_success=said("cost.per_success", ratio * _per_success(plan), "USD"), **labels)
+    cost = CostClaim(per_success=stated("cost.per_success", ratio * _per_success(plan), "USD"), **labels)
     return replace(plan, spec=replace(plan.spec, claims=Claims(cost=cost)))
 
 
@@ -111,7 +112,7 @@ def _alike() -> Plan:
 
 
 def _sourced(plan: Plan) -> Plan:
-    """The inputs alone, those of ours in the plan file's own words."""
+    """The inputs alone, those of ours under the plan file's keys."""
     pools = tuple(
         replace(each, choices=tuple(replace(one, source=SLIDE, evidence=Evidence.STATED) for one in each.choices))
         for each in plan.spec.pools
@@ -162,12 +163,12 @@ CASES: dict[str, tuple[Case, Case, CheckSeverity]] = {
 
 
 def _look(plan: Plan, name: str) -> CheckResult:
-    (found,) = check_plan(plan, (name,)).looked
+    (found,) = check_plan(plan, (name,)).results
     return found
 
 
-def _weighing(looked: CheckResult, weight: CheckSeverity) -> list[CheckAnomaly]:
-    return [each for each in looked.anomalies if each.weight is weight]
+def _weighing(result: CheckResult, weight: CheckSeverity) -> list[CheckAnomaly]:
+    return [each for each in result.anomalies if each.weight is weight]
 
 
 def test_every_check_has_a_plan_that_trips_it_and_a_near_miss() -> None:
@@ -181,7 +182,7 @@ def test_a_plan_trips_the_check(name: str) -> None:
     found = _weighing(_look(trips(), name), weight)
     assert found, name
     assert all(each.fix and each.name == name for each in found)
-    # Both sides of the comparison are said.
+    # Both sides of the comparison are printed.
     assert sum(character.isdigit() for character in found[0].sentence) >= 2 or name == "unlabelled-cost"
 
 
@@ -189,9 +190,9 @@ def test_a_plan_trips_the_check(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_near_miss_does_not_trip_it(name: str) -> None:
     _, near, weight = CASES[name]
-    looked = _look(near(), name)
-    assert not _weighing(looked, weight), looked
-    assert looked.compared
+    result = _look(near(), name)
+    assert not _weighing(result, weight), result
+    assert result.compared
 
 
 @pytest.mark.slow
@@ -213,14 +214,14 @@ def test_requests_of_one_length_are_sized_again_with_a_spread() -> None:
 
 
 @pytest.mark.slow
-def test_a_claim_between_the_operating_point_and_the_highest_load_is_a_doubt() -> None:
+def test_a_claim_between_the_operating_point_and_the_highest_load_is_a_warning() -> None:
     operating = float(planned().pools[0].operating_point.figures["point.operating_rps"].value)
     (found,) = _look(claiming(planned(), capacity=0.5 * (operating + _highest())), "maximum-throughput").anomalies
     assert found.weight is CheckSeverity.WARNING
 
 
 @pytest.mark.slow
-def test_a_device_filled_to_the_brim_is_a_mistake_and_an_unstated_concurrency_a_doubt() -> None:
+def test_a_device_filled_to_the_brim_is_a_mistake_and_an_unstated_concurrency_a_warning() -> None:
     (pool,) = planned().pools
     lines = tuple(
         replace(each, figure=replace(each.figure, value=2**28)) if each.name is LineName.MARGIN else each
@@ -273,7 +274,7 @@ def test_devices_divided_by_their_time_are_divided_well() -> None:
 
 
 @pytest.mark.slow
-def test_a_class_that_does_not_say_what_a_success_is_raises_a_doubt() -> None:
+def test_a_class_without_a_success_criterion_raises_a_warning() -> None:
     plan = planned()
     silent = tuple(replace(each, success=None) for each in plan.spec.demands)
     said_nothing = replace(plan, spec=replace(plan.spec, demands=silent))
@@ -290,7 +291,7 @@ def test_cores_do_not_change_the_answer_and_mistakes_come_first() -> None:
         assert check_plan(plan, map=spread) == alone
     weights = [each.weight for each in alone.anomalies]
     assert weights == sorted(weights, key=lambda each: each is CheckSeverity.WARNING)
-    assert check_json(plan, alone)["mistakes"] == len(alone.mistakes) == 2
+    assert len(to_json(alone)["mistakes"]) == len(alone.mistakes) == 2
     assert check_page(plan, alone)
 
 
@@ -300,7 +301,7 @@ def test_the_exit_code_tells_a_pipeline(tmp_path: Path, capsys: pytest.CaptureFi
     options = ["--quiet", "--json", "--as-of", "2026-11-15", "--seed", "1"]
     file.write_text(SOUND)
     assert run(["check", str(file), *options]) == ExitCode.OK
-    assert json.loads(capsys.readouterr().out)["mistakes"] == 0
+    assert json.loads(capsys.readouterr().out)["mistakes"] == []
     file.write_text(SOUND + "claims: {capacity: 900 req/s, scale_up: 0s}\n")
     assert run(["check", str(file), "maximum-throughput", "instant-scaling", *options]) == ExitCode.REFUSED
     found = json.loads(capsys.readouterr().out)
@@ -322,14 +323,14 @@ def test_a_claim_that_cannot_be_read_is_an_input_error(claims: str, message: str
     file = tmp_path / "plan.yaml"
     file.write_text(f"{SOUND}claims: {claims}\n")
     with pytest.raises(InputError, match=message):
-        load_spec(file, as_of=AS_OF)
+        load_plan(file, as_of=AS_OF)
 
 
 def test_claims_are_read_and_are_no_inputs_of_the_plan(tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     text = SOUND + "claims: {replicas: 3, scale_up: 0s, cost: {per_success: 0.002 USD, dated: 2026-05-01}}\n"
     file.write_text(text)
-    spec = load_spec(file, as_of=AS_OF)
+    spec = load_plan(file, as_of=AS_OF)
     assert spec.claims.replicas is not None
     assert spec.claims.scale_up is not None
     assert (spec.claims.replicas.value, spec.claims.scale_up.value) == (3, 0.0)

@@ -13,9 +13,10 @@ from ullage.errors import InputError, Rejection
 from ullage.planning.difference import Difference, difference
 from ullage.planning.document import Plan
 from ullage.planning.record import PlanRecord, record_of
+from ullage.report.encode import to_json, to_text
 from ullage.report.markdown import to_markdown
-from ullage.report.plan.difference import difference_json, difference_page
-from ullage.report.plan.json_document import plan_json, to_text
+from ullage.report.plan.difference import difference_page
+from ullage.report.plan.json_document import plan_json
 
 pytestmark = pytest.mark.slow
 
@@ -88,16 +89,16 @@ def test_the_page_shows_inputs_and_main_figures(folder: Path) -> None:
     shown = to_markdown(difference_page(found))
     assert "chat.mean\\_rate" in shown or "chat.mean_rate" in shown
     assert "fleet.replicas" in shown
-    assert difference_json(found)["figures"]
+    assert to_json(found)["figures"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{", "is not JSON"),
-        ('{"schema": "ullage.memory/1"}', "is not ullage.plan/1"),
-        ('{"schema": "ullage.plan/1", "verdict": "refused"}', "is a refusal"),
-        ('{"schema": "ullage.plan/1", "verdict": "holds", "figures": {"a": 1}}', "lacks or garbles"),
+        ('{"schema": "ullage.memory/2"}', "is not ullage.plan/2"),
+        ('{"schema": "ullage.plan/2", "refused": {}}', "is a refusal"),
+        ('{"schema": "ullage.plan/2", "verdict": "holds", "figures": {"a": 1}}', "lacks or garbles"),
     ],
 )
 def test_what_is_no_saved_plan_is_refused(tmp_path: Path, text: str, message: str) -> None:

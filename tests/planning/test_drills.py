@@ -22,7 +22,8 @@ from ullage.planning.document import Plan
 from ullage.planning.drills.drills import DRILLS, run_drills
 from ullage.planning.drills.result import DrillResult, DrillVerdict
 from ullage.planning.drills.scenario import PoolScenario, least_of
-from ullage.report.decisions.drill_page import drill_json, drill_page
+from ullage.report.decisions.drill_page import drill_page
+from ullage.report.encode import to_json
 from ullage.workload.demand.tools import Tool
 
 
@@ -39,7 +40,7 @@ def _approved(sequences: int) -> Plan:
 
 
 def _limited(running: int, waiting: int | None) -> Plan:
-    """The plan with another limit on what runs and waits, and as its last word on it first tokens within an hour."""
+    """The plan with another limit on what runs and waits, and first tokens allowed within an hour."""
     (pool,) = planned().pools
     bounds = pool.admission_limits.bounds
     first_s = bounds.guard.first_token_s if waiting is not None else dict.fromkeys(bounds.guard.first_token_s, 3600.0)
@@ -209,7 +210,7 @@ def test_cores_do_not_change_the_answer_and_figures_end_in_sources() -> None:
     for figure in alone.figures.values():
         assert any(isinstance(each, Source) for _, each in walk(figure))
     assert [each.name for each in alone.results] == list(DRILLS)
-    assert drill_json(planned(), alone)["failed"] == [f"pool.{each.name}" for each in alone.failed if each.pool]
+    assert to_json(alone)["failed"] == [each.name for each in alone.failed]
     assert drill_page(planned(), alone)
 
 
@@ -246,7 +247,7 @@ def test_the_exit_code_tells_whether_a_drill_failed(tmp_path: Path, capsys: pyte
     assert json.loads(capsys.readouterr().out)["failed"] == []
     file.write_text(SOUND.replace("zones: 2", "zones: 1").replace("survives: zone", "survives: node"))
     assert run(["drill", str(file), "zone", *options]) == ExitCode.REFUSED
-    assert json.loads(capsys.readouterr().out)["failed"] == ["pool.zone"]
+    assert json.loads(capsys.readouterr().out)["failed"] == ["zone"]
     assert run(["drill", str(file), "zoned", *options]) == ExitCode.WRONG_INPUT
 
 
@@ -258,5 +259,5 @@ def test_every_pool_is_drilled() -> None:
     found = run_drills(two, ("quota",))
     assert [(each.name, each.pool) for each in found.results] == [("quota", "pool"), ("quota", "other")]
     assert {"pool.drill.quota.during_fraction", "other.drill.quota.during_fraction"} <= set(found.figures)
-    assert drill_json(two, found)["drills"][1]["pool"] == "other"
+    assert to_json(found)["results"][1]["pool"] == "other"
     assert drill_page(two, found)

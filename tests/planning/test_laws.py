@@ -84,7 +84,7 @@ def test_more_traffic_never_shrinks_the_plan() -> None:
 
 
 @pytest.mark.slow
-def test_a_stricter_promise_never_shrinks_the_plan() -> None:
+def test_a_stricter_slo_never_shrinks_the_plan() -> None:
     never_shrinks(planned(ttft="3s", tpot="120ms"), planned(), planned(ttft="500ms", tpot="50ms"))
 
 
@@ -104,7 +104,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.slow
-def test_a_promise_under_the_physical_floor_is_refused_with_the_nearest_that_can_be_kept() -> None:
+def test_an_slo_under_the_physical_floor_is_refused_with_the_nearest_that_can_be_met() -> None:
     """Half of 65 billion bytes of weights at 3.35 TB/s is 9.7 ms a token, whatever the load."""
     refused = answered(tpot="5ms")
     assert isinstance(refused, Rejection)

@@ -9,10 +9,10 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence
+from ullage.load.plan import load_plan
 from ullage.planning.options.lead_times import MONTHS, QUOTA, LeadTimes, OrderNeed, Orders, order_dates, rate_at
 from ullage.planning.spec import PlanSpec
 from ullage.prices.purchase import Purchase
-from ullage.verbs.plan import load_spec
 from ullage.workload.demand.demand import Demand, forecast_demand
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -21,7 +21,7 @@ DAY_S = 86_400.0
 
 @pytest.fixture(scope="module")
 def spec() -> PlanSpec:
-    return load_spec(None, as_of=AS_OF)
+    return load_plan(None, as_of=AS_OF)
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ullage import verbs
+from ullage.load.plan import load_plan
 from ullage.planning.document import Plan
 from ullage.planning.options.options import options
-from ullage.verbs.plan import load_spec
 from ullage.verbs.size import SizeAnswer
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def test_plan_size_and_options_give_one_number(tmp_path: Path, text: str | None)
     assert sized.size.conservative_replicas == pool.steady_fleet.replicas
     assert sized.size.replicas == pool.steady_fleet.nominal_replicas
 
-    spec = load_spec(file, as_of=AS_OF)
+    spec = load_plan(file, as_of=AS_OF)
     own = dataclasses.replace(
         spec.options, devices=(spec.pool.device.name,), tensor_parallel=(pool.memory.runtime.sharding.tp,)
     )

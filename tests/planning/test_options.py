@@ -12,18 +12,18 @@ import pytest
 from ullage.evidence import Assumption, Source, each_once
 from ullage.execute.pool import thread_map
 from ullage.fleet.sites import UNLIMITED
+from ullage.load.plan import load_plan
 from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.mix import SlicedLoad, VerifiedMix, quota_devices, slices_of
 from ullage.planning.options.options import Options, options
 from ullage.planning.options.screen import bound_refusal
 from ullage.planning.options.trial import DEVICES, USD, least_score
 from ullage.planning.spec import PlanSpec
-from ullage.report.decisions.options_page import options_json, options_page
-from ullage.report.plan.json_document import to_text
+from ullage.report.decisions.options_page import options_page
+from ullage.report.encode import document, to_json, to_text
 from ullage.service.trial.bases import bases_of
 from ullage.service.trial.decide import Effort, decide
 from ullage.service.trial.trial import Trial
-from ullage.verbs.plan import load_spec
 
 AS_OF = datetime.date(2026, 11, 15)
 FEW = Effort(most_windows=8, first_fraction=0.4)
@@ -71,7 +71,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
     def read(text: str) -> PlanSpec:
         file = tmp_path_factory.mktemp("options") / "plan.yaml"
         file.write_text(text)
-        return load_spec(file, as_of=AS_OF)
+        return load_plan(file, as_of=AS_OF)
 
     return read
 
@@ -156,14 +156,14 @@ def test_more_traffic_never_needs_fewer_devices_and_all_is_bytes_for_bytes_the_s
         one, two = options(few, as_of=AS_OF, seed=1, rounds=(FEW,)), options(
             few, as_of=AS_OF, seed=1, rounds=(FEW,), map=spread
         )  # fmt: skip
-    assert to_text(options_json(one)) == to_text(options_json(two))
+    assert to_text(document("options", one)) == to_text(document("options", two))
     orders = one.pools[0].orders
     assert orders is not None
     devices = [each.devices for each in orders.rows]
     assert devices == sorted(devices)
 
 
-def test_without_prices_devices_are_counted_and_it_is_said(load: Load) -> None:
+def test_without_prices_devices_are_counted_and_a_note_says_so(load: Load) -> None:
     spec = load(SMALL)
     bare = dataclasses.replace(
         spec, prices=None, options=dataclasses.replace(spec.options, devices=("l40s", "h100-sxm"), tensor_parallel=(1,))
@@ -174,10 +174,10 @@ def test_without_prices_devices_are_counted_and_it_is_said(load: Load) -> None:
     scores = [each.measured.score.value for each in pool.ranking]
     assert scores == sorted(scores)
     assert any("Not priced" in note for note in pool.notes)
-    assert "not priced" in "".join(str(each) for each in options_json(found)["pools"][0]["notes"])
+    assert "not priced" in "".join(str(each) for each in to_json(found)["pools"][0]["notes"])
 
 
-def test_a_mix_keeps_every_promise_on_the_requests_it_is_given(quoted: Options) -> None:
+def test_a_mix_meets_every_slo_on_the_requests_it_is_given(quoted: Options) -> None:
     """Simulated again here, from the mix alone: every pool of it, and all requests of the class together."""
     mix = quoted.mix
     assert isinstance(mix, VerifiedMix)

@@ -44,7 +44,7 @@ def test_each_pool_is_planned_for_its_own_classes(plan: Plan) -> None:
     assert [[one.name for one in each.demand.classes] for each in plan.pools] == [["chat"], ["coding"]]
     small, large = plan.pools
     assert large.memory.model.name != small.memory.model.name
-    assert small.demand.worst_approved_tokens == 8192
+    assert [each.longest_context_tokens for each in small.demand.classes] == [8192]
 
 
 def test_no_name_means_two_numbers(plan: Plan) -> None:

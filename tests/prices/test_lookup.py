@@ -1,10 +1,8 @@
-"""Finding a price: nearest names, missing as a value, the user's own word first, whole machines."""
+"""Finding a price: nearest names, missing as a value, the user's own prices first, whole machines."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.prices import amount, device_price, own_machine
 from ullage.errors import InputError
@@ -20,7 +18,7 @@ from ullage.prices.book import (
     price_book,
 )
 from ullage.prices.lookup import priced
-from ullage.prices.offers import Offer, by_purchase, cheapest, mixed_hour, offers
+from ullage.prices.offers import Offer, cheapest, offers
 from ullage.prices.purchase import Purchase, PurchaseMix, purchase_of
 from ullage.prices.wanted import DeviceWanted, RateWanted, TokenWanted
 
@@ -53,14 +51,6 @@ def test_the_cheapest_under_each_constraint() -> None:
         24.0,
         40.0,
     )
-
-
-def test_the_cheapest_of_each_purchase() -> None:
-    found = by_purchase(BOOK, DeviceWanted(device="h100-sxm", providers=("aws",)))
-    assert {each: offer.usd_per_device_hour.value for each, offer in found.items()} == {
-        Purchase.ON_DEMAND: 5.0,
-        Purchase.SPOT: 2.0,
-    }
 
 
 def test_a_price_for_anywhere_holds_in_every_region() -> None:
@@ -216,31 +206,8 @@ def test_tokens_by_kind_tier_and_length_of_prompt() -> None:
     assert value(TokenKind.OUTPUT, Tier.PRIORITY) is None
 
 
-@given(st.integers(0, 100))
-def test_a_mix_lies_between_its_purchases(percent: int) -> None:
-    share = percent / 100
-    mix = PurchaseMix(
-        shares={
-            Purchase.ON_DEMAND: amount(share, "fraction"),
-            Purchase.SPOT: amount(round(1 - share, 2), "fraction"),
-        }
-    )
-    wanted = DeviceWanted(device="h100-sxm", providers=("aws",), regions=("us-east-1",))
-    found = mixed_hour(BOOK, wanted, mix)
-    assert isinstance(found, Figure)
-    assert 2.0 - 1e-9 <= float(found.value) <= 10.0 + 1e-9
-    assert float(found.value) == pytest.approx(10 * share + 2 * (1 - share))
-
-
 def test_shares_that_are_no_whole_are_an_error_and_decimals_are_exact() -> None:
     tenths = {Purchase.ON_DEMAND: 0.7, Purchase.SPOT: 0.2, Purchase.ONE_YEAR: 0.1}
     PurchaseMix(shares={each: amount(value, "fraction") for each, value in tenths.items()})
     with pytest.raises(InputError, match=r"the shares sum to 0.9, not to 1"):
         PurchaseMix(shares={Purchase.SPOT: amount(0.9, "fraction")})
-
-
-def test_one_part_without_a_price_leaves_a_mix_without_one() -> None:
-    mix = PurchaseMix(
-        shares={Purchase.ON_DEMAND: amount(0.5, "fraction"), Purchase.THREE_YEARS: amount(0.5, "fraction")}
-    )
-    assert isinstance(mixed_hour(BOOK, DeviceWanted(device="h100-sxm"), mix), MissingPrice)

@@ -1,4 +1,4 @@
-"""The book that comes with ullage: dated, sourced, priced in USD, of devices we know; and one laid over it."""
+"""The book that comes with ullage: dated, sourced, priced in USD, of devices we know; and an own book over it."""
 
 from __future__ import annotations
 

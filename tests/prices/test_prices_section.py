@@ -9,12 +9,12 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence, Figure
+from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
 from ullage.prices.book import MissingPrice, PriceBook, Tier, TokenKind
 from ullage.prices.lookup import priced
 from ullage.prices.purchase import Purchase
 from ullage.prices.wanted import DeviceWanted, RateWanted, TokenWanted, Wanted
-from ullage.verbs.plan import load_spec
 
 DAY = datetime.date(2026, 11, 15)
 PLAN = """\
@@ -31,7 +31,7 @@ pool: {model: llama-3.1-8b, device: h100-sxm}
 def _spec(folder: Path, prices: str = "") -> PlanSpec:
     file = folder / "plan.yaml"
     file.write_text(PLAN + prices)
-    return load_spec(file, as_of=DAY)
+    return load_plan(file, as_of=DAY)
 
 
 def _book(folder: Path, prices: str = "") -> PriceBook:

@@ -16,8 +16,9 @@ from ullage.planning.checks.checks import CHECKS
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, Checks, CheckSeverity
 from ullage.planning.drills.drills import DRILLS
 from ullage.planning.drills.result import DrillResult, Drills, DrillVerdict
-from ullage.report.decisions.check_page import check_json, check_list, check_page
-from ullage.report.decisions.drill_page import drill_json, drill_list, drill_page
+from ullage.report.decisions.check_page import check_list, check_page
+from ullage.report.decisions.drill_page import drill_list, drill_page
+from ullage.report.encode import to_json
 
 SOURCE = Source(what="a test", where="tests", date=datetime.date(2026, 11, 15))
 
@@ -58,7 +59,7 @@ IDLE = DrillResult(
 DRILLED = Drills(results=(FAILS, IDLE), notes=("three runs",))
 
 CHECKED = Checks(
-    looked=(
+    results=(
         CheckResult(
             name="unsourced-assumptions",
             compared="3 of 9",
@@ -97,12 +98,12 @@ def test_a_drill_page_says_verdict_figures_and_the_change() -> None:
 
 
 def test_drills_as_json_keep_unit_and_evidence_and_null_for_what_was_not_played() -> None:
-    found = drill_json(plan_of("east"), DRILLED)
-    assert (found["schema"], found["failed"], found["seed"]) == ("ullage.drill/1", ["east.zone"], 3)
-    first, second = found["drills"]
+    found = to_json(DRILLED)
+    assert found["failed"] == ["zone"]
+    first, second = found["results"]
     assert first["during"]["value"] == 0.372
     assert (first["during"]["unit"], first["during"]["evidence"]) == ("fraction", "estimated")
-    assert (second["before"], second["change"], second["pool"]) == (None, None, None)
+    assert (second["before"], second["change"], second["pool"]) == (None, "", "")
 
 
 def test_a_check_page_says_mistakes_first_with_what_mends_them() -> None:
@@ -112,15 +113,15 @@ def test_a_check_page_says_mistakes_first_with_what_mends_them() -> None:
     assert "Buy 5." in page
     assert "4 and 5" in page
     assert "mistake average-length: east: 4 claimed" in shown(check_page(plan_of("east", "west"), CHECKED))
-    assert "no mistakes, no warnings" in shown(check_page(plan_of("east"), Checks(looked=())))
+    assert "no mistakes, no warnings" in shown(check_page(plan_of("east"), Checks(results=())))
 
 
 def test_checks_as_json_count_what_a_pipeline_asks_for() -> None:
-    found = check_json(plan_of("east"), CHECKED)
-    assert (found["schema"], found["mistakes"], found["warnings"]) == ("ullage.check/1", 1, 1)
+    found = to_json(CHECKED)
+    assert (found["mistakes"], found["warnings"]) == (["average-length"], ["unsourced-assumptions"])
     assert [each["weight"] for each in found["anomalies"]] == ["mistake", "warning"]
-    assert found["anomalies"][1]["pool"] is None
-    assert [each["found"] for each in found["compared"]] == ["3 of 9", "4 and 5"]
+    assert found["anomalies"][1]["pool"] == ""
+    assert [each["compared"] for each in found["looked"]] == ["3 of 9", "4 and 5"]
 
 
 @pytest.mark.parametrize(("table", "names"), [(drill_list(), DRILLS), (check_list(), CHECKS)])

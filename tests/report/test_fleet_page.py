@@ -57,13 +57,14 @@ def fleet() -> SteadyFleet:
 
 def test_bars_add_up_before_the_eye(fleet: SteadyFleet) -> None:
     shown = text_of(steady_parts(fleet)).splitlines()
+    shown = [shown[0], *(line for line in shown[1:] if line.startswith(("nominal", "evidence", "in all")))]
     lengths = [line.count("█") for line in shown[1:]]
     assert lengths[0] + lengths[1] == lengths[2]
     starts = [line.index("█") for line in shown[1:] if "█" in line]
     assert starts[0] == starts[-1]
     assert f"{fleet.devices} devices" in shown[-1]
     wide = replace(fleet, replicas=4000, nominal_replicas=3000)
-    assert max(len(line.rstrip()) for line in text_of(steady_parts(wide)).splitlines()) <= 110
+    assert max(len(line.rstrip()) for line in text_of(steady_parts(wide)).splitlines()[:4]) <= 110
 
 
 def test_what_binds_stands_first_and_every_distance_is_shown(fleet: SteadyFleet) -> None:
@@ -77,23 +78,24 @@ def test_what_binds_stands_first_and_every_distance_is_shown(fleet: SteadyFleet)
     ]
     assert f"{found.binding.name} (binds)" in shown
     assert all(f"{line.distance_fraction:.0%}" in shown for line in found.lines)
-    # Where nothing broke in all that was tried, nothing is said to bind.
+    # Where no SLO was violated in all that was tried, nothing binds.
     calm = replace(found, lines=tuple(replace(each, growth_fraction=None) for each in found.lines))
     assert not calm.is_met
     shown = text_of(binding_parts(calm))
     assert f"{found.binding.name} (nearest)" in shown
-    assert "breaks" not in shown.splitlines()[-1]
+    assert "violated" not in shown.splitlines()[-1]
     lines = text_of(headroom_parts(room))
     assert all(f"{line.holds_fraction:.0%}" in lines for line in room.lines)
 
 
-def test_every_machine_is_a_row_and_the_chosen_one_is_first() -> None:
+def test_every_machine_that_holds_a_replica_is_a_row_and_the_chosen_one_is_first() -> None:
     lots = [Lot(pool="chat", zone="a", replicas=5, sharding=Sharding(tp=3))]
     found = pack(lots, shapes_of(find_device("h100-sxm")))
     shown = text_of(packing_parts(found)).splitlines()
     assert found.chosen.shape.name in shown[2]
-    assert sum(any(row.shape.name in line for row in found.rows) for line in shown) == len(found.rows)
-    assert "straddles" in "\n".join(shown)
+    holding = {row.shape.name for row in found.rows if row.shape.devices >= 3}
+    assert {row.shape.name for row in found.rows if any(row.shape.name in line for line in shown)} == holding
+    assert len(holding) < len(found.rows)
     assert "stranded in a" in "\n".join(shown)
 
 

@@ -1,4 +1,4 @@
-"""Laws of units.py: what is printed is read back exactly, and what cannot be read is said exactly."""
+"""Laws of units.py: what is printed is read back exactly, and what cannot be read is named exactly."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from ullage.service.calibration.agreement import HALF_LIFE_DAYS, agreement, day_
 from ullage.service.calibration.calibration import Measurement, fit_factors
 from ullage.service.calibration.pool_step import measurements_of
 from ullage.service.calibration.replay import EngineLimits
-from ullage.service.loadtests.loadtest import Flag, LatencySummary, LoadTest, PointFinding, SeenBy
+from ullage.service.loadtests.loadtest import Flag, LatencySummary, LoadTest, PointAnomaly, SeenBy
 from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.workload.anomalies import Severity
 
@@ -41,14 +41,14 @@ def a_test(folder: Path, name: str = "a", *, k: float = 1.0, day: str = "2026110
 
 def test_the_same_test_twice_agrees(step: StepModel, tmp_path: Path) -> None:
     found = agreement(step, [a_test(tmp_path, "a"), a_test(tmp_path, "b")], LIMITS)
-    first, second = found.words
+    first, second = found.results
     assert first.decode_ratio == second.decode_ratio
     assert found.disagreements == ()
 
 
 def test_tests_of_different_speed_disagree_and_both_are_named(step: StepModel, tmp_path: Path) -> None:
     found = agreement(step, [a_test(tmp_path, "fast"), a_test(tmp_path, "slow", k=3.0)], LIMITS)
-    assert found.words[1].decode_ratio > 2 * found.words[0].decode_ratio
+    assert found.results[1].decode_ratio > 2 * found.results[0].decode_ratio
     assert any("fast.json" in each and "slow.json" in each for each in found.disagreements)
 
 
@@ -78,7 +78,7 @@ def test_the_engines_clock_and_a_serious_finding_count_less(tmp_path: Path) -> N
         return replace(each, seen_by=SeenBy.ENGINE)
 
     engine = replace(plain, points=(replace(point, latencies=tuple(by_engine(each) for each in point.latencies)),))
-    anomaly = PointFinding(flag=Flag.OVERLOAD, weight=Severity.SERIOUS, sentence="The queue grew.")
+    anomaly = PointAnomaly(flag=Flag.OVERLOAD, weight=Severity.SERIOUS, sentence="The queue grew.")
     overloaded = replace(plain, points=(replace(point, anomalies=(anomaly,)),))
     whole, inside, endless = weighings([plain, engine, overloaded])
     assert whole.weight_fraction == 1.0

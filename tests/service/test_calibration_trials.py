@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ullage.errors import InputError
+from ullage.report.encode import schema_name, to_json
 from ullage.service.calibration.calibration import Calibration, Measurement
-from ullage.service.calibration.document import SCHEMA, CalibrationProvenance, factors_of, to_document
+from ullage.service.calibration.document import SCHEMA, factors_of
 from ullage.service.calibration.repeats import NotRepeatable, measurement_of
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.loadtests.anomalies import decode_time_disagrees
@@ -57,7 +58,7 @@ def test_a_closed_loop_is_repeated_with_its_clients_and_mean_lengths() -> None:
 
 
 def test_a_tpot_that_counted_chunks_gives_way_to_e2e_and_ttft() -> None:
-    """With two chunks a token a tool's TPOT is half the truth; the finding says so, and the fit must not believe it."""
+    """With two chunks a token a tool's TPOT is half the truth; the anomaly says so, and the fit must not use it."""
     latencies = (
         LatencySummary(definition=Definition.TTFT, mean_s=0.2),
         LatencySummary(definition=Definition.TPOT, mean_s=0.01),
@@ -131,27 +132,28 @@ def test_what_cannot_be_repeated_says_why(change: dict[str, object], said: str) 
     assert said in found.reason
 
 
-PROVENANCE = CalibrationProvenance(
-    model="m", device="d", engine="vllm", tp=1, pp=1, ep=1, dp_attention=1, kv_dtype="bf16",
-    files=("a.json",), points=1, ullage_version="1", date="2026-11-15",
-)  # fmt: skip
+OTHERS = {"growth_ratio": 1, "prefill_ratio": 1, "request_ratio": 1}
+
+
+def saved(**factors: object) -> dict[str, object]:
+    return {"schema": SCHEMA, "calibration": {"factors": factors}}
 
 
 def test_a_document_gives_back_its_factors() -> None:
     factors = Factors(fixed_ratio=1.25, growth_ratio=0.5, prefill_ratio=2.0, request_ratio=0.75)
     calibration = Calibration(factors=factors, parameters=(), residuals=(), held_out=(), covariance=())
-    document = to_document(calibration, PROVENANCE, None)
-    assert document["schema"] == SCHEMA
-    assert factors_of(document, file="c.json") == factors
+    assert schema_name("calibrate") == SCHEMA
+    assert factors_of({"schema": SCHEMA, "calibration": to_json(calibration)}, file="c.json") == factors
 
 
 @pytest.mark.parametrize(
     ("document", "said"),
     [
         ({"schema": "other/2"}, "schema"),
-        ({"schema": SCHEMA, "factors": {"fixed": 1}}, "four factors"),
-        ({"schema": SCHEMA, "factors": {"fixed": 0, "growth": 1, "prefill": 1, "request": 1}}, "factors.fixed"),
-        ({"schema": SCHEMA, "factors": {"fixed": "1", "growth": 1, "prefill": 1, "request": 1}}, "factors.fixed"),
+        ({"schema": SCHEMA}, "four factors"),
+        (saved(fixed_ratio=1), "four factors"),
+        (saved(fixed_ratio=0, **OTHERS), "factors.fixed"),
+        (saved(fixed_ratio="1", **OTHERS), "factors.fixed"),
     ],
 )
 def test_a_bad_document_is_named(document: dict[str, object], said: str) -> None:

@@ -93,7 +93,7 @@ def test_simulate_beside_another_engine(tmp_path: Path, capsys: pytest.CaptureFi
     for more in ([], ["--beside", "60%"]):
         assert run(["simulate", *load, "--rate", "2", "--span", "60s", "--json", *more]) == ExitCode.OK
         found.append(json.loads(capsys.readouterr().out))
-    alone, shared = (each["classes"][0]["latencies_s"]["tpot"]["p50"] for each in found)
+    alone, shared = (each["served"]["classes"][0]["latencies"]["tpot"]["quantiles_s"]["0.5"] for each in found)
     assert shared > 1.2 * alone
-    assert found[1]["evidence"] == "assumed"
+    assert found[1]["step"]["evidence"] == "assumed"
     assert "times as long beside the other engines" in found[1]["notes"][0]

@@ -1,4 +1,4 @@
-"""Laws of headroom: never negative, true at its own word, and never more where less is left."""
+"""Laws of headroom: never negative, met at the headroom stated, and never more where less is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured points beside a curve: a test of the model itself lies on it, and one of another machine is a finding."""
+"""Measured points beside a curve: a test of the model itself lies on it, and one of another machine is an anomaly."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_point_that_cannot_be_repeated_is_kept_with_its_reason(step: StepModel
     assert "concurrency" in found.reason
 
 
-def test_other_lengths_are_said(step: StepModel, replayed: Replayed) -> None:
+def test_other_lengths_are_reported(step: StepModel, replayed: Replayed) -> None:
     (found,) = beside(step, point(replayed, tokens=Tokens(prompt_tokens=COUNT * 64, output_tokens=COUNT * OUTPUT)))
     assert not found.is_like_mix
 

@@ -19,7 +19,7 @@ def test_nothing_of_ours_breaks_physics(sequences: int, context: int) -> None:
     assert tpot_breach(FLOOR, tpot_s=float(ours), sequences=sequences, context_tokens=context) is None
 
 
-def test_a_token_faster_than_the_weights_can_be_read_is_a_finding() -> None:
+def test_a_token_faster_than_the_weights_can_be_read_is_an_anomaly() -> None:
     breach = tpot_breach(FLOOR, tpot_s=0.001, sequences=1, context_tokens=100)
     assert breach is not None
     assert breach.measured_value < breach.limit_value
@@ -27,7 +27,7 @@ def test_a_token_faster_than_the_weights_can_be_read_is_a_finding() -> None:
     assert f"{breach.limit_value * 1e3:.2f} ms" in breach.sentence
 
 
-def test_more_prompt_tokens_than_the_peak_rate_is_a_finding() -> None:
+def test_more_prompt_tokens_than_the_peak_rate_is_an_anomaly() -> None:
     assert prefill_breach(FLOOR, prompt_tokens_per_s=20_000, prompt_tokens=1024) is None
     breach = prefill_breach(FLOOR, prompt_tokens_per_s=200_000, prompt_tokens=1024)
     assert breach is not None

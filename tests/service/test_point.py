@@ -81,11 +81,11 @@ def _highest_rps(replica: Replica | None = None, **limits_s: float) -> float:
 
 
 @pytest.mark.parametrize("strict_s", [0.25, 0.1, 0.05])
-def test_a_stricter_promise_never_raises_the_point(strict_s: float) -> None:
+def test_a_stricter_slo_never_raises_the_point(strict_s: float) -> None:
     assert _highest_rps(ttft_p95=strict_s) <= _highest_rps(ttft_p95=0.3)
 
 
-def test_another_promise_never_raises_the_point() -> None:
+def test_another_slo_never_raises_the_point() -> None:
     assert 0.0 < _highest_rps(ttft_p95=0.3, tpot_p95=0.0125) <= _highest_rps(ttft_p95=0.3)
 
 
@@ -123,7 +123,7 @@ def test_bursts_are_shown_and_not_taken_off_again() -> None:
 
 
 @pytest.mark.parametrize("limit_s", [1e5])
-def test_a_promise_too_lax_to_bind_ends_at_stability_and_never_above_it(limit_s: float) -> None:
+def test_an_slo_too_lax_to_bind_ends_at_stability_and_never_above_it(limit_s: float) -> None:
     curve = _curve(swept=True, e2e_p95=limit_s)
     found = _point(curve)
     assert found.highest.binding == "stability"
@@ -132,7 +132,7 @@ def test_a_promise_too_lax_to_bind_ends_at_stability_and_never_above_it(limit_s:
     assert found.highest.rps < curve.unstable[-1].achieved.high * 1.02
 
 
-def test_a_promise_that_no_load_keeps_is_refused_with_what_could_be_promised() -> None:
+def test_an_slo_that_no_load_meets_is_refused_with_one_that_could_be_met() -> None:
     found = replica_point(_curve(tpot_p95=0.001))
     assert isinstance(found, Rejection)
     assert "chat tpot_p95" in found.reason

@@ -1,4 +1,4 @@
-"""The step model of a pool: on a calibration, on load tests, or estimated; and the band each is believed within."""
+"""The step model of a pool: on a calibration, on load tests, or estimated; and the band of each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def residual(error: float, latency: str = "tpot", point: int = 0) -> Residual:
 
 def document(**changes: Any) -> dict[str, Any]:
     held_out = [
-        {"point": str(point), "latency": "tpot", "measured": 1.0, "simulated": 1.1}
+        {"point": str(point), "latency": "tpot", "measured_value": 1.0, "simulated_value": 1.1}
         for point in range(changes.pop("points", 0))
     ]
     configuration = {
@@ -59,10 +59,12 @@ def document(**changes: Any) -> dict[str, Any]:
         "date": "2026-11-01",
     }
     return {
-        "schema": "ullage.calibration/1",
+        "schema": "ullage.calibrate/2",
         "provenance": {**configuration, **changes},
-        "factors": {"fixed": 1.5, "growth": 1.0, "prefill": 1.0, "request": 1.0},
-        "held_out": held_out,
+        "calibration": {
+            "factors": {"fixed_ratio": 1.5, "growth_ratio": 1.0, "prefill_ratio": 1.0, "request_ratio": 1.0},
+            "held_out": held_out,
+        },
     }
 
 
@@ -156,11 +158,11 @@ def test_a_plan_file_points_to_them(how: str, tmp_path: Path, capsys: pytest.Cap
     capsys.readouterr()
     plan = ["--plan", str(tmp_path / "plan.yaml"), "--span", "60s", "--json"]
     assert run(["simulate", *plan]) == ExitCode.OK
-    assert json.loads(capsys.readouterr().out)["evidence"] == "calibrated"
+    assert json.loads(capsys.readouterr().out)["step"]["evidence"] == "calibrated"
 
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.yaml").write_text(f"{PLAN}evidence: {{calibrations: [gone.json]}}\n")
     assert run(["plan", str(tmp_path / "plan.yaml")]) == ExitCode.WRONG_INPUT
-    # A long path is cut in the middle of its name.
+    # A long path is truncated in the middle of its name.
     assert "gone.j" in capsys.readouterr().err

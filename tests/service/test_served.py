@@ -1,4 +1,4 @@
-"""A stream served by a pool: what is counted, what is promised, and what no run may break."""
+"""A stream served by a pool: what is counted, its SLOs, and what no run may violate."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_limit_that_all_keep_makes_every_request_good() -> None:
     assert run(poisson(5.0), classes=(class_with_slos(ttft_p95=1e-3),)).classes[0].good_fraction == 0.0
 
 
-def test_a_class_that_is_promised_nothing_is_served_all_the_same() -> None:
+def test_a_class_without_slos_is_served_all_the_same() -> None:
     both = stream(poisson(10.0), names=("chat", "batch"))
     served = serve(batching_replica(), both, (class_with_slos(ttft_p95=0.5),), floor=floor(), seed=0)
     assert [each.name for each in served.classes] == ["chat", "batch"]

@@ -32,7 +32,7 @@ def test_more_traffic_never_needs_fewer_replicas() -> None:
     assert sizes[-1] > sizes[1]
 
 
-def test_a_stricter_promise_never_needs_fewer() -> None:
+def test_a_stricter_slo_never_needs_fewer() -> None:
     assert _size(200.0, limit_s=0.05).replicas >= _size(200.0, limit_s=0.5).replicas
 
 

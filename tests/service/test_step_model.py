@@ -16,7 +16,6 @@ from ullage.facts.device import find_device
 from ullage.memory.kv import kv_dtype
 from ullage.memory.settings import RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
-from ullage.service.steps.affine import AffineStep, MeasuredStep, fit_affine
 from ullage.service.steps.grid import DecodeSample, PrefillSample, grid_step
 from ullage.service.steps.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
 from ullage.service.steps.tables import step_table
@@ -73,26 +72,6 @@ def test_the_plan_gets_its_step_model_from_what_the_memory_stage_resolved() -> N
     assert step.step_s(sequences=8, kv_tokens=8000) < model().step_s(sequences=8, kv_tokens=8000)
 
 
-def test_a_line_through_steps_that_lie_on_one_is_that_line() -> None:
-    true = AffineStep(step_s=5e-3, sequence_s=2e-5, kv_token_s=4e-8, prefill_token_s=3e-5, pair_token_s=1e-9)
-    rng = np.random.default_rng(3)
-    steps = []
-    for _ in range(60):
-        n, kv, p = int(rng.integers(1, 64)), int(rng.integers(100, 200_000)), int(rng.integers(0, 4000))
-        pairs = p * p // 2
-        time = true.decode_s(np.array([n]), np.array([kv]))[0] + true.prefill_s(np.array([p]))[0] + pairs * true.pair_s
-        steps.append(MeasuredStep(sequences=n, kv_tokens=kv, prefill_tokens=p, pairs=pairs, duration_s=float(time)))
-    found = fit_affine(steps, rounds=20_000)
-    assert found.step_s == pytest.approx(true.step_s, rel=0.05)
-    assert found.prefill_token_s == pytest.approx(true.prefill_token_s, rel=0.05)
-    assert min(found.sequence_s, found.kv_token_s, found.pair_token_s) >= 0
-
-
-def test_a_line_needs_two_steps() -> None:
-    with pytest.raises(InputError, match="too few"):
-        fit_affine([MeasuredStep(sequences=1, kv_tokens=1, prefill_tokens=0, pairs=0, duration_s=0.01)])
-
-
 def test_a_grid_gives_back_its_points_and_does_not_fall_outside_them() -> None:
     decode = [
         DecodeSample(sequences=n, kv_tokens=kv, duration_s=0.01 + n * 1e-5 + kv * 1e-8)
@@ -118,9 +97,10 @@ def test_a_grid_without_points_says_which(missing: str) -> None:
 
 
 def test_a_profile_faster_than_physics_is_held_at_the_floor() -> None:
-    impossible = AffineStep(step_s=1e-9, sequence_s=0, kv_token_s=0, prefill_token_s=0, pair_token_s=0)
+    decode = [DecodeSample(sequences=n, kv_tokens=kv, duration_s=1e-9) for n in (1, 8) for kv in (1, 10_000)]
+    impossible = grid_step(decode, [PrefillSample(tokens=p, duration_s=1e-9) for p in (1, 1024)])
     measured = MeasuredRange(sequences=8, kv_tokens=10_000, prefill_tokens=1024)
-    step = profiled_model("affine", impossible, like=model(), measured=measured, source=SOURCE)
+    step = profiled_model("grid", impossible, like=model(), measured=measured, source=SOURCE)
     floor = float(step.floor.decode_s(np.array([8.0]), np.array([8000.0]))[0])
     assert step.step_s(sequences=8, kv_tokens=8000) == pytest.approx(floor)
     assert step.evidence is Evidence.PROFILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +14,10 @@ from ullage.facts.device import find_device
 from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
+from ullage.report.encode import to_json as encoded
 from ullage.service.calibration.calibration import Measurement
 from ullage.service.calibration.replay import EngineLimits, LoadTestReplay
-from ullage.service.calibration.tested_range import range_document, range_of, range_tested
+from ullage.service.calibration.tested_range import range_of, range_tested
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.verbs.curve import CurveAnswer, curve
@@ -72,7 +72,7 @@ def test_an_open_loop_covers_what_little_says(step: StepModel) -> None:
 
 def test_a_saved_range_is_read_back_and_a_missing_one_is_none(step: StepModel) -> None:
     found = range_tested(step, [closed(4)])
-    assert range_of(json.loads(json.dumps(range_document(found)))) == found
+    assert range_of(encoded(found)) == found
     assert range_of(None) is None
     assert range_of({"sequences": 4}) is None
 

@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ullage.simulate import kernel as k
+from support.reference import COLUMNS, Reference
+from ullage.simulate.kernel import codes as k
 from ullage.simulate.problem import (
     NEVER_PS,
+    ClassField,
     ControlKind,
     ControlTerms,
+    EngineField,
     EventKind,
     Problem,
     RetryTerms,
     RouterArrays,
 )
-from ullage.simulate.reference import Reference
 
 
 def problem(
@@ -39,15 +41,16 @@ def problem(
     classes: list[dict[int, int]] | None = None,
     **more: Any,
 ) -> Problem:
-    engine = np.zeros((1, k.ENGINE_FIELDS), np.int64)
-    for field, value in {
-        k.MAX_SEQUENCES: sequences, k.TOKEN_BUDGET: budget, k.BLOCKS: blocks, k.BLOCK_SHIFT: block_shift,
-        k.QUEUE_BOUND: queue, k.LONG_PREFILL: long_prefill, k.PRIORITY: int(priority), k.KV_SHIFT: 40,
-        k.KV_SEGMENTS: 1, k.TOKEN_SHIFT: 40, k.TOKEN_SEGMENTS: 1, k.SUM: 1,
+    engine = np.zeros((1, len(EngineField)), np.int64)
+    for column, amount in {
+        EngineField.MAX_SEQUENCES: sequences, EngineField.TOKEN_BUDGET: budget, EngineField.BLOCKS: blocks,
+        EngineField.BLOCK_SHIFT: block_shift, EngineField.QUEUE_BOUND: queue, EngineField.LONG_PREFILL: long_prefill,
+        EngineField.PRIORITY: int(priority), EngineField.KV_SHIFT: 40, EngineField.KV_SEGMENTS: 1,
+        EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.IS_SUM: 1,
     }.items():  # fmt: skip
-        engine[0, field] = value
-    rows = np.full((len(classes or [{}]), k.CLASS_FIELDS), NEVER_PS, np.int64)
-    rows[:, k.LEVEL] = 0
+        engine[0, column] = amount
+    rows = np.full((len(classes or [{}]), len(ClassField)), NEVER_PS, np.int64)
+    rows[:, ClassField.LEVEL] = 0
     for row, given in zip(rows, classes or [{}], strict=True):
         for field, value in given.items():
             row[field] = value
@@ -149,17 +152,17 @@ def test_out_of_blocks_the_last_admitted_is_preempted_and_computed_again() -> No
     first, second = found.requests
     assert (first.first_ps, first.finish_ps, first.preemptions) == (16, 49, 0)
     assert (second.first_ps, second.finish_ps, second.preemptions) == (16, 85, 1)
-    assert found.counters[1, 0, k.C_RECOMPUTED] == 3
+    assert found.counters[1, 0, COLUMNS["recomputed_tokens"]] == 3
 
 
 def test_under_priority_scheduling_the_least_urgent_gives_way() -> None:
-    urgent_last: list[dict[int, int]] = [{k.LEVEL: 1}, {k.LEVEL: 0}]
+    urgent_last: list[dict[int, int]] = [{ClassField.LEVEL: 1}, {ClassField.LEVEL: 0}]
     found = run(problem([0, 0], [3, 3], [4, 4], blocks=7, priority=True, classes=urgent_last, group=[0, 1]))
     assert [each.preemptions for each in found.requests] == [1, 0]
 
 
 def test_under_priority_scheduling_the_urgent_one_is_admitted_first() -> None:
-    classes: list[dict[int, int]] = [{k.LEVEL: 1}, {k.LEVEL: 0}]
+    classes: list[dict[int, int]] = [{ClassField.LEVEL: 1}, {ClassField.LEVEL: 0}]
     found = run(problem([0, 1, 2], [5, 5, 5], [1, 1, 1], sequences=1, priority=True, classes=classes, group=[0, 0, 1]))
     assert [each.finish_ps for each in found.requests] == [15, 45, 30]
 
@@ -176,14 +179,14 @@ def test_the_queue_bound_is_checked_at_arrival() -> None:
 
 def test_a_deadline_on_the_first_token_ends_the_request_at_the_next_boundary() -> None:
     # The second waits behind the first, which runs to 26; its 10 units are over at 11, seen at the boundary at 15.
-    found = run(problem([0, 1], [5, 5], [2, 2], sequences=1, classes=[{k.TTFT_TIMEOUT: 10}]))
+    found = run(problem([0, 1], [5, 5], [2, 2], sequences=1, classes=[{ClassField.TTFT_TIMEOUT_PS: 10}]))
     second = found.requests[1]
     assert (second.state, second.finish_ps) == (k.TIMED_OUT, 15)
     assert found.requests[0].state == k.SUCCESS, "its first token came at the boundary at which its time was up"
 
 
 def test_a_deadline_on_the_whole_request_ends_it_while_it_runs() -> None:
-    found = run(problem([0], [5], [5], classes=[{k.TOTAL_TIMEOUT: 20}]))
+    found = run(problem([0], [5], [5], classes=[{ClassField.TOTAL_TIMEOUT_PS: 20}]))
     assert (found.requests[0].state, found.requests[0].finish_ps, found.requests[0].emitted) == (k.TIMED_OUT, 26, 2)
 
 
@@ -193,7 +196,10 @@ def test_a_client_that_goes_away_is_noticed_at_the_boundary() -> None:
 
 
 def test_success_and_late_differ_by_the_slo() -> None:
-    slow: list[dict[int, int]] = [{k.TTFT_SLO: 14}, {k.TTFT_SLO: 15}, {k.TPOT_SLO: 10}, {k.E2E_SLO: 26}]
+    slow: list[dict[int, int]] = [
+        {ClassField.TTFT_SLO_PS: 14}, {ClassField.TTFT_SLO_PS: 15}, {ClassField.TPOT_SLO_PS: 10},
+        {ClassField.E2E_SLO_PS: 26},
+    ]  # fmt: skip
     found = run(problem([0, 100, 200, 300], [5] * 4, [2] * 4, classes=slow, group=[0, 1, 2, 3]))
     assert [each.state for each in found.requests] == [k.LATE, k.SUCCESS, k.LATE, k.SUCCESS]
 

@@ -34,6 +34,43 @@ def given(name: str, value: float | str, unit: str = "") -> Assumption:
     return Assumption(name=name, value=value, unit=unit, evidence=Evidence.STATED, source=SOURCE)
 
 
+def with_devices_at(quotes: Quotes, ratio: float) -> Quotes:
+    """The same quotes with every device-hour so many times as dear."""
+    return replace(
+        quotes,
+        devices={
+            pool: each
+            if isinstance(each, MissingPrice)
+            else tuple(replace(one, hour=replace(one.hour, value=one.usd_per_hour * ratio)) for one in each)
+            for pool, each in quotes.devices.items()
+        },
+    )
+
+
+def without_traffic(use: ServiceUse) -> ServiceUse:
+    """The same service when nobody asks: minimum replicas and reserves stand, nothing else moves."""
+    return replace(
+        use,
+        pools=tuple(replace(each, steady_replicas=each.minimum_replicas, on_replica_hours=None) for each in use.pools),
+        classes=tuple(
+            replace(
+                each,
+                requests=0.0,
+                successes=0.0,
+                prompt_tokens=0.0,
+                output_tokens=0.0,
+                cached_tokens=0.0,
+                gpu_s=None if each.gpu_s is None else 0.0,
+                failed_gpu_s=None if each.failed_gpu_s is None else 0.0,
+            )
+            for each in use.classes
+        ),
+        providers=None if use.providers is None else (),
+        tools=None if use.tools is None else tuple(replace(each, calls=0.0) for each in use.tools),
+        groups={},
+    )
+
+
 def price(name: str, value: float, unit: str = "USD") -> Figure:
     return Figure(name=name, value=value, unit=unit, formula="as quoted", inputs=(given(f"{name}_list", value, unit),))
 

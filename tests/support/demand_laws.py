@@ -25,3 +25,9 @@ def known_law(seed: int, weeks: int, *, growth: float = 0.01, deviation: float =
 
 def hourly(values: NDArray[np.float64], *, start_s: float = 0.0, name: str = "chat") -> DemandSeries:
     return DemandSeries(name=name, unit="req/s", start_s=start_s, step_s=3600.0, values=values)
+
+
+def local_dispersion(counts: NDArray[np.int64]) -> float:
+    """Half the mean squared step between neighbouring windows, over the mean count: 1 for Poisson, season or not."""
+    mean = float(counts.mean())
+    return float(np.mean(np.square(np.diff(counts.astype(np.float64))))) / (2.0 * mean) if mean > 0.0 else 1.0

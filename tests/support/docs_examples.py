@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from support import plan_keys
+from support import json_schemas, plan_keys
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(console|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -122,12 +122,11 @@ def record(page: Path) -> bool:
 def write_schema() -> None:
     """The JSON Schemas and the list of keys, from the code that reads and prints them."""
     from ullage.files.plan_file import plan_file_schema
-    from ullage.report.plan.schema import plan_output_schema
 
-    for name, schema in (("plan", plan_file_schema()), ("plan-output", plan_output_schema())):
-        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-        (ROOT / "docs" / "reference" / f"{name}.schema.json").write_text(text)
-    (ROOT / "docs" / "reference" / "plan-file-keys.md").write_text(plan_keys.page(plan_file_schema()))
+    text = json.dumps(plan_file_schema(), indent=2, ensure_ascii=False) + "\n"
+    (ROOT / "docs" / "reference" / "plan.schema.json").write_text(text)
+    json_schemas.write()
+    (ROOT / "docs" / "reference" / "plan-file-keys.md").write_text(plan_keys.page())
 
 
 def main() -> None:

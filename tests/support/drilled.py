@@ -47,7 +47,7 @@ def planned(text: str = SOUND) -> Plan:
 
 
 def altered(plan: Plan, **parts: Any) -> Plan:
-    """The plan with other findings of its only pool."""
+    """The plan with other results of its only pool."""
     (pool,) = plan.pools
     changed: PoolPlan = replace(pool, **parts)
     return replace(plan, pools=(changed,))

@@ -1,4 +1,4 @@
-"""Small logs, metrics pages and monitor files, written for the tests in the engines' own wording."""
+"""Small logs, metrics pages and monitor files, written for the tests in the engines' own formats."""
 
 from __future__ import annotations
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ullage.simulate import kernel as k
+from support.reference import COLUMNS, Reference
 from ullage.simulate import world as driver
+from ullage.simulate.kernel import codes as k
 from ullage.simulate.problem import Problem
-from ullage.simulate.reference import Reference
 
 
 def kernel_callback(run: Any) -> int:
     """Asks for one replica per three outstanding requests."""
-    return -(-int(run.clock(k.G_SIG_OUTSTANDING)) // 3)
+    return -(-int(run.clock.signal_outstanding) // 3)
 
 
 def reference_callback(run: Reference) -> int:
@@ -24,42 +24,38 @@ def reference_callback(run: Reference) -> int:
 
 def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
     """What differs, in words; empty when the two runs are the same."""
+    world, issued = run.world, reference.issued
     requests = [
-        ("state", run.state), ("first_ps", np.where(run.first == 0, -1, run.first)), ("finish_ps", run.finished),
-        ("admitted_ps", run.admitted), ("emitted", run.emitted), ("preemptions", run.preemptions),
-        ("replica", run.replica),
+        ("state", run.state), ("first_ps", np.where(world.first_ps == 0, -1, world.first_ps)),
+        ("finish_ps", world.finish_ps), ("admitted_ps", world.admitted_ps), ("emitted", run.emitted),
+        ("preemptions", world.preemptions), ("replica", run.replica),
     ]  # fmt: skip
-    issued = reference.issued
     pairs: list[tuple[str, Any, Any]] = [(name, reference.column(name), got) for name, got in requests]
     if problem.closed:
-        pairs.append(("arrival_ps", reference.column("arrival_ps")[:issued], run.arrival[:issued]))
-    rows = run.rows
-    replicas: list[tuple[str, list[int], int]] = [
-        ("steps", [each.steps for each in reference.replicas], k.STEP),
-        ("on_ps", [each.on_ps for each in reference.replicas], k.ON_PS),
-        ("prefill_tokens", [each.prefill_tokens for each in reference.replicas], k.N_PREFILL),
-        ("decode_tokens", [each.decode_tokens for each in reference.replicas], k.N_DECODE),
-        ("preemptions of replica", [each.preemptions for each in reference.replicas], k.N_PREEMPTIONS),
-        ("busy prefill", [each.busy_ps[0] for each in reference.replicas], k.B_PREFILL),
-        ("busy decode", [each.busy_ps[1] for each in reference.replicas], k.B_DECODE),
-        ("busy mixed", [each.busy_ps[2] for each in reference.replicas], k.B_MIXED),
-        ("replica state", [each.state for each in reference.replicas], k.R_STATE),
-    ]
-    pairs += [(name, np.array(want), rows[:, column]) for name, want, column in replicas]
-    emitted = rows[:, k.N_DECODE] - rows[:, k.N_CUT] + rows[:, k.N_FIRST]
-    pairs.append(("emitted tokens", np.array([each.emitted for each in reference.replicas]), emitted))
-    wanted = np.array(reference.samples, np.int64).reshape(-1, problem.replicas, 5)
+        pairs.append(("arrival_ps", reference.column("arrival_ps")[:issued], world.arrival_ps[:issued]))
+    for name, field in {
+        "steps": "step", "on_ps": "on_ps", "prefill_tokens": "prefill_tokens", "decode_tokens": "decode_tokens",
+        "preemptions": "preemptions", "state": "state",
+    }.items():  # fmt: skip
+        pairs.append((f"replica {name}", _of_replicas(reference, name), run.replicas[field]))
+    busy = np.array([each.busy_ps for each in reference.replicas])
+    for kind, field in enumerate(("prefill_busy_ps", "decode_busy_ps", "mixed_busy_ps")):
+        pairs.append((f"replica {field}", busy[:, kind], run.replicas[field]))
+    emitted = run.replicas.decode_tokens - run.replicas.cut_tokens + run.replicas.first_tokens
+    controls = np.array(reference.controls, np.int64).reshape(-1, 4)
     pairs += [
-        ("counters", reference.counters, run.counters),
+        ("emitted tokens", _of_replicas(reference, "emitted"), emitted),
+        ("counters", reference.counters, _matrix(run.counters, *COLUMNS)),
         ("histograms", reference.histograms, run.histograms),
         ("itl", reference.itl, run.itl),
-        ("issued", np.array(issued), np.array(run.clock(k.G_ISSUED))),
-        ("attempts", np.array(reference.attempts), np.array(run.clock(k.G_ATTEMPTS))),
+        ("issued", np.array(issued), np.array(run.clock.issued)),
+        ("attempts", np.array(reference.attempts), np.array(run.clock.attempts)),
         ("area", np.array(reference.area_ps), np.array(run.area_ps)),
         ("sojourn", np.array(reference.sojourn_ps), np.array(run.sojourn_ps)),
-        ("end", np.array(reference.now_ps), np.array(run.clock(k.G_NOW))),
-        ("samples", wanted, run.samples),
-        ("controls", np.array(reference.controls, np.int64).reshape(-1, 4), run.controls[:, :4]),
+        ("end", np.array(reference.now_ps), np.array(run.clock.now_ps)),
+        ("samples", np.array(reference.samples, np.int64).reshape(-1, problem.replicas, 5),
+         _matrix(run.samples, "running", "waiting", "kv_tokens", "busy_ps", "state")),
+        ("controls", controls, _matrix(run.controls, "at_ps", "signal", "ready", "starting")),
     ]  # fmt: skip
     found = []
     for name, want, got in pairs:
@@ -69,9 +65,19 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
             where = np.argwhere(want != got)[:4].tolist()
             found.append(f"{name} at {where}: {[(want[tuple(p)], got[tuple(p)]) for p in where]}")
     # Shares are sums of floats taken in another order, so they agree to rounding and not to the bit.
-    if not np.allclose(reference.shares, run.shares, rtol=1e-9, atol=1e-3):
-        found.append(f"shares: {reference.shares.tolist()} against {run.shares.tolist()}")
+    shares = _matrix(run.shares, "busy_ps", "kv_token_ps")
+    if not np.allclose(reference.shares, shares, rtol=1e-9, atol=1e-3):
+        found.append(f"shares: {reference.shares.tolist()} against {shares.tolist()}")
     return found
+
+
+def _of_replicas(reference: Reference, name: str) -> Any:
+    return np.array([getattr(each, name) for each in reference.replicas])
+
+
+def _matrix(records: Any, *names: str) -> Any:
+    """Fields of records side by side, on a last axis."""
+    return np.stack([records[name] for name in names], axis=-1)
 
 
 def check_equal(problem: Problem, simulator: Any = driver) -> list[str]:

@@ -11,12 +11,12 @@ import numpy as np
 from support.served_replicas import QUICK
 from ullage.errors import Rejection
 from ullage.fleet.steady import SteadyFleet, steady_fleet
+from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.spec import PlanSpec
 from ullage.service.stage import pool_bases, rests_on
 from ullage.service.steps.step_model import StepModel, replica_step
 from ullage.startup.ready import TimeToReady, time_to_ready
-from ullage.verbs.plan import load_spec
 from ullage.workload.demand.demand import Demand, forecast_demand
 
 
@@ -35,7 +35,7 @@ class PlannedPool:
 @functools.cache
 def planned_pool() -> PlannedPool:
     """The example's pool, at seed 0."""
-    spec = load_spec(None, as_of=datetime.date(2026, 11, 15))
+    spec = load_plan(None, as_of=datetime.date(2026, 11, 15))
     pool, policy = spec.pool, spec.policy
     demand = forecast_demand(spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile)
     memory = memory_budget(

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.evidence import Source
-from ullage.facts.model import Model
+from ullage.facts.model import (
+    CompressedAttention,
+    GroupedAttention,
+    LatentAttention,
+    LinearAttention,
+    Mixer,
+    Model,
+    ShortConvolution,
+    StateSpace,
+)
 from ullage.readers.models import model_from_config
 
 SOURCE = Source(what="a config written for a test", where="tests", date=datetime.date(2026, 11, 15))
@@ -199,3 +208,42 @@ EVERY: Mapping[str, Config] = {
     "sliding sizes": sliding_sizes(),
     "nested": nested(),
 }
+
+
+def attention_layers(model: Model) -> int:
+    """Layers whose cache grows with the context without a bound."""
+    return sum(group.layers for group in model.layers if any(_grows(mixer) for mixer in group.layer.mixers))
+
+
+def bounded_layers(model: Model) -> int:
+    """Layers that keep a window or a chunk of keys and values, and nothing beyond."""
+    return sum(
+        group.layers
+        for group in model.layers
+        if any(
+            (isinstance(mixer, GroupedAttention) and mixer.bound_tokens is not None)
+            or (isinstance(mixer, CompressedAttention) and mixer.tokens_per_entry is None)
+            for mixer in group.layer.mixers
+        )
+    )
+
+
+def state_layers(model: Model) -> int:
+    """Layers that keep a state of fixed size: linear attention, state space, convolution."""
+    return sum(
+        group.layers
+        for group in model.layers
+        if any(isinstance(mixer, LinearAttention | StateSpace | ShortConvolution) for mixer in group.layer.mixers)
+    )
+
+
+def _grows(mixer: Mixer) -> bool:
+    match mixer:
+        case GroupedAttention():
+            return mixer.bound_tokens is None
+        case CompressedAttention():
+            return mixer.tokens_per_entry is not None
+        case LatentAttention():
+            return True
+        case _:
+            return False

@@ -12,11 +12,12 @@ import itertools
 
 import numpy as np
 
-from ullage.simulate import kernel as k
 from ullage.simulate.problem import (
     NEVER_PS,
+    ClassField,
     ControlKind,
     ControlTerms,
+    EngineField,
     EventKind,
     Int8s,
     Int32s,
@@ -103,7 +104,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         output[:] = longest_output
     need = int((prompt + output - 1).max())
     engines = np.array([_engine(row, rng, need) for _ in range(types)], np.int64)
-    sequences = int(engines[:, k.MAX_SEQUENCES].max())
+    sequences = int(engines[:, EngineField.MAX_SEQUENCES].max())
     decode_base, decode_slope, token_base, token_slope = _tables(row, rng, engines, unit)
     typical = int(decode_base[0, -1, 0] + decode_slope[0, -1, 0] * need)
     span = max(2, int(typical * float(output.mean()) * requests / sequences * rng.choice([0.05, 0.3, 1, 3]) / replicas))
@@ -162,27 +163,27 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     budget = sequences + int(rng.integers(0, 4)) if row["budget"] == "tight" else int(rng.choice([64, 256]))
     least = -(-need >> shift)
     factor = {"loose": 50.0, "tight": float(rng.choice([1, 1.3, 2])), "tiny": float(rng.choice([0.7, 1.0]))}[row["kv"]]
-    fields = [0] * k.ENGINE_FIELDS
-    fields[k.MAX_SEQUENCES] = sequences
-    fields[k.TOKEN_BUDGET] = budget
-    fields[k.BLOCKS] = max(1, int(least * factor) + int(rng.integers(0, 3)))
-    fields[k.BLOCK_SHIFT] = shift
-    fields[k.QUEUE_BOUND] = int(rng.integers(1, 5)) if row["queue"] == "bounded" else 2**40
-    fields[k.LONG_PREFILL] = int(rng.integers(1, 9)) if row["long_prefill"] == "short" else 2**40
-    fields[k.PRIORITY] = int(row["scheduling"] == "priority")
-    fields[k.KV_SHIFT] = int(rng.integers(2, 7)) if row["step"] == "table" else 40
-    fields[k.KV_SEGMENTS] = 6 if row["step"] == "table" else 1
-    fields[k.TOKEN_SHIFT] = 4 if row["step"] == "table" else 40
-    fields[k.TOKEN_SEGMENTS] = 4 if row["step"] == "table" else 1
-    fields[k.PAIR_PS_1024] = int(rng.integers(0, 3000))
-    fields[k.SUM] = int(row["step"] == "affine")
+    fields = [0] * len(EngineField)
+    fields[EngineField.MAX_SEQUENCES] = sequences
+    fields[EngineField.TOKEN_BUDGET] = budget
+    fields[EngineField.BLOCKS] = max(1, int(least * factor) + int(rng.integers(0, 3)))
+    fields[EngineField.BLOCK_SHIFT] = shift
+    fields[EngineField.QUEUE_BOUND] = int(rng.integers(1, 5)) if row["queue"] == "bounded" else 2**40
+    fields[EngineField.LONG_PREFILL] = int(rng.integers(1, 9)) if row["long_prefill"] == "short" else 2**40
+    fields[EngineField.PRIORITY] = int(row["scheduling"] == "priority")
+    fields[EngineField.KV_SHIFT] = int(rng.integers(2, 7)) if row["step"] == "table" else 40
+    fields[EngineField.KV_SEGMENTS] = 6 if row["step"] == "table" else 1
+    fields[EngineField.TOKEN_SHIFT] = 4 if row["step"] == "table" else 40
+    fields[EngineField.TOKEN_SEGMENTS] = 4 if row["step"] == "table" else 1
+    fields[EngineField.PAIR_PS_1024] = int(rng.integers(0, 3000))
+    fields[EngineField.IS_SUM] = int(row["step"] == "affine")
     return fields
 
 
 def _tables(row: Row, rng: np.random.Generator, engines: Int64s, unit: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     types = len(engines)
-    sequences = int(engines[:, k.MAX_SEQUENCES].max())
-    kv_segments, token_segments = int(engines[0, k.KV_SEGMENTS]), int(engines[0, k.TOKEN_SEGMENTS])
+    sequences = int(engines[:, EngineField.MAX_SEQUENCES].max())
+    kv_segments, token_segments = int(engines[0, EngineField.KV_SEGMENTS]), int(engines[0, EngineField.TOKEN_SEGMENTS])
     slope = rng.integers(0, 4, (types, sequences + 1, kv_segments)) * max(1, unit // 100)
     base = np.sort(rng.integers(1, 10, (types, sequences + 1, kv_segments)) * unit, axis=1)
     base = base + np.cumsum(rng.integers(0, 3, (types, 1, kv_segments)), axis=2) * unit
@@ -205,18 +206,20 @@ def _events(row: Row, rng: np.random.Generator, replicas: int, span: int) -> tup
 
 
 def _classes(row: Row, rng: np.random.Generator, classes: int, life: float) -> Int64s:
-    made = np.full((classes, k.CLASS_FIELDS), NEVER_PS, np.int64)
-    made[:, k.LEVEL] = rng.permutation(classes) % 2
-    if not (made[:, k.LEVEL] == 0).any():
-        made[:, k.LEVEL] = 0
+    made = np.full((classes, len(ClassField)), NEVER_PS, np.int64)
+    made[:, ClassField.LEVEL] = rng.permutation(classes) % 2
+    if not (made[:, ClassField.LEVEL] == 0).any():
+        made[:, ClassField.LEVEL] = 0
     some = rng.random(classes) < 0.8
     if row["ttft_timeout"] == "yes":
-        made[some, k.TTFT_TIMEOUT] = (life * rng.random(int(some.sum())) * rng.choice([0.3, 2])).astype(np.int64) + 1
+        limits_ps = life * rng.random(int(some.sum())) * rng.choice([0.3, 2])
+        made[some, ClassField.TTFT_TIMEOUT_PS] = limits_ps.astype(np.int64) + 1
     if row["total_timeout"] == "yes":
-        made[:, k.TOTAL_TIMEOUT] = (life * rng.random(classes) * rng.choice([0.5, 2, 5])).astype(np.int64) + 1
-    made[some, k.TTFT_SLO] = int(life * rng.random())
-    made[some, k.TPOT_SLO] = int(life * rng.random() / 4) + 1
-    made[some, k.E2E_SLO] = int(life * rng.random() * 3)
+        limits_ps = life * rng.random(classes) * rng.choice([0.5, 2, 5])
+        made[:, ClassField.TOTAL_TIMEOUT_PS] = limits_ps.astype(np.int64) + 1
+    made[some, ClassField.TTFT_SLO_PS] = int(life * rng.random())
+    made[some, ClassField.TPOT_SLO_PS] = int(life * rng.random() / 4) + 1
+    made[some, ClassField.E2E_SLO_PS] = int(life * rng.random() * 3)
     return made
 
 

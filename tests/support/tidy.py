@@ -1,13 +1,16 @@
-"""The habits of STYLE as checks over source text; each finding names file, line, thing and rule."""
+"""The habits of STYLE as checks over source text; each anomaly names file, line, thing and rule."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "ullage"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "ullage"
+GLOSSARY = ROOT / "docs" / "glossary.md"
 
 # The last word of a numeric field's name is its unit.
 UNITS = frozenset(
@@ -39,42 +42,117 @@ WITHOUT_UNIT = {
 }
 BANNED_NAMES = frozenset({"utils", "util", "common", "helpers", "core", "schemas", "compat", "misc", "v2"})
 PURE = frozenset(
-    "reconcile uncertainty plan cost scaling fleet admission service simulate memory workload prices".split()
+    "reconcile uncertainty planning cost scaling fleet admission startup service".split()
+    + "simulate memory workload prices".split()
 ) | {"units.py", "errors.py", "evidence.py"}
 BANNED_CALLS = frozenset({"open", "print", "input", "eval", "exec", "breakpoint"})
 CLOCK_CALLS = frozenset({"now", "today", "utcnow"})
 GLOBAL_CHANCE = frozenset(
     "seed rand randn randint random normal uniform choice shuffle permutation exponential".split()
 )
-NUMBA_HOMES = frozenset({"simulate/kernel.py", "workload/synthetic/stream.py"})
-# The literal simulator is state that changes step by step; that is what makes it readable as a specification.
-STATE_MACHINES = frozenset({"simulate/reference.py"})
+NUMBA_HOMES = ("simulate/kernel/", "workload/synthetic/stream.py")
 LONGEST_FUNCTION_LINES = 80
+# A room whose files fit on one screen; a larger one has two subjects and becomes two rooms.
+LARGEST_ROOM_FILES = 22
+# Written before a word was retired, and right for their time.
+HISTORY = frozenset({"docs/decisions", "CHANGELOG.md"})
+# The glossary lists the retired words, and the tests of this rule plant them.
+QUOTES_RETIRED_WORDS = frozenset({"docs/glossary.md", "tests/house/test_tidy.py"})
+# Rooms that are being rewritten: their words follow with the rewriting, and then this list goes.
+BEING_REWRITTEN = frozenset(
+    {
+        *(f"src/ullage/{each}" for each in ("simulate", "report/plan", "verbs", "cli", "service/served.py")),
+        *(f"src/ullage/service/curve/{each}.py" for each in ("load_run", "highest", "sizing", "curve", "point")),
+        *(f"src/ullage/admission/{each}.py" for each in ("cell", "bounds", "bursts", "retries", "limits")),
+        *(f"src/ullage/fleet/{each}.py" for each in ("losses", "loss_scenarios", "headroom", "binding")),
+        *(f"src/ullage/{each}.py" for each in ("planning/drills/scenario", "cost/pool_run", "planning/options/trial")),
+        *(f"tests/{each}.py" for each in ("fleet/test_losses", "planning/test_json_schema", "report/test_fleet_page")),
+        *(f"tests/{each}.py" for each in ("report/test_plan_page", "verbs/test_init")),
+        *(f"docs/reference/{each}.md" for each in ("json",)),
+    }
+)
 
 
 def anomalies(root: Path = SOURCE) -> list[str]:
-    """Every breach below this folder, in order of file and line."""
-    return [anomaly for path in sorted(root.rglob("*.py")) for anomaly in _file_findings(path, path.relative_to(root))]
+    """Every breach below this folder, in order of file and line; then class names and rooms, which span files."""
+    paths = sorted(root.rglob("*.py"))
+    found = [anomaly for path in paths for anomaly in _file_anomalies(path, path.relative_to(root))]
+    return [*found, *_repeated_classes(root, paths), *_large_rooms(root, paths)]
 
 
-def _file_findings(path: Path, inside: Path) -> Iterator[str]:
+def _repeated_classes(root: Path, paths: Sequence[Path]) -> Iterator[str]:
+    """A class name means one thing in the whole package."""
+    homes: dict[str, str] = {}
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                place = f"{path.relative_to(root)}:{node.lineno}"
+                if node.name in homes:
+                    yield f"{place}: class {node.name} is also defined in {homes[node.name]}"
+                homes.setdefault(node.name, place)
+
+
+def _large_rooms(root: Path, paths: Sequence[Path]) -> Iterator[str]:
+    for room, count in sorted(Counter(path.parent.relative_to(root).as_posix() for path in paths).items()):
+        if count > LARGEST_ROOM_FILES:
+            yield f"{room}: {count} files in one room, at most {LARGEST_ROOM_FILES}"
+
+
+def retired_words(glossary: str) -> list[re.Pattern[str]]:
+    """What the glossary's section on retired words says to search for: the backquoted patterns of its last column."""
+    section = glossary.partition("## Retired words")[2].partition("\n## ")[0]
+    rows = [re.split(r"(?<!\\)\|", line.strip("| ")) for line in section.splitlines() if line.startswith("|")]
+    cells = [row[-1].replace("\\|", "|") for row in rows]
+    return [re.compile(pattern, re.IGNORECASE) for cell in cells for pattern in re.findall("`([^`]+)`", cell)]
+
+
+def retired_word_anomalies(root: Path = ROOT, glossary: Path = GLOSSARY) -> list[str]:
+    """Every retired word in source, tests, pages and README, with file and line."""
+    patterns = retired_words(glossary.read_text())
+    paths = [*root.glob("src/**/*.py"), *root.glob("tests/**/*.py"), *root.glob("docs/**/*.md"), *root.glob("*.md")]
+    return [
+        f"{path.relative_to(root)}:{number}: '{found[0]}' is retired; see docs/glossary.md"
+        for path in sorted(paths)
+        if not _is_exempt(path.relative_to(root))
+        for number, line in _prose(path)
+        for pattern in patterns
+        if (found := pattern.search(line))
+    ]
+
+
+def _is_exempt(inside: Path) -> bool:
+    places = {inside.as_posix(), *(parent.as_posix() for parent in inside.parents)}
+    return bool(places & (HISTORY | QUOTES_RETIRED_WORDS | BEING_REWRITTEN))
+
+
+def _prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines; on a page without its recorded examples, whose words are those of the source that prints them."""
+    is_recorded = False
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if path.suffix == ".md" and line.lstrip().startswith("```"):
+            is_recorded = not is_recorded
+        elif not is_recorded:
+            yield number, line
+
+
+def _file_anomalies(path: Path, inside: Path) -> Iterator[str]:
     for part in inside.with_suffix("").parts:
         if part in BANNED_NAMES:
             yield f"{inside}: a module is named by its subject, not '{part}'"
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
-            yield from _class_findings(node, inside)
+            yield from _class_anomalies(node, inside)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _function_findings(node, inside)
+            yield from _function_anomalies(node, inside)
         if inside.parts[0] in PURE:
-            yield from _purity_findings(node, inside)
-        yield from _numba_findings(node, inside)
+            yield from _purity_anomalies(node, inside)
+        yield from _numba_anomalies(node, inside)
 
 
-def _class_findings(node: ast.ClassDef, inside: Path) -> Iterator[str]:
+def _class_anomalies(node: ast.ClassDef, inside: Path) -> Iterator[str]:
     decorators = [each for each in node.decorator_list if "dataclass" in ast.unparse(each).split("(")[0]]
-    if not decorators or inside.as_posix() in STATE_MACHINES:
+    if not decorators:
         return
     text = ast.unparse(decorators[0])
     for wanted in ("frozen=True", "kw_only=True"):
@@ -98,13 +176,13 @@ def _is_number(annotation: ast.expr) -> bool:
     return bool(names & {"int", "float"}) and names <= {"int", "float", "None"}
 
 
-def _function_findings(node: ast.FunctionDef | ast.AsyncFunctionDef, inside: Path) -> Iterator[str]:
+def _function_anomalies(node: ast.FunctionDef | ast.AsyncFunctionDef, inside: Path) -> Iterator[str]:
     lines = (node.end_lineno or node.lineno) - node.lineno + 1
-    if lines > LONGEST_FUNCTION_LINES and inside.as_posix() not in NUMBA_HOMES:
+    if lines > LONGEST_FUNCTION_LINES and not inside.as_posix().startswith(NUMBA_HOMES):
         yield f"{inside}:{node.lineno}: function {node.name} has {lines} lines and does not fit a screen"
 
 
-def _purity_findings(node: ast.AST, inside: Path) -> Iterator[str]:
+def _purity_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
     if not isinstance(node, ast.Call):
         return
     called = ast.unparse(node.func)
@@ -117,7 +195,7 @@ def _purity_findings(node: ast.AST, inside: Path) -> Iterator[str]:
         yield f"{inside}:{node.lineno}: the core draws from the global generator by {called}()"
 
 
-def _numba_findings(node: ast.AST, inside: Path) -> Iterator[str]:
+def _numba_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
     modules = (
         [each.name for each in node.names]
         if isinstance(node, ast.Import)
@@ -125,6 +203,6 @@ def _numba_findings(node: ast.AST, inside: Path) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom)
         else []
     )
-    if any(each.split(".")[0] == "numba" for each in modules) and inside.as_posix() not in NUMBA_HOMES:
+    if any(each.split(".")[0] == "numba" for each in modules) and not inside.as_posix().startswith(NUMBA_HOMES):
         homes = " and ".join(sorted(NUMBA_HOMES))
         yield f"{inside}:{getattr(node, 'lineno', 0)}: compiled code stands in {homes} alone"

@@ -17,7 +17,7 @@ START_EPOCH_S = 1_760_000_000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What every sample writes, in its own words."""
+    """What every sample writes, in its own format."""
 
     arrival_s: float
     prompt_tokens: int

@@ -12,10 +12,12 @@ from support.loadtest_samples import to_json, vllm_run
 from ullage.cli.app import run
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence, Source, walk
+from ullage.load.pool import load_pool
+from ullage.load.typed import with_slos
 from ullage.service.curve.curve import UnstablePoint
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.stage import band_of
-from ullage.verbs.curve import CurveAnswer, curve, load_pool, slo_class
+from ullage.verbs.curve import CurveAnswer, curve
 from ullage.workload.classes import Metric, RequestClass, Slo
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -60,16 +62,16 @@ def test_json_is_the_same_bytes_and_no_unstable_load_has_a_percentile(capsys: py
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1]
     document = json.loads(texts[0])
-    assert document["schema"] == "ullage.curve/1"
-    unstable = [each for each in document["points"] if not each["is_sustained"]]
+    assert document["schema"] == "ullage.curve/2"
+    unstable = [each for each in document["curve"]["points"] if "instability" in each]
     assert unstable
-    assert all("latencies_s" not in each and "goodput_rps" not in each for each in unstable)
+    assert all("latencies" not in each and "goodput" not in each for each in unstable)
 
 
 def test_measured_points_lie_over_the_curve_with_their_residuals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two tests of one configuration that differ by a factor: dots, residuals, and a finding that names both."""
+    """Two tests of one configuration that differ by a factor: dots, residuals, and an anomaly that names both."""
     files = []
     for name, k in (("fast", 1.0), ("slow", 3.0)):
         sample = vllm_run(k, request_rate=1.0, max_concurrency=None, p95_ttft_ms=100.0 * k)
@@ -84,8 +86,8 @@ def test_measured_points_lie_over_the_curve_with_their_residuals(
     document = json.loads(capsys.readouterr().out)
     ratios = {each["name"].split()[0]: each["residuals"][-1]["ratio"] for each in document["measured"]}
     assert ratios["slow"] == pytest.approx(3 * ratios["fast"], rel=0.05)
-    assert [each["weight_fraction"] for each in document["load_tests"]["tests"]] == [1.0, 1.0]
-    assert len(document["load_tests"]["disagreements"]) >= 1
+    assert [each["weighing"]["weight_fraction"] for each in document["agreement"]["words"]] == [1.0, 1.0]
+    assert len(document["agreement"]["disagreements"]) >= 1
 
 
 def test_engines_on_the_same_devices_slow_a_replica_and_never_narrow_its_band() -> None:
@@ -98,30 +100,30 @@ def test_engines_on_the_same_devices_slow_a_replica_and_never_narrow_its_band() 
     assert band_of(shared.step).slow_ratio >= band_of(alone.step).slow_ratio
 
 
-def test_a_promise_that_cannot_be_kept_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_slo_that_cannot_be_met_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["curve", "--quiet", "--slo", "chat:tpot_p95=1ms"]) == 3
     assert "no load meets the SLOs" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_what_if_tries_settings_and_traffic(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["curve", "--what-if", "--quiet", "--as-of", "2026-11-15"]) == 0
+    assert run(["curve", "--sensitivity", "--quiet", "--as-of", "2026-11-15"]) == 0
     page = capsys.readouterr().out
     assert "no prefix hits" in page
     assert "max sequences" in page
 
 
-def test_promises_are_replaced_added_and_given_to_all() -> None:
+def test_slos_are_replaced_added_and_given_to_all() -> None:
     slo = Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=1.0)
     classes = [RequestClass(name="chat", slos=(slo,)), RequestClass(name="coding", slos=(slo,))]
-    chat, coding = slo_class(classes, ["chat:ttft_p95=500ms", "e2e_p99=1min"])
+    chat, coding = with_slos(classes, ["chat:ttft_p95=500ms", "e2e_p99=1min"])
     assert [str(each) for each in chat.slos] == ["ttft p95 <= 500 ms", "e2e p99 <= 60 s"]
     assert [str(each) for each in coding.slos] == ["ttft p95 <= 1 s", "e2e p99 <= 60 s"]
     with pytest.raises(InputError, match="coding"):
-        slo_class(classes, ["codng:ttft_p95=1s"])
+        with_slos(classes, ["codng:ttft_p95=1s"])
     for wrong in ("ttft=1s", "ttft_p95", "ttft_p95=1", "chat:speed_p95=1s"):
         with pytest.raises(InputError, match="--slo"):
-            slo_class(classes, [wrong])
+            with_slos(classes, [wrong])
 
 
 def _calibration(**changes: object) -> dict[str, object]:
@@ -129,8 +131,8 @@ def _calibration(**changes: object) -> dict[str, object]:
         "model": "qwen3-32b", "device": "h100-sxm", "engine": "vllm", "tp": 2, "pp": 1, "ep": 1, "dp_attention": 1,
         "kv_dtype": "bf16", "points": 2, "date": "2026-11-01", **changes,
     }  # fmt: skip
-    factors = {"fixed": 1.2, "growth": 1.0, "prefill": 1.1, "request": 1.0}
-    return {"schema": "ullage.calibration/1", "provenance": provenance, "factors": factors}
+    factors = {"fixed_ratio": 1.2, "growth_ratio": 1.0, "prefill_ratio": 1.1, "request_ratio": 1.0}
+    return {"schema": "ullage.calibrate/2", "provenance": provenance, "calibration": {"factors": factors}}
 
 
 def test_a_calibration_scales_the_steps_and_narrows_the_band(tmp_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_a_damaged_calibration_is_an_input_error(tmp_path: Path, text: str) -> N
         load_pool(None, calibration=tmp_path / "none.json", as_of=AS_OF)
 
 
-def test_a_stated_promise_is_an_input_of_the_figures() -> None:
+def test_a_stated_slo_is_an_input_of_the_figures() -> None:
     pool = load_pool(None, slos=["chat:ttft_p95=700ms"], as_of=AS_OF)
     assert not isinstance(pool, Rejection)
     stated = {each.name: each for each in pool.slo_limits}

@@ -12,7 +12,7 @@ import pytest
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.errors import InputError
-from ullage.verbs.forecast import event_of
+from ullage.load.typed import parse_event
 from ullage.verbs.profile import profile, save_profile
 
 MONDAY_EPOCH_S = 1_790_553_600  # 2026-09-28T00:00:00Z
@@ -52,18 +52,18 @@ COLUMNS = {
     "output_tokens": "output_tokens",
     "class": "class",
 }
-MAP = tuple(word for ours, theirs in COLUMNS.items() for word in ("--map", f"{ours}={theirs}"))
+MAP = tuple(word for ours, theirs in COLUMNS.items() for word in ("--column", f"{ours}={theirs}"))
 
 
 def test_a_trace_is_forecast_by_class_in_requests_and_tokens(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
     found = answered(capsys, str(trace), "--horizon", "3d", *MAP)
-    assert found["schema"] == "ullage.forecast/1"
-    parts = {each["name"]: each for each in found["classes"]}
+    assert found["schema"] == "ullage.forecast/2"
+    parts = {each["history"]["name"]: each for each in found["parts"]}
     assert set(parts) == {"all", "chat", "code"}
     chat = parts["chat"]
-    assert len(chat["quantiles"]) == 72
-    assert chat["mean_rps"] == pytest.approx(60 / 3600, rel=0.1)
-    assert chat["planning_rps"] > 1.4 * chat["mean_rps"]
+    assert len(chat["forecast"]["quantiles"]) == 72
+    assert chat["forecast"]["mean"] == pytest.approx(60 / 3600, rel=0.1)
+    assert chat["planning_rps"] > 1.4 * chat["forecast"]["mean"]
     assert chat["peak_minute_rps"] > chat["planning_rps"]
     assert chat["planning_tokens_per_s"] == pytest.approx(150 * chat["planning_rps"], rel=1e-6)
     assert chat["planning_active_tokens"] is None
@@ -79,20 +79,20 @@ def test_a_saved_profile_gives_the_forecast_of_its_trace(
     capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
 ) -> None:
     saved = tmp_path / "profile.json"
-    save_profile(profile([trace], mapping=COLUMNS), saved)
+    save_profile(profile([trace], columns=COLUMNS), saved)
     from_trace = answered(capsys, str(trace), "--horizon", "3d", *MAP)
     from_profile = answered(capsys, str(saved), "--horizon", "3d")
-    for ours, theirs in zip(from_profile["classes"], from_trace["classes"], strict=True):
-        assert ours["quantiles"] == theirs["quantiles"]
+    for ours, theirs in zip(from_profile["parts"], from_trace["parts"], strict=True):
+        assert ours["forecast"]["quantiles"] == theirs["forecast"]["quantiles"]
         # A saved profile keeps nine digits of its figures.
         assert ours["peak_minute_rps"] == pytest.approx(theirs["peak_minute_rps"], rel=1e-7)
         assert ours["planning_tokens_per_s"] == pytest.approx(theirs["planning_tokens_per_s"], rel=1e-7)
 
 
-def test_the_page_has_a_fan_a_table_scores_and_findings(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+def test_the_page_has_a_fan_a_table_scores_and_anomalies(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
     code, out, _ = ending(capsys, str(trace), "--horizon", "7d", *MAP)
     assert code == 0
-    for word in ("━", "░", "•", "now, and 7 d on", "To plan for", "seasonal naive", "80 % band held", "Findings"):
+    for word in ("━", "░", "•", "now, and 7 d on", "To plan for", "seasonal naive", "80 % band held", "Anomalies"):
         assert word in out
     assert "2026-10-08" in out
     assert max(len(line) for line in out.splitlines()) <= 110
@@ -100,13 +100,13 @@ def test_the_page_has_a_fan_a_table_scores_and_findings(capsys: pytest.CaptureFi
 
 def test_the_example_needs_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     found = answered(capsys, "--horizon", "7d")
-    assert [each["name"] for each in found["classes"]] == ["chat", "coding"]
+    assert [each["history"]["name"] for each in found["parts"]] == ["chat", "coding"]
 
 
 def test_a_planned_launch_raises_what_is_planned_for(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
     plain = answered(capsys, str(trace), "--horizon", "3d", *MAP)
     launch = answered(capsys, str(trace), "--horizon", "3d", *MAP, "--event", "launch:2026-10-09:2026-10-10:3")
-    assert launch["classes"][0]["planning_rps"] > 2.0 * plain["classes"][0]["planning_rps"]
+    assert launch["parts"][0]["planning_rps"] > 2.0 * plain["parts"][0]["planning_rps"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_hour_of_traffic_is_too_short(capsys: pytest.CaptureFixture[str], sha
 
 def test_dates_need_a_calendar() -> None:
     with pytest.raises(InputError, match="no calendar"):
-        event_of("launch:2026-12-01:2026-12-03:2", calendar=False)
+        parse_event("launch:2026-12-01:2026-12-03:2", calendar=False)
 
 
 def test_python_callers_get_the_value() -> None:
@@ -148,9 +148,9 @@ def test_python_callers_get_the_value() -> None:
 def test_a_published_fortnight_is_forecast_by_model(capsys: pytest.CaptureFixture[str], shared_data: Path) -> None:
     source = str(shared_data / "traces" / "servegen_client_rates.parquet")
     found = answered(capsys, source, "--horizon", "2d", "--step", "1h", "--by", "model")
-    parts = {each["name"]: each for each in found["classes"]}
-    assert 60.0 < parts["m-large"]["mean_rps"] < 350.0
-    assert parts["m-large"]["scores"]["observations"] > 48
+    parts = {each["history"]["name"]: each for each in found["parts"]}
+    assert 60.0 < parts["m-large"]["forecast"]["mean"] < 350.0
+    assert parts["m-large"]["forecast"]["scores"]["observations"] > 48
 
 
 @pytest.mark.parametrize(

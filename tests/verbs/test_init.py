@@ -1,4 +1,4 @@
-"""`init` writes a file that can be planned as it stands, from whatever the user has; what nobody said is marked."""
+"""`init` writes a file that can be planned as it stands, from whatever the user has; what nobody stated is marked."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 
 def test_json_has_what_a_script_needs(capsys: pytest.CaptureFixture[str]) -> None:
     found = answered(capsys, "llama-3.1-70b", "--device", "h100", "--tp", "4", "--context", "32k")
-    assert found["schema"] == "ullage.memory/1"
+    assert found["schema"] == "ullage.memory/2"
     assert found["kv_bytes_per_token"] == 327_680 // 4
     assert found["kv_tokens"] == found["kv_blocks"] * found["kv_block_tokens"]
-    assert sum(line["bytes"] for line in found["lines"]) == found["device_bytes"]
+    assert sum(line["line_bytes"] for line in found["lines"]) == found["device_bytes"]
     assert all(line["evidence"] for line in found["lines"])
-    stated = {each["name"]: each["value"] for each in found["assumptions"]}
+    stated = {each["name"]: each["value"] for each in found["assumptions"].values()}
     assert stated["context"] == 32_000
     assert stated["approved sequences"] == 1
 
@@ -69,6 +69,14 @@ def test_the_page_shows_every_line_and_result(capsys: pytest.CaptureFixture[str]
     assert "█" in out
 
 
+def test_a_model_with_experts_says_how_much_of_it_a_token_passes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, sparse, _ = ending(capsys, "qwen3-30b-a3b", "--device", "h200", "--no-color")
+    assert "30.5 billion parameters, a token passes 3.3" in sparse
+    assert "a token passes" not in ending(capsys, "llama-3.1-8b", "--device", "h100", "--no-color")[1]
+
+
 def test_what_does_not_fit_ends_with_three_and_remedies(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = ending(capsys, "llama-3.1-70b", "--device", "h100", "--tp", "2")
     assert (code, err) == (3, "")
@@ -76,10 +84,12 @@ def test_what_does_not_fit_ends_with_three_and_remedies(capsys: pytest.CaptureFi
     assert "tp 4" in out
     code, out, _ = ending(capsys, "llama-3.1-70b", "--device", "h100", "--json")
     refused = json.loads(out)
-    assert (code, refused["verdict"]) == (3, "refused")
+    assert code == 3
+    refused, figures = refused["refused"], refused["figures"]
     assert refused["reason"].startswith("weights: ")
     assert refused["remedies"]
-    assert refused["missing_bytes"] > 0
+    assert refused["figure"]["value"] > 0
+    assert set(refused["figure"]["inputs"]) <= set(figures)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +109,7 @@ def test_what_does_not_fit_ends_with_three_and_remedies(capsys: pytest.CaptureFi
         (("llama-3.1-8b", "--device", "h100", "--adapters", "8"), "SLOTS:RANK"),
         (("llama-3.1-8b", "--device", "h100", "--mig", "3g.50gb"), "is no slice of h100-sxm"),
         (("llama-3.1-8b", "--device", "h100", "--explain", "memory.kv_token"), "memory.kv_tokens"),
-        (("llama-3.1-8b", "--device", "h100", "--log", "absent.log"), "cannot be read"),
+        (("llama-3.1-8b", "--device", "h100", "--engine-log", "absent.log"), "cannot be read"),
     ],
 )
 def test_wrong_input_ends_with_two_and_says_how_to_mend_it(
@@ -114,19 +124,19 @@ def test_wrong_input_ends_with_two_and_says_how_to_mend_it(
 def test_a_log_replaces_estimates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_text(LOG)
-    found = answered(capsys, "llama-3.1-8b", "--device", "a100-80gb-sxm", "--log", str(log))
+    found = answered(capsys, "llama-3.1-8b", "--device", "a100-80gb-sxm", "--engine-log", str(log))
     lines = {line["name"]: line for line in found["lines"]}
     assert lines["weights"]["evidence"] == "measured"
-    assert lines["weights"]["bytes"] == 15 * 2**30
-    assert lines["weights"]["estimate_bytes"] == 16_060_522_496
+    assert lines["weights"]["line_bytes"] == 15 * 2**30
+    assert lines["weights"]["estimate"]["value"] == 16_060_522_496
     assert found["kv_tokens"] == 460_496
-    assert found["engine_version"] == "0.31.0"
+    assert found["runtime"]["version"] == "0.31.0"
 
 
 def test_a_log_of_another_engine_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_text(LOG)
-    code, _, err = ending(capsys, "llama-3.1-8b", "--device", "h100", "--engine", "sglang", "--log", str(log))
+    code, _, err = ending(capsys, "llama-3.1-8b", "--device", "h100", "--engine", "sglang", "--engine-log", str(log))
     assert code == 2
     assert "not of sglang" in err
 
@@ -198,8 +208,8 @@ def test_slices_hosts_adapters_and_offloads_are_options(capsys: pytest.CaptureFi
         *("llama-3.1-8b", "--device", "h100", "--context", "8192", "--adapters", "4:16", "--eager"),
         *("--kv-offload", "16GiB", "--host-memory", "64GiB", "--kv-dtype", "fp8", "--memory-fraction", "85%"),
     )
-    lines = {line["name"]: line["bytes"] for line in more["lines"]}
+    lines = {line["name"]: line["line_bytes"] for line in more["lines"]}
     assert lines["adapters"] > 0
-    assert lines["graphs"] == 0
+    assert lines["CUDA graphs"] == 0
     assert more["host"]["offloaded_kv_tokens"] == 16 * 2**30 // 65_536
     assert more["host"]["host_bytes"] == 64 * 2**30

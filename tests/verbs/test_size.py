@@ -20,7 +20,7 @@ def _size(rate: str, *slos: str) -> SizeAnswer:
     return found
 
 
-def test_more_traffic_needs_more_and_a_looser_promise_not_more() -> None:
+def test_more_traffic_needs_more_and_a_looser_slo_not_more() -> None:
     small, large = _size("3"), _size("12 req/s")
     assert small.size.replicas < large.size.replicas
     loose = _size("12 req/s", "tpot_p95=200ms", "ttft_p95=10s")
@@ -30,7 +30,7 @@ def test_more_traffic_needs_more_and_a_looser_promise_not_more() -> None:
 
 def test_json_says_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["size", "--rate", "4", "--json", "--quiet", "--as-of", "2026-11-15"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)["size"]
     assert run(["size", "--rate", "4", "--quiet", "--as-of", "2026-11-15"]) == 0
     page = capsys.readouterr().out
     assert page.startswith(f"{document['replicas']} replicas of ")
@@ -46,6 +46,6 @@ def test_a_wrong_rate_is_an_error_that_says_how_to_mend_it() -> None:
         size(rate="0")
 
 
-def test_an_impossible_promise_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_impossible_slo_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["size", "--rate", "4", "--quiet", "--slo", "ttft_p50=1ms"]) == 3
     assert "Refused at operating point" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Every finding is found where it was planted, and a clean trace has none of them."""
+"""Every anomaly is found where it was planted, and a clean trace has none of them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_clean_trace_is_only_short() -> None:
     assert kinds(trace_of(even())) == {AnomalyKind.SHORT}
 
 
-def test_two_weeks_of_clean_trace_have_no_finding() -> None:
+def test_two_weeks_of_clean_trace_have_no_anomaly() -> None:
     assert kinds(trace_of(even(14.2 * 86400, 0.02))) == set()
 
 
@@ -61,6 +61,8 @@ def test_rows_out_of_order() -> None:
     for at in range(0, 4000, 10):
         times[at], times[at + 1] = times[at + 1], times[at]
     assert AnomalyKind.UNSORTED in kinds(trace_of(times))
+    (found,) = [each for each in profile(trace_of(times)).anomalies if each.kind is AnomalyKind.UNSORTED]
+    assert found.share_fraction == pytest.approx(400 / len(times))
 
 
 def test_a_clock_that_was_set_back() -> None:

@@ -1,4 +1,4 @@
-"""SLOs and classes say what they SLO and refuse what cannot be promised."""
+"""SLOs and classes print as they are written and refuse what cannot be met."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.profile.profile import profile
 
 
-def test_an_slo_reads_as_it_is_said() -> None:
+def test_an_slo_prints_as_it_is_written() -> None:
     slo = Slo(metric=Metric.TTFT, percentile_fraction=0.95, limit_s=0.5)
     assert str(slo) == "ttft p95 <= 500 ms"
     assert slo.name == "ttft_p95"
@@ -25,14 +25,14 @@ def test_an_slo_reads_as_it_is_said() -> None:
         (0.9, 0.0, "greater"),
     ],
 )
-def test_an_slo_that_promises_nothing_is_an_error(percentile_fraction: float, limit_s: float, said: str) -> None:
+def test_an_slo_that_limits_nothing_is_an_error(percentile_fraction: float, limit_s: float, said: str) -> None:
     with pytest.raises(InputError, match=said):
         Slo(metric=Metric.E2E, percentile_fraction=percentile_fraction, limit_s=limit_s)
 
 
-def test_a_class_promises_a_percentile_once() -> None:
+def test_a_class_states_a_percentile_once() -> None:
     slo = Slo(metric=Metric.E2E, percentile_fraction=0.9, limit_s=10)
-    with pytest.raises(InputError, match="promised twice"):
+    with pytest.raises(InputError, match="stated twice"):
         RequestClass(name="chat", slos=(slo, Slo(metric=Metric.E2E, percentile_fraction=0.9, limit_s=20)))
 
 

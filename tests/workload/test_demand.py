@@ -18,6 +18,7 @@ from ullage.workload.demand.demand import Demand, MeasuredClass, forecast_demand
 from ullage.workload.demand.stated import StatedShape
 from ullage.workload.forecast.forecast import forecast
 from ullage.workload.synthetic.builtin import builtin
+from ullage.workload.synthetic.model import synthesised
 
 SOURCE = Source(what="a test", where="tests", date=datetime.date(2026, 11, 15))
 
@@ -91,14 +92,14 @@ def test_more_traffic_a_longer_horizon_and_more_caution_never_plan_for_less(
 @pytest.mark.parametrize(("name", "longest_tokens"), [("support", 4_096), ("agents", 131_072), ("chat", 2_048)])
 def test_a_class_of_any_name_borrows_a_shape_that_fits_its_context(name: str, longest_tokens: int) -> None:
     found = demand((stated(name, 3.0, longest_tokens),))
-    stream = found.busy_stream(span_s=3600.0, rng=np.random.default_rng(0))
+    stream = synthesised(found.busy_model, span_s=3600.0, rng=np.random.default_rng(0))
     assert int((stream.prompt_tokens.astype(np.int64) + stream.output_tokens).max()) <= longest_tokens
-    assert found.worst_approved_tokens == longest_tokens
+    assert max(each.longest_context_tokens for each in found.classes) == longest_tokens
 
 
 def test_the_busy_stream_has_the_planning_rate_and_the_bursts_of_its_class() -> None:
     found = demand()
-    stream = found.busy_stream(span_s=6 * 3600.0, rng=np.random.default_rng(1))
+    stream = synthesised(found.busy_model, span_s=6 * 3600.0, rng=np.random.default_rng(1))
     assert stream.class_names == ("chat", "coding")
     for each in found.classes:
         counts = stream.of_class(each.name).counts(60.0)

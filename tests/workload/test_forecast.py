@@ -1,4 +1,4 @@
-"""Forecasts: bands that cover, laws that hold, and everything doubtful said."""
+"""Forecasts: bands that cover, laws that hold, and anomalies reported."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_growth_is_carried_on() -> None:
 @pytest.mark.parametrize(
     ("days", "phrase"), [(0.9, "no season"), (3, "only a daily season"), (8, "a week was seen once")]
 )
-def test_a_cold_start_is_said(days: float, phrase: str) -> None:
+def test_a_cold_start_is_reported(days: float, phrase: str) -> None:
     found = run(known_law(5, 2)[: round(days * 24)], 24)
     said = [each.sentence for each in found.anomalies if each.kind is AnomalyKind.COLD_START]
     assert len(said) == 1

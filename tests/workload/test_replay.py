@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.demand_laws import local_dispersion
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
 from ullage.workload.synthetic.builtin import builtin
 from ullage.workload.synthetic.model import ClassModel, LengthModel, SyntheticModel, synthesised
-from ullage.workload.synthetic.modulation import Modulation, local_dispersion
-from ullage.workload.synthetic.replay import moved, replayed, resampled, scaled
+from ullage.workload.synthetic.modulation import Modulation
+from ullage.workload.synthetic.replay import moved, replayed, scaled
 from ullage.workload.synthetic.stream import PS_PER_S, Stream
 from ullage.workload.trace import Trace
 
@@ -68,30 +69,6 @@ def test_a_turned_stream_has_the_same_rows() -> None:
     assert (np.diff(turned.arrival_ps) >= 0).all()
     assert sorted((turned.arrival_ps - 1_000 * PS_PER_S) % source.until_ps) == source.arrival_ps.tolist()
     assert turned.prompt_tokens.sum() == source.prompt_tokens.sum()
-
-
-def test_days_are_drawn_whole_and_from_their_own_kind() -> None:
-    # Working days have 10 requests a second, weekends 2.
-    season = tuple(10.0 if hour < 120 else 2.0 for hour in range(168))
-    one = ClassModel(
-        name="one",
-        mean_rate_rps=1.0,
-        season=season,
-        lengths=LengthModel(prompt_tokens=(50.0,) * 12, output_tokens=(5.0,) * 12),
-    )
-    source = synthesised(SyntheticModel(classes=(one,)), span_s=7 * 86_400.0, rng=np.random.default_rng(0))
-    drawn = resampled(source, days=21, rng=np.random.default_rng(1))
-    assert drawn.span_s == 21 * 86_400.0
-    recorded = set(source.counts(86_400.0).tolist())
-    daily = drawn.counts(86_400.0)
-    assert set(daily.tolist()) <= recorded
-    weekend = np.arange(21) % 7 >= 5
-    assert daily[weekend].max() < daily[~weekend].min()
-
-
-def test_a_day_cannot_be_drawn_from_an_hour() -> None:
-    with pytest.raises(InputError, match="shorter than one day"):
-        resampled(bursty(hours=1.0), days=2, rng=np.random.default_rng(0))
 
 
 def test_exact_replay_is_the_trace(shared_data: Path) -> None:

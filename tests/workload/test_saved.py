@@ -11,9 +11,10 @@ import pytest
 from support.traces import make_trace
 from ullage.errors import InputError
 from ullage.evidence import Evidence
+from ullage.report.encode import document, to_text
 from ullage.workload.profile.figures import profile_figures
 from ullage.workload.profile.profile import Profile, profile
-from ullage.workload.profile.saved import SCHEMA, from_plain, to_plain
+from ullage.workload.profile.saved import SCHEMA, from_plain
 from ullage.workload.trace import Clock
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -40,9 +41,10 @@ def whole() -> Profile:
 
 
 def test_what_is_saved_is_read_back(whole: Profile) -> None:
-    plain = to_plain(whole)
-    again = from_plain(json.loads(json.dumps(plain)))
-    assert to_plain(again) == plain
+    plain = document("profile", whole, as_of=AS_OF)
+    again = from_plain(json.loads(to_text(plain)))
+    assert plain["schema"] == SCHEMA
+    assert document("profile", again, as_of=AS_OF) == plain
     assert again.of("tenant") != ()
     assert again.whole.sessions is not None
 
@@ -58,7 +60,7 @@ def test_what_is_saved_is_read_back(whole: Profile) -> None:
 )
 def test_what_does_not_fit_is_named(change: dict[str, object], said: str, whole: Profile) -> None:
     with pytest.raises(InputError, match=said):
-        from_plain({**to_plain(whole), **change})
+        from_plain({**document("profile", whole, as_of=AS_OF), **change})
 
 
 def test_figures_are_measured_and_dated_by_the_trace(whole: Profile) -> None:

@@ -120,7 +120,7 @@ def test_what_is_stated_takes_the_place_of_what_would_be_borrowed(tmp_path: Path
     assert chat.planning_rps < demand(found, percentile=0.5).classes[0].planning_rps
 
 
-def test_the_shorter_the_log_the_wider_the_doubt_about_its_hour() -> None:
+def test_the_shorter_the_log_the_wider_the_band_of_its_hour() -> None:
     season = np.array(CHAT.season)
     warnings = [short_deviation(season, hours * 3600.0) for hours in (1 / 3, 3, 11, 24, 168)]
     assert all(wide >= narrow for wide, narrow in pairwise(warnings))

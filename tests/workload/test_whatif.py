@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from support.demand_laws import local_dispersion
 from ullage.errors import InputError
 from ullage.workload.synthetic.builtin import builtin
-from ullage.workload.synthetic.model import ClassModel, Launch, LengthModel, SyntheticModel, synthesised
-from ullage.workload.synthetic.modulation import local_dispersion
+from ullage.workload.synthetic.model import Launch, SyntheticModel, synthesised
 from ullage.workload.synthetic.whatif import (
     and_then,
     cache_cold,
     launch,
     mix_shift,
-    new_tenant,
     outputs,
     prompts,
     traffic,
@@ -57,14 +56,6 @@ def test_longer_outputs_leave_prompts_alone_and_the_other_way_round() -> None:
 def test_a_cold_cache_holds_nothing() -> None:
     stream = synthesised(and_then(builtin(), cache_cold()), span_s=600.0, rng=np.random.default_rng(0))
     assert stream.cached_tokens.sum() == 0
-
-
-def test_a_new_tenant_comes_on_top() -> None:
-    lengths = LengthModel(prompt_tokens=(9.0,) * 12, output_tokens=(9.0,) * 12)
-    arriving = ClassModel(name="acme", mean_rate_rps=3.0, lengths=lengths)
-    assert rates(and_then(builtin(), new_tenant(arriving))) == {"chat": 20.0, "coding": 4.0, "acme": 3.0}
-    with pytest.raises(InputError, match="already a class"):
-        and_then(builtin(), new_tenant(arriving), new_tenant(arriving))
 
 
 def test_a_shifted_mix_keeps_the_total() -> None:

@@ -60,7 +60,7 @@ class BurstPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class BurstLimit:
     """A limit on a latency of a class, and the share of its requests that may exceed it."""
 
     class_name: str
@@ -77,7 +77,7 @@ class Judged:
         return int((~(found[self.class_name, self.metric] <= self.limit_s)).sum())
 
 
-def judged_by(clients: Clients) -> tuple[Judged, ...]:
+def judged_by(clients: Clients) -> tuple[BurstLimit, ...]:
     """The SLOs, but for those on gaps, and the patience of clients."""
     found = []
     for each in clients.classes:
@@ -87,9 +87,10 @@ def judged_by(clients: Clients) -> tuple[Judged, ...]:
             if slo.metric is not Metric.ITL
         ]
         limits.append((Metric.TTFT, number(clients.policy.first_token_timeout), clients.error_fraction))
-        limits.append((Metric.E2E, number(clients.policy.deadline_of(each.name)), clients.error_fraction))
+        lost_fraction = clients.trial.allowed_error_fraction(each.name)
+        limits.append((Metric.E2E, number(clients.policy.deadline_of(each.name)), lost_fraction))
         found += [
-            Judged(class_name=each.name, metric=metric, limit_s=limit_s, late_fraction=share)
+            BurstLimit(class_name=each.name, metric=metric, limit_s=limit_s, late_fraction=share)
             for metric, limit_s, share in limits
         ]
     return tuple(found)
@@ -102,7 +103,7 @@ class Base:
     planning_rps: float
     capacity_rps: float
     class_rps: Mapping[str, float]
-    late_fractions: Mapping[Judged, float]
+    late_fractions: Mapping[BurstLimit, float]
 
 
 def absorbers(clients: Clients, ready: TimeToReady, *, replicas: int) -> tuple[Absorber, ...]:

@@ -95,7 +95,7 @@ def hop_rules(deadline: Deadline, *, wait_s: float, backoff_s: float) -> tuple[H
             class_name=name,
             hop="gateway, on arrival",
             least_remaining_s=floor_s + wait_s,
-            holds="prefill + decode + the wait that the queue promises (0 while it is empty)",
+            holds="prefill + decode + the expected wait in the queue (0 while it is empty)",
         ),
         HopRule(
             class_name=name,

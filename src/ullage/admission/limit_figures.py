@@ -127,7 +127,7 @@ def _by_class(
             f"limit.{name}.first_token_s",
             found.bounds.guard.first_token_s[name],
             "s",
-            f"latest at which those who are answered in overload keep {deadline.bound_by}, simulated",
+            f"latest at which requests answered in overload meet {deadline.bound_by}, simulated",
             (*curve.inputs, policy.overload, *deadline.bound_by_inputs),
         )
         less = "latest first token less prefill at p95 in a full replica"
@@ -214,7 +214,7 @@ def _bursts(
         if each.absorber in starts:
             joins = (ready.figures[f"ready.{starts[each.absorber]}_p90_s"], policy.scale_delay, policy.warm)
         name = f"burst.{each.absorber.replace('-', '_')}_{each.length_s:.0f}s_ratio"
-        formula = f"highest burst of {each.length_s:.0f} s, by {each.absorber}, that leaves the hour's SLOs kept"
+        formula = f"highest burst of {each.length_s:.0f} s, by {each.absorber}, at which the hour's SLOs are met"
         make(
             name,
             each.height_ratio,

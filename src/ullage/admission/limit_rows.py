@@ -35,7 +35,7 @@ class LimitLine:
 
 @dataclass(frozen=True, kw_only=True)
 class LimitCheck:
-    """One SLO in overload, with the limits or without them, as those saw it who were answered."""
+    """One SLO in overload, with the limits or without them, for the requests that were answered."""
 
     protection: str
     offered_ratio: float
@@ -130,7 +130,7 @@ def limit_lines(
     ]
     for name, limit_s in guard.first_token_s.items():
         bound_by = deadlines[name].bound_by
-        lines.append(_age_line(f"{name}: first token", limit_s, f"later ones would violate {bound_by}"))
+        lines.append(_age_line(f"{name}: first token", limit_s, f"a later one would violate {bound_by}"))
         lines.append(_age_line(f"{name}: wait, in overload", bounds.ages_s[name], "the same, less its prefill at p95"))
         lines.append(_age_line(f"{name}: wait, at any load", deadlines[name].latest_start_s, "deadline less the floor"))
     return tuple(lines)

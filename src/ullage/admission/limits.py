@@ -94,9 +94,6 @@ class AdmissionLimits:
     def recovery(self, protection: str) -> Recovery:
         return next(each for each in self.recoveries if each.protection == protection)
 
-    def retry_ratio(self, load: str, protection: str) -> float:
-        return next(r.amplification_ratio for r in self.retries if (r.load, r.protection) == (load, protection))
-
 
 def admission_limits(
     curve: ServiceCurve,

@@ -1,4 +1,4 @@
-"""What is said, or assumed, about those who send the requests: their patience, their retries, who they are.
+"""What is stated, or assumed, about those who send the requests: their patience, their retries, who they are.
 
 Clients decide how an overload goes: how long they wait, how often they ask again, and whether anything bounds their
 asking. None of it can be seen in a service curve, so every number here is an assumption with its source, and a plan
@@ -46,7 +46,7 @@ _SCALER = Source(
 
 
 class Success(enum.Enum):
-    """What makes a request a success: its SLOs kept, an answer before its deadline, or any answer at all."""
+    """What makes a request a success: its SLOs met, an answer before its deadline, or any answer at all."""
 
     SLOS = "slo"
     DEADLINE = "deadline"
@@ -213,7 +213,7 @@ class AdmissionPolicy:
 
     @property
     def stated(self) -> tuple[Assumption, ...]:
-        """What somebody said, beside our defaults."""
+        """Stated values, beside our defaults."""
         defaults = AdmissionPolicy().inputs
         return tuple(each for each in self.inputs if each not in defaults)
 

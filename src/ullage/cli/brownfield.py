@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_refusal, answer_text, waiting
-from ullage.errors import ExitCode, Rejection
+from ullage.cli.options import AsJson, AsOf, NoColor, PlanOption, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answered, progress
 
 
 def command(
     running: Annotated[list[Path], typer.Argument(help="What kubectl get deployments,hpa,nodes -o yaml printed.")],
-    plan: Annotated[Path | None, typer.Option("--plan", help="The plan file. Default: the built-in example.")] = None,
+    plan: PlanOption = None,
+    changed: Set = None,
+    traffic: Traffic = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -26,15 +27,12 @@ def command(
     Read are Deployments, StatefulSets and LeaderWorkerSets with their engine's arguments, their autoscalers, and Nodes.
     """
     from ullage import verbs
-    from ullage.report.decisions.brownfield_page import brownfield_json, brownfield_page
-    from ullage.report.plan.json_document import to_text
+    from ullage.verbs.what_if import what_if
 
-    with waiting("planning", quiet=quiet):
-        found = verbs.brownfield(running, plan_file=plan, as_of=as_of, seed=seed)
-    if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
-    if json:
-        answer_text(to_text(brownfield_json(found.found, found.running)))
-    else:
-        answer(*brownfield_page(found.found, found.running), no_color=no_color)
-    return ExitCode.OK
+    with progress("planning", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.brownfield(running, plan=plan, as_of=as_of, seed=seed, progress=report, **what),
+            changed,
+            traffic,
+        )
+    return answered(found, json=json, no_color=no_color)

@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_refusal, answer_text, talk, waiting
-from ullage.errors import ExitCode, Rejection
+from ullage.cli.options import AsJson, AsOf, Listed, Markdown, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answer, answered, progress, talk
+from ullage.errors import ExitCode
 
 
 def command(
     file: Annotated[str | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
     names: Annotated[list[str] | None, typer.Argument(help="Which checks to make. Default: all.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Print the checks and what each looks for.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a merge request.")] = False,
+    changed: Set = None,
+    traffic: Traffic = None,
+    listed: Listed = False,
+    markdown: Markdown = False,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -25,12 +27,12 @@ def command(
 ) -> int:
     """Look for mistakes in a plan and in what is claimed of the service: each with both numbers and what mends it.
 
-    Claims stand in the plan file, under claims. The exit code is 3 where a mistake is found; doubts are only printed.
+    Claims stand in the plan file, under claims. The exit code is 3 where a mistake is found; warnings are only printed.
     """
     from ullage import verbs
-    from ullage.report.decisions.check_page import check_json, check_list, check_page
-    from ullage.report.markdown import to_markdown
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.decisions.check_page import check_list
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.what_if import last, what_if
 
     if listed:
         answer(check_list(), no_color=no_color)
@@ -42,14 +44,10 @@ def command(
         file = None
     if file is None:
         talk("No plan file given: checking the built-in example.", quiet=quiet)
-    with waiting("checking", quiet=quiet):
-        found = verbs.check(None if file is None else Path(file), asked, as_of=as_of, seed=seed)
-    if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
-    if json:
-        answer_text(to_text(check_json(found.plan, found.checks)))
-    elif markdown:
-        answer_text(to_markdown(check_page(found.plan, found.checks)))
-    else:
-        answer(*check_page(found.plan, found.checks), no_color=no_color)
-    return ExitCode.REFUSED if found.checks.mistakes else ExitCode.OK
+    with progress("checking", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.check(file, asked, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
+        )
+    code = answered(found, json=json, markdown=markdown, no_color=no_color)
+    done = last(found)
+    return ExitCode.REFUSED if not isinstance(done, Refusal) and done.checks.mistakes else code

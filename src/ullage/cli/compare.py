@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_refusal, answer_text, waiting
-from ullage.errors import ExitCode, Rejection
+from ullage.cli.options import AsJson, AsOf, Every, Markdown, NoColor, Quiet, Seed
+from ullage.cli.terminal import answer, answer_text, answered, progress
+from ullage.errors import ExitCode
 
 
 def command(
     old: Annotated[Path, typer.Argument(help="A plan file, or what ullage plan --json wrote.")],
     new: Annotated[Path, typer.Argument(help="The same, newer.")],
-    every: Annotated[bool, typer.Option("--all", help="Print every figure that changed, not the main ones.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a merge request.")] = False,
+    every: Every = False,
+    markdown: Markdown = False,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -26,17 +26,16 @@ def command(
     """Compare two plans: which inputs changed, which figures moved, and which input moved each of them."""
     from ullage import verbs
     from ullage.report.markdown import to_markdown
-    from ullage.report.plan.difference import difference_json, difference_page
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.plan.difference import difference_page
+    from ullage.verbs.answer import Refusal
 
-    with waiting("comparing", quiet=quiet):
-        found = verbs.compare(old, new, as_of=as_of, seed=seed)
-    if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
-    if json:
-        answer_text(to_text(difference_json(found)))
-    elif markdown:
-        answer_text(to_markdown(difference_page(found, every=every)))
+    with progress("comparing", quiet=quiet) as report:
+        found = verbs.compare(old, new, as_of=as_of, seed=seed, progress=report)
+    if json or isinstance(found, Refusal):
+        return answered(found, json=json, no_color=no_color)
+    page = difference_page(found, every=every)
+    if markdown:
+        answer_text(to_markdown(page))
     else:
-        answer(*difference_page(found, every=every), no_color=no_color)
+        answer(*page, no_color=no_color)
     return ExitCode.OK

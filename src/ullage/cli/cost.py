@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
-from ullage.errors import ExitCode, InputError, Rejection
+from ullage.cli.options import AsJson, AsOf, By, Columns, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answered, progress, talk
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ullage.verbs.cost import CostAnswer
-
-
-By = Annotated[
-    str | None,
-    typer.Option(
-        "--attribute", metavar="BY", help="Divide by product, tenant, model or class. Default: class; of a log tenant."
-    ),
-]
 Rule = Annotated[
     str,
     typer.Option(
@@ -50,9 +37,6 @@ Known = Annotated[
 Usage = Annotated[
     list[Path] | None, typer.Option("--usage", metavar="LOG", help="Request logs that say who used it. Repeat.")
 ]
-Columns = Annotated[
-    list[str] | None, typer.Option("--column", metavar="OURS=THEIRS", help="A column of the logs. Repeat.")
-]
 Against = Annotated[
     str | None, typer.Option("--against", metavar="PROVIDER/MODEL", help="Compare with buying the same tokens.")
 ]
@@ -69,8 +53,10 @@ Focus = Annotated[
 
 
 def command(
-    file: Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
-    attribute: By = None,
+    file: PlanArgument = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    by: By = None,
     rule: Rule = "gpu_time",
     basis: BasisName = "usage",
     allotted: Allotted = None,
@@ -95,95 +81,40 @@ def command(
     A line whose price or driver is not known says what to give and is never counted as 0. Rows of the attribution sum
     to every line, to the cent.
     """
+    from ullage import verbs
     from ullage.files.whole import write_whole
-    from ullage.report.plan.json_document import to_text
-    from ullage.verbs.cost import cost
+    from ullage.load.typed import parse_columns, parse_shares
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.what_if import last, what_if
 
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
-        found = cost(
-            file,
-            attribute=attribute,
-            rule=rule,
-            basis=basis,
-            idle=idle,
-            spread_rule=spread_by,
-            allotted=_shares(allotted or []),
-            known=known,
-            usage=usage or [],
-            mapping=_pairs(column or [], "--column") or None,
-            against=against,
-            marginal=marginal,
-            commit=commit,
-            before=before,
-            as_of=as_of,
-            seed=seed,
-            progress=report,
+        found = what_if(
+            lambda **what: verbs.cost(
+                file,
+                by=by,
+                rule=rule,
+                basis=basis,
+                idle=idle,
+                spread_rule=spread_by,
+                allotted=parse_shares(allotted or [], "--allotted"),
+                known=known,
+                usage=usage or [],
+                columns=parse_columns(column or []),
+                against=against,
+                marginal=marginal,
+                commit=commit,
+                before=before,
+                as_of=as_of,
+                seed=seed,
+                progress=report,
+                **what,
+            ),
+            changed,
+            traffic,
         )
-    if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
-    if focus is not None:
-        write_whole(focus, found.focus(), field="--focus")
-    if json:
-        answer_text(to_text(_json(found)))
-    else:
-        answer(*_page(found), no_color=no_color)
-    return ExitCode.OK
-
-
-def _page(found: CostAnswer) -> list[RenderableType]:
-    from ullage.report.money.bill_page import (
-        against_parts,
-        attribution_parts,
-        bill_parts,
-        change_table,
-        commitment_parts,
-        marginal_parts,
-    )
-
-    parts = [*bill_parts(found.bill)]
-    if found.attribution is not None:
-        parts += ["", *attribution_parts(found.attribution, found.spread)]
-    parts += [*against_parts(found.against), *marginal_parts(found.marginals, found.replicas)]
-    parts += commitment_parts(found.commitments)
-    parts += [] if found.change is None else ["", change_table(found.change)]
-    return [*parts, *(f"Note: {note}" for note in found.notes)]
-
-
-def _json(found: CostAnswer) -> dict[str, Any]:
-    from ullage.report.money.bill_json import bill_json
-
-    return bill_json(
-        found.bill,
-        as_of=found.as_of,
-        seed=found.seed,
-        attribution=found.attribution,
-        spread=found.spread,
-        against=found.against,
-        marginals=found.marginals,
-        commitments=found.commitments,
-        change=found.change,
-        notes=found.notes,
-    )
-
-
-def _pairs(written: list[str], option: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in written:
-        name, equals, value = each.partition("=")
-        if not (equals and name.strip() and value.strip()):
-            raise InputError(
-                field=option, value=each, problem="is not two names with = between them", fix="Give NAME=VALUE."
-            )
-        found[name.strip()] = value.strip()
-    return found
-
-
-def _shares(written: list[str]) -> dict[str, float]:
-    from ullage.units import FRACTION, parse
-
-    return {
-        name: parse(share, FRACTION, field=f"--allotted {name}")
-        for name, share in _pairs(written, "--allotted").items()
-    }
+    bill = last(found)
+    if focus is not None and not isinstance(bill, Refusal):
+        write_whole(focus, bill.focus(), field="--focus")
+    return answered(found, json=json, no_color=no_color)

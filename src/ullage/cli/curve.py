@@ -18,9 +18,11 @@ from ullage.cli.options import (
     PlanArgument,
     Quiet,
     Seed,
+    Set,
     Slos,
+    Traffic,
 )
-from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
+from ullage.cli.terminal import answer, answer_text, answered, progress, talk
 from ullage.errors import ExitCode, Rejection
 
 if TYPE_CHECKING:
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
 
 def command(
     file: PlanArgument = None,
+    changed: Set = None,
+    traffic: Traffic = None,
     slo: Slos = None,
     margin: Annotated[
         str | None, typer.Option("--margin", metavar="SHARE", help="What policy keeps free beyond the evidence: 10%.")
     ] = None,
-    what_if: Annotated[
-        bool, typer.Option("--what-if", help="Try other engine settings and other traffic, one at a time.")
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Try other engine settings and other traffic, one at a time.")
     ] = False,
     explain: Explain = None,
     definitions: Definitions = None,
@@ -55,56 +59,46 @@ def command(
     Every load is simulated on the plan file's mix. A load that is not sustained has no percentiles. Where no load
     meets the SLOs, the point is refused (exit 3).
     """
-    from ullage.verbs.curve import curve
+    from ullage import verbs
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.what_if import last, what_if
 
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("simulating", quiet=quiet) as report:
-        found = curve(
-            file,
-            slos=slo or [],
-            definitions=definitions,
-            calibration=calibration,
-            beside=beside,
-            margin=margin,
-            what_if=what_if,
-            measured=measured or [],
-            as_of=as_of,
-            seed=seed,
-            progress=report,
+        found = what_if(
+            lambda **what: verbs.curve(
+                file,
+                slos=slo or [],
+                definitions=definitions,
+                calibration=calibration,
+                beside=beside,
+                margin=margin,
+                sensitivity=sensitivity,
+                measured=measured or [],
+                as_of=as_of,
+                seed=seed,
+                progress=report,
+                **what,
+            ),
+            changed,
+            traffic,
         )
-    if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
-    _print(found, explain=explain, json=json, no_color=no_color)
-    return ExitCode.REFUSED if isinstance(found.point, Rejection) else ExitCode.OK
-
-
-def _print(found: CurveAnswer, *, explain: str | None, json: bool, no_color: bool) -> None:
-    from ullage.report.explanation import explanation
-    from ullage.report.plan.json_document import explanation_json, to_text
-    from ullage.report.service.curve_page import curve_json, curve_page
-
-    pool, measured, agreement = found.pool, found.measured, found.agreement
-    if explain is not None:
-        figure = found.find(explain)
-        if json:
-            answer_text(to_text(explanation_json(figure)))
-        else:
-            answer(explanation(figure, pool.as_of), no_color=no_color)
-    elif json:
-        document = curve_json(
-            found.curve,
-            found.point,
-            found.tried,
-            service=pool.service,
-            replica=pool.replica,
-            as_of=pool.as_of.isoformat(),
-            measured=measured,
-            agreement=agreement,
-        )
-        answer_text(to_text(document))
+    swept = last(found)
+    if explain is None or isinstance(swept, Refusal):
+        code = answered(found, json=json, no_color=no_color)
     else:
-        page = curve_page(
-            found.curve, found.point, found.tried, title=pool.replica, measured=measured, agreement=agreement
-        )
-        answer(*page, no_color=no_color)
+        code = _explain(swept, explain, json=json, no_color=no_color)
+    return ExitCode.REFUSED if not isinstance(swept, Refusal) and isinstance(swept.point, Rejection) else code
+
+
+def _explain(found: CurveAnswer, name: str, *, json: bool, no_color: bool) -> int:
+    from ullage.report.encode import explained_json, to_text
+    from ullage.report.explanation import explanation
+
+    figure = found.find(name)
+    if json:
+        answer_text(to_text(explained_json("curve", figure, as_of=found.pool.as_of)))
+    else:
+        answer(explanation(figure, found.pool.as_of), no_color=no_color)
+    return ExitCode.OK

@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_refusal, answer_text, talk, waiting
-from ullage.errors import ExitCode, Rejection
+from ullage.cli.options import AsJson, AsOf, Listed, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answer, answered, progress, talk
+from ullage.errors import ExitCode
 
 
 def command(
     file: Annotated[str | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
     names: Annotated[list[str] | None, typer.Argument(help="Which drills to play. Default: all.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Print the drills and what each asks.")] = False,
+    changed: Set = None,
+    traffic: Traffic = None,
+    listed: Listed = False,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -27,8 +29,9 @@ def command(
     Drills may be named without a file. The exit code is 3 where a drill fails.
     """
     from ullage import verbs
-    from ullage.report.decisions.drill_page import drill_json, drill_list, drill_page
-    from ullage.report.plan.json_document import to_text
+    from ullage.report.decisions.drill_page import drill_list
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.what_if import last, what_if
 
     if listed:
         answer(drill_list(), no_color=no_color)
@@ -40,12 +43,10 @@ def command(
         file = None
     if file is None:
         talk("No plan file given: drilling the built-in example.", quiet=quiet)
-    with waiting("drilling", quiet=quiet):
-        found = verbs.drill(None if file is None else Path(file), asked, as_of=as_of, seed=seed)
-    if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
-    if json:
-        answer_text(to_text(drill_json(found.plan, found.drills)))
-    else:
-        answer(*drill_page(found.plan, found.drills), no_color=no_color)
-    return ExitCode.REFUSED if found.drills.failed else ExitCode.OK
+    with progress("drilling", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.drill(file, asked, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
+        )
+    code = answered(found, json=json, no_color=no_color)
+    done = last(found)
+    return ExitCode.REFUSED if not isinstance(done, Refusal) and done.drills.failed else code

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor
-from ullage.cli.terminal import answer, answer_text
-from ullage.errors import ExitCode
+from ullage.cli.options import AsJson, AsOf, Facts, NoColor
+from ullage.cli.terminal import answered
 
 
 def command(
@@ -22,24 +20,12 @@ def command(
     name: Annotated[
         str | None, typer.Argument(help="One of them by name or alias, or words to search for. Default: all.")
     ] = None,
-    facts: Annotated[
-        Path | None,
-        typer.Option("--facts", metavar="DIR", help="Your own facts, laid over ours: DIR/devices/*.toml and so on."),
-    ] = None,
+    facts: Facts = None,
     json: AsJson = False,
     as_of: AsOf = None,
     no_color: NoColor = False,
 ) -> int:
     """Show what is known about devices, models and engines: each value with range, source and age."""
     from ullage import verbs
-    from ullage.report.facts_page import facts_json, list_page, one_page
-    from ullage.report.plan.json_document import to_text
 
-    found = verbs.facts(kind, name, directory=facts, as_of=as_of)
-    if json:
-        answer_text(to_text(facts_json(found.kind, found.sheets, found.as_of)))
-    elif found.is_one:
-        answer(*one_page(found.kind, found.sheets[0], found.as_of), no_color=no_color)
-    else:
-        answer(*list_page(found.kind, found.sheets), no_color=no_color)
-    return ExitCode.OK
+    return answered(verbs.facts(kind, name, directory=facts, as_of=as_of), json=json, no_color=no_color)

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, progress, talk
-from ullage.errors import ExitCode
+from ullage.cli.options import AsJson, AsOf, By, Columns, Format, NoColor, Quiet, Seed, Zone
+from ullage.cli.terminal import answered, progress, talk
 
 
 def command(
@@ -27,22 +26,13 @@ def command(
         list[str] | None,
         typer.Option("--event", metavar="NAME:FROM:TO[:RATIO]", help="A holiday or launch, past or planned. Repeat."),
     ] = None,
-    by: Annotated[
-        str, typer.Option("--by", metavar="DIMENSION", help="What is forecast beside all: class, model or tenant.")
-    ] = "class",
+    by: By = None,
     challenge: Annotated[
         bool, typer.Option("--challenge", help="Let statsforecast's MSTL take part, where it is installed.")
     ] = False,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="OURS=THEIRS", help="A column of ours and the file's name for it. Repeat."),
-    ] = None,
-    format_name: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help="The format, where more than one fits.")
-    ] = None,
-    zone: Annotated[
-        str, typer.Option("--zone", metavar="ZONE", help="The zone of times that carry none. Default: UTC.")
-    ] = "",
+    column: Columns = None,
+    format_name: Format = None,
+    zone: Zone = "",
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -50,31 +40,26 @@ def command(
     no_color: NoColor = False,
 ) -> int:
     """Forecast demand: a fan chart, the busiest hour to plan for, how good past forecasts were, and what to doubt."""
-    from ullage.report.workload.forecast_page import forecast_json, forecast_page
+    from ullage import verbs
+    from ullage.load.typed import parse_columns
     from ullage.units import DURATION, FRACTION, parse
-    from ullage.verbs.forecast import forecast
-    from ullage.verbs.profile import mapping_of
 
     if source is None:
         talk("No trace given: forecasting the built-in example.", quiet=quiet)
     with progress("forecasting", quiet=quiet) as report:
-        found = forecast(
+        found = verbs.forecast(
             source,
             horizon_s=parse(horizon, DURATION, field="--horizon"),
             step_s=None if step is None else parse(step, DURATION, field="--step"),
             percentile_fraction=parse(percentile, FRACTION, field="--percentile"),
             events=events or [],
-            by=by,
+            by=by or "class",
             challenge=challenge,
-            mapping=mapping_of(columns or []),
+            columns=parse_columns(column or []),
             format_name=format_name,
             zone=zone,
             as_of=as_of,
             seed=seed,
             progress=report,
         )
-    if json:
-        answer_text(forecast_json(found))
-    else:
-        answer(*forecast_page(found), no_color=no_color)
-    return ExitCode.OK
+    return answered(found, json=json, no_color=no_color)

@@ -1,4 +1,4 @@
-"""Options that several verbs share, each spelt and explained once."""
+"""Options of the verbs. An option that several verbs take means one thing, and is spelt and explained here once."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def _date(text: str) -> datetime.date:
         ) from None
 
 
+# ---- every verb ----------------------------------------------------------------------------------------
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: the same bytes for the same input, seed and date.")]
 AsOf = Annotated[
     datetime.date | None,
@@ -31,11 +33,98 @@ AsOf = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of everything random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print the answer alone: no notes, no progress.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colour, whatever the terminal can do.")]
-PlanArgument = Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]
+Listed = Annotated[bool, typer.Option("--list", help="Print what can be named, and what each looks for.")]
 Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")]
+Every = Annotated[bool, typer.Option("--all", help="Print everything, not the main part alone.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write it.")]
+Facts = Annotated[
+    Path | None,
+    typer.Option("--facts", metavar="DIR", help="Your own facts, laid over ours: DIR/devices/*.toml and so on."),
+]
+
+# ---- a plan, and what if -------------------------------------------------------------------------------
+
+PlanArgument = Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")]
+PlanOption = Annotated[
+    Path | None, typer.Option("--plan", metavar="FILE", help="The plan file. Default: the built-in example.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="What if: a key of the plan file, such as pool.tensor_parallel=4 or workload.classes.chat.rate='9 req/s'. "
+        "Repeat.",
+    ),
+]
+Traffic = Annotated[
+    str | None,
+    typer.Option("--traffic", metavar="CHANGE", help="What if: all traffic, such as +30%, -20% or x2."),
+]
+
+# ---- request logs --------------------------------------------------------------------------------------
+
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="OURS=THEIRS", help="A column of ours and the log's name for it. Repeat."),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="NAME", help="The log's format, where more than one fits.")
+]
+Zone = Annotated[str, typer.Option("--zone", metavar="ZONE", help="The zone of times that carry none. Default: UTC.")]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="DIMENSION", help="What traffic is divided by: class, model, tenant or product."),
+]
+
+# ---- a replica -----------------------------------------------------------------------------------------
+
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="The model: a name, or a config.json or its folder.")
+]
+Device = Annotated[
+    str | None, typer.Option("--device", metavar="NAME", help="The device by name: ullage facts devices lists them.")
+]
+Engine = Annotated[
+    str | None, typer.Option("--engine", metavar="NAME", help="The engine. Default: as a log says, or vllm.")
+]
+Tp = Annotated[int, typer.Option("--tp", help="Tensor parallelism: devices that share every layer.")]
+Pp = Annotated[int, typer.Option("--pp", help="Pipeline parallelism: stages.")]
+Ep = Annotated[int, typer.Option("--ep", help="Expert parallelism: groups of experts, out of the tp devices.")]
+DpAttention = Annotated[int, typer.Option("--dp-attention", help="Attention groups, out of the tp devices.")]
+Context = Annotated[
+    str | None,
+    typer.Option("--context", metavar="TOKENS", help="The longest context. Default: as a log says, or the model's."),
+]
+KvTokens = Annotated[
+    int | None, typer.Option("--kv-tokens", help="Tokens the cache holds, from the log. Default: the budget's.")
+]
+MaxSequences = Annotated[
+    int | None, typer.Option("--max-sequences", help="Sequences that the engine runs at once. Default: its own.")
+]
+TokenBudget = Annotated[
+    str | None,
+    typer.Option("--token-budget", metavar="TOKENS", help="Tokens that one step may compute. Default: the engine's."),
+]
+KvDtype = Annotated[
+    str | None, typer.Option("--kv-dtype", metavar="NAME", help="The cache's dtype. Default: the model's own.")
+]
+EngineLogs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--engine-log", metavar="FILE", help="The engine's log, a /metrics dump or a device monitor's file. Repeat."
+    ),
+]
+
+# ---- its service ---------------------------------------------------------------------------------------
+
+Rate = Annotated[
+    str | None, typer.Option("--rate", metavar="RATE", help="The total rate, such as 50 req/s. Default: its own.")
+]
 Slos = Annotated[
     list[str] | None,
-    typer.Option("--slo", metavar="PROMISE", help="An SLO in place of the file's: chat:ttft_p95=500ms. Repeat."),
+    typer.Option("--slo", metavar="SLO", help="An SLO in place of the plan's: chat:ttft_p95=500ms. Repeat."),
 ]
 Definitions = Annotated[
     str | None,

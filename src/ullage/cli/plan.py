@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_refusal, answer_text, talk, waiting
-from ullage.errors import ExitCode, Rejection
+from ullage.cli.options import AsJson, AsOf, Every, Explain, Markdown, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answer, answer_text, answered, progress, talk
+from ullage.errors import ExitCode
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ullage.verbs.plan_answer import PlanAnswer
 
 
 def command(
-    file: Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
-    explain: Annotated[
-        str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")
+    file: PlanArgument = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    explain: Explain = None,
+    section: Annotated[
+        list[str] | None,
+        typer.Option("--section", metavar="NAME", help="Print a section: limits, losses, money, fleet, ... Repeat."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Print every figure of each stage, not the main ones.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the plan as Markdown.")] = False,
+    every: Every = False,
+    markdown: Markdown = False,
     diff: Annotated[
         Path | None,
         typer.Option("--diff", metavar="OLD", help="Print as Markdown what changed since an older plan, and why."),
@@ -29,40 +39,68 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.
+    """Plan a fleet: what to buy, why, what it costs and what it survives, on one screen.
 
-    A stage that this version does not have is listed as not built, by name.
+    With --set or --traffic the plan is made twice, and printed with both answers side by side. The last line names what
+    this version does not have. --section and --all print what the screen was made from.
     """
     from ullage import verbs
-    from ullage.report.explanation import explanation
-    from ullage.report.markdown import to_markdown
-    from ullage.report.plan.difference import difference_json, difference_page
-    from ullage.report.plan.json_document import explanation_json, plan_json, to_text
-    from ullage.report.plan.page import plan_page
+    from ullage.report.plan.page import check_sections
+    from ullage.verbs.answer import Refusal
     from ullage.verbs.compare import changed_since
+    from ullage.verbs.what_if import WhatIf, last, what_if
 
+    names = check_sections(section or ())
     if file is None:
         talk("No plan file given: planning the built-in example.", quiet=quiet)
-    with waiting("planning", quiet=quiet):
-        plan = verbs.plan(file, as_of=as_of, seed=seed)
-        changed = None if diff is None or isinstance(plan, Rejection) else changed_since(diff, plan)
-    refused = plan if isinstance(plan, Rejection) else changed if isinstance(changed, Rejection) else None
-    if refused is not None:
-        return answer_refusal(refused, json=json, no_color=no_color)
-    assert not isinstance(plan, Rejection)
-    assert not isinstance(changed, Rejection)
-    if changed is not None:
-        answer_text(to_text(difference_json(changed)) if json else to_markdown(difference_page(changed, every=every)))
-    elif explain is not None:
-        found = plan.find(explain)
-        if json:
-            answer_text(to_text(explanation_json(found)))
-        else:
-            answer(explanation(found, plan.as_of), no_color=no_color)
-    elif json:
-        answer_text(to_text(plan_json(plan)))
-    elif markdown:
-        answer_text(to_markdown(plan_page(plan, every=every)))
+    with progress("planning", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.plan(file, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
+        )
+        plan = last(found)
+        since = None if diff is None or isinstance(plan, Refusal) else changed_since(diff, plan)
+    if isinstance(plan, Refusal) or isinstance(since, Refusal):
+        return answered(since or found, json=json, no_color=no_color)
+    if since is not None:
+        return answered(since, json=json, markdown=True, no_color=no_color)
+    if explain is not None:
+        return _explain(plan, explain, json=json, no_color=no_color)
+    if json:
+        return answered(found, json=True)
+    block = [*found.block(), ""] if isinstance(found, WhatIf) else []
+    _print(plan, block, names, every=every, markdown=markdown, no_color=no_color)
+    return ExitCode.OK
+
+
+def _print(
+    plan: PlanAnswer,
+    block: list[RenderableType],
+    names: Sequence[str],
+    *,
+    every: bool,
+    markdown: bool,
+    no_color: bool,
+) -> None:
+    """The screen, the sections that were asked for, or a comment for a merge request; a what-if's table first."""
+    from ullage.report.markdown import to_markdown
+    from ullage.report.plan.page import SECTIONS, plan_document, plan_markdown, plan_page, plan_sections
+
+    if markdown:
+        first = f"{to_markdown(block)}\n" if block else ""
+        answer_text(first + plan_markdown(plan, tuple(names) or tuple(SECTIONS), every=every))
+    elif names:
+        answer(*block, *plan_sections(plan, names, every=every)[1:], no_color=no_color)
     else:
-        answer(*plan_page(plan, every=every), no_color=no_color)
+        answer(*block, *(plan_document(plan) if every else plan_page(plan)), no_color=no_color)
+
+
+def _explain(plan: PlanAnswer, name: str, *, json: bool, no_color: bool) -> int:
+    from ullage.report.encode import explained_json, to_text
+    from ullage.report.explanation import explanation
+
+    figure = plan.find(name)
+    if json:
+        answer_text(to_text(explained_json("plan", figure, as_of=plan.as_of)))
+    else:
+        answer(explanation(figure, plan.as_of), no_color=no_color)
     return ExitCode.OK

@@ -7,23 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed
-from ullage.cli.terminal import answer, answer_text, progress, talk
+from ullage.cli.options import AsJson, AsOf, Columns, Format, NoColor, Quiet, Seed, Zone
+from ullage.cli.terminal import answer_text, answered, progress, talk
 from ullage.errors import ExitCode
 
 
 def command(
     traces: Annotated[list[str], typer.Argument(metavar="TRACE", help="Files, folders or quoted globs.")],
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="OURS=THEIRS", help="A column of ours and the file's name for it. Repeat."),
-    ] = None,
-    format_name: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help="The format, where more than one fits.")
-    ] = None,
-    zone: Annotated[
-        str, typer.Option("--zone", metavar="ZONE", help="The zone of times that carry none. Default: UTC.")
-    ] = "",
+    column: Columns = None,
+    format_name: Format = None,
+    zone: Zone = "",
     classes: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,21 +50,23 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and what is odd about them.
+    """Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.
 
-    Reads the formats listed in docs/reference/trace-formats.md and any table by --map.
+    Reads the formats listed in docs/reference/trace-formats.md and any table by --column.
     """
-    from ullage.report.workload.profile_page import profile_json, profile_page, synthesis_json
+    from ullage import verbs
+    from ullage.load.typed import parse_class, parse_columns
+    from ullage.report.encode import document, to_text
     from ullage.units import DURATION, parse
-    from ullage.verbs.profile import class_of, mapping_of, profile, save_profile, synthesis_of
+    from ullage.verbs.profile import save_profile, synthesis_of
 
     with progress("profiling", quiet=quiet) as report:
-        profiled = profile(
+        profiled = verbs.profile(
             traces,
-            mapping=mapping_of(columns or []),
+            columns=parse_columns(column or []),
             format_name=format_name,
             zone=zone,
-            classes=[class_of(text) for text in classes or []],
+            classes=[parse_class(text) for text in classes or []],
             as_of=as_of,
             max_age_s=parse(max_age, DURATION, field="--max-age"),
             tenant_key=tenant_key,
@@ -80,13 +75,10 @@ def command(
     if save is not None:
         save_profile(profiled, save)
         talk(f"Saved {save}.", quiet=quiet)
-    if synthesize:
-        found = synthesis_of(profiled, seed=seed)
-        for sentence in found.broken:
-            talk(sentence, quiet=quiet)
-        answer_text(synthesis_json(found))
-    elif json:
-        answer_text(profile_json(profiled.shared))
-    else:
-        answer(*profile_page(profiled.own), no_color=no_color)
+    if not synthesize:
+        return answered(profiled, json=json, no_color=no_color)
+    found = synthesis_of(profiled, seed=seed)
+    for sentence in found.broken:
+        talk(sentence, quiet=quiet)
+    answer_text(to_text(document("synthetic", found, as_of=profiled.as_of, seed=seed)))
     return ExitCode.OK

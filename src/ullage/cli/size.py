@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from ullage.cli.options import AsJson, AsOf, Beside, Calibration, Definitions, NoColor, PlanArgument, Quiet, Seed, Slos
-from ullage.cli.terminal import answer, answer_refusal, answer_text, progress, talk
-from ullage.errors import ExitCode, Rejection
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Beside,
+    Calibration,
+    Definitions,
+    NoColor,
+    PlanArgument,
+    Quiet,
+    Rate,
+    Seed,
+    Set,
+    Slos,
+    Traffic,
+)
+from ullage.cli.terminal import answered, progress, talk
 
 
 def command(
     file: PlanArgument = None,
-    rate: Annotated[
-        str | None,
-        typer.Option("--rate", metavar="RATE", help="The total rate, such as 50 req/s. Default: the planning rate."),
-    ] = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    rate: Rate = None,
     slo: Slos = None,
     definitions: Definitions = None,
     calibration: Calibration = None,
@@ -29,36 +37,29 @@ def command(
 ) -> int:
     """Size a pool: the least replicas that meet every SLO at a rate, found by simulating the pool.
 
-    Reserves for failures, rollouts and growth are not in it: those are lines of a plan. An SLO that no replica
-    keeps is refused (exit 3).
+    Reserves for failures, rollouts and growth are not in it: those are lines of a plan. Without a rate it is sized for
+    the plan's busiest hour. An SLO that no replica meets is refused (exit 3).
     """
-    from ullage.report.plan.json_document import to_text
-    from ullage.report.service.curve_page import size_json, size_page
-    from ullage.verbs.size import size
+    from ullage import verbs
+    from ullage.verbs.what_if import what_if
 
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("simulating", quiet=quiet) as report:
-        found = size(
-            file,
-            rate=rate,
-            slos=slo or [],
-            definitions=definitions,
-            calibration=calibration,
-            beside=beside,
-            as_of=as_of,
-            seed=seed,
-            progress=report,
+        found = what_if(
+            lambda **what: verbs.size(
+                file,
+                rate=rate,
+                slos=slo or [],
+                definitions=definitions,
+                calibration=calibration,
+                beside=beside,
+                as_of=as_of,
+                seed=seed,
+                progress=report,
+                **what,
+            ),
+            changed,
+            traffic,
         )
-    if isinstance(found, Rejection):
-        return answer_refusal(found, json=json, no_color=no_color)
-    pool = found.pool
-    if json:
-        day = pool.as_of.isoformat()
-        answer_text(
-            to_text(size_json(found.size, service=pool.service, replica=pool.replica, as_of=day, seed=found.seed))
-        )
-    else:
-        rate_from = "as stated" if found.is_rate_stated else "the plan's busiest hour"
-        answer(*size_page(found.size, title=pool.replica, rate_from=rate_from), no_color=no_color)
-    return ExitCode.OK
+    return answered(found, json=json, no_color=no_color)

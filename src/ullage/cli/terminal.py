@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from ullage.errors import ExitCode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ullage.errors import Rejection
+    from ullage.execute.run import Progress
+    from ullage.verbs.answer import VerbAnswer
 
 # A file or a pipe has no width; output to one must not depend on the window it was made in.
 PLAIN_WIDTH = 110
-
-
-class Report(Protocol):
-    """How a verb says how far it is: the share done, from 0 to 1."""
-
-    def __call__(self, fraction: float, /) -> None: ...
+# Work that ends sooner needs no bar.
+SHOWN_AFTER_S = 1.0
 
 
 def answer(*parts: RenderableType, no_color: bool = False) -> None:
@@ -53,17 +51,22 @@ def answer_text(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def answer_refusal(refused: Rejection, *, json: bool, no_color: bool = False) -> int:
-    """Print why there is no plan and what would help; the exit code of a refusal."""
-    from ullage.errors import ExitCode
-    from ullage.report.plan.json_document import rejection_json, to_text
-    from ullage.report.refusal import refusal_page
+def answered(found: VerbAnswer, *, json: bool, markdown: bool = False, no_color: bool = False) -> int:
+    """Print an answer as it was asked for; the exit code, which is that of a refusal where it is one."""
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.what_if import last
 
     if json:
-        answer_text(to_text(rejection_json(refused)))
+        from ullage.report.encode import to_text
+
+        answer_text(to_text(found.to_dict()))
+    elif markdown:
+        from ullage.report.markdown import to_markdown
+
+        answer_text(to_markdown(found.page()))
     else:
-        answer(*refusal_page(refused), no_color=no_color)
-    return ExitCode.REFUSED
+        answer(*found.page(), no_color=no_color)
+    return ExitCode.REFUSED if isinstance(last(found), Refusal) else ExitCode.OK
 
 
 def talk(text: str, *, quiet: bool) -> None:
@@ -73,48 +76,42 @@ def talk(text: str, *, quiet: bool) -> None:
 
 
 @contextmanager
-def progress(what: str, *, quiet: bool) -> Iterator[Report]:
-    """A bar on stderr from the first second on; nothing at all where stderr is not a terminal."""
+def progress(what: str, *, quiet: bool) -> Iterator[Progress]:
+    """The stage and a bar on stderr from the first second on; nothing at all where stderr is not a terminal.
+
+    Work that does not say how far it is has a bar that only shows that it goes on.
+    """
     if quiet or not sys.stderr.isatty():
-        yield lambda _fraction: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    started_s = time.monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(what, total=1.0)
-    shown = False
-
-    def report(fraction: float, /) -> None:
-        nonlocal shown
-        if not shown and time.monotonic() - started_s > 1.0:
-            bar.start()
-            shown = True
-        bar.update(task, completed=fraction)
-
-    try:
-        yield report
-    finally:
-        if shown:
-            bar.stop()
-
-
-@contextmanager
-def waiting(what: str, *, quiet: bool) -> Iterator[None]:
-    """A spinner on stderr from the first second on, for work that cannot say how far it is."""
-    if quiet or not sys.stderr.isatty():
-        yield
+        yield _unheard
         return
     from threading import Timer
 
     from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    spinner = Console(stderr=True).status(what)
-    timer = Timer(1.0, spinner.start)
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task(what, total=None)
+
+    def report(fraction: float, stage: str = "", /) -> None:
+        bar.update(task, total=1.0, completed=fraction, description=f"{what}: {stage}" if stage else what)
+
+    timer = Timer(SHOWN_AFTER_S, bar.start)
+    timer.daemon = True
     timer.start()
     try:
-        yield
+        yield report
     finally:
         timer.cancel()
-        spinner.stop()
+        timer.join()
+        bar.stop()
+
+
+def _unheard(fraction: float, stage: str = "", /) -> None:
+    """Nobody looks."""

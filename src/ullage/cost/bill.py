@@ -68,7 +68,7 @@ class Bill:
             oldest, newest = self.quotes.dates
             dated = f"{oldest.isoformat()}" + ("" if oldest == newest else f" to {newest.isoformat()}")
             where = f", {', '.join(self.quotes.regions)}" if self.quotes.regions else ""
-            found.append(f"Prices are of {dated}{where}. Nothing here promises that they stay.")
+            found.append(f"Prices are of {dated}{where}. They may change; the plan does not guarantee them.")
         found += self.quotes.notes
         if self.unpriced:
             names = ", ".join(dict.fromkeys(each.name.replace("_", " ") for each in self.unpriced))

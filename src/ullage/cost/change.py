@@ -65,7 +65,7 @@ def explain_change(before: Bill, after: Bill) -> BillChange:
     first, last = _kept(before.lines, common), _kept(after.lines, common)
     quotes = _either(before.quotes, after.quotes)
     louder = _with_volume(before.use, after.use)
-    mixed = _with_mix(louder, before.use, after.use)
+    mixed = _with_mix(louder, after.use)
     needed = _with_reserves_of(after.use, before.use)
     steps = [
         first,
@@ -147,7 +147,7 @@ def _with_volume(before: ServiceUse, after: ServiceUse) -> ServiceUse:
     )
 
 
-def _with_mix(louder: ServiceUse, before: ServiceUse, after: ServiceUse) -> ServiceUse:
+def _with_mix(louder: ServiceUse, after: ServiceUse) -> ServiceUse:
     """The second's requests by class, each as it was in the first; a pool's replicas follow the time they take."""
     wanted = {(each.pool, each.name): each.requests for each in after.classes}
     classes = [

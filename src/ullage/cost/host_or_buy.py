@@ -1,7 +1,7 @@
 """Host or buy: what a success costs on one's own devices, and what the same tokens would cost at a provider.
 
 The comparison is fair in tokens and unfair in everything else: another model tokenises differently, answers
-differently and may succeed more or less often, so its share of success is an input, and says whose word it is.
+differently and may succeed more or less often, so its share of success is an input with its source.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What one more costs: of demand, of a replica, of SLO, of certainty.
+"""Marginal cost: of demand, of a replica, of a tighter SLO, of certainty.
 
-A fleet grows in whole replicas, so the cost of one more request is nothing until it is a replica. Asked is therefore
+A fleet grows in whole replicas, so the cost of one more request is nothing until it is a replica. What is asked is
 the cost of a stated step (ten percent more demand, an SLO a tenth tighter, one more nine), by planning again with it,
 and divided by the step where that says something.
 """

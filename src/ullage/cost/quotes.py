@@ -6,7 +6,6 @@ multiplications, so that a study can ask for thousands of them.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -94,21 +93,6 @@ class Quotes:
             what=f"{kind} tokens of {model}", why="no price was looked up", fix="Give prices.own."
         )
 
-    def with_devices_at(self, ratio: float) -> Quotes:
-        """The same quotes with every device-hour so many times as dear: for scenarios, and for laws."""
-        return dataclasses.replace(
-            self,
-            devices={
-                pool: each
-                if isinstance(each, MissingPrice)
-                else tuple(
-                    dataclasses.replace(one, hour=dataclasses.replace(one.hour, value=one.usd_per_hour * ratio))
-                    for one in each
-                )
-                for pool, each in self.devices.items()
-            },
-        )
-
 
 _ITEMS = (
     "object-storage",
@@ -130,7 +114,7 @@ def quotes_of(
     policy: CostPolicy,
     choice: PriceChoice = PriceChoice(),  # noqa: B008
 ) -> Quotes:
-    """Everything that this service has to buy, each priced or said to be missing."""
+    """Everything that this service has to buy, each priced or reported as missing."""
     tools = {each.name for each in use.tools or ()}
     wanted_items = [(item, "") for item in _ITEMS] + [("tool-call", name) for name in sorted(tools)]
     sellers = {(each.provider, each.model) for each in use.providers or ()}
@@ -149,7 +133,7 @@ def quotes_of(
         if isinstance(each, Source)
     }
     items = {f"{item} {name}".rstrip(): _item(book, item, name, choice) for item, name in wanted_items}
-    # A price whose amount nobody has said is on no line: its age is nobody's matter.
+    # A price whose amount nobody has stated is on no line: its age does not matter.
     unasked = {"evaluation"} if policy.judging is None else set()
     unasked |= {"engineering"} if policy.on_call is None and policy.changes is None else set()
     rates = [each for name, each in items.items() if isinstance(each, Figure) and name not in unasked]

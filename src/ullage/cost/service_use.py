@@ -7,7 +7,7 @@ says in `basis` what they rest on, so that every line can be walked back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ullage.cost.attribution.usage import GroupUse
 from ullage.errors import InputError
@@ -150,7 +150,7 @@ class TaskUse:
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceUse:
-    """Everything of one period. `providers` and `tools` are None where nobody said whether there are any.
+    """Everything of one period. `providers` and `tools` are None where it is not stated whether there are any.
 
     `groups` are who used each pool, by dimension and pool, where a simulation or a log says more than the classes do.
     """
@@ -185,28 +185,3 @@ class ServiceUse:
         rests = [one for each in self.classes for one in each.basis]
         rests += [one for each in self.providers or () for one in each.basis]
         return tuple({each.name: each for each in rests}.values())
-
-    def without_traffic(self) -> ServiceUse:
-        """The same service when nobody asks: minimum replicas and reserves stand, nothing else moves."""
-        return replace(
-            self,
-            pools=tuple(
-                replace(each, steady_replicas=each.minimum_replicas, on_replica_hours=None) for each in self.pools
-            ),
-            classes=tuple(
-                replace(
-                    each,
-                    requests=0.0,
-                    successes=0.0,
-                    prompt_tokens=0.0,
-                    output_tokens=0.0,
-                    cached_tokens=0.0,
-                    gpu_s=None if each.gpu_s is None else 0.0,
-                    failed_gpu_s=None if each.failed_gpu_s is None else 0.0,
-                )
-                for each in self.classes
-            ),
-            providers=None if self.providers is None else (),
-            tools=None if self.tools is None else tuple(replace(each, calls=0.0) for each in self.tools),
-            groups={},
-        )

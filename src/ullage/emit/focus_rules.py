@@ -223,7 +223,7 @@ def _currency_problem(value: str) -> str:
     return "" if re.fullmatch(r"[A-Z]{3}", value) else "is not a three-letter currency"
 
 
-def _no_format(value: str) -> str:
+def _no_format(_value: str) -> str:
     return ""
 
 

@@ -14,26 +14,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 Spread = Callable[..., Iterator[Any]]
+# What its threads are called, so that a profiler, or a test, can tell the work on other cores.
+THREADS = "ullage-core"
 
 
 @contextmanager
 def thread_map(*, workers: int | None = None) -> Iterator[Spread]:
     """A `map` over threads; for functions that spend their time in the kernel or in numpy."""
-    with ThreadPoolExecutor(_checked(workers)) as pool:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_checked(workers), thread_name_prefix=THREADS) as pool:
         yield _ordered(pool)
 
 
 @contextmanager
 def process_map(*, workers: int | None = None) -> Iterator[Spread]:
     """A `map` over fresh processes; the function and its inputs must be importable and picklable."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     with ProcessPoolExecutor(_checked(workers), mp_context=get_context("spawn")) as pool:
         yield _ordered(pool)
 

@@ -1,7 +1,8 @@
 """All fact files of one kind: found by name or alias, searched, and overlaid by a user's own.
 
 A name is looked up without regard to case, spaces, dashes or the vendor in front: `NVIDIA H100 80GB HBM3`,
-as nvidia-smi prints it, finds h100-sxm. An alias that several sheets share is an error that names them.
+as nvidia-smi prints it, finds h100-sxm. Where that finds nothing, the short names that people use are tried:
+`llama-3.3-70b` for `meta-llama/Llama-3.3-70B-Instruct`. A name that several sheets share is an error that names them.
 
 A user's file lies over ours **value by value**: `h200-sxm.toml` with one value replaces that value and keeps
 the rest; a file with a new name is a new entry and must be complete.
@@ -18,6 +19,8 @@ from ullage.errors import InputError, unknown_name
 from ullage.facts.sheet import Sheet, SheetKind, read_sheet
 
 _VENDORS = ("nvidia", "amd", "intel", "google", "aws", "instinct", "tesla")
+# What a repository's name says of tuning, and nobody types: it changes no number here.
+_TUNED = ("instruct", "chat", "it", "hf", "base", "meta")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,8 @@ class Catalogue:
         if exact is not None:
             return exact
         found = [sheet for sheet in self if wanted in _bare_names(sheet)]
+        short = short_name(name)
+        found = found or [sheet for sheet in self if short in {short_name(each) for each in _names(sheet)}]
         if len(found) == 1:
             return found[0]
         if found:
@@ -52,6 +57,11 @@ class Catalogue:
             )
         known = {*self.sheets, *(alias.lower() for sheet in self for alias in sheet.aliases)}
         raise unknown_name(field=field, name=name, known=known, fix=f"Add one: {self.kind.howto}")
+
+    def alternatives(self, name: str) -> tuple[str, ...]:
+        """Other sheets that a name such as `h100` could have meant, beside the one it finds: h100-nvl, h100-pcie."""
+        found, wanted = self.find(name), bare_name(name)
+        return tuple(each.name for each in self if each is not found and each.name.startswith(f"{wanted}-"))
 
     def search(self, text: str) -> tuple[Sheet, ...]:
         """The sheets in whose name, aliases or texts every word of `text` stands, in order of name."""
@@ -89,8 +99,23 @@ def bare_name(name: str) -> str:
     return "-".join(words)
 
 
+def short_name(name: str) -> str:
+    """A name as people shorten it: no repository's owner, no words for how it was tuned, no dashes.
+
+    >>> short_name("meta-llama/Llama-3.3-70B-Instruct"), short_name("llama3.3:70b")
+    ('llama3.370b', 'llama3.370b')
+    """
+    words = re.findall(r"[a-z0-9.]+", name.lower().rpartition("/")[2])
+    kept = [each for each in words if each not in (*_VENDORS, *_TUNED)]
+    return "".join(kept or words)
+
+
+def _names(sheet: Sheet) -> tuple[str, ...]:
+    return (sheet.name, *sheet.aliases)
+
+
 def _bare_names(sheet: Sheet) -> set[str]:
-    return {bare_name(each) for each in (sheet.name, *sheet.aliases)}
+    return {bare_name(each) for each in _names(sheet)}
 
 
 def _searchable(sheet: Sheet) -> str:

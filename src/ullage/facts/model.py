@@ -91,10 +91,6 @@ class LayerFormats:
     shared: WeightFormat = BF16
     other: WeightFormat = BF16
 
-    @classmethod
-    def all_of(cls, one: WeightFormat) -> LayerFormats:
-        return cls(**{each.name: one for each in fields(cls)})
-
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedAttention:

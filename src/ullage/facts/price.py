@@ -1,6 +1,6 @@
 """Prices: what a sheet in prices/ holds. A sheet is one provider's list, or one subject's defaults.
 
-Each row is dated by its source. How long a price may be believed depends on what it is of. In the weekly history of
+Each row is dated by its source. How long a price stays valid depends on what it is of. In the weekly history of
 one provider, 2023 to 2026 (`python -m bench.price_moves`), a spot price had moved by more than a tenth after two weeks
 in 35 % of cases and after four in 49 %; an on-demand price had moved at all after half a year in 10 % of cases, by up
 to 44 %.

@@ -42,7 +42,6 @@ DIMENSIONS = {each.unit: each for each in (_ROUNDED_BYTES, BANDWIDTH, FLOPS, _OP
 
 WHOLE_UNITS = ("count", "tokens", "parameters")
 SHARE_UNIT = "fraction"
-RATIO_UNIT = "ratio"
 TEXT_UNIT = "text"
 FLAG_UNIT = "flag"
 MONEY_UNIT = "USD"

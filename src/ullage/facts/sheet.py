@@ -37,7 +37,7 @@ from ullage.facts.quantity import FLAG_UNIT, TEXT_UNIT, read_quantity
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One value a fact file may state: its unit inside, what it means, and how long to believe it."""
+    """One value a fact file may state: its unit inside, what it means, and how long it stays valid."""
 
     unit: str
     meaning: str

@@ -7,20 +7,20 @@ made, and listed in the plan as an assumption.
 from __future__ import annotations
 
 import datetime
-import difflib
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
+from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, rows_of, section_at
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.cost import CostSection
 from ullage.files.sections.options import OptionsSection
 from ullage.files.sections.prices import PricesSection
-from ullage.files.sections.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, Tokens
+from ullage.files.sections.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, ShareOrNone, Tokens
 from ullage.files.sections.reliability import (
     FailoverSection,
     MaintenanceSection,
@@ -30,96 +30,204 @@ from ullage.files.sections.reliability import (
     WarmSection,
 )
 from ullage.files.sections.routing import RouteSection
-from ullage.files.sections.section import Count, Name, Section
+from ullage.files.sections.section import Count, Key, Name, Section, ours
 from ullage.files.sections.sites import SitesSection
 from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
+from ullage.service.curve.margin import NO_POLICY
+
+_DAY_S = 86_400.0
+
+# Defaults of the file itself. Those that a stage works with stand in that stage, with their sources.
+HORIZON = ours("policy.horizon", 30 * _DAY_S, "s", "a month is what capacity is ordered for", decision=True)
+PLANNING_PERCENTILE = ours(
+    "policy.planning_percentile",
+    0.95,
+    "fraction",
+    "one hour in twenty may exceed the plan; reserves are added on top, not hidden in it",
+    decision=True,
+)
+ZONES = ours("policy.zones", 1, "zones", "a second zone is a decision with a price", decision=True)
+RECONCILE_EVERY = ours(
+    "policy.reconcile_every", 7 * _DAY_S, "s", "a week holds every day of the week once", decision=True
+)
+ENGINE = ours("pool.engine", "vllm", "", "the engine most request logs and load tests come from")
+TENSOR_PARALLEL = ours("pool.tensor_parallel", 1, "devices", "a replica of one device")
+PIPELINE_PARALLEL = ours("pool.pipeline_parallel", 1, "stages", "a replica without stages")
+EXPERT_PARALLEL = ours("pool.expert_parallel", 1, "devices", "experts are sharded as the layers are")
+APPROVED_CONCURRENCY = ours(
+    "pool.approved_concurrency", 1, "requests", "an engine refuses to start unless one request of its context fits"
+)
+STORAGE = ours("pool.storage", "shared-filesystem", "", "what published clusters read from: a file system of all nodes")
+
+# Defaults that are worked out and not written down, in the words of the reference.
+_ANY, _NONE, _BUILT_IN, _ESTIMATED = "any", "none", "the built-in profile's", "step times are estimated"
+_ENGINES_OWN = "the engine's own: ullage facts engines"
+POOL = "pool"
+"""What the only pool is called where it has no name."""
+_LABEL = "It is a label: figures carry it in their names, and none changes its value."
+_PER_CLASS = "demand.*.planning_rate"
 
 
 class MatchSection(Section):
     """All conditions that are given must hold; names may be shell patterns."""
 
-    model: Annotated[str | None, Field(description="A shell pattern for its model, such as llama*.")] = None
-    tenant: Annotated[str | None, Field(description="A shell pattern for its tenant.")] = None
-    path: Annotated[str | None, Field(description="A shell pattern for its path, such as /v1/chat*.")] = None
-    from_prompt_tokens: Annotated[Tokens | None, Field(description="Prompts from so many tokens on.")] = None
-    below_prompt_tokens: Annotated[Tokens | None, Field(description="Prompts below so many tokens.")] = None
-    from_output_tokens: Annotated[Tokens | None, Field(description="Outputs from so many tokens on.")] = None
-    below_output_tokens: Annotated[Tokens | None, Field(description="Outputs below so many tokens.")] = None
+    model: Annotated[
+        str | None, Key(means="A shell pattern for its model, such as llama*.", default=_ANY, moves=_PER_CLASS)
+    ] = None
+    tenant: Annotated[str | None, Key(means="A shell pattern for its tenant.", default=_ANY, moves=_PER_CLASS)] = None
+    path: Annotated[
+        str | None, Key(means="A shell pattern for its path, such as /v1/chat*.", default=_ANY, moves=_PER_CLASS)
+    ] = None
+    from_prompt_tokens: Annotated[
+        Tokens | None, Key(means="Prompts from so many tokens on.", default=_ANY, moves=_PER_CLASS)
+    ] = None
+    below_prompt_tokens: Annotated[
+        Tokens | None, Key(means="Prompts below so many tokens.", default=_ANY, moves=_PER_CLASS)
+    ] = None
+    from_output_tokens: Annotated[
+        Tokens | None, Key(means="Outputs from so many tokens on.", default=_ANY, moves=_PER_CLASS)
+    ] = None
+    below_output_tokens: Annotated[
+        Tokens | None, Key(means="Outputs below so many tokens.", default=_ANY, moves=_PER_CLASS)
+    ] = None
 
 
 class ClassSection(Section):
     """Requests that share SLOs and a shape."""
 
-    name: Name
+    name: Annotated[Name, Key(means="What figures of this class are called by.", still=_LABEL)]
     rate: Annotated[
         RequestRate | None,
-        Field(description="How often requests of this class arrive, on average; left out where a trace says it."),
+        Key(
+            means="How often requests of this class arrive, on average.",
+            default="what the trace or the synthetic model says",
+            moves="demand.*.mean_rate",
+        ),
     ] = None
-    longest_context: Annotated[Tokens, Field(description="The most tokens of prompt and answer in one request.")]
+    longest_context: Annotated[
+        Tokens, Key(means="The most tokens of prompt and answer in one request.", moves="memory.sequences")
+    ]
     slo: Annotated[
         dict[str, Duration],
         Field(
-            min_length=1,
-            description="SLOs: metric and percentile, such as ttft_p95, tpot_p95, itl_p99, e2e_p95.",
-            json_schema_extra={"propertyNames": {"pattern": r"^(ttft|tpot|itl|e2e)_p[0-9]+(\\.[0-9]+)?$"}},
+            min_length=1, json_schema_extra={"propertyNames": {"pattern": r"^(ttft|tpot|itl|e2e)_p[0-9]+(\\.[0-9]+)?$"}}
+        ),
+        Key(
+            means="SLOs: metric and percentile, such as ttft_p95, tpot_p95, itl_p99, e2e_p95.",
+            moves="point.highest_rps",
         ),
     ]
     definitions: Annotated[
         str | dict[str, str] | None,
-        Field(
-            description="How the promised latencies are counted: a load tool, such as guidellm, or choices such as "
-            "{tpot: with_first_token, itl: per_request}."
+        Key(
+            means="How its latencies are counted: a load tool, such as guidellm, or choices such as "
+            "{tpot: with_first_token, itl: per_request}.",
+            default="as the SLO's users see them: docs/glossary.md",
+            moves="point.highest_rps",
         ),
     ] = None
-    priority: Annotated[int, Field(ge=0, description="0 is served first.")] = 0
+    priority: Annotated[int, Field(ge=0), Key(means="0 is served first.", moves="limit.*.queue_age_s")] = 0
     deadline: Annotated[
-        Duration | None, Field(description="After so long an answer is of no use, and clients have given up.")
+        Duration | None,
+        Key(
+            means="After so long an answer is of no use, and clients have given up.",
+            default="admission.deadline",
+            moves="limit.*.latest_start_s",
+        ),
     ] = None
     success: Annotated[
-        str | None, Field(description="What counts as a success, in words; the SLOs are part of it in any case.")
+        str | None,
+        Key(
+            means="What counts as a success, in words; the SLOs are part of it in any case.",
+            default="an answer in time",
+            still="The words are printed beside the cost of a success; nothing is computed from them.",
+        ),
     ] = None
     prompt: Annotated[
         dict[str, Tokens] | None,
-        Field(
-            description="Percentiles of the prompt's length, such as {p50: 1200, p95: 6000}; a trace says it better."
+        Key(
+            means="Percentiles of the prompt's length, such as {p50: 1200, p95: 6000}; a trace says it better.",
+            default=_BUILT_IN,
+            moves="demand.*.prompt_p50",
         ),
     ] = None
-    output: Annotated[dict[str, Tokens] | None, Field(description="Percentiles of the output's length.")] = None
-    weekly_growth: Annotated[Growth | None, Field(description="How much more comes each week, such as 2%.")] = None
-    peak_hour: Annotated[Ratio | None, Field(description="The busiest hour of the week over the mean.")] = None
-    pool: Annotated[Name | None, Field(description="Which of several pools serves this class.")] = None
-    match: Annotated[MatchSection | None, Field(description="Which requests of the trace belong to this class.")] = None
+    output: Annotated[
+        dict[str, Tokens] | None,
+        Key(means="Percentiles of the output's length.", default=_BUILT_IN, moves="demand.*.output_p50"),
+    ] = None
+    weekly_growth: Annotated[
+        Growth | None, Key(means="How much more comes each week, such as 2%.", default=_BUILT_IN, moves=_PER_CLASS)
+    ] = None
+    peak_hour: Annotated[
+        Ratio | None,
+        Key(means="The busiest hour of the week over the mean.", default=_BUILT_IN, moves=_PER_CLASS),
+    ] = None
+    pool: Annotated[
+        Name | None,
+        Key(
+            means="Which of several pools serves this class.",
+            default="the only pool, or the first of its route",
+            moves="reserve.rise_rps",
+        ),
+    ] = None
+    match: Annotated[MatchSection | None, Key(means="Which requests of the trace belong to this class.")] = None
 
 
 class EventSection(Section):
     """A launch, a sale, a holiday: demand is so many times the usual from one day to another."""
 
-    name: Name
-    first: Annotated[datetime.date, Field(alias="from", description="The first day.")]
-    until: Annotated[datetime.date, Field(alias="to", description="The day after the last.")]
-    demand: Annotated[Ratio, Field(description="Demand over the usual.")]
+    name: Annotated[Name, Key(means="What the event is called among the assumptions.", still=_LABEL)]
+    first: Annotated[datetime.date, Field(alias="from"), Key(means="The first day.", moves=_PER_CLASS)]
+    until: Annotated[datetime.date, Field(alias="to"), Key(means="The day after the last.", moves=_PER_CLASS)]
+    demand: Annotated[Ratio, Key(means="Demand over the usual.", moves=_PER_CLASS)]
 
 
 class WorkloadSection(Section):
     """The traffic to plan for."""
 
     profile: Annotated[
-        str | None, Field(description="What `ullage profile --save` wrote, in place of a trace; relative to this file.")
+        str | None,
+        Key(
+            means="What `ullage profile --save` wrote, in place of a trace; relative to this file.",
+            default=_NONE,
+            moves=_PER_CLASS,
+        ),
     ] = None
     synthetic: Annotated[
         str | None,
-        Field(description="What `ullage profile --synthesize` printed, edited or not: the shape of each class."),
+        Key(
+            means="What `ullage profile --synthesize` printed, edited or not: the shape of each class.",
+            default=_BUILT_IN,
+            moves=_PER_CLASS,
+        ),
     ] = None
-    events: Annotated[tuple[EventSection, ...], Field(description="What will be unusual, with dates.")] = ()
+    events: Annotated[tuple[EventSection, ...], Key(means="What will be unusual, with dates.")] = ()
     trace: Annotated[
         tuple[str, ...],
-        Field(description="Request logs of this service, relative to the plan file: files, folders, globs."),
+        Key(
+            means="Request logs of this service, relative to the plan file: files, folders, globs.",
+            default=_NONE,
+            moves="demand.*.mean_rate",
+        ),
     ] = ()
     columns: Annotated[
-        dict[str, str], Field(default_factory=dict, description="Columns of the trace by our names: arrival_s: ts.")
+        dict[str, str],
+        Field(default_factory=dict),
+        Key(
+            means="Columns of the trace by our names, such as {arrival_s: ts}.",
+            default="columns are found by the names that formats use",
+            moves="demand.*.request_tokens",
+        ),
     ]
-    zone: Annotated[str, Field(description="The zone of times that carry none, such as Europe/Berlin.")] = ""
+    zone: Annotated[
+        str,
+        Key(
+            means="The zone of times that carry none, such as Europe/Berlin.",
+            default="UTC",
+            moves=_PER_CLASS,
+        ),
+    ] = ""
     classes: Annotated[tuple[ClassSection, ...], Field(min_length=1)]
 
 
@@ -127,113 +235,208 @@ class EvidenceSection(Section):
     """What is known by measurement."""
 
     engine_logs: Annotated[
-        tuple[str, ...], Field(description="Start-up logs or /metrics dumps of this pool's engine.")
+        tuple[str, ...],
+        Key(
+            means="Start-up logs or /metrics dumps of this pool's engine.",
+            default="memory is estimated",
+            moves="memory.kv_tokens",
+        ),
     ] = ()
     startup_logs: Annotated[
-        tuple[str, ...], Field(description="Start-up logs or `vllm bench startup` results: how long a start takes.")
+        tuple[str, ...],
+        Key(
+            means="Start-up logs or `vllm bench startup` results: how long a start takes.",
+            default="starts are as published",
+            moves="ready.cold_p50_s",
+        ),
     ] = ()
     load_tests: Annotated[
         tuple[str, ...],
-        Field(description="Load tests of this pool's replica, of any tool: its step times are fitted to them."),
+        Key(
+            means="Load tests of this pool's replica, of any tool: its step times are fitted to them.",
+            default=_ESTIMATED,
+            moves="step.decode_1_s",
+        ),
     ] = ()
     step_profile: Annotated[
         str | None,
-        Field(description="A CSV of measured steps of this pool's replica, or `aiconfigurator` where it is installed."),
+        Key(
+            means="A CSV of measured steps of this pool's replica, or `aiconfigurator` where it is installed.",
+            default=_ESTIMATED,
+            moves="step.decode_1_s",
+        ),
     ] = None
     calibrations: Annotated[
         tuple[str, ...],
-        Field(description="What `ullage calibrate --out` wrote for this pool's replica, in their place."),
+        Key(
+            means="What `ullage calibrate --out` wrote for this pool's replica, in their place.",
+            default=_ESTIMATED,
+            moves="step.decode_1_s",
+        ),
     ] = ()
 
 
 class PoolSection(Section):
-    """The replicas that serve it: model, engine, device and how one is cut over the other."""
+    """The replicas that serve it: model, engine, device, and the parallelism of one replica."""
 
-    name: Annotated[Name | None, Field(description="What figures of this pool are called by, among several.")] = None
-    model: Annotated[str, Field(min_length=1, description="A name in the catalogue, or a config.json or its folder.")]
-    device: Annotated[str, Field(min_length=1, description="A name in the catalogue: ullage facts devices.")]
-    tensor_parallel: Annotated[Count | None, Field(description="Devices over which each layer is cut; default 1.")] = (
-        None
-    )
-    pipeline_parallel: Annotated[
-        Count | None, Field(description="Devices over which the layers are dealt; default 1.")
+    name: Annotated[
+        Name | None, Key(means="What figures of this pool are called by, among several.", default=POOL, still=_LABEL)
     ] = None
-    expert_parallel: Annotated[Count | None, Field(description="Devices over which experts are dealt; default 1.")] = (
-        None
-    )
-    engine: Annotated[str | None, Field(description="vllm (the default), sglang or tensorrt-llm.")] = None
-    engine_version: Annotated[str | None, Field(description="Left out: the newest version that is known.")] = None
+    model: Annotated[
+        str,
+        Field(min_length=1),
+        Key(means="A name in the catalogue, or a config.json or its folder.", moves="memory.weights_bytes"),
+    ]
+    device: Annotated[
+        str,
+        Field(min_length=1),
+        Key(means="A name in the catalogue: ullage facts devices.", moves="step.decode_1_s"),
+    ]
+    tensor_parallel: Annotated[
+        Count | None,
+        Key(means="Devices over which each layer is sharded.", default=TENSOR_PARALLEL, moves="memory.weights_bytes"),
+    ] = None
+    pipeline_parallel: Annotated[
+        Count | None,
+        Key(means="Stages into which the layers are divided.", default=PIPELINE_PARALLEL, moves="memory.weights_bytes"),
+    ] = None
+    expert_parallel: Annotated[
+        Count | None,
+        Key(
+            means="Devices over which whole experts are divided.", default=EXPERT_PARALLEL, moves="memory.weights_bytes"
+        ),
+    ] = None
+    engine: Annotated[
+        str | None, Key(means="vllm, sglang or tensorrt-llm.", default=ENGINE, moves="memory.kv_tokens")
+    ] = None
+    engine_version: Annotated[
+        str | None,
+        Key(means="Its version.", default="the newest version that is known", moves="memory.kv_tokens"),
+    ] = None
     memory_fraction: Annotated[
-        Share | None, Field(description="Of device memory, for the engine; default: the engine's own.")
+        Share | None,
+        Key(means="Of device memory, for the engine.", default=_ENGINES_OWN, moves="memory.kv_tokens"),
     ] = None
     token_budget: Annotated[
-        Tokens | None, Field(description="Tokens that one step may compute; default: the engine's own.")
+        Tokens | None,
+        Key(means="Tokens that one step may compute.", default=_ENGINES_OWN, moves="curve.sustained_rps"),
     ] = None
     max_sequences: Annotated[
-        Count | None, Field(description="Sequences that run at once; default: the engine's own.")
+        Count | None,
+        Key(means="Sequences that run at once.", default=_ENGINES_OWN, moves="memory.activations_bytes"),
     ] = None
-    max_context: Annotated[Tokens | None, Field(description="Default: the longest context of any class.")] = None
-    kv_dtype: Annotated[str | None, Field(description="Default: as the checkpoint says.")] = None
+    max_context: Annotated[
+        Tokens | None,
+        Key(
+            means="The longest context that the engine takes; no class may be allowed a longer one.",
+            default="the longest context of any class",
+            moves="memory.sequences",
+        ),
+    ] = None
+    kv_dtype: Annotated[
+        str | None, Key(means="Of the KV cache.", default="as the checkpoint says", moves="memory.kv_bytes_per_token")
+    ] = None
     approved_concurrency: Annotated[
-        Count | None, Field(description="Requests of the longest context that must fit into one replica at once.")
+        Count | None,
+        Key(
+            means="Requests of the longest context that must fit into one replica at once.",
+            default=APPROVED_CONCURRENCY,
+            moves="memory.headroom_bytes",
+        ),
     ] = None
-    least_replicas: Annotated[Count | None, Field(description="Replicas that always run, whatever is needed.")] = None
+    least_replicas: Annotated[
+        Count | None,
+        Key(means="Replicas that always run, whatever is needed.", default="as many as needed", moves="fleet.replicas"),
+    ] = None
     most_replicas: Annotated[
-        Count | None, Field(description="Replicas that may ever run, reserves included; a plan of more is refused.")
+        Count | None,
+        Key(
+            means="Replicas that may ever run, reserves included; a plan of more is refused.",
+            default="no limit",
+            moves="fleet.needed_replicas",
+        ),
     ] = None
     storage: Annotated[
         str | None,
-        Field(description="Where a new node reads the weights from.", json_schema_extra={"enum": [*STORAGES, None]}),
+        Key(
+            means="Where a new node reads the weights from.",
+            default=STORAGE,
+            moves="ready.weights_p50_s",
+            choices=tuple(STORAGES),
+        ),
     ] = None
     storage_bandwidth: Annotated[
-        Bandwidth | None, Field(description="How fast it reads them, in place of what such storage usually gives.")
+        Bandwidth | None,
+        Key(
+            means="How fast it reads them.",
+            default="what such storage usually gives: ullage facts startups",
+            moves="ready.weights_p50_s",
+        ),
     ] = None
     instance: Annotated[
-        str | None, Field(description="The machine its replicas stand on, by name: ullage facts devices lists them.")
+        str | None,
+        Key(
+            means="The machine its replicas stand on, by name: ullage facts devices lists them.",
+            default="the one on which the fleet needs the fewest devices",
+            moves="packing.*",
+        ),
     ] = None
-    evidence: Annotated[EvidenceSection | None, Field(description="What is known of this pool by measurement.")] = None
+    evidence: Annotated[EvidenceSection | None, Key(means="What is known of this pool by measurement.")] = None
 
 
 class PolicySection(Section):
     """What is decided, not known."""
 
-    horizon: Annotated[
-        Duration | None, Field(description="How far ahead to plan; default 30d: what capacity is ordered for.")
-    ] = None
+    horizon: Annotated[Duration | None, Key(means="How far ahead to plan.", default=HORIZON, moves=_PER_CLASS)] = None
     planning_percentile: Annotated[
-        Share | None, Field(description="How sure to be of the busiest hour; default 95%: reserves come on top.")
+        Share | None,
+        Key(means="How sure to be of the busiest hour.", default=PLANNING_PERCENTILE, moves=_PER_CLASS),
     ] = None
     margin: Annotated[
-        Share | None, Field(description="Of its rate, kept free in every pool; default none: reserves are lines.")
+        ShareOrNone | None,
+        Key(means="Of its rate, kept free in every pool.", default=NO_POLICY, moves="point.operating_rps"),
     ] = None
     zones: Annotated[
-        Count | None, Field(description="Zones to spread over; default 1: a second zone is a decision with a price.")
+        Count | None, Key(means="Zones to spread over.", default=ZONES, moves="placement.zone-1.replicas")
     ] = None
     reconcile_every: Annotated[
-        Duration | None, Field(description="When to look again; default 7d: every day of the week once.")
+        Duration | None,
+        Key(
+            means="When to look again.",
+            default=RECONCILE_EVERY,
+            still="It is printed as the day of the next look; reconciling itself is not built in this version.",
+        ),
     ] = None
 
 
 class PlanFile(Section):
     """A plan file, version 1."""
 
-    version: Annotated[Literal["1"], Field(description="The version of this layout.")]
-    service: Annotated[str, Field(min_length=1, description="What the plan is called.")]
+    version: Annotated[Literal["1"], Key(means="The version of this layout.", still="There is one version so far.")]
+    service: Annotated[
+        str, Field(min_length=1), Key(means="What the plan is called.", still="It is the title of the plan.")
+    ]
     dated: Annotated[
-        datetime.date | None, Field(description="When its statements were made; their age counts from here.")
+        datetime.date | None,
+        Key(
+            means="When its statements were made; their age counts from here.",
+            default="the day of planning",
+            still="It dates every statement of the file: notes and checks of age follow it, and no figure does.",
+        ),
     ] = None
-    facts: Annotated[str | None, Field(description="A folder of your own fact files, laid over ours.")] = None
+    facts: Annotated[
+        str | None,
+        Key(means="A folder of your own fact files, laid over ours.", default=_NONE, moves="memory.kv_tokens"),
+    ] = None
     workload: WorkloadSection
-    pool: Annotated[PoolSection | None, Field(description="The pool, where there is one.")] = None
-    pools: Annotated[
-        tuple[PoolSection, ...], Field(description="The pools, where there are several, each with a name.")
-    ] = ()
-    evidence: Annotated[EvidenceSection, Field(description="Of the one pool; several pools have their own.")] = (
+    pool: Annotated[PoolSection | None, Key(means="The pool, where there is one.")] = None
+    pools: Annotated[tuple[PoolSection, ...], Key(means="The pools, where there are several, each with a name.")] = ()
+    evidence: Annotated[EvidenceSection, Key(means="Of the one pool; several pools have their own.")] = (
         EvidenceSection()
     )
-    routing: Annotated[tuple[RouteSection, ...], Field(description="Classes that go to more than one pool.")] = ()
-    tools: Annotated[tuple[ToolSection, ...], Field(description="What tasks wait for besides the model.")] = ()
-    sites: Annotated[SitesSection | None, Field(description="Regions and zones, with quotas.")] = None
+    routing: Annotated[tuple[RouteSection, ...], Key(means="Classes that go to more than one pool.")] = ()
+    tools: Annotated[tuple[ToolSection, ...], Key(means="What tasks wait for besides the model.")] = ()
+    sites: Annotated[SitesSection | None, Key(means="Regions and zones, with quotas.")] = None
     policy: PolicySection = PolicySection()
     admission: Annotated[AdmissionSection, Field(default_factory=AdmissionSection)]
     reliability: ReliabilitySection = ReliabilitySection()
@@ -245,9 +448,9 @@ class PlanFile(Section):
     cost: CostSection = CostSection()
     prices: Annotated[PricesSection, Field(default_factory=PricesSection)]
     options: Annotated[
-        OptionsSection, Field(default_factory=OptionsSection, description="What ullage options may choose from.")
+        OptionsSection, Field(default_factory=OptionsSection), Key(means="What ullage options may choose from.")
     ]
-    claims: Annotated[ClaimsSection, Field(description="What is said elsewhere, for `ullage check`.")] = ClaimsSection()
+    claims: Annotated[ClaimsSection, Key(means="Claims made elsewhere, for `ullage check`.")] = ClaimsSection()
 
     @property
     def every_pool(self) -> tuple[PoolSection, ...]:
@@ -256,7 +459,11 @@ class PlanFile(Section):
 
 def read_plan_file(text: str, *, file: str) -> PlanFile:
     """The plan file, or an InputError that names line, field, value, problem and fix of its first fault."""
-    document = read_yaml(text, file=file)
+    return read_plan_document(read_yaml(text, file=file))
+
+
+def read_plan_document(document: Document) -> PlanFile:
+    """As `read_plan_file`, for a document that was read or made before."""
     try:
         found = PlanFile.model_validate(document.content)
     except ValidationError as error:
@@ -265,6 +472,17 @@ def read_plan_file(text: str, *, file: str) -> PlanFile:
         raise _input_error(document, details[0], more=len(details) - 1) from None
     _check_pools(document, found)
     return found
+
+
+def key_rows() -> list[KeyRow]:
+    """The table of keys: every one that a plan file may hold, depth first."""
+    # Several pools have the keys of one, and a pool's own evidence those of the only pool's.
+    return [each for each in rows_of(PlanFile) if not each.path.startswith(("pools[]", "pool.evidence."))]
+
+
+def put_value(content: dict[str, Any], key: str, value: Any) -> KeyPath:
+    """Change one value of a plan's document in place, by its key (`workload.classes.chat.rate`); None leaves it out."""
+    return put_key(PlanFile, content, key, value)
 
 
 def _check_pools(document: Document, file: PlanFile) -> None:
@@ -304,7 +522,8 @@ def plan_file_schema() -> dict[str, Any]:
     schema = PlanFile.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     # Versions and counts are written bare in YAML, and read as text by strict_yaml.
-    schema["properties"]["version"] = {"enum": [1, "1"], "description": "The version of this layout."}
+    version = schema["properties"]["version"]
+    schema["properties"]["version"] = {"enum": [1, "1"], "description": version["description"]}
     return schema
 
 
@@ -332,10 +551,7 @@ def _problem(document: Document, detail: ErrorDetails) -> tuple[str, str]:
     if kind == "quantity":
         return str(context["problem"]), str(context["fix"])
     if kind == "extra_forbidden":
-        known = _known_keys(path[:-1])
-        nearest = difflib.get_close_matches(str(path[-1]), known, n=2)
-        hint = f"Did you mean {' or '.join(nearest)}?" if nearest else f"Known here: {', '.join(known)}."
-        return "is not a known key", hint
+        return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(PlanFile, path[:-1]))))
     if kind == "missing":
         return "is missing", f"Add {path[-1]}."
     if kind in ("int_parsing", "int_type", "greater_than_equal"):
@@ -356,16 +572,3 @@ def _problem(document: Document, detail: ErrorDetails) -> tuple[str, str]:
     if kind == "literal_error" and path == ("version",):
         return "is not a version this program reads", "Write version: 1."
     return detail["msg"][0].lower() + detail["msg"][1:], "Correct the value."
-
-
-def _known_keys(path: tuple[str | int, ...]) -> list[str]:
-    """The keys that may stand at this path."""
-    section: Any = PlanFile
-    for part in path:
-        if isinstance(part, str):
-            # Below a mapping the next key is a name of the user's, and what it may hold is the mapping's value.
-            held = get_args(section)[1] if get_origin(section) is dict else section.model_fields[part].annotation
-            section = held
-            while get_origin(section) not in (None, dict):
-                section = get_args(section)[0]
-    return [each.alias or name for name, each in section.model_fields.items()]

@@ -8,6 +8,7 @@ from typing import Any
 from ullage.errors import InputError
 from ullage.planning.record import Entry, PlanRecord
 
+_SCHEMA = "ullage.plan/2"
 _FIX = "Give a file that ullage plan --json wrote, or a plan file."
 
 
@@ -17,19 +18,17 @@ def read_plan_record(text: str, *, file: str) -> PlanRecord:
         found = json.loads(text)
     except ValueError:
         raise InputError(field=file, value=text[:40], problem="is not JSON", fix=_FIX) from None
-    if not isinstance(found, dict) or found.get("schema") != "ullage.plan/1":
+    if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
         said = found.get("schema") if isinstance(found, dict) else type(found).__name__
-        raise InputError(field=f"{file}: schema", value=said, problem="is not ullage.plan/1", fix=_FIX)
-    if "figures" not in found or found.get("verdict") == "refused":
-        raise InputError(
-            field=f"{file}: verdict", value=found.get("verdict"), problem="is a refusal, which has no numbers", fix=_FIX
-        )
+        raise InputError(field=f"{file}: schema", value=said, problem=f"is not {_SCHEMA}", fix=_FIX)
+    if "refused" in found:
+        raise InputError(field=f"{file}: refused", value=True, problem="is a refusal, which has no plan", fix=_FIX)
     try:
         return PlanRecord(
             service=str(found["service"]),
             as_of=str(found["as_of"]),
             seed=int(found["seed"]),
-            verdict=str(found["verdict"]),
+            verdict=str(found["summary"]["verdict"]),
             figures={name: _figure(name, each) for name, each in found["figures"].items()},
             inputs={name: _input(name, each) for name, each in found["assumptions"].items()},
         )
@@ -44,9 +43,9 @@ def _figure(name: str, each: dict[str, Any]) -> Entry:
         value=_value(each["value"]),
         unit=str(each["unit"]),
         evidence=str(each["evidence"]),
-        formula=str(each["formula"]),
-        rests_on=tuple(str(one) for one in each["inputs"]),
-        source=", ".join(str(one) for one in each["sources"]),
+        formula=str(each.get("formula", "")),
+        rests_on=tuple(str(one) for one in each.get("inputs", ())),
+        source=_source(each),
     )
 
 
@@ -56,8 +55,12 @@ def _input(name: str, each: dict[str, Any]) -> Entry:
         value=_value(each["value"]),
         unit=str(each["unit"]),
         evidence=str(each["evidence"]),
-        source=str(each["source"]),
+        source=_source(each),
     )
+
+
+def _source(each: dict[str, Any]) -> str:
+    return ", ".join(str(one["what"]) for one in each.get("sources", ()))
 
 
 def _value(value: Any) -> int | float | str:

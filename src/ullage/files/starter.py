@@ -8,13 +8,16 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
+from ullage.files.plan_file import PolicySection, PoolSection
+from ullage.files.sections.section import Section, key_of, written
+
 # SLOs to begin with. They are placeholders and the file says so: only the service's owner can make an SLO.
 _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A value for the file, and where it was found; an empty `where` means that nobody said."""
+    """A value for the file, and where it was found; an empty `where` means that nobody stated it."""
 
     value: str
     where: str
@@ -69,16 +72,15 @@ def starter_text(starter: Starter) -> str:
     if starter.engine_version is not None:
         lines.append(_line("engine_version", starter.engine_version))
     lines += [
-        "  # approved_concurrency: 8  # requests of the longest context that must fit into one replica at once",
-        "  # storage: local-nvme  # where a new node reads the weights from",
+        *(f"  # {_default(PoolSection, name)}" for name in ("approved_concurrency", "storage")),
         "",
         *_evidence(starter),
         "",
         "policy:",
-        "  horizon: 30d",
-        "  planning_percentile: 95%  # one busiest hour in twenty may exceed the plan",
-        "  zones: 1  # a second zone is a decision with a price",
-        "  reconcile_every: 7d",
+        *(
+            f"  {_default(PolicySection, name)}"
+            for name in ("horizon", "planning_percentile", "zones", "reconcile_every")
+        ),
     ]
     return "\n".join(lines) + "\n"
 
@@ -98,7 +100,6 @@ def _class(each: StarterClass) -> list[str]:
     lines += [
         _line("longest_context", each.longest_context, indent=6),
         f"      slo: {_SLO}  # decide: these are placeholders, not your SLOs",
-        "      priority: 0  # 0 is served first",
     ]
     return lines
 
@@ -112,6 +113,14 @@ def _evidence(starter: Starter) -> list[str]:
     said = [f"  {name}: {_list(paths)}" for name, paths, _ in kinds if paths]
     wanted = [f"  # {name}: [FILE]  # {what}" for name, paths, what in kinds if not paths]
     return [*(["evidence:"] if said else ["# evidence:  # what is measured is not guessed"]), *said, *wanted]
+
+
+def _default(section: type[Section], name: str) -> str:
+    """A key with the default that stands in for it, and what it means."""
+    key = key_of(section, name)
+    assert key is not None
+    assert key.assumed is not None
+    return f"{name}: {written(key.assumed)}  # {key.means[0].lower()}{key.means[1:].rstrip('.')}"
 
 
 def _line(key: str, found: Found, *, indent: int = 2) -> str:

@@ -6,7 +6,10 @@ YAML's own guesses are a trap in a file about versions and units: `engine_versio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import yaml
@@ -16,16 +19,30 @@ from ullage.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A YAML mapping as nested dicts, lists and texts. `lines` gives the line of every path such as `pool.model`."""
+    """A mapping as nested dicts, lists and texts. `lines` gives the line of every path such as `pool.model`.
+
+    A plan that was never a file has no lines. `options` gives the option that a path was stated by, in place of a line.
+    """
 
     file: str
     content: dict[str, Any]
-    lines: dict[tuple[str | int, ...], int]
+    lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
+    options: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
 
     def place(self, path: tuple[str | int, ...]) -> str:
-        """Where a path stands, as people write it: `plan.yaml:12: pool.model`."""
-        known = next((path[:cut] for cut in range(len(path), -1, -1) if path[:cut] in self.lines), ())
+        """Where a path stands, as people write it: `plan.yaml:12: pool.model`, or the option that stated it."""
         dotted = ".".join(str(part) for part in path)
+        parts = [path[:cut] for cut in range(len(path), -1, -1)]
+        stated = next((each for each in parts if each in self.options), None)
+        if stated is None and path not in self.lines:
+            # What an option made has no line: it is said by that option.
+            stated = next((each for each in self.options if path and each[: len(path)] == path), None)
+        if stated is not None:
+            option = self.options[stated]
+            return option if stated == path else f"{option}: {dotted}"
+        if not self.lines:
+            return f"{self.file}: {dotted}".rstrip(": ")
+        known = next((each for each in parts if each in self.lines), ())
         return f"{self.file}:{self.lines.get(known, 1)}: {dotted}".rstrip(": ")
 
 
@@ -42,6 +59,28 @@ def read_yaml(text: str, *, file: str) -> Document:
     lines: dict[tuple[str | int, ...], int] = {}
     content = _value(root, (), lines, file, open_nodes=())
     return Document(file=file, content=content, lines=lines)
+
+
+def read_scalar(text: str, *, field: str) -> Any:
+    """One value as it would stand in a file: a text, or a list or mapping in brackets; nothing at all is None."""
+    if not text.strip().startswith(("[", "{")):
+        return text.strip() or None
+    return read_yaml(f"value: {text}", file=field).content["value"]
+
+
+def as_texts(value: Any) -> Any:
+    """A value of a program as a file would say it: numbers, dates and paths become texts."""
+    if isinstance(value, Mapping):
+        return {str(key): as_texts(each) for key, each in value.items()}
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, int | float | PurePath):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_texts(each) for each in value]
+    return value
 
 
 def _value(

@@ -5,7 +5,7 @@ a second of being up and takes `repair` seconds on average is down for
 
     failures x repair / (1 + failures x repair)
 
-of the time, whatever the law of the repair times. Where everything that breaks is repaired at once, components are
+of the time, whatever the law of the repair times. Where everything that fails is repaired at once, components are
 independent and the number of replicas that are up is a sum of independent nodes inside independent zones: a
 convolution, exact at any size. Where only so many repairs run at a time, failed devices and nodes queue for a crew:
 their numbers are birth-death chains, every set of the same number is equally likely, and sets are counted where they
@@ -75,11 +75,6 @@ class Domains:
     @property
     def replicas(self) -> int:
         return sum(self.nodes)
-
-    @property
-    def ceiling_fraction(self) -> float:
-        """The time in which at least one zone is up: no number of replicas is available for longer."""
-        return 1.0 - self.zone.down_fraction ** len(self.zones)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -223,7 +223,7 @@ def _reserve(
         devices=extra * devices,
         serving_replicas=extra,
         rule=f"steady number up {target} of the time, and after the loss of {_article(str(given.survives.value))}",
-        protects="the SLO while devices, nodes and zones are broken",
+        protects="the SLO while devices, nodes and zones are down",
         figure=figure,
     )
     return FailureReserve(line=line, availability=found, without=alone, figures=figures)
@@ -259,7 +259,7 @@ def _hopeless(steady: Figure, sites: Sites, given: Reliability) -> Rejection | N
             Remedy(change="one zone more", effect="the loss of a zone leaves the others"),
             Remedy(
                 change="a lower reliability.availability, or reliability.survives: node",
-                effect="the plan promises what its zones can keep",
+                effect="a target that these zones can meet",
             ),
         ),
     )

@@ -24,7 +24,7 @@ EVERY = choice("maintenance.every", 30 * 86_400.0, "s", "drivers, kernels and fi
 WORK = choice("maintenance.work", 3600.0, "s", "patch, reboot and a burn-in of a node's devices")
 WINDOW = choice("maintenance.window", 8 * 3600.0, "s", "the working hours of one week's day")
 WINDOW_EVERY = choice("maintenance.window_every", 7 * 86_400.0, "s", "one day of the week")
-DEMAND = choice("maintenance.demand", 1.0, "fraction", "nobody has said that windows lie outside the busiest hour")
+DEMAND = choice("maintenance.demand", 1.0, "fraction", "windows outside the busiest hour were not stated")
 DRAIN = choice("maintenance.drain", 300.0, "s", "a node is empty when its longest answers have ended")
 
 

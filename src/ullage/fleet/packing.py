@@ -4,15 +4,14 @@
     spare      devices in which another whole replica of the pool would fit: the last node is not full
     stranded   devices in which none fits: what three replicas of 3 devices leave of a node of 8 is lost
 
-A replica that fits a node stands in one node. One that does not is cut between its pipeline stages, so that the
+A replica that fits a node stands in one node. One that does not is split between its pipeline stages, so that the
 devices of a stage, which exchange sums in every layer, stay in one node wherever they fit one; only a tensor
-parallelism wider than the node straddles nodes, and the result says so. Nodes never straddle zones.
+parallelism wider than the node spans nodes, and the result says so. A node never spans zones.
 """
 
 from __future__ import annotations
 
 import datetime
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -167,7 +166,7 @@ def pack_placed(
 def pack_on(lots: Sequence[Lot], shape: NodeShape) -> PackedShape:
     """Fill nodes zone by zone, the largest parts first, each into the fullest node that still holds it.
 
-    For one pool, and wherever part sizes divide one another, no packing needs fewer nodes; for odd mixtures it is the
+    For one pool, and wherever part sizes divide one another, no packing needs fewer nodes; for other mixtures it is the
     usual rule of thumb, at most two ninths above the best.
     """
     if shape.devices < 1:
@@ -257,8 +256,8 @@ def _notes(chosen: PackedShape, lots: Sequence[Lot]) -> tuple[str, ...]:
     if chosen.spans_nodes:
         widest = max(lot.sharding.tp for lot in lots)
         notes.append(
-            f"Tensor parallelism over {widest} devices straddles nodes of {size}: its sums leave the node's own links, "
-            f"which the step model does not know."
+            f"Tensor parallelism over {widest} devices spans nodes of {size}: its all-reduces leave the node's links, "
+            f"which the step model does not cover."
         )
     for group in chosen.groups:
         if group.stranded_devices:
@@ -272,11 +271,3 @@ def _notes(chosen: PackedShape, lots: Sequence[Lot]) -> tuple[str, ...]:
         nodes = max(len(parts_of(lot.sharding, size)) for lot in lots if lot.replicas)
         notes.append(f"A replica stands on up to {nodes} nodes, and the loss of one of them ends it.")
     return tuple(notes)
-
-
-def least_nodes(lots: Sequence[Lot], node_devices: int) -> int:
-    """No packing needs fewer: all devices of a zone over the devices of a node, rounded up."""
-    zones: dict[str, int] = defaultdict(int)
-    for lot in lots:
-        zones[lot.zone] += lot.replicas * lot.sharding.devices
-    return sum(math.ceil(devices / node_devices) for devices in zones.values())

@@ -99,7 +99,7 @@ class ReserveSettings:
 
     @property
     def stated(self) -> tuple[Assumption, ...]:
-        """What somebody has said otherwise than our defaults."""
+        """Stated values that replace our defaults."""
         ours = ReserveSettings().inputs
         return tuple(each for each in self.inputs if each not in ours)
 

@@ -70,10 +70,6 @@ class Sites:
         given += [zone.quota for zone in self.zones]
         return tuple(each for each in given if each is not None)
 
-    def region_of(self, zone: str) -> Region:
-        """The region that a zone lies in."""
-        return next(region for region in self.regions if any(each.name == zone for each in region.zones))
-
 
 def equal_zones(zones: int, *, region: str = "region") -> Sites:
     """So many zones of one region, without quotas: what a plan assumes of which only the number of zones is known.
@@ -115,11 +111,6 @@ class Placement:
     def largest_zone_replicas(self) -> int:
         """How many replicas the loss of one zone takes at most."""
         return max(row.replicas for row in self.rows)
-
-    @property
-    def largest_region_replicas(self) -> int:
-        """How many replicas the loss of one region takes at most."""
-        return max(len(self.replicas_in_region(region.name)) for region in self.sites.regions)
 
     def replicas_in(self, zone: str) -> tuple[int, ...]:
         """The numbers of the replicas in a zone: what an event of the simulated fleet names."""

@@ -18,7 +18,7 @@ from ullage.service.trial.decide import FULL, Effort
 from ullage.service.trial.trial import Trial
 
 _HOW = (
-    "Simulated is the planning rate of all classes together, in the proportions of their busiest hours, in one pool "
+    "The planning rate of all classes together is simulated, in the proportions of their busiest hours, in one pool "
     "behind a router that counts outstanding requests. A pool evens out bursts that one replica alone must take, so "
     "its replicas carry more than the operating point of a single one."
 )
@@ -100,13 +100,13 @@ def _figures(
 ) -> dict[str, Figure]:
     bare, conservative = found.figures["size.replicas"], found.figures["size.conservative_replicas"]
     kept = [*([] if number(policy) == 0.0 else [policy]), *([] if least is None else [least])]
-    said = " with the policy's share kept free" if policy in kept else ""
+    freed = " with the policy's share kept free" if policy in kept else ""
     replicas = Figure(
         name="fleet.replicas",
         value=planned,
         unit="replicas",
-        formula="replicas that meet every SLO with conservative step times: as slow as one case of ten of this evidence"
-        f"{said}{'' if least is None else f', at least {least.value}'}",
+        formula="replicas that meet every SLO with conservative step times: as slow as in one case of ten"
+        f"{freed}{'' if least is None else f', at least {least.value}'}",
         inputs=(conservative, *kept),
     )
     devices = Figure(
@@ -120,7 +120,7 @@ def _figures(
         name="fleet.evidence_replicas",
         value=found.conservative_replicas - found.replicas,
         unit="replicas",
-        formula="replicas - those that would do if the step times were exactly nominal",
+        formula="replicas - those needed with nominal step times",
         inputs=(replicas, bare),
     )
     return {**{each.name: each for each in (replicas, devices, margin)}, **found.figures}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Evidence
@@ -13,7 +13,16 @@ from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.facts.startup import STORAGES
-from ullage.files.plan_file import ClassSection, PlanFile, PoolSection
+from ullage.files.plan_file import (
+    APPROVED_CONCURRENCY,
+    ENGINE,
+    POOL,
+    STORAGE,
+    TENSOR_PARALLEL,
+    ClassSection,
+    PlanFile,
+    PoolSection,
+)
 from ullage.files.sections.admission import admission_of
 from ullage.files.sections.claims import claims_of
 from ullage.files.sections.class_shape import event_inputs, shape_of
@@ -35,25 +44,11 @@ from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_li
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
-from ullage.service.curve.margin import NO_POLICY
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
 from ullage.workload.demand.traffic import Traffic
 from ullage.workload.synthetic.model import ClassModel, SyntheticModel
-
-_DAY_S = 86_400.0
-
-# The defaults of a plan file, each once, with its reason.
-HORIZON_S = 30 * _DAY_S  # a month is what capacity is ordered for
-PLANNING_FRACTION = 0.95  # one hour in twenty may exceed the plan; reserves are added on top, not hidden in it
-ZONES = 1  # a second zone is a decision with a price, so it is not assumed
-RECONCILE_S = 7 * _DAY_S  # a week holds every day of the week once
-POOL = "pool"  # what the only pool is called where it has no name
-TENSOR_PARALLEL = 1
-ENGINE = "vllm"  # the engine most request logs and load tests come from
-STORAGE = "shared-filesystem"  # what a new node shares with the others; the published clusters read from NFS
-APPROVED_CONCURRENCY = 1  # an engine refuses to start unless one request of the longest context fits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +160,7 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, provenance: P
         pool=_serving(section, file),
         slo_limits=slo_limits(found, evidence=provenance.evidence, source=provenance.source),
         mean_rate=_mean_rate(section, model, loaded.traffic, provenance),
-        longest_context=provenance.says(f"{name}.longest_context", section.longest_context, "tokens", 0),
+        longest_context=provenance.says(f"{name}.longest_context", section.longest_context, "tokens"),
         shape=shape_of(
             section,
             provenance,
@@ -173,7 +168,7 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, provenance: P
             is_forecast=loaded.traffic is not None and loaded.traffic.classes[name].forecast is not None,
             model=model,
             model_source=provenance.source,
-            events=event_inputs(file.workload.events, provenance, horizon_s=file.policy.horizon or HORIZON_S),
+            events=event_inputs(file.workload.events, provenance, horizon_s=file.policy.value("horizon")),
         ),
         success=section.success,
     )
@@ -234,17 +229,18 @@ def _serving(section: ClassSection, file: PlanFile) -> str:
 def _mean_rate(
     section: ClassSection, model: ClassModel | None, traffic: Traffic | None, provenance: Provenance
 ) -> Assumption:
-    """The rate has one word behind it: the trace's, or the file's, or the synthetic model's where the file has none."""
+    """The rate has one source: the trace, or the file, or the synthetic model where the file states none."""
     field, name = f"workload.classes.{section.name}.rate", f"{section.name}.mean_rate"
     if section.rate is None and traffic is None and model is not None:
-        return provenance.says(name, model.mean_rate_rps, "req/s", 0)
+        return provenance.says(name, model.mean_rate_rps, "req/s")
     if section.rate is None and traffic is None:
         raise InputError(field=field, value=None, problem="is missing", fix="Give a rate such as 12 req/s, or a trace.")
     if section.rate is not None and traffic is not None:
         problem = "is given beside a trace, which says it too"
         raise InputError(field=field, value=section.rate, problem=problem, fix="Leave out one of the two.")
     if traffic is None:
-        return provenance.says(name, section.rate, "req/s", 0)
+        assert section.rate is not None
+        return provenance.says(name, section.rate, "req/s")
     rate = traffic.mean_rates_rps[section.name]
     return Assumption(name=name, value=rate, unit="req/s", evidence=Evidence.MEASURED, source=traffic.source)
 
@@ -275,41 +271,41 @@ def _coming_to(pool: str, file: PlanFile) -> list[ClassSection]:
 def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, provenance: Provenance) -> PoolSpec:
     name = pool.name or POOL
     prefix = "pool" if len(file.every_pool) == 1 else f"{name}.pool"
-    engine = provenance.says(f"{prefix}.engine", pool.engine, "", ENGINE)
-    tp = provenance.says(f"{prefix}.tensor_parallel", pool.tensor_parallel, "devices", TENSOR_PARALLEL)
-    concurrency = provenance.says(
-        f"{prefix}.approved_concurrency", pool.approved_concurrency, "requests", APPROVED_CONCURRENCY
+    engine = provenance.over(ENGINE, pool.engine, name=f"{prefix}.engine")
+    tp = provenance.over(TENSOR_PARALLEL, pool.tensor_parallel, name=f"{prefix}.tensor_parallel")
+    concurrency = provenance.over(
+        APPROVED_CONCURRENCY, pool.approved_concurrency, name=f"{prefix}.approved_concurrency"
     )
-    longest = max(each.longest_context for each in _coming_to(name, file))
+    context = _context(pool, prefix, _coming_to(name, file))
     start = _start(pool, prefix, loaded, shared, provenance)
     # A machine that the device does not come in is better refused before anything is simulated.
     chosen_shape(shapes_of(loaded.device), pool.instance)
-    version = pool.engine_version
-    choices = [
-        provenance.says(f"{prefix}.model", pool.model, "", ""),
-        engine,
-        *([] if version is None else [provenance.says(f"{prefix}.engine_version", version, "", "")]),
-        provenance.says(f"{prefix}.device", pool.device, "", ""),
-        tp,
-        concurrency,
-        *([] if pool.instance is None else [provenance.says(f"{prefix}.instance", pool.instance, "", "")]),
-        start.storage,
-        *([] if start.bandwidth is None else [start.bandwidth]),
-    ]
     least, most = (
-        None if value is None else provenance.decides(f"{prefix}.{what}_replicas", value, "replicas", 1)
+        None if value is None else provenance.decides(f"{prefix}.{what}_replicas", value, "replicas")
         for what, value in (("least", pool.least_replicas), ("most", pool.most_replicas))
     )
-    choices += [each for each in (least, most) if each is not None]
+    choices = (
+        provenance.says(f"{prefix}.model", pool.model, ""),
+        engine,
+        provenance.may_say(f"{prefix}.engine_version", pool.engine_version, ""),
+        provenance.says(f"{prefix}.device", pool.device, ""),
+        tp,
+        concurrency,
+        provenance.may_say(f"{prefix}.instance", pool.instance, ""),
+        start.storage,
+        start.bandwidth,
+        least,
+        most,
+    )
     return PoolSpec(
         name=name,
         least=least,
         most=most,
-        choices=tuple(choices),
+        choices=tuple(each for each in choices if each is not None),
         model=loaded.model,
         device=loaded.device,
-        settings=_settings(pool, str(engine.value), int(tp.value), longest, provenance),
-        approved=Approved(context_tokens=longest, sequences=int(concurrency.value)),
+        settings=_settings(pool, context, provenance),
+        approved=Approved(context_tokens=context, sequences=int(concurrency.value)),
         start=start,
         reported=loaded.reported,
         tested=loaded.tested,
@@ -322,41 +318,47 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
 def _start(pool: PoolSection, prefix: str, loaded: LoadedPool, shared: Loaded, provenance: Provenance) -> StartSettings:
     if pool.storage is not None and pool.storage not in STORAGES:
         raise unknown_name(field=f"{prefix}.storage", name=pool.storage, known=STORAGES)
-    rate = pool.storage_bandwidth
     return StartSettings(
-        storage=provenance.says(f"{prefix}.storage", pool.storage, "", STORAGE),
-        bandwidth=None if rate is None else provenance.says(f"{prefix}.storage_bandwidth", rate, "bytes/s", rate),
+        storage=provenance.over(STORAGE, pool.storage, name=f"{prefix}.storage"),
+        bandwidth=provenance.may_say(f"{prefix}.storage_bandwidth", pool.storage_bandwidth, "bytes/s"),
         measured=loaded.starts,
         sheets=shared.startups,
     )
 
 
-def _settings(pool: PoolSection, engine: str, tp: int, longest_tokens: int, provenance: Provenance) -> RuntimeSettings:
+def _context(pool: PoolSection, prefix: str, classes: list[ClassSection]) -> int:
+    """The context that the engine is started for: an engine for more than any class may use sets memory aside in vain,
+    and one for less would refuse what the class is allowed."""
+    longest = max(classes, key=lambda each: each.longest_context)
+    if pool.max_context is not None and pool.max_context < longest.longest_context:
+        raise InputError(
+            field=f"{prefix}.max_context",
+            value=pool.max_context,
+            problem=f"is less than the {longest.longest_context} tokens that {longest.name} may send",
+            fix=f"Raise it, or lower workload.classes.{longest.name}.longest_context.",
+        )
+    return pool.max_context or longest.longest_context
+
+
+def _policy(file: PlanFile, provenance: Provenance) -> Policy:
+    found = provenance.filled(file.policy)
+    if file.policy.margin is not None:
+        found["margin"] = replace(found["margin"], decision=True)
+    return Policy(**found)
+
+
+def _settings(pool: PoolSection, context_tokens: int, provenance: Provenance) -> RuntimeSettings:
     return RuntimeSettings(
         source=provenance.source,
         evidence=provenance.evidence,
-        engine=engine,
+        engine=pool.value("engine"),
         version=pool.engine_version,
-        sharding=Sharding(tp=tp, pp=pool.pipeline_parallel or 1, ep=pool.expert_parallel or 1),
+        sharding=Sharding(
+            tp=pool.value("tensor_parallel"), pp=pool.value("pipeline_parallel"), ep=pool.value("expert_parallel")
+        ),
         memory_fraction=pool.memory_fraction,
         step_tokens=pool.token_budget,
         max_sequences=pool.max_sequences,
         kv_dtype=pool.kv_dtype,
-        # An engine started for more context than any class may use would set memory aside for nothing.
-        max_context_tokens=pool.max_context or longest_tokens,
-    )
-
-
-def _policy(file: PlanFile, provenance: Provenance) -> Policy:
-    policy = file.policy
-    return Policy(
-        horizon=provenance.decides("policy.horizon", policy.horizon, "s", HORIZON_S),
-        planning_percentile=provenance.decides(
-            "policy.planning_percentile", policy.planning_percentile, "fraction", PLANNING_FRACTION
-        ),
-        margin=NO_POLICY
-        if policy.margin is None
-        else provenance.decides(NO_POLICY.name, policy.margin, "fraction", 0.0),
-        zones=provenance.decides("policy.zones", policy.zones, "zones", ZONES),
-        reconcile_every=provenance.decides("policy.reconcile_every", policy.reconcile_every, "s", RECONCILE_S),
+        max_context_tokens=context_tokens,
     )

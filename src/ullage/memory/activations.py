@@ -68,12 +68,6 @@ def activation_peak(model: Model, sharding: Sharding, *, step_tokens: int, seque
     )
 
 
-def graph_pool_bytes(model: Model, sharding: Sharding, *, captured_tokens: int) -> int:
-    """Buffers of the largest captured step; smaller graphs share them."""
-    peak = activation_peak(model, sharding, step_tokens=captured_tokens, sequences=0)
-    return peak.layers_bytes
-
-
 def _moments(layer: Layer, hidden: int, sharding: Sharding) -> list[tuple[str, float]]:
     moments = [("attention", 2 * hidden + _mixer_channels(mixer) / sharding.attention_tp) for mixer in layer.mixers]
     if layer.feed_forward is not None:

@@ -1,10 +1,10 @@
 """Adapters (LoRA): memory that an engine sets aside for a number of slots, whether they are filled or not.
 
-Beside a matrix from `in` to `out` an adapter of rank r has r x in and r x out values. Cut over devices, the side
-that the matrix is cut along is cut with it, and the other is whole on every device:
+Beside a matrix from `in` to `out` an adapter of rank r has r x in and r x out values. Under tensor
+parallelism the side that the matrix is sharded along is sharded with it, and the other is whole on every device:
 
-    queries, keys, values, gate, up     in whole, out cut
-    attention output, down              in cut, out whole
+    queries, keys, values, gate, up     in whole, out sharded
+    attention output, down              in sharded, out whole
 """
 
 from __future__ import annotations

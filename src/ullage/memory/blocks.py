@@ -1,4 +1,4 @@
-"""How an engine cuts its cache into blocks, and how many of them one sequence holds.
+"""How an engine divides its cache into blocks, and how many of them one sequence holds.
 
 A block is the unit of allocation. For a model whose layers all keep everything it is simple: a block holds
 `block_tokens` tokens of every layer. Hybrids differ by engine:

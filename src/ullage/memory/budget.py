@@ -26,7 +26,7 @@ from ullage.memory.settings import Runtime, RuntimeSettings, whole
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line of the device. `estimate` is what was computed before an engine's own word took its place."""
+    """One line of the device. `estimate` is what was computed before a value reported by the engine took its place."""
 
     name: LineName
     figure: Figure
@@ -114,8 +114,9 @@ def memory_budget(
     """Budget one device, or refuse.
 
     `approved` is the worst load that must fit; without it one sequence of the longest context must. Concurrency is
-    also given at `contexts_tokens` (percentiles of the workload). `word` is what an engine said of itself, `devices`
-    are those that may be offered instead, `device_bytes` a part of the device (a MIG slice).
+    also given at `contexts_tokens` (percentiles of the workload). `reported` is what an engine
+    states about itself, `devices` are those that may be offered instead, `device_bytes` a part of the device (a MIG
+    slice).
     """
     total_bytes = device.memory_bytes if device_bytes is None else device_bytes
     case = Case(

@@ -1,4 +1,4 @@
-"""The engine's own word: what a running engine, its metrics or the device's monitor say about memory.
+"""Reported values: what a running engine, its metrics or the device's monitor state about memory.
 
     readers -> Reading(quantity, rank, figure)  one number in one line of one file
             -> engine_memory(...)               ranks put together, by the rule of each quantity
@@ -84,7 +84,7 @@ class Rank:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One number from one line: a key of QUANTITIES, who said it, and the figure with its file and line."""
+    """One number from one line: a key of QUANTITIES, its rank, and the figure with its file and line."""
 
     quantity: str
     rank: Rank
@@ -120,7 +120,7 @@ class ResidentSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineMemory:
-    """What was said about one replica.
+    """Values reported for one replica.
 
     `engine` is empty for a device monitor, which knows no engine. `kv_caches` counts the data-parallel ranks,
     each of which has a cache of its own.
@@ -203,27 +203,27 @@ def _with_tokens(figures: dict[str, Figure]) -> dict[str, Figure]:
     return figures
 
 
-def merge(words: Sequence[EngineMemory]) -> EngineMemory:
-    """One word out of several files about the same deployment: a log, its metrics, a device monitor.
+def merge(reports: Sequence[EngineMemory]) -> EngineMemory:
+    """One report from several files about the same deployment: a log, its metrics, a device monitor.
 
     What several state must agree, within the rounding of a printed figure; the first file's is kept. Files of
     two engines, two versions or two configurations are an InputError that names both.
     """
-    if not words:
+    if not reports:
         raise InputError(field="logs", value=[], problem="name no file", fix="Give at least one log or metrics file.")
     merged: dict[str, Figure] = {}
-    for reported in words:
+    for reported in reports:
         for key, figure in reported.figures.items():
             merged[key] = figure if key not in merged else _agreed(key, merged[key], figure)
     return EngineMemory(
-        engine=_one_of("engine", [reported.engine for reported in words], words),
-        version=_one_of("version", [reported.version for reported in words], words),
+        engine=_one_of("engine", [reported.engine for reported in reports], reports),
+        version=_one_of("version", [reported.version for reported in reports], reports),
         figures=merged,
-        ranks=tuple(each for reported in words for each in reported.ranks),
-        kv_caches=max(reported.kv_caches for reported in words),
-        oom_events=tuple(each for reported in words for each in reported.oom_events),
-        restarts=tuple(each for reported in words for each in reported.restarts),
-        resident=tuple(each for reported in words for each in reported.resident),
+        ranks=tuple(each for reported in reports for each in reported.ranks),
+        kv_caches=max(reported.kv_caches for reported in reports),
+        oom_events=tuple(each for reported in reports for each in reported.oom_events),
+        restarts=tuple(each for reported in reports for each in reported.restarts),
+        resident=tuple(each for reported in reports for each in reported.resident),
     )
 
 
@@ -255,8 +255,8 @@ def _agreed(key: str, one: Figure, other: Figure) -> Figure:
     return one
 
 
-def _one_of(field: str, stated: Sequence[str], words: Sequence[EngineMemory]) -> str:
-    known = [(text, reported) for text, reported in zip(stated, words, strict=True) if text]
+def _one_of(field: str, stated: Sequence[str], reports: Sequence[EngineMemory]) -> str:
+    known = [(text, reported) for text, reported in zip(stated, reports, strict=True) if text]
     for text, reported in known[1:]:
         if text != known[0][0]:
             places = [_places(next(iter(each.figures.values()))) for each in (known[0][1], reported) if each.figures]

@@ -88,7 +88,7 @@ class MeasuredLines:
 @dataclass(frozen=True, kw_only=True)
 class StageEstimate:
     """One device of one pipeline stage. `estimated` has every fixed line as computed, `fixed` as used; the estimated
-    pool is what would be left if the engine had said nothing."""
+    pool is what would be left if the engine had reported nothing."""
 
     stage: int
     device_bytes: int
@@ -259,7 +259,7 @@ def kept_parts(model: Model, runtime: Runtime, stage: int) -> tuple[CachePart, .
 
 
 def block_layout(model: Model, runtime: Runtime, parts: tuple[CachePart, ...]) -> BlockLayout:
-    """How this engine cuts what a stage keeps into blocks."""
+    """How this engine divides what a stage keeps into blocks."""
     block_tokens = whole(runtime.block_tokens)
     if not parts:
         # A stage of no-op layers keeps nothing, but still needs a unit to count in.

@@ -111,8 +111,8 @@ def budget_figures(case: Case, outcome: MemoryOutcome) -> BudgetFigures:
     """The figures of every line of one device."""
     runtime, stage, measured = outcome.runtime, outcome.stage, outcome.measured
     model = _model_figure(case)
-    weights = _weight_figures(case, outcome, model)
-    estimated = _fixed_figures(case, outcome, model, weights)
+    weights = _weight_figures(outcome, model)
+    estimated = _fixed_figures(outcome, model, weights)
     lines = {name: _renamed(_key(name), measured.lines.get(name, figure)) for name, figure in estimated.items()}
     memory = measured.device_memory or case.device.memory
     per_token = _figure(
@@ -159,7 +159,7 @@ def budget_figures(case: Case, outcome: MemoryOutcome) -> BudgetFigures:
 def _pool(
     outcome: MemoryOutcome, memory: Figure | Assumption, lines: Mapping[LineName, Figure], block: Figure
 ) -> Figure:
-    """What the cache may take: by the engine's word, from its blocks or tokens, or by the rule of its fraction."""
+    """What the cache may take: as reported by the engine, from its blocks or tokens, or by the rule of its fraction."""
     measured, pool_bytes = outcome.measured, outcome.stage.pool_bytes
     if measured.kv_pool is not None:
         return _renamed("kv_pool_bytes", measured.kv_pool)
@@ -192,7 +192,7 @@ def _model_figure(case: Case) -> Figure:
     )
 
 
-def _weight_figures(case: Case, outcome: MemoryOutcome, model: Figure) -> dict[str, Figure]:
+def _weight_figures(outcome: MemoryOutcome, model: Figure) -> dict[str, Figure]:
     return {
         name.value: _figure(
             f"weights.{name.name.lower()}_bytes",
@@ -205,9 +205,7 @@ def _weight_figures(case: Case, outcome: MemoryOutcome, model: Figure) -> dict[s
     }
 
 
-def _fixed_figures(
-    case: Case, outcome: MemoryOutcome, model: Figure, weights: Mapping[str, Figure]
-) -> dict[LineName, Figure]:
+def _fixed_figures(outcome: MemoryOutcome, model: Figure, weights: Mapping[str, Figure]) -> dict[LineName, Figure]:
     runtime, stage = outcome.runtime, outcome.stage
     cuts = _cuts(runtime)
     formulas: dict[LineName, tuple[str, tuple[Figure | Assumption, ...]]] = {
@@ -236,7 +234,7 @@ def _cache_lines(
     fixed: Mapping[LineName, Figure],
 ) -> dict[LineName, Figure]:
     lines = outcome.stage.lines
-    # Where the engine states its cache, that is the line; our bytes of a block say only how it is cut.
+    # Where the engine states its cache, that is the line; our bytes of a block say only how it is divided.
     inputs = (pool, block) if outcome.measured.kv_pool is None else (pool,)
     cache = _figure(_key(LineName.KV_CACHE), lines[LineName.KV_CACHE], "bytes", "whole blocks of the pool", inputs)
     rounding = _figure(_key(LineName.ROUNDING), lines[LineName.ROUNDING], "bytes", "pool - whole blocks", (pool, cache))
@@ -310,7 +308,7 @@ def _as_estimate(figure: Figure) -> Figure:
 
 
 def _renamed(name: str, figure: Figure) -> Figure:
-    """The figure under the budget's own name; an engine's word keeps its evidence and its sources."""
+    """The figure under the budget's own name; a reported value keeps its evidence and its sources."""
     full = name if name.startswith("memory.") else f"memory.{name}"
     if figure.name == full:
         return figure

@@ -31,7 +31,7 @@ class HostLine:
 
 @dataclass(frozen=True, kw_only=True)
 class HostBudget:
-    """Host memory of one replica. `host_bytes` is what the machine has for it, None where nobody said."""
+    """Host memory of one replica. `host_bytes` is what the machine has for it, None where it is not stated."""
 
     lines: tuple[HostLine, ...]
     offloaded_kv_tokens: int

@@ -144,45 +144,6 @@ def device_cache(
     )
 
 
-def attention_layers(model: Model) -> int:
-    """Layers whose cache grows with the context without a bound."""
-    return sum(group.layers for group in model.layers if any(_grows(mixer) for mixer in group.layer.mixers))
-
-
-def bounded_layers(model: Model) -> int:
-    """Layers that keep a window or a chunk of keys and values, and nothing beyond."""
-    return sum(
-        group.layers
-        for group in model.layers
-        if any(
-            (isinstance(mixer, GroupedAttention) and mixer.bound_tokens is not None)
-            or (isinstance(mixer, CompressedAttention) and mixer.tokens_per_entry is None)
-            for mixer in group.layer.mixers
-        )
-    )
-
-
-def state_layers(model: Model) -> int:
-    """Layers that keep a state of fixed size: linear attention, state space, convolution."""
-    return sum(
-        group.layers
-        for group in model.layers
-        if any(isinstance(mixer, LinearAttention | StateSpace | ShortConvolution) for mixer in group.layer.mixers)
-    )
-
-
-def _grows(mixer: Mixer) -> bool:
-    match mixer:
-        case GroupedAttention():
-            return mixer.bound_tokens is None
-        case CompressedAttention():
-            return mixer.tokens_per_entry is not None
-        case LatentAttention():
-            return True
-        case _:
-            return False
-
-
 def _cost(groups: Iterable[LayerGroup], split: int, dtype: KvDtype, copies: int) -> CacheCost:
     growing, indexing, state = 0.0, 0.0, 0
     bounded: dict[tuple[int, float], int] = defaultdict(int)

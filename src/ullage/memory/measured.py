@@ -1,8 +1,8 @@
-"""An engine's own word, put into the lines of a budget.
+"""Values reported by an engine, put into the lines of a budget.
 
 A log does not say exactly what a line means: vLLM from 0.20 on prints activations with the graphs' estimate in them,
 from 0.32 on weights and workspace as one number; SGLang prints context and collectives as one. Each is taken apart
-here with what else was said, and only then with an estimate. The engine's settings in the log fill the gaps in
+here with the other reported values, and only then with an estimate. The engine's settings in the log fill the gaps in
 what the user stated; where both speak, they must agree, because measured lines hold for the measured settings alone.
 """
 
@@ -25,7 +25,7 @@ _OOM_MARGIN_FRACTION = 0.02
 
 
 def settings_with(settings: RuntimeSettings, reported: EngineMemory) -> RuntimeSettings:
-    """The settings, with gaps filled from what the engine said it was started with."""
+    """The settings, with gaps filled from the settings that the engine reports."""
     if reported.engine and settings.engine and reported.engine != settings.engine:
         raise InputError(
             field="log",

@@ -2,7 +2,7 @@
 
 vLLM rounds the width of an expert and the hidden size up when it loads mxfp4 experts, by the kernel it picks for the
 device. gpt-oss-120b has 2880 channels on both sides: on Hopper (inner to 128, hidden to 256) that is 9 % more on one
-device and 14 % more when each expert is cut in two, as its start-up logs show (66.14 and 34.38 GiB).
+device and 14 % more when each expert is sharded over two devices, as its start-up logs show (66.14 and 34.38 GiB).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     device bytes = sum over tensors of stored bytes x share
 
-where the share of a device is 1 for what is replicated, 1/attention_tp for what is cut along heads or inner
+where the share of a device is 1 for what is replicated, 1/attention_tp for what is sharded along heads or inner
 width, 1/min(attention_tp, kv heads) for keys and values (a head is the smallest piece, so more devices than
 heads hold copies), and ceil(experts/ep)/experts/expert_tp for routed experts. The embedding stands on the
 first pipeline stage, the language-model head and the MTP layers on the last.
@@ -91,11 +91,6 @@ def device_weights(
         )
         for index, groups in enumerate(stages)
     )
-
-
-def fullest(stages: Iterable[StageWeights]) -> StageWeights:
-    """The stage whose devices hold most: it decides whether the model fits."""
-    return max(stages, key=lambda stage: stage.stored_bytes)
 
 
 def device_share(tensor: Tensor, sharding: Sharding) -> Fraction:

@@ -1,7 +1,7 @@
 """What decides a replica's memory beside model and device: the engine's settings, stated or by default.
 
 `RuntimeSettings` is what the user says; `Runtime` is the same with every gap filled from the engine's defaults, each
-value an `Assumption` that says whose word it is.
+value an `Assumption` with its source.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How one replica of a model is cut over devices, and which cuts a model allows.
+"""Parallelism of one replica: tensor, pipeline, expert and data-parallel attention, and what a model allows.
 
-A replica is `tp` x `pp` devices. Inside a pipeline stage the same `tp` devices serve three cuts:
+A replica is `tp` x `pp` devices. Inside a pipeline stage the same `tp` devices are grouped in three ways:
 
     attention      `dp_attention` groups, each with sequences of its own, of `attention_tp` devices
     experts        `ep` groups, each with whole experts of its own, of `expert_tp` devices
@@ -31,7 +31,7 @@ from ullage.facts.model import (
 
 @dataclass(frozen=True, kw_only=True)
 class Sharding:
-    """The cuts of one replica; see the module's text. `Sharding()` is one device."""
+    """Degrees of parallelism of one replica; see the module's text. `Sharding()` is one device."""
 
     tp: int = 1
     pp: int = 1
@@ -63,7 +63,7 @@ class Sharding:
 
 
 def check_sharding(model: Model, sharding: Sharding) -> None:
-    """Refuse, by InputError, a cut that no engine can load the model with."""
+    """Refuse, by InputError, a parallelism with which no engine can load the model."""
     if sharding.pp > model.layer_count:
         fix = f"{model.name} has {model.layer_count} layers; each stage needs one."
         raise InputError(field="pp", value=sharding.pp, problem="is more than the model has layers", fix=fix)
@@ -135,5 +135,5 @@ def _divisors(heads: int, most: int = 64) -> str:
 def _require_divides(name: str, value: int, of: str, whole: int) -> None:
     if whole % value:
         problem = f"does not divide {of} = {whole}"
-        fix = f"Both cut the same devices: choose {name} so that {of} is a multiple of it."
+        fix = f"Both group the same devices: choose {name} so that {of} is a multiple of it."
         raise InputError(field=name, value=value, problem=problem, fix=fix)

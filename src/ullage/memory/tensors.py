@@ -1,4 +1,4 @@
-"""The weight tensors of one layer: how many parameters, of which class, and how they can be cut.
+"""The weight tensors of one layer: how many parameters, of which class, and how they can be sharded.
 
 Matrices are counted exactly from the layer's shape; so are biases and norms where the model states them.
 Each formula follows the model's published implementation; docs/explanation/model-configs.md names them.
@@ -44,7 +44,7 @@ class TensorClass(enum.Enum):
 
 
 class Split(enum.Enum):
-    """Along what a tensor is cut: heads and inner widths, key-value heads, whole experts, or not at all."""
+    """Along what a tensor is sharded: heads and inner widths, key-value heads, whole experts, or not at all."""
 
     HEADS = "heads"
     KV_HEADS = "key-value heads"
@@ -54,7 +54,7 @@ class Split(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """Weights that are stored and cut alike. `units` are the pieces a cut cannot go below (heads, experts)."""
+    """Weights that are stored and sharded alike. `units` are the smallest pieces of a shard (heads, experts)."""
 
     tensor_class: TensorClass
     parameters: int

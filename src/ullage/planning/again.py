@@ -9,8 +9,12 @@ from ullage.planning.spec import ClassDemand, PlanSpec, slo_limits
 
 
 def with_demand_times(spec: PlanSpec, ratio: float) -> PlanSpec:
-    """Every class's stated rate times so much; what a trace says is not changed."""
-    return replace(spec, demands=tuple(replace(each, mean_rate=_times(each.mean_rate, ratio)) for each in spec.demands))
+    """Every class's demand times so much, whether it was stated or measured: as many more users of the same kind."""
+    return replace(
+        spec,
+        demands=tuple(replace(each, mean_rate=_times(each.mean_rate, ratio)) for each in spec.demands),
+        traffic=None if spec.traffic is None else spec.traffic.times(ratio),
+    )
 
 
 def with_slos_times(spec: PlanSpec, ratio: float) -> PlanSpec:

@@ -68,10 +68,10 @@ def _changes(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> tuple[Figure
         FigureChange(name=name, old=before, new=after)
         for name in sorted({*old, *new})
         for before, after in ((old.get(name), new.get(name)),)
-        if before is None or after is None or _said(before) != _said(after)
+        if before is None or after is None or _shown(before) != _shown(after)
     )
 
 
-def _said(entry: Entry) -> tuple[object, ...]:
+def _shown(entry: Entry) -> tuple[object, ...]:
     """What makes two entries the same to a reader."""
     return entry.value, entry.unit, entry.evidence

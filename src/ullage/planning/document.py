@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -11,20 +10,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from ullage.errors import NotBuilt, NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure, assumptions_of
 from ullage.planning.spec import PlanSpec
+from ullage.planning.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from ullage.planning.pool_plan import PoolPlan
 
 
-class Verdict(enum.Enum):
-    """What can be said of the plan as a whole."""
-
-    HOLDS = "holds"
-    INCOMPLETE = "incomplete"
-    BREAKS = "does not hold"
-
-
-class Answer(Protocol):
+class StageAnswer(Protocol):
     """What a stage hands over: figures that explain themselves, by name, in the order they are printed."""
 
     @property
@@ -33,7 +25,7 @@ class Answer(Protocol):
 
 @runtime_checkable
 class Noted(Protocol):
-    """An answer with sentences beside its figures: what was approximated, what is doubtful, what to measure next."""
+    """An answer with sentences beside its figures: what was approximated, what is uncertain, what to measure next."""
 
     @property
     def notes(self) -> tuple[str, ...]: ...
@@ -41,14 +33,14 @@ class Noted(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of the chain, and its answer or the word that it is not built.
+    """One stage of the chain, and its answer, or the statement that it is not built.
 
     `pool` is the pool it was worked out for, among several; a stage of the whole service has none. `figures` stand
     under the stage's own keys; among several pools a figure's name begins with its pool's.
     """
 
     name: str
-    answer: Answer | NotBuilt | NotGiven
+    answer: StageAnswer | NotBuilt | NotGiven
     figures: Mapping[str, Figure]
     pool: str = ""
 
@@ -61,7 +53,7 @@ class Stage:
         return self.answer.notes if isinstance(self.answer, Noted) else ()
 
 
-def service_stages(**answers: Answer | NotBuilt | NotGiven) -> tuple[Stage, ...]:
+def service_stages(**answers: StageAnswer | NotBuilt | NotGiven) -> tuple[Stage, ...]:
     """Stages of the whole service, in the order in which they are named here."""
     return tuple(
         Stage(name=name, answer=answer, figures={} if isinstance(answer, NotBuilt | NotGiven) else answer.figures)
@@ -84,14 +76,17 @@ class Plan:
 
     @property
     def verdict(self) -> Verdict:
-        """A loss that a reserve was bought for and that violates an SLO all the same is worse than a missing stage."""
-        if any(pool.loss_checks.broken for pool in self.pools):
-            return Verdict.BREAKS
-        return Verdict.HOLDS if all(stage.is_built for stage in self.stages) else Verdict.INCOMPLETE
+        """What to do with it (verdict.py has the rules)."""
+        return verdict(self)[0]
 
     @property
     def figures(self) -> tuple[Figure, ...]:
         return tuple(figure for stage in self.stages for figure in stage.figures.values())
+
+    def figures_of(self, stage: str, pool: str = "") -> Mapping[str, Figure]:
+        """The figures of a stage of this pool, or of the whole service, under its own keys; none where it has none."""
+        found = (each.figures for each in self.stages if each.name == stage and each.pool in ("", pool))
+        return next(found, {})
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -102,13 +97,17 @@ class Plan:
     def stale(self) -> tuple[Assumption, ...]:
         return tuple(each for each in self.assumptions if each.is_stale(self.as_of))
 
-    def followed_by(self, **answers: Answer | NotBuilt) -> Plan:
+    def followed_by(self, **answers: StageAnswer | NotBuilt) -> Plan:
         """The plan with the answers of stages that work around it, such as uncertainty."""
         return replace(self, stages=self.stages + service_stages(**answers))
 
     def find(self, name: str) -> Figure | Assumption:
         """The printed number of this name; an unknown name is answered with the nearest."""
+        # The answer is made of a plan, so that this module cannot know it before there is one.
+        from ullage.planning.answer import answer
+
         known: dict[str, Figure | Assumption] = {each.name: each for each in self.assumptions}
+        known.update(answer(self).figures)
         known.update({each.name: each for each in self.figures})
         if name not in known:
             raise unknown_name(field="--explain", name=name, known=known, fix="ullage plan --json lists every name.")

@@ -61,7 +61,7 @@ def pool_margins(
         name="margin.evidence_ratio",
         value=steady.size.band.slow_ratio,
         unit="ratio",
-        formula="how much longer steps are in one case of ten of this evidence",
+        formula="conservative over nominal step times",
         inputs=(steady.size.band.assumption,),
     )
     kept = point.figures["point.margin_policy_fraction"]
@@ -76,7 +76,7 @@ def pool_margins(
         MarginRow(where="demand", reason="the busiest hour may exceed its forecast", size=size, cost=cost),
         MarginRow(
             where="service",
-            reason="steps may be slower than believed; a load test shrinks this",
+            reason="steps may be slower than nominal; a load test shrinks this",
             size=slow,
             cost=steady.figures["fleet.evidence_replicas"],
         ),

@@ -1,4 +1,4 @@
-"""What a plan does not SLO: that prices and quotas stay as they are, and what else it cannot know."""
+"""What a plan does not guarantee: that prices and quotas stay as they are, and what else it cannot know."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OTHERS = {
 }
 
 _ALWAYS = (
-    "that devices can be bought or rented on the day they are needed: lead times are the vendor's word",
+    "that devices can be bought or rented on the day they are needed: lead times are as the vendor states them",
     "that the model answers well: task success is an input here, never a result",
     "that traffic keeps its shape beyond the horizon",
 )

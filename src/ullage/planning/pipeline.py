@@ -13,6 +13,7 @@ from ullage.evidence import Figure
 from ullage.planning.document import Plan, Stage, service_stages
 from ullage.planning.names import PoolNames, shared_names
 from ullage.planning.pool_plan import PoolPlan, plan_pool
+from ullage.planning.progress import Report, part_of, unheard
 from ullage.planning.service_bill import service_bill
 from ullage.planning.spec import PlanSpec
 from ullage.workload.demand.demand import forecast_demand
@@ -36,6 +37,7 @@ def plan(
     as_of: datetime.date,
     seed: int,
     map: Any = map,  # noqa: A002
+    report: Report = unheard,
 ) -> Plan | Rejection:
     """From traffic to cost, stage by stage; each works from what the ones before it found."""
     horizon, percentile = spec.policy.horizon, spec.policy.planning_percentile
@@ -44,12 +46,14 @@ def plan(
         for each in (percentile, replace(percentile, value=0.5))
     )
     pools: list[PoolPlan] = []
-    for pool in spec.pools:
+    for index, pool in enumerate(spec.pools):
+        said = part_of(report, index, len(spec.pools), pool.name)
         asked, middling = (pool_demand(each, spec.routing, pool.name, spec.own_pools) for each in (demand, even))
         taken = _taken(pools, pool.device.name)
         found = plan_pool(
-            pool, spec.served_by(pool.name), asked, middling, spec, seed=seed, taken=taken, service=demand, map=map
-        )
+            pool, spec.served_by(pool.name), asked, middling, spec,
+            seed=seed, taken=taken, service=demand, map=map, report=said,
+        )  # fmt: skip
         if isinstance(found, Rejection):
             return found
         pools.append(found)
@@ -61,6 +65,7 @@ def plan(
     )
     several = len(pools) > 1
     by_pool = [each.stages(PoolNames(each.spec.name, shared) if several else None) for each in pools]
+    report(0.98, "bill")
     bill = service_bill(spec, demand, pools, _replicas(by_pool, pools), seed=seed, map=map)
     return Plan(
         spec=spec,

@@ -16,12 +16,14 @@ from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.memory.budget import MemoryBudget, memory_budget
-from ullage.planning.document import Answer, Stage
+from ullage.planning.document import Stage, StageAnswer
 from ullage.planning.machines import on_machines
 from ullage.planning.margins import Margins, pool_margins
 from ullage.planning.names import PoolNames
+from ullage.planning.progress import Report, unheard
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
+from ullage.planning.utilisation import Utilisation, utilisation
 from ullage.scaling.rule import scaling_rule
 from ullage.service.binding import Binding, binding_constraint
 from ullage.service.calibration.pool_step import pool_step
@@ -61,6 +63,7 @@ class PoolPlan:
     loss_checks: LossTable
     scaling: NotBuilt
     margins: Margins
+    utilisation: Utilisation
     scorecard: Scorecard
 
     def stages(self, names: PoolNames | None = None) -> tuple[Stage, ...]:
@@ -93,6 +96,7 @@ def plan_pool(
     taken: Mapping[str, int] | None = None,
     service: Demand | None = None,
     map: Any = map,  # noqa: A002
+    report: Report = unheard,
 ) -> PoolPlan | Rejection:
     """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found.
 
@@ -104,14 +108,17 @@ def plan_pool(
     if isinstance(memory, Rejection):
         return memory
     step = pool_step(memory, pool.tested)
+    report(0.05, "service curve")
     inputs = rests_on(step, memory, demand, slo_limits)
     deadlines_s = {each.name: number(spec.admission.deadline_of(each.name)) for each in classes}
     bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=deadlines_s)
     curve = pool_curve(bases, seed=seed, basis=CONSERVATIVE, inputs=inputs, map=map)
+    report(0.15, "operating point")
     point = pool_point(curve, step, policy=spec.policy.margin, map=map)
     if isinstance(point, Rejection):
         return point
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    report(0.45, "replicas")
     kept = KeptFree(policy=spec.policy.margin, least=pool.least)
     steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=seed, inputs=inputs, kept=kept, map=map)
     if isinstance(steady, Rejection):
@@ -122,28 +129,21 @@ def plan_pool(
     )
     tools = tool_loads(spec.tools, demand, service=service)
     binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
+    report(0.85, "admission limits")
     limits = admission_limits(
-        curve,
-        ready,
-        demand,
-        classes,
-        replicas=steady.replicas,
-        capacity_rps=room.capacity_rps,
-        memory=memory,
-        policy=spec.admission,
-        rests_on=planned,
-        map=map,
-    )
+        curve, ready, demand, classes, replicas=steady.replicas, capacity_rps=room.capacity_rps,
+        memory=memory, policy=spec.admission, rests_on=planned, map=map,
+    )  # fmt: skip
     if isinstance(limits, Rejection):
         return limits
     reserved = _reserved(pool, spec, memory, steady, ready, demand, taken, seed=seed)
     if isinstance(reserved, Rejection):
         return reserved
     reserves, packing = reserved
+    report(0.92, "losses")
     losses = loss_checks(demand, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
-    scaling = scaling_rule(demand, steady, ready)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
-    score = scorecard(steady, demand, room, measured=spec.measured)
+    score = scorecard(steady, demand, measured=spec.measured)
     return PoolPlan(
         spec=pool,
         demands=tuple(demands),
@@ -162,8 +162,9 @@ def plan_pool(
         reserves=reserves,
         packing=packing,
         loss_checks=losses,
-        scaling=scaling,
+        scaling=scaling_rule(demand, steady, ready),
         margins=margins,
+        utilisation=utilisation(demand, margins, steady, room, reserves, packing),
         scorecard=score,
     )
 
@@ -228,7 +229,7 @@ def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Reje
     )
 
 
-def _figures(answer: Answer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
+def _figures(answer: StageAnswer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
     if isinstance(answer, NotBuilt | NotGiven):
         return {}
     return answer.figures if names is None else names.figures(answer.figures)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ullage.evidence import Assumption, Figure, Source, walk
+from ullage.evidence import Assumption, Figure, Source, printed_number, walk
+from ullage.planning.answer import answer
 from ullage.planning.document import Plan
 
 
@@ -54,7 +55,7 @@ class PlanRecord:
 def record_of(plan: Plan) -> PlanRecord:
     figures: dict[str, Entry] = {}
     inputs: dict[str, Entry] = {}
-    roots: list[Figure | Assumption] = [*plan.spec.inputs, *plan.figures]
+    roots: list[Figure | Assumption] = [*plan.spec.inputs, *plan.figures, *answer(plan).figures.values()]
     for root in roots:
         for _, each in walk(root):
             if isinstance(each, Figure):
@@ -74,7 +75,7 @@ def record_of(plan: Plan) -> PlanRecord:
 def _figure(each: Figure) -> Entry:
     return Entry(
         name=each.name,
-        value=each.value,
+        value=_value(each),
         unit=each.unit,
         evidence=str(each.evidence),
         formula=each.formula,
@@ -85,8 +86,15 @@ def _figure(each: Figure) -> Entry:
 
 def _input(each: Assumption) -> Entry:
     return Entry(
-        name=each.name, value=each.value, unit=each.unit, evidence=str(each.evidence), source=_sources(each.sources)
+        name=each.name, value=_value(each), unit=each.unit, evidence=str(each.evidence), source=_sources(each.sources)
     )
+
+
+def _value(each: Figure | Assumption) -> int | float | str:
+    """As it is printed: a plan that was saved and read back is the same plan."""
+    found = each.value if isinstance(each.value, str) else printed_number(each.value)
+    assert found is not None, each.name
+    return found
 
 
 def _sources(sources: tuple[Source, ...]) -> str:

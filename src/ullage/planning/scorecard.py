@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ullage.evidence import Evidence, Figure
 from ullage.fleet.steady import SteadyFleet
 from ullage.service.curve.curve import StablePoint
-from ullage.service.headroom import Headroom
 from ullage.workload.demand.demand import Demand, MeasuredClass
 
 
@@ -17,23 +16,15 @@ class Scorecard:
     """The planned pool at the planning rate, per replica."""
 
     at_plan: StablePoint
-    utilisation_fraction: float
     figures: Mapping[str, Figure]
 
 
-def scorecard(
-    steady: SteadyFleet, demand: Demand, room: Headroom, *, measured: Mapping[str, MeasuredClass]
-) -> Scorecard:
-    """Read off the decided pool what operations will watch; utilisation is load over what the pool carries."""
+def scorecard(steady: SteadyFleet, demand: Demand, *, measured: Mapping[str, MeasuredClass]) -> Scorecard:
+    """Read off the decided pool what operations will watch."""
     point = steady.size.at_size
-    utilisation = 1.0 / (1.0 + room.line("traffic").holds_fraction)
     return Scorecard(
         at_plan=point,
-        utilisation_fraction=utilisation,
-        figures={
-            **_figures(point, steady, room, utilisation),
-            **_forecast_errors(demand, measured),
-        },
+        figures={**_figures(point, steady, steady.size.devices), **_forecast_errors(demand, measured)},
     )
 
 
@@ -55,20 +46,25 @@ def _forecast_errors(demand: Demand, measured: Mapping[str, MeasuredClass]) -> d
     }
 
 
-def _figures(point: StablePoint, steady: SteadyFleet, room: Headroom, utilisation: float) -> dict[str, Figure]:
-    replicas, devices = steady.figures["fleet.replicas"], steady.size.devices
-    growth = room.figures["headroom.traffic_fraction"]
+def _figures(point: StablePoint, steady: SteadyFleet, devices: int) -> dict[str, Figure]:
+    replicas = steady.figures["fleet.replicas"]
     at_plan = "the planned replicas simulated at the planning rate"
     rows: tuple[tuple[str, float, str, str, tuple[Figure, ...]], ...] = (
         ("service_time_s", point.service_time.value, "s", f"mean from start to end, {at_plan}", (replicas,)),
         (
-            "goodput_per_replica_rps",
+            "planned_goodput_per_replica_rps",
             point.goodput.value,
             "req/s",
             f"good requests of a replica, {at_plan}",
             (replicas,),
         ),
-        ("goodput_per_device_rps", point.goodput.value / devices, "req/s", f"the same / {devices}", (replicas,)),
+        (
+            "planned_goodput_per_device_rps",
+            point.goodput.value / devices,
+            "req/s",
+            f"the same / {devices}",
+            (replicas,),
+        ),
         ("active_tokens", point.active_tokens.value, "tokens", f"mean KV tokens of a replica, {at_plan}", (replicas,)),
         (
             "kv_peak_fraction",
@@ -79,13 +75,6 @@ def _figures(point: StablePoint, steady: SteadyFleet, room: Headroom, utilisatio
         ),
         ("queue_requests", point.waiting.value, "requests", f"mean waiting at a replica, {at_plan}", (replicas,)),
         ("queue_age_s", point.queue_age.value, "s", f"p95 of the wait for a first step, {at_plan}", (replicas,)),
-        (
-            "utilisation_fraction",
-            utilisation,
-            "fraction",
-            "planning rate / the highest load that the planned replicas carry",
-            (growth, replicas),
-        ),
     )
     return {
         f"score.{name}": Figure(name=f"score.{name}", value=value, unit=unit, formula=formula, inputs=inputs)

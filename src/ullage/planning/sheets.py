@@ -62,7 +62,10 @@ INPUT_SHEET = (
         answers=(("demand", "demand.planning_rate"), ("demand", "demand.*.minute_dispersion")),
     ),
     InputRow(what="lengths", answers=(("demand", "demand.*.prompt_p95"), ("demand", "demand.*.output_p95"))),
-    InputRow(what="goodput per device", answers=(("operating_point", "point.goodput_per_device_rps"),)),
+    InputRow(
+        what="goodput per device, one replica alone",
+        answers=(("operating_point", "point.alone_goodput_per_device_rps"),),
+    ),
     InputRow(what="memory profile", answers=(("memory", "memory.kv_tokens"),)),
     InputRow(
         what="time to ready", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.cold_p90_s"))
@@ -94,7 +97,7 @@ QUESTIONS = (
         answers=(
             ("operating_point", "point.highest_rps"),
             ("operating_point", "point.operating_rps"),
-            ("scorecard", "score.utilisation_fraction"),
+            ("utilisation", "utilisation.planned_fraction"),
         ),
     ),
     InputRow(
@@ -127,13 +130,13 @@ QUESTIONS = (
 SCORECARD = (
     InputRow(what="arrival rate", answers=(("demand", "demand.planning_rate"),)),
     InputRow(what="service time", answers=(("scorecard", "score.service_time_s"),)),
-    InputRow(what="goodput per device", answers=(("scorecard", "score.goodput_per_device_rps"),)),
-    InputRow(what="goodput per replica", answers=(("scorecard", "score.goodput_per_replica_rps"),)),
+    InputRow(what="goodput per device, as planned", answers=(("scorecard", "score.planned_goodput_per_device_rps"),)),
+    InputRow(what="goodput per replica, as planned", answers=(("scorecard", "score.planned_goodput_per_replica_rps"),)),
     InputRow(what="active tokens", answers=(("scorecard", "score.active_tokens"),)),
     InputRow(what="memory headroom", answers=(("memory", "memory.headroom_bytes"),)),
     InputRow(what="queue depth", answers=(("scorecard", "score.queue_requests"),)),
     InputRow(what="queue age", answers=(("scorecard", "score.queue_age_s"),)),
-    InputRow(what="utilisation", answers=(("scorecard", "score.utilisation_fraction"),)),
+    InputRow(what="utilisation", answers=(("utilisation", "utilisation.planned_fraction"),)),
     InputRow(
         what="scale-up time", answers=(("time_to_ready", "ready.cold_p50_s"), ("time_to_ready", "ready.warm_p50_s"))
     ),
@@ -173,7 +176,7 @@ def _why(name: str, stages: list[Stage]) -> str:
 
 
 def _grounds(figures: tuple[Figure | Assumption, ...]) -> list[Figure | Assumption]:
-    """What the figures rest on and what rests on nothing but sources; a choice is no ground."""
+    """What the figures rest on and what rests on nothing but sources; a choice is no evidence."""
     return [
         each
         for each in each_once(figures)

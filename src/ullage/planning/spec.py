@@ -40,7 +40,7 @@ from ullage.workload.demand.traffic import Traffic
 class ClassDemand:
     """A request class, how often it is asked for, the largest request it may send, and the pool that serves it.
 
-    `shape` is what was said of its traffic beyond that; `success` is what counts as one, in the owner's words.
+    `shape` is what is stated about its traffic beyond that; `success` is what counts as one, as its owner puts it.
     """
 
     request_class: RequestClass
@@ -71,8 +71,8 @@ def slo_limits(request_class: RequestClass, *, evidence: Evidence, source: Sourc
 class PoolSpec:
     """What the replicas of the pool called `name` are made of. `choices` are the names by which it was asked for.
 
-    `word` is what an engine of this pool said of itself, `tested` what load tests of it showed; `alternatives` are
-    devices that a refusal may offer; `start` is how a replica comes up; `instance` names the machine it stands on.
+    `reported` is what an engine of this pool states about itself, `tested` what load tests of it showed; `alternatives`
+    are devices that a refusal may offer; `start` is how a replica comes up; `instance` names the machine it stands on.
     """
 
     name: str
@@ -132,7 +132,7 @@ class PlanSpec:
     cost: CostPolicy = field(default_factory=CostPolicy)
     tasks: tuple[TaskUse, ...] = ()
     bought: tuple[ProviderUse, ...] = ()
-    # What is said of the service elsewhere; it is held against the plan, not planned with.
+    # Claims made elsewhere; they are compared with the plan, and are no inputs of it.
     claims: Claims = field(default_factory=Claims)
     options: OptionSettings = field(default_factory=OptionSettings)
 

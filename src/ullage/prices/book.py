@@ -252,8 +252,8 @@ AnyPrice = DevicePrice | OwnedHardware | TokenPrice | ProvisionedUnit | RatePric
 class PriceBook:
     """All prices at hand. Device prices are kept by device and token prices by model, for they are many.
 
-    `notes` are what there is to say of the files that prices were read from: rows dropped, and what was odd in them.
-    `as_of` is the day on which their ages are counted; without one nothing is said of age.
+    `notes` are what there is to say of the files that prices were read from: rows dropped, and anomalies in them.
+    `as_of` is the day on which their ages are counted; without one no age is given.
     """
 
     devices: Mapping[str, tuple[DevicePrice, ...]] = field(default_factory=dict)

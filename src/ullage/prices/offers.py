@@ -6,15 +6,14 @@ the book has a price of the `host` too, or where parts are asked for.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ullage.evidence import Assumption, Figure
+from ullage.evidence import Figure
 from ullage.prices.book import ANYWHERE, DevicePrice, MissingPrice, OwnedHardware, PriceBook, is_own_price
 from ullage.prices.effective import device_hour
 from ullage.prices.own_prices import own_prices_first
-from ullage.prices.purchase import Purchase, PurchaseMix
+from ullage.prices.purchase import Purchase
 from ullage.prices.unit_prices import rate_price
 from ullage.prices.wanted import HOWTO, DeviceWanted, RateWanted, check_names
 
@@ -45,41 +44,12 @@ def offers(book: PriceBook, wanted: DeviceWanted) -> tuple[Offer, ...]:
 def cheapest(book: PriceBook, wanted: DeviceWanted) -> Offer | MissingPrice:
     """The offer that costs least, or what to give so that there is one.
 
-    A price of the user's own that cannot be used, for want of a rate, is said before any list answers in its place.
+    A price of the user's own that cannot be used, for want of a rate, is reported before any list answers in its place.
     """
     found = offers(book, wanted)
     own = [each for each in _matching(book, wanted) if is_own_price(each)]
     unusable = next((hour for each in own if isinstance(hour := _whole_hour(book, each, wanted), MissingPrice)), None)
     return unusable or (found[0] if found else _why_no_offer(book, wanted))
-
-
-def by_purchase(book: PriceBook, wanted: DeviceWanted) -> dict[Purchase, Offer]:
-    """The cheapest offer of each purchase there is one of, in the order of purchases."""
-    found: dict[Purchase, Offer] = {}
-    for offer in offers(book, wanted):
-        found.setdefault(offer.purchase, offer)
-    return {each: found[each] for each in Purchase if each in found}
-
-
-def mixed_hour(book: PriceBook, wanted: DeviceWanted, mix: PurchaseMix) -> Figure | MissingPrice:
-    """A device-hour bought in these shares; one part without a price leaves the whole without one."""
-    value = 0.0
-    inputs: list[Figure | Assumption] = []
-    for purchase, share in mix.shares.items():
-        if not share.value:
-            continue
-        found = cheapest(book, _with_purchase(wanted, purchase))
-        if isinstance(found, MissingPrice):
-            return found
-        value += float(share.value) * float(found.usd_per_device_hour.value)
-        inputs += [share, found.usd_per_device_hour]
-    return Figure(
-        name=f"price.{wanted.device}.mix",
-        value=value,
-        unit="USD/device-hour",
-        formula=" + ".join(f"share of {each} x its price" for each in mix.shares if mix.shares[each].value),
-        inputs=tuple(inputs),
-    )
 
 
 def _matching(book: PriceBook, wanted: DeviceWanted) -> list[DevicePrice | OwnedHardware]:
@@ -100,7 +70,7 @@ def _matching_rented(book: PriceBook, wanted: DeviceWanted) -> list[DevicePrice]
 
 
 def _matching_owned(book: PriceBook, wanted: DeviceWanted) -> list[OwnedHardware]:
-    """A machine that nobody said to own is no offer unless it is asked for by its purchase."""
+    """A machine that nobody stated to own is no offer unless it is asked for by its purchase."""
     if not _allows(wanted.purchases, Purchase.OWNED) or wanted.instances or wanted.zones:
         return []
     return [
@@ -133,10 +103,6 @@ def _whole_hour(book: PriceBook, price: DevicePrice | OwnedHardware, wanted: Dev
         formula=f"device + host / {price.devices} devices",
         inputs=(alone, host),
     )
-
-
-def _with_purchase(wanted: DeviceWanted, purchase: Purchase) -> DeviceWanted:
-    return dataclasses.replace(wanted, purchases=(purchase,))
 
 
 def _why_no_offer(book: PriceBook, wanted: DeviceWanted) -> MissingPrice:

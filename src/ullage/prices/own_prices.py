@@ -1,4 +1,4 @@
-"""The user's own word first: where the user stated a price or was billed one, lists do not answer."""
+"""The user's own prices first: where the user stated a price or was billed one, lists do not answer."""
 
 from __future__ import annotations
 

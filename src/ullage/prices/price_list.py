@@ -1,7 +1,7 @@
 """A price list as it was read: its book, and what was not taken over, by reason.
 
-A row that is dropped is counted; a row that is kept although something about it is odd is a finding, which says what
-the list says, what it is held against, and what was done.
+A row that is dropped is counted; a row that is kept although something is wrong with it is an anomaly, which says
+what the list has, what it is compared with, and what was done.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ullage.prices.book import AnyPrice, PriceBook, price_book
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListFinding:
-    """Something odd in a list: how many rows, one of them, and what was done about it."""
+class PriceListAnomaly:
+    """An anomaly in a list: how many rows, one of them, and what was done about it."""
 
     what: str
     rows: int
@@ -36,11 +36,11 @@ class PriceList:
     rows: int
     book: PriceBook
     dropped: Mapping[str, int]
-    anomalies: tuple[ListFinding, ...] = ()
+    anomalies: tuple[PriceListAnomaly, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the plan has to know of this file: what was taken over, what was not, what was odd."""
+        """What a reader of the plan has to know of this file: what was taken over, what was not, and its anomalies."""
         lost = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
         kept = f"{self.file}: {self.format}; {self.rows} rows, {len(self.book)} prices."
         return (
@@ -51,7 +51,7 @@ class PriceList:
 
 @dataclass(frozen=True, kw_only=True)
 class Gathering:
-    """Prices, drops and findings of one list while it is read."""
+    """Prices, drops and anomalies of one list while it is read."""
 
     prices: dict[tuple[type, tuple[str, ...]], AnyPrice] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -83,7 +83,7 @@ class Gathering:
             book=price_book(self.prices.values()),
             dropped=dict(sorted(self.dropped.items())),
             anomalies=tuple(
-                ListFinding(what=what, rows=len(examples), example=examples[0], done=done)
+                PriceListAnomaly(what=what, rows=len(examples), example=examples[0], done=done)
                 for (what, done), examples in self.odd.items()
             ),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -17,7 +17,6 @@ from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
 from ullage.units import brief, brief_number
 
-SCHEMA = "ullage.facts/1"
 _DAY = datetime.timedelta(days=1)
 # Driver totals differ in the fourth digit, and that is what a memory budget is about.
 _DIGITS = 4
@@ -65,47 +64,6 @@ def one_page(kind: SheetKind, sheet: Sheet, as_of: datetime.date) -> list[Render
     if notes:
         parts += ["", Text("Notes", style="bold"), *(Text(f"  {note}") for note in notes)]
     return [*parts, "", Text("Sources", style="bold"), *_source_lines(sheet)]
-
-
-def facts_json(kind: SheetKind, sheets: Sequence[Sheet], as_of: datetime.date) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "kind": kind.folder,
-        "as_of": as_of.isoformat(),
-        "facts": [_sheet_json(sheet, as_of) for sheet in sheets],
-    }
-
-
-def _sheet_json(sheet: Sheet, as_of: datetime.date) -> dict[str, Any]:
-    return {
-        "name": sheet.name,
-        **sheet.texts,
-        "aliases": list(sheet.aliases),
-        "values": _values_json(sheet.values, sheet.notes, as_of),
-        "rows": {
-            key: [{**row.texts, "values": _values_json(row.values, row.notes, as_of)} for row in rows]
-            for key, rows in sheet.rows.items()
-        },
-    }
-
-
-def _values_json(values: Mapping[str, Assumption], notes: Mapping[str, str], as_of: datetime.date) -> dict[str, Any]:
-    return {
-        key: {
-            "value": fact.value,
-            "unit": fact.unit,
-            "low": fact.low,
-            "high": fact.high,
-            "evidence": str(fact.evidence),
-            "source": fact.source.what,
-            "where": fact.source.where,
-            "date": fact.source.date.isoformat(),
-            "age_days": fact.age(as_of) // _DAY,
-            "stale": fact.is_stale(as_of),
-            "note": notes.get(key, ""),
-        }
-        for key, fact in values.items()
-    }
 
 
 def _headline(sheet: Sheet) -> RenderableType:

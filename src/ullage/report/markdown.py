@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
+
+# Emphasis within a word needs an asterisk: the underscores of our own names are left alone.
+_MARKS = re.compile(r"[\\`*\[\]~]|(?<!\w)_|_(?!\w)|^#+(?= )", re.MULTILINE)
+# In a comment these call people and link issues.
+_CALLS = re.compile(r"@(?=\w)|#(?=\d)")
 
 
 def to_markdown(parts: Iterable[RenderableType]) -> str:
@@ -20,13 +26,13 @@ def _block(part: RenderableType) -> str:
         return _table(part)
     if isinstance(part, Text):
         return _text(part)
-    return _escaped(str(part)).strip()
+    return escaped(str(part)).strip()
 
 
 def _text(text: Text) -> str:
     if "\n" in text.plain.strip() and _is_drawing(text.plain):
-        return "```text\n" + text.plain.strip("\n") + "\n```"
-    lines = [_escaped(line.rstrip()) for line in text.plain.strip().splitlines()]
+        return fenced(text.plain.strip("\n"))
+    lines = [escaped(line.rstrip()) for line in text.plain.strip().splitlines()]
     if not lines:
         return ""
     if str(text.style) == "bold":
@@ -44,12 +50,34 @@ def _table(table: Table) -> str:
 
 def _cell(cell: RenderableType) -> str:
     plain = cell.plain if isinstance(cell, Text) else str(cell)
-    return _escaped(plain.strip()).replace("|", "\\|").replace("\n", "<br>")
+    return escaped(plain.strip()).replace("|", "\\|").replace("\n", "<br>")
 
 
-def _escaped(plain: str) -> str:
-    """Only what would change the meaning of our own texts: emphasis and HTML."""
-    return plain.replace("*", "\\*").replace("<", "&lt;")
+def fenced(text: str) -> str:
+    """Text as it stands, in a fence that no run of backticks inside it can close.
+
+    >>> fenced("a ``` b").splitlines()[0]
+    '````text'
+    """
+    longest = max((len(each) for each in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def details(summary: str, body: str) -> str:
+    """A part that opens on a click; the blank lines make Markdown of what is inside."""
+    return f"<details><summary>{escaped(summary)}</summary>\n\n{body.strip()}\n\n</details>"
+
+
+def escaped(plain: str) -> str:
+    """Text that Markdown shows as it stands: no emphasis, code, link, image, heading, HTML, mention or reference.
+
+    >>> escaped("*a* [b](c) <d> @team #12 chat.mean_rate")
+    '\\\\*a\\\\* \\\\[b\\\\](c) &lt;d&gt; &#64;team &#35;12 chat.mean_rate'
+    """
+    text = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = _MARKS.sub(r"\\\g<0>", text)
+    return _CALLS.sub(lambda found: f"&#{ord(found.group()):d};", text)
 
 
 def _is_drawing(plain: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -14,11 +13,11 @@ from ullage.evidence import Assumption, Figure, assumptions_of
 from ullage.memory.budget import Concurrency, Line, MemoryBudget
 from ullage.memory.estimate import LineName
 from ullage.memory.host import HostBudget
+from ullage.memory.parameters import active_parameter_count, parameter_count
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
 from ullage.units import brief_number
 
-SCHEMA = "ullage.memory/1"
 _BAR_WIDTH = 36
 _SOURCE_WIDTH = 34
 _GIB = 2**30
@@ -70,62 +69,6 @@ def refused_page(rejection: Rejection) -> list[RenderableType]:
     return [*parts, "", offers]
 
 
-def memory_json(budget: MemoryBudget, as_of: datetime.date) -> dict[str, Any]:
-    """Bytes are of one device; tokens and sequences are of the replica."""
-    sharding = budget.runtime.sharding
-    return {
-        "schema": SCHEMA,
-        "as_of": as_of.isoformat(),
-        "verdict": "fits",
-        "model": budget.model.name,
-        "device": budget.device.name,
-        "engine": budget.runtime.engine,
-        "engine_version": budget.runtime.version,
-        "tp": sharding.tp,
-        "pp": sharding.pp,
-        "ep": sharding.ep,
-        "dp_attention": sharding.dp_attention,
-        "devices": sharding.devices,
-        "kv_dtype": budget.runtime.cache.name,
-        "device_bytes": budget.device_bytes,
-        "kv_bytes_per_token": _whole(budget.kv_bytes_per_token),
-        "stored_bytes_per_token": _whole(budget.stored_bytes_per_token),
-        "kv_sequence_bytes": _whole(budget.sequence_state_bytes),
-        "kv_block_tokens": budget.kv_block_tokens,
-        "kv_block_bytes": budget.kv_block_bytes,
-        "kv_blocks": budget.kv_blocks,
-        "kv_tokens": budget.kv_tokens,
-        "kv_padding_fraction": round(budget.padding_fraction, 6),
-        "evidence": str(budget.evidence),
-        "lines": [_line_json(line, budget) for line in budget.lines],
-        "approved": {
-            "context_tokens": budget.approved.context_tokens,
-            "sequences": budget.approved.sequences,
-        },
-        "concurrency": [_concurrency_json(each) for each in (*budget.concurrency, budget.worst)],
-        "headroom_bytes": budget.headroom_bytes,
-        "longest_context_tokens": budget.longest_context_tokens,
-        "smallest_tp": budget.smallest_tp,
-        "host": _host_json(budget.host),
-        "assumptions": [_assumption_json(each, as_of) for each in _assumptions(budget)],
-        "notes": list(budget.notes),
-    }
-
-
-def refused_json(rejection: Rejection, as_of: datetime.date) -> dict[str, Any]:
-    tried = [each for each in rejection.figure.inputs if isinstance(each, Figure)]
-    return {
-        "schema": SCHEMA,
-        "as_of": as_of.isoformat(),
-        "verdict": "refused",
-        "stage": rejection.stage,
-        "reason": rejection.reason,
-        "missing_bytes": _number(rejection.figure),
-        "lines": [{"name": _line_name(each), "bytes": each.value, "evidence": str(each.evidence)} for each in tried],
-        "remedies": [{"change": each.change, "effect": each.effect} for each in rejection.remedies],
-    }
-
-
 # ---- terminal ------------------------------------------------------------------------------------------
 
 
@@ -134,6 +77,10 @@ def _headline(budget: MemoryBudget) -> Text:
     degrees = {"tp": sharding.tp, "pp": sharding.pp, "ep": sharding.ep, "attention groups": sharding.dp_attention}
     cut = ", ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1 or name == "tp")
     text = Text(f"{budget.model.name} on {budget.device.name}, {runtime.engine} {runtime.version}, {cut}", style="bold")
+    whole, active = parameter_count(budget.model), active_parameter_count(budget.model)
+    # A dense model passes a token through all of itself but the ends; only experts leave most of it out.
+    if 2 * active < whole:
+        text.append(f"\n{brief_number(whole / 1e9)} billion parameters, a token passes {brief_number(active / 1e9)}.")
     load = f"{budget.approved.sequences:,} x {budget.approved.context_tokens:,} tokens"
     return text.append(f"\nFits: {load}, with {_gib(budget.headroom_bytes)} of KV cache to spare on a device.")
 
@@ -221,7 +168,7 @@ def _host_text(host: HostBudget) -> Text:
 
 
 def _differences(budget: MemoryBudget) -> list[RenderableType]:
-    """Where an engine's own word took the place of an estimate, and by how much they differ."""
+    """Where a reported value took the place of an estimate, and by how much they differ."""
     lines = [line for line in budget.lines if line.estimate is not None]
     if not lines:
         return []
@@ -272,60 +219,10 @@ def _sentence(text: str) -> str:
 # ---- JSON ----------------------------------------------------------------------------------------------
 
 
-def _line_json(line: Line, budget: MemoryBudget) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": line.name.name.lower(),
-        "label": line.name.value,
-        "bytes": line.line_bytes,
-        "evidence": str(line.evidence),
-        "formula": line.figure.formula,
-    }
-    if line.name is LineName.WEIGHTS:
-        found["classes"] = {name: figure.value for name, figure in budget.weights.items()}
-    if line.estimate is not None:
-        found["estimate_bytes"] = line.estimate.value
-        found["difference_bytes"] = line.difference_bytes
-    return found
-
-
 def _line_name(figure: Figure) -> str:
     return figure.name.removeprefix("memory.").removesuffix("_bytes")
-
-
-def _concurrency_json(each: Concurrency) -> dict[str, Any]:
-    return {"context_tokens": each.context_tokens, "sequences": each.sequences, "bound_by": each.bound_by}
-
-
-def _host_json(host: HostBudget) -> dict[str, Any]:
-    return {
-        "needed_bytes": host.needed_bytes,
-        "wanted_bytes": host.wanted_bytes,
-        "host_bytes": host.host_bytes,
-        "offloaded_kv_tokens": host.offloaded_kv_tokens,
-        "lines": [{"label": line.label, "bytes": line.line_bytes, "gives_way": line.gives_way} for line in host.lines],
-    }
-
-
-def _assumption_json(each: Assumption, as_of: datetime.date) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "value": each.value,
-        "unit": each.unit,
-        "low": each.low,
-        "high": each.high,
-        "evidence": str(each.evidence),
-        "source": each.source.what,
-        "where": each.source.where,
-        "date": each.source.date.isoformat(),
-        "stale": each.is_stale(as_of),
-    }
 
 
 def _number(figure: Figure) -> int | float:
     assert not isinstance(figure.value, str), figure.name
     return figure.value
-
-
-def _whole(value: float) -> int | float:
-    """A whole number without its point, so that 131072 is printed as such."""
-    return int(value) if value == int(value) else value

@@ -29,3 +29,16 @@ def show(value: int | float | str, unit: str) -> str:
     if unit in _READ_AS:
         return brief(value, _READ_AS[unit])
     return f"{brief_number(value)} {unit}".rstrip()
+
+
+def show_usd(usd: float) -> str:
+    """Dollars to three digits, with k and M; cents belong on the bill.
+
+    >>> [show_usd(each) for each in (570_003.66, 13.76, 0.008864, 999_600.0, 1_234_567.0, 0.0)]
+    ['570 k', '13.8', '0.00886', '1 M', '1.23 M', '0']
+    """
+    rounded = float(f"{usd:.3g}")
+    for size, mark in ((1e6, " M"), (1e3, " k")):
+        if abs(rounded) >= size:
+            return f"{brief_number(rounded / size)}{mark}"
+    return brief_number(rounded)

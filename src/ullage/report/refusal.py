@@ -8,11 +8,15 @@ from rich.text import Text
 from ullage.errors import Rejection
 from ullage.report.quantity import show
 
+MOST_REMEDIES = 12
+
 
 def refusal_page(rejection: Rejection) -> list[RenderableType]:
-    figure = rejection.figure
+    figure, more = rejection.figure, len(rejection.remedies) - MOST_REMEDIES
+    held = [Text(f"  {each.change}: {each.effect}") for each in rejection.remedies[:MOST_REMEDIES]]
     return [
-        Text(f"Refused at {rejection.stage}: {rejection.reason}", style="bold"),
+        Text(f"REFUSED at {rejection.stage}: {rejection.reason}", style="bold"),
         Text(f"{figure.name} = {show(figure.value, figure.unit)} {figure.evidence}: {figure.formula}"),
-        *(Text(f"  {each.change}: {each.effect}") for each in rejection.remedies),
+        *([Text("What would make it fit:"), *held] if held else []),
+        *([Text(f"  and {more} more: --json")] if more > 0 else []),
     ]

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.simulate import kernel as k
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Autoscaler, Fleet
 from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Requests, Retry
 from ullage.simulate.problem import (
     NEVER_PS,
     PS_PER_S,
+    ClassField,
     ControlKind,
     ControlTerms,
+    EngineField,
     EventKind,
     Int16s,
     Int64s,
@@ -93,24 +94,24 @@ def compile_problem(
 
 
 def _engine_row(engine: Engine) -> list[int]:
-    row = [0] * k.ENGINE_FIELDS
+    row = [0] * len(EngineField)
     step = engine.step
     for field, value in {
-        k.MAX_SEQUENCES: engine.max_sequences,
-        k.TOKEN_BUDGET: engine.budget_tokens,
-        k.BLOCKS: engine.kv_blocks,
-        k.BLOCK_SHIFT: engine.block_tokens.bit_length() - 1,
-        k.QUEUE_BOUND: _NO_LIMIT if engine.waiting_requests is None else engine.waiting_requests,
-        k.LONG_PREFILL: _NO_LIMIT if engine.long_prefill_tokens is None else engine.long_prefill_tokens,
-        k.PRIORITY: int(engine.scheduling == "priority"),
-        k.KV_SHIFT: step.kv_segment_tokens.bit_length() - 1,
-        k.TOKEN_SHIFT: step.token_segment_tokens.bit_length() - 1,
-        k.PAIR_PS_1024: round(step.pair_ps * 1024),
-        k.SUM: int(step.combine == "sum"),
+        EngineField.MAX_SEQUENCES: engine.max_sequences,
+        EngineField.TOKEN_BUDGET: engine.budget_tokens,
+        EngineField.BLOCKS: engine.kv_blocks,
+        EngineField.BLOCK_SHIFT: engine.block_tokens.bit_length() - 1,
+        EngineField.QUEUE_BOUND: _NO_LIMIT if engine.waiting_requests is None else engine.waiting_requests,
+        EngineField.LONG_PREFILL: _NO_LIMIT if engine.long_prefill_tokens is None else engine.long_prefill_tokens,
+        EngineField.PRIORITY: int(engine.scheduling == "priority"),
+        EngineField.KV_SHIFT: step.kv_segment_tokens.bit_length() - 1,
+        EngineField.TOKEN_SHIFT: step.token_segment_tokens.bit_length() - 1,
+        EngineField.PAIR_PS_1024: round(step.pair_ps * 1024),
+        EngineField.IS_SUM: int(step.combine == "sum"),
     }.items():
         row[field] = value
-    row[k.KV_SEGMENTS] = step.decode_base_ps.shape[1]
-    row[k.TOKEN_SEGMENTS] = step.token_base_ps.size
+    row[EngineField.KV_SEGMENTS] = step.decode_base_ps.shape[1]
+    row[EngineField.TOKEN_SEGMENTS] = step.token_base_ps.size
     return row
 
 
@@ -162,14 +163,14 @@ def _control(autoscaler: Autoscaler | None) -> ControlTerms:
 
 def _classes(classes: tuple[LoadClass, ...]) -> Int64s:
     ranks = sorted({each.priority for each in classes})
-    rows = np.zeros((len(classes), k.CLASS_FIELDS), np.int64)
+    rows = np.zeros((len(classes), len(ClassField)), np.int64)
     for row, each in zip(rows, classes, strict=True):
-        row[k.TTFT_TIMEOUT] = to_ps(each.ttft_timeout_s)
-        row[k.TOTAL_TIMEOUT] = to_ps(each.total_timeout_s)
-        row[k.TTFT_SLO] = to_ps(each.ttft_slo_s)
-        row[k.TPOT_SLO] = to_ps(each.tpot_slo_s)
-        row[k.E2E_SLO] = to_ps(each.e2e_slo_s)
-        row[k.LEVEL] = ranks.index(each.priority)
+        row[ClassField.TTFT_TIMEOUT_PS] = to_ps(each.ttft_timeout_s)
+        row[ClassField.TOTAL_TIMEOUT_PS] = to_ps(each.total_timeout_s)
+        row[ClassField.TTFT_SLO_PS] = to_ps(each.ttft_slo_s)
+        row[ClassField.TPOT_SLO_PS] = to_ps(each.tpot_slo_s)
+        row[ClassField.E2E_SLO_PS] = to_ps(each.e2e_slo_s)
+        row[ClassField.LEVEL] = ranks.index(each.priority)
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ullage.errors import InternalError
-from ullage.simulate import kernel as k
+from ullage.simulate.outcome import OUTCOMES
 from ullage.simulate.world import KernelRun
 
 
@@ -14,28 +14,27 @@ def check_laws(run: KernelRun) -> None:
         run.area_ps,
         run.sojourn_ps,
     )
-    counters = run.counters.sum(axis=(0, 1))
-    ended = int(counters[: k.UNFINISHED - k.SUCCESS + 1].sum())
-    _equal("every request issued comes to one end", run.clock(k.G_ISSUED), ended)
-    _equal("every attempt ends its request or is repeated", run.clock(k.G_ATTEMPTS), ended + int(counters[k.C_RETRIED]))
-    rows = run.rows.sum(axis=0)
-    completed = int(counters[k.SUCCESS - k.SUCCESS] + counters[k.LATE - k.SUCCESS])
+    total = {name: int(run.counters[name].sum()) for name in run.counters.dtype.names}
+    ended = sum(total[name] for name in OUTCOMES)
+    _equal("every request issued comes to one end", int(run.clock.issued), ended)
+    _equal("every attempt ends its request or is repeated", int(run.clock.attempts), ended + total["retried"])
+    replicas = run.replicas
     # The last token of an output is never fed back, so a completed request computed one token less than it has.
-    retired = int(counters[k.C_PROMPT] + counters[k.C_OUTPUT] - counters[k.C_CACHED_DONE]) - completed
-    retired += int(counters[k.C_WASTED_COMPUTED] + counters[k.C_RECOMPUTED])
+    completed = total["success"] + total["late"]
+    retired = total["prompt_tokens"] + total["output_tokens"] - total["cached_done_tokens"] - completed
+    retired += total["wasted_computed_tokens"] + total["recomputed_tokens"]
     _equal(
         "tokens computed by the engines = tokens computed for requests",
-        int(rows[k.N_PREFILL] + rows[k.N_DECODE]),
+        int(replicas.prefill_tokens.sum() + replicas.decode_tokens.sum()),
         retired,
     )
     _equal(
         "tokens that came out of the engines = tokens that requests received",
-        int(rows[k.N_DECODE] - rows[k.N_CUT] + rows[k.N_FIRST]),
-        int(counters[k.C_OUTPUT] + counters[k.C_WASTED_OUTPUT]),
+        int(replicas.decode_tokens.sum() - replicas.cut_tokens.sum() + replicas.first_tokens.sum()),
+        total["output_tokens"] + total["wasted_output_tokens"],
     )
-    _equal(
-        "nothing is left on a replica", 0, int(rows[k.OUTSTANDING] + rows[k.KV] + rows[k.PREFILL_KV] + rows[k.Q_TOKENS])
-    )
+    left = replicas.outstanding + replicas.kv_tokens + replicas.prefill_kv_tokens + replicas.queue_tokens
+    _equal("nothing is left on a replica", 0, int(left.sum()))
 
 
 def _equal(law: str, left: int, right: int) -> None:

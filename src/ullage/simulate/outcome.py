@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.simulate import kernel as k
 from ullage.simulate.histogram import LogHistogram
+from ullage.simulate.kernel import codes
 from ullage.simulate.load import Requests
 from ullage.simulate.world import KernelRun
 
@@ -41,6 +41,9 @@ class Counts(NamedTuple):
         """Successes among requests that came to an end; nan when none did."""
         ended = self.requests - self.unfinished
         return self.success / ended if ended else float("nan")
+
+
+OUTCOMES = tuple(name for name in Counts._fields if name != "retried")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +189,7 @@ def merged(groups: Any, *, class_name: str, tenant: str) -> GroupOutcome:
 def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
     """Copies what a finished run shows into frozen values."""
     problem = run.problem
-    end_ps = run.clock(k.G_NOW)
+    end_ps = int(run.clock.now_ps)
     mean = run.area_ps / end_ps if end_ps else 0.0
     return Outcome(
         duration_s=end_ps / PS_PER_S,
@@ -197,9 +200,9 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
             for place in range(problem.group_class.size)
         ),
         itl={each.name: LogHistogram(counts=run.itl[c].copy()) for c, each in enumerate(requests.classes)},
-        replicas=tuple(_replica(index, row) for index, row in enumerate(run.rows)),
+        replicas=tuple(_replica(index, row) for index, row in enumerate(run.replicas)),
         mean_outstanding_requests=mean,
-        series=_series(run) if problem.sample_ps < k.NEVER else None,
+        series=_series(run) if problem.sample_ps < codes.NEVER else None,
         controls=_controls(run) if problem.control.kind else None,
         requests=_requests(run) if problem.keep_requests else None,
     )  # fmt: skip
@@ -211,44 +214,45 @@ def _group(run: KernelRun, place: int, class_name: str, tenant: str) -> GroupOut
     return GroupOutcome(
         class_name=class_name,
         tenant=tenant,
-        counts=Counts(*counters[: k.C_RETRIED + 1].tolist()),
-        ttft=histograms[k.M_TTFT], tpot=histograms[k.M_TPOT], e2e=histograms[k.M_E2E], queue=histograms[k.M_QUEUE],
-        prompt_tokens=int(counters[k.C_PROMPT]),
-        output_tokens=int(counters[k.C_OUTPUT]),
-        cached_tokens=int(counters[k.C_CACHED]),
-        recomputed_tokens=int(counters[k.C_RECOMPUTED]),
-        wasted_computed_tokens=int(counters[k.C_WASTED_COMPUTED]),
-        wasted_output_tokens=int(counters[k.C_WASTED_OUTPUT]),
-        preemptions=int(counters[k.C_PREEMPTIONS]),
-        busy_s=float(run.shares[1, place, k.SHARE_BUSY]) / PS_PER_S,
-        kv_token_s=float(run.shares[1, place, k.SHARE_KV]) / PS_PER_S,
+        counts=Counts(*(int(counters[name]) for name in Counts._fields)),
+        ttft=histograms[codes.TTFT], tpot=histograms[codes.TPOT],
+        e2e=histograms[codes.E2E], queue=histograms[codes.QUEUE],
+        prompt_tokens=int(counters.prompt_tokens),
+        output_tokens=int(counters.output_tokens),
+        cached_tokens=int(counters.cached_tokens),
+        recomputed_tokens=int(counters.recomputed_tokens),
+        wasted_computed_tokens=int(counters.wasted_computed_tokens),
+        wasted_output_tokens=int(counters.wasted_output_tokens),
+        preemptions=int(counters.preemptions),
+        busy_s=float(run.shares[1, place].busy_ps) / PS_PER_S,
+        kv_token_s=float(run.shares[1, place].kv_token_ps) / PS_PER_S,
     )  # fmt: skip
 
 
-def _replica(index: int, row: Ints) -> ReplicaOutcome:
+def _replica(index: int, row: Any) -> ReplicaOutcome:
     return ReplicaOutcome(
         index=index,
-        steps=int(row[k.STEP]),
-        prefill_tokens=int(row[k.N_PREFILL]),
-        decode_tokens=int(row[k.N_DECODE]),
-        preemptions=int(row[k.N_PREEMPTIONS]),
-        prefill_busy_s=int(row[k.B_PREFILL]) / PS_PER_S,
-        decode_busy_s=int(row[k.B_DECODE]) / PS_PER_S,
-        mixed_busy_s=int(row[k.B_MIXED]) / PS_PER_S,
-        on_s=int(row[k.ON_PS]) / PS_PER_S,
+        steps=int(row.step),
+        prefill_tokens=int(row.prefill_tokens),
+        decode_tokens=int(row.decode_tokens),
+        preemptions=int(row.preemptions),
+        prefill_busy_s=int(row.prefill_busy_ps) / PS_PER_S,
+        decode_busy_s=int(row.decode_busy_ps) / PS_PER_S,
+        mixed_busy_s=int(row.mixed_busy_ps) / PS_PER_S,
+        on_s=int(row.on_ps) / PS_PER_S,
     )
 
 
 def _series(run: KernelRun) -> Series:
     samples = run.samples
     period_ps = run.problem.sample_ps
-    busy = np.diff(samples[:, :, 3], axis=0, prepend=0)
+    busy = np.diff(samples.busy_ps, axis=0, prepend=0)
     return Series(
         at_s=np.arange(1.0, len(samples) + 1.0) * (period_ps / PS_PER_S),
-        running=samples[:, :, 0].copy(),
-        waiting=samples[:, :, 1].copy(),
-        kv_tokens=samples[:, :, 2].copy(),
-        state=samples[:, :, 4].copy(),
+        running=samples.running.copy(),
+        waiting=samples.waiting.copy(),
+        kv_tokens=samples.kv_tokens.copy(),
+        state=samples.state.copy(),
         utilisation=busy / period_ps,
     )
 
@@ -256,23 +260,23 @@ def _series(run: KernelRun) -> Series:
 def _controls(run: KernelRun) -> Controls:
     log = run.controls
     return Controls(
-        at_s=log[:, 0] / PS_PER_S,
-        signal=log[:, 1].copy(),
-        ready_replicas=log[:, 2].copy(),
-        starting_replicas=log[:, 3].copy(),
+        at_s=log.at_ps / PS_PER_S,
+        signal=log.signal.copy(),
+        ready_replicas=log.ready.copy(),
+        starting_replicas=log.starting.copy(),
     )
 
 
 def _requests(run: KernelRun) -> RequestArrays:
-    state = run.state
-    issued = state != k.UNSEEN
+    state, world = run.state, run.world
+    issued = state != codes.UNSEEN
     return RequestArrays(
-        arrival_s=np.where(issued, run.arrival / PS_PER_S, np.nan),
-        admitted_s=np.where(run.admitted >= 0, run.admitted / PS_PER_S, np.nan),
-        first_token_s=np.where(run.first > 0, run.first / PS_PER_S, np.nan),
-        end_s=np.where(run.finished >= 0, run.finished / PS_PER_S, np.nan),
-        outcome=np.where(issued, state - k.SUCCESS, -1),
+        arrival_s=np.where(issued, world.arrival_ps / PS_PER_S, np.nan),
+        admitted_s=np.where(world.admitted_ps >= 0, world.admitted_ps / PS_PER_S, np.nan),
+        first_token_s=np.where(world.first_ps > 0, world.first_ps / PS_PER_S, np.nan),
+        end_s=np.where(world.finish_ps >= 0, world.finish_ps / PS_PER_S, np.nan),
+        outcome=np.where(issued, state - codes.SUCCESS, -1),
         replica=run.replica,
         output_tokens=run.emitted.copy(),
-        preemptions=run.preemptions.copy(),
+        preemptions=world.preemptions.copy(),
     )

@@ -13,71 +13,71 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.simulate import kernel as k
+from ullage.simulate.kernel import codes
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Int16s = NDArray[np.int16]
 Int8s = NDArray[np.int8]
 
-NEVER_PS = k.NEVER
+NEVER_PS = codes.NEVER
 PS_PER_S = 10**12
 
 
 class EngineField(enum.IntEnum):
     """Columns of `Problem.engines`: one row per replica type."""
 
-    MAX_SEQUENCES = k.MAX_SEQUENCES
-    TOKEN_BUDGET = k.TOKEN_BUDGET
-    BLOCKS = k.BLOCKS
-    BLOCK_SHIFT = k.BLOCK_SHIFT  # log2 of the tokens in a block
-    QUEUE_BOUND = k.QUEUE_BOUND
-    LONG_PREFILL = k.LONG_PREFILL  # most prefill tokens of one request in one step
-    PRIORITY = k.PRIORITY  # 1: priority scheduling, 0: first come first served
-    KV_SHIFT = k.KV_SHIFT  # log2 of the KV tokens in a segment of the decode table
-    KV_SEGMENTS = k.KV_SEGMENTS
-    TOKEN_SHIFT = k.TOKEN_SHIFT  # log2 of the tokens in a segment of the prefill table
-    TOKEN_SEGMENTS = k.TOKEN_SEGMENTS
-    PAIR_PS_1024 = k.PAIR_PS_1024  # time per query-key pair of prefill attention, in ps / 1024
-    SUM = k.SUM  # 1: prefill adds to decode time, 0: the longer of the two
+    MAX_SEQUENCES = 0
+    TOKEN_BUDGET = 1
+    BLOCKS = 2
+    BLOCK_SHIFT = 3  # log2 of the tokens in a block
+    QUEUE_BOUND = 4
+    LONG_PREFILL = 5  # most prefill tokens of one request in one step
+    PRIORITY = 6  # 1: priority scheduling, 0: first come first served
+    KV_SHIFT = 7  # log2 of the KV tokens in a segment of the decode table
+    KV_SEGMENTS = 8
+    TOKEN_SHIFT = 9  # log2 of the tokens in a segment of the prefill table
+    TOKEN_SEGMENTS = 10
+    PAIR_PS_1024 = 11  # time per query-key pair of prefill attention, in ps / 1024
+    IS_SUM = 12  # 1: prefill adds to decode time, 0: the longer of the two
 
 
 class ClassField(enum.IntEnum):
     """Columns of `Problem.classes`: one row per request class; NEVER_PS where there is no limit."""
 
-    TTFT_TIMEOUT = k.TTFT_TIMEOUT
-    TOTAL_TIMEOUT = k.TOTAL_TIMEOUT
-    TTFT_SLO = k.TTFT_SLO
-    TPOT_SLO = k.TPOT_SLO
-    E2E_SLO = k.E2E_SLO
-    LEVEL = k.LEVEL  # rank of the class's priority, 0 is served first
+    TTFT_TIMEOUT_PS = 0
+    TOTAL_TIMEOUT_PS = 1
+    TTFT_SLO_PS = 2
+    TPOT_SLO_PS = 3
+    E2E_SLO_PS = 4
+    LEVEL = 5  # rank of the class's priority, 0 is served first
 
 
 class RouterArrays(enum.IntEnum):
-    ROUND_ROBIN = k.ROUND_ROBIN
-    RANDOM = k.RANDOM
-    POWER_OF_TWO = k.POWER_OF_TWO
-    LEAST_OUTSTANDING = k.LEAST_OUTSTANDING
-    LEAST_TOKENS = k.LEAST_TOKENS
-    LEAST_KV = k.LEAST_KV
+    ROUND_ROBIN = codes.ROUND_ROBIN
+    RANDOM = codes.RANDOM
+    POWER_OF_TWO = codes.POWER_OF_TWO
+    LEAST_OUTSTANDING = codes.LEAST_OUTSTANDING
+    LEAST_TOKENS = codes.LEAST_TOKENS
+    LEAST_KV = codes.LEAST_KV
 
 
 class EventKind(enum.IntEnum):
-    READY = k.EVENT_READY
-    DRAIN = k.EVENT_DRAIN
-    FAIL = k.EVENT_FAIL
-    REPAIR = k.EVENT_REPAIR
+    READY = codes.EVENT_READY
+    DRAIN = codes.EVENT_DRAIN
+    FAIL = codes.EVENT_FAIL
+    REPAIR = codes.EVENT_REPAIR
 
 
 class ControlKind(enum.IntEnum):
-    NONE = k.CONTROL_NONE
-    RULE = k.CONTROL_RULE
-    CALLBACK = k.CONTROL_CALLBACK
+    NONE = codes.CONTROL_NONE
+    RULE = codes.CONTROL_RULE
+    CALLBACK = codes.CONTROL_CALLBACK
 
 
 class SignalKind(enum.IntEnum):
-    OUTSTANDING = k.SIGNAL_OUTSTANDING
-    TOKENS = k.SIGNAL_TOKENS
+    OUTSTANDING = codes.SIGNAL_OUTSTANDING
+    TOKENS = codes.SIGNAL_TOKENS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ullage.simulate import kernel as k
 from ullage.simulate.compile import compile_problem
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet, Signals
@@ -82,11 +81,12 @@ def _advance_in_parts(
 
 def read_signals(run: KernelRun) -> Signals:
     """What the kernel read at the control tick it stopped at."""
+    clock = run.clock
     return Signals(
-        at_s=run.clock(k.G_OTHER) / PS_PER_S,
-        outstanding_requests=run.clock(k.G_SIG_OUTSTANDING),
-        waiting_requests=run.clock(k.G_SIG_WAITING),
-        tokens=run.clock(k.G_SIG_TOKENS),
-        ready_replicas=run.clock(k.G_SIG_READY),
-        starting_replicas=run.clock(k.G_SIG_STARTING),
+        at_s=int(clock.other_ps) / PS_PER_S,
+        outstanding_requests=int(clock.signal_outstanding),
+        waiting_requests=int(clock.signal_waiting),
+        tokens=int(clock.signal_tokens),
+        ready_replicas=int(clock.signal_ready),
+        starting_replicas=int(clock.signal_starting),
     )

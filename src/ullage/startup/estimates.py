@@ -61,7 +61,7 @@ def estimates(memory: MemoryBudget, settings: StartSettings, facts: StartupFacts
 
 
 def checkpoint_bytes(memory: MemoryBudget) -> Figure:
-    """All that is read to fill one replica: the whole checkpoint, whatever the cut over devices."""
+    """All that is read to fill one replica: the whole checkpoint, whatever the parallelism."""
     return Figure(
         name="ready.checkpoint_bytes",
         value=sum(line.stored_bytes for line in weight_lines(memory.model)),
@@ -114,7 +114,7 @@ def _rate_of(storage: Assumption, facts: StartupFacts) -> Assumption:
 
 
 def _three(rate: Assumption) -> tuple[float, float, float]:
-    """Median, p10 and p90 of a rate; one that is stated without a range is taken at its word."""
+    """Median, p10 and p90 of a rate; one that is stated without a range is taken as it is."""
     value = float(rate.value)
     return value, value if rate.low is None else rate.low, value if rate.high is None else rate.high
 

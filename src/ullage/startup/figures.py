@@ -1,4 +1,4 @@
-"""Time to ready as figures: every phase and every level, down to facts, logs and the user's word.
+"""Time to ready as figures: every phase and every level, down to facts, logs and stated values.
 
 Names start with `ready.`; a phase's are `ready.boot_p50_s` and `_p90_s`, a level's `ready.cold_p50_s`, `_p90_s` and
 `_p99_s`.

@@ -81,11 +81,6 @@ class PhaseDifference:
     measured_s: float
     default_s: float | None
 
-    @property
-    def difference_s(self) -> float | None:
-        """Measured less default."""
-        return None if self.default_s is None else self.measured_s - self.default_s
-
 
 @dataclass(frozen=True, kw_only=True)
 class TimeToReady:

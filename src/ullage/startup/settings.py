@@ -1,4 +1,4 @@
-"""What is said of a pool's starts: where its weights lie, and what starts were measured."""
+"""What is stated about a pool's starts: where its weights lie, and what starts were measured."""
 
 from __future__ import annotations
 

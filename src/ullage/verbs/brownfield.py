@@ -1,4 +1,4 @@
-"""`brownfield`: what runs and a plan file in; have, need, change, risk and steps out."""
+"""`brownfield`: what runs and a plan in; have, need, change, risk and steps out."""
 
 from __future__ import annotations
 
@@ -6,52 +6,79 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import InputError, Rejection
+from ullage.execute.run import Progress, running, silent
+from ullage.load.changes import SetValues, parse_changes
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
-    from ullage.errors import Rejection
+    from rich.console import RenderableType
+
+    from ullage.load.plan import PlanSource
     from ullage.planning.brownfield import Brownfield
     from ullage.planning.document import Plan
     from ullage.planning.running import Running
+    from ullage.verbs.answer import Refusal
 
 
-@dataclass(frozen=True, kw_only=True)
-class BrownfieldPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BrownfieldPlan(VerbAnswer):
     """A plan laid over what runs."""
 
     plan: Plan
     running: Running
     found: Brownfield
 
+    def headlines(self) -> tuple[Headline, ...]:
+        return tuple(
+            Headline(name=f"{each.pool} needs", value=each.need_replicas, unit="replicas")
+            for each in self.found.changes
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.decisions.brownfield_page import brownfield_page
+
+        return brownfield_page(self.found, self.running)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        made = self.plan
+        return document("brownfield", self, as_of=made.as_of, seed=made.seed, service=made.spec.name)
+
 
 def brownfield(
-    files: Sequence[Path],
+    files: Sequence[str | Path],
     *,
-    plan_file: Path | None = None,
+    plan: PlanSource = None,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
-) -> BrownfieldPlan | Rejection:
-    """Compare what `kubectl get -o yaml` printed with the plan of a file (the built-in example's where it is None)."""
-    from ullage.errors import Rejection
+    progress: Progress = silent,
+) -> BrownfieldPlan | Refusal:
+    """Compare what `kubectl get -o yaml` printed with a plan (the built-in example's where it is None)."""
     from ullage.planning.brownfield import brownfield as lay
     from ullage.readers.kubernetes import read_running
-    from ullage.verbs.plan import plan
+    from ullage.verbs.plan import planned
 
-    running = read_running(files)
-    planned = plan(plan_file, as_of=as_of, seed=seed, workers=workers)
-    if isinstance(planned, Rejection):
-        return planned
-    names = {each.model: _catalogue_name(each.model) for each in running.pools if each.model}
-    return BrownfieldPlan(plan=planned, running=running, found=lay(planned, running, models=names))
+    runs = read_running([Path(each) for each in files])
+    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+        needed = planned(plan, run, parse_changes(set, traffic))
+    if isinstance(needed, Rejection):
+        return needed
+    names = {each.model: _catalogue_name(each.model) for each in runs.pools if each.model}
+    return BrownfieldPlan(plan=needed, running=runs, found=lay(needed, runs, models=names))
 
 
 def _catalogue_name(model: str) -> str:
     """What the catalogue calls a model that a command line names; itself where it is not known there."""
-    from ullage.errors import InputError
-    from ullage.verbs.facts import model_of
+    from ullage.load.names import load_model
 
     try:
-        return model_of(model).name
+        return load_model(model).name
     except InputError:
         return model

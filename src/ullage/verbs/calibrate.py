@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ullage.service.loadtests.goodput import Goodput
     from ullage.service.loadtests.loadtest import GoodputLimits, LoadTest, Point
 
@@ -23,7 +25,6 @@ _RULE_OF_READER = {
     "aiperf_requests": "aiperf",
     "inference_perf_requests": "inference-perf",
 }
-_LIMIT = re.compile(r"^(ttft|tpot|itl|ntpot|e2e)[:=](.+)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +35,43 @@ class Inspection:
     goodputs: tuple[tuple[Goodput, ...], ...]
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Inspections(VerbAnswer):
+    """What was read from each file, in their order."""
+
+    loadtests: tuple[Inspection, ...]
+
+    def headlines(self) -> tuple[Headline, ...]:
+        return tuple(
+            Headline(name=Path(each.loadtest.file).name, value=len(each.loadtest.points), unit="points")
+            for each in self.loadtests
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.service.loadtest_page import loadtests_page
+
+        return loadtests_page(self._pairs())
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        return document("calibrate", self)
+
+    def _pairs(self) -> list[tuple[LoadTest, tuple[tuple[Goodput, ...], ...]]]:
+        return [(each.loadtest, each.goodputs) for each in self.loadtests]
+
+
 def calibrate(
-    files: Sequence[Path], *, inspect: bool = False, goodput: str | None = None, rule: str | None = None
-) -> tuple[Inspection, ...]:
+    files: Sequence[str | Path], *, inspect: bool = False, goodput: str | None = None, goodput_rule: str | None = None
+) -> Inspections:
     """Read load tests, whichever tool wrote them, and say what is in each point.
 
     `goodput` states limits, such as `ttft:500ms tpot:50ms`, by which the requests of each point are judged anew; where
-    it is None, the limits that a file states itself are taken. `rule` names the tool whose habits decide what limits
-    leave open; where it is None, both ours and that of the tool that wrote the file are applied.
+    it is None, the limits that a file states itself are taken. `goodput_rule` names the tool whose habits decide what
+    limits leave open; where it is None, both ours and that of the tool that wrote the file are applied.
     """
-    from ullage.readers.loadtests import read_loadtest
+    from ullage.load.evidence import load_tests
+    from ullage.load.typed import parse_limits
 
     if not inspect:
         raise InputError(
@@ -52,38 +80,16 @@ def calibrate(
             problem="a step model is fitted for one model on one device, and they are not stated",
             fix="Give --model and --device, or run ullage calibrate --inspect FILE to see what was read.",
         )
-    if not files:
-        raise InputError(
-            field="files", value="none", problem="there is nothing to read", fix="Give at least one result file."
-        )
-    limits = None if goodput is None else limits_of(goodput)
-    read = [read_loadtest(path) for path in files]
-    return tuple(
-        Inspection(
-            loadtest=each, goodputs=tuple(_goodputs(point, _rules(each.reader, rule), limits) for point in each.points)
-        )
-        for each in read
-    )
-
-
-def limits_of(text: str) -> GoodputLimits:
-    """Limits as people type them: `ttft:500ms tpot:50ms`, with spaces or commas between."""
-    from ullage.service.loadtests.loadtest import GoodputLimits
-    from ullage.units import DURATION, parse
-
-    found: dict[str, float] = {}
-    for part in re.split(r"[\s,]+", text.strip()):
-        match = _LIMIT.match(part)
-        if match is None:
-            raise InputError(
-                field="--goodput",
-                value=part,
-                problem="is not a limit",
-                fix="Give pairs such as ttft:500ms tpot:50ms; known are ttft, tpot, itl, ntpot and e2e.",
+    limits = None if goodput is None else parse_limits(goodput)
+    return Inspections(
+        loadtests=tuple(
+            Inspection(
+                loadtest=each,
+                goodputs=tuple(_goodputs(point, _rules(each.reader, goodput_rule), limits) for point in each.points),
             )
-        name, limit = match.groups()
-        found[name] = parse(limit, DURATION, field=f"--goodput {name}")
-    return GoodputLimits(**{f"{name}_s": limit_s for name, limit_s in found.items()})
+            for each in load_tests([Path(file) for file in files])
+        )
+    )
 
 
 def _rules(reader: str, rule: str | None) -> tuple[str, ...]:

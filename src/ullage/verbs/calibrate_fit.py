@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError
+from ullage.execute.run import today
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ullage.memory.case import Case
     from ullage.memory.settings import Runtime
     from ullage.service.calibration.agreement import Agreement
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 _TOOL_OF_READER = {"vllm": "vllm", "sglang": "sglang", "guidellm": "guidellm", "aiperf": "aiperf"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fitted:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fitted(VerbAnswer):
     """A calibration with its provenance, the points that could not be used, and the ones that break physics.
 
     `agreement` is what each test says alone, and how much it counted; `tested` is the range that they covered.
@@ -42,17 +45,35 @@ class Fitted:
     agreement: Agreement
     tested: MeasuredRange
 
-    def document(self) -> dict[str, Any]:
-        """The contents of calibration.json."""
-        from ullage.service.calibration.document import to_document
-        from ullage.service.calibration.tested_range import range_document
+    def headlines(self) -> tuple[Headline, ...]:
+        said = self.provenance
+        return (
+            Headline(name="replica", value=f"{said.model} on {said.tp * said.pp} x {said.device}"),
+            Headline(name="points", value=said.points),
+            Headline(name="left out", value=len(self.left_out)),
+        )
 
-        document = to_document(self.calibration, self.provenance, self.next_test)
-        return {**document, "tested": range_document(self.tested)}
+    def page(self) -> list[RenderableType]:
+        from ullage.report.service.calibration_page import calibration_page
+
+        return calibration_page(
+            self.calibration,
+            self.provenance,
+            self.next_test,
+            left_out=[(each.point, each.reason) for each in self.left_out],
+            breaches=[(point, breach.sentence) for point, breach in self.breaches],
+            agreement=self.agreement,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contents of calibration.json."""
+        from ullage.report.encode import document
+
+        return document("calibrate", self, as_of=datetime.date.fromisoformat(self.provenance.date))
 
 
 def fit_calibration(
-    files: Sequence[Path],
+    files: Sequence[str | Path],
     *,
     model: str | Path,
     device: str,
@@ -76,17 +97,13 @@ def fit_calibration(
     """
     from ullage.evidence import Source
     from ullage.facts.device import find_device
+    from ullage.load.names import load_model
     from ullage.memory.case import Case
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
     from ullage.service.calibration.pool_step import engine_limits
-    from ullage.verbs.facts import model_of
 
-    if not files:
-        raise InputError(
-            field="files", value="none", problem="there is nothing to read", fix="Give at least one result file."
-        )
-    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
+    day = today(as_of)
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage calibrate", date=day),
         engine=engine,
@@ -95,16 +112,16 @@ def fit_calibration(
         step_tokens=budget_tokens,
         kv_dtype=kv_dtype,
     )
-    case = Case(model=model_of(model), device=find_device(device), settings=settings)
+    case = Case(model=load_model(model), device=find_device(device), settings=settings)
     outcome = case.outcome()
     limits = replace(engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens), poll_steps=poll_steps)
-    return _fitted(files, case, outcome.runtime, limits, day)
+    return _fitted([Path(each) for each in files], case, outcome.runtime, limits, day)
 
 
 def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineLimits, day: datetime.date) -> Fitted:
     from importlib.metadata import version
 
-    from ullage.readers.loadtests import read_loadtest
+    from ullage.load.evidence import load_tests
     from ullage.service.calibration.agreement import agreement
     from ullage.service.calibration.calibration import calibrate, scaled
     from ullage.service.calibration.document import CalibrationProvenance
@@ -113,7 +130,7 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
     from ullage.service.calibration.tested_range import range_tested
     from ullage.service.steps.step_model import replica_step
 
-    read = [read_loadtest(path) for path in files]
+    read = load_tests(files)
     used, left_out = measurements_of([(path.stem, test) for path, test in zip(files, read, strict=True)], limits)
     tool = _TOOL_OF_READER.get(read[0].reader, "vllm")
     step = replica_step(case.model, case.device, runtime)
@@ -144,15 +161,19 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
 
 
 def _breaches(floor: Floor, used: Sequence[Measurement]) -> list[tuple[str, Breach]]:
-    """Points whose TPOT no device of this kind can reach, taken with one sequence at once: the least of all floors."""
-    from ullage.service.steps.physics import tpot_breach
+    """Points that no device of this kind can reach: tokens with one sequence at once, the shortest prompt alone."""
+    from ullage.service.steps.physics import prefill_breach, tpot_breach
 
     found = []
     for each in used:
         for target in each.targets:
+            breach = None
             if target.latency == "tpot":
                 context = float(each.trial.prompt_tokens.mean())
                 breach = tpot_breach(floor, tpot_s=target.value, sequences=1.0, context_tokens=context)
-                if breach is not None:
-                    found.append((each.name, breach))
+            elif target.latency == "ttft":
+                shortest = int(each.trial.prompt_tokens.min())
+                breach = prefill_breach(floor, prompt_tokens_per_s=shortest / target.value, prompt_tokens=shortest)
+            if breach is not None:
+                found.append((each.name, breach))
     return found

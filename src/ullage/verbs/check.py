@@ -1,49 +1,75 @@
-"""`check`: a plan file in, the mistakes that were found in it out."""
+"""`check`: a plan in, the mistakes that were found in it out."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import Rejection, unknown_name
+from ullage.execute.run import Progress, running, silent
+from ullage.load.changes import SetValues, parse_changes
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
-    from ullage.errors import Rejection
+    from rich.console import RenderableType
+
+    from ullage.load.plan import PlanSource
     from ullage.planning.checks.result import Checks
     from ullage.planning.document import Plan
+    from ullage.verbs.answer import Refusal
 
 
-@dataclass(frozen=True, kw_only=True)
-class Checked:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Checked(VerbAnswer):
     """A plan, and what was found in it."""
 
     plan: Plan
     checks: Checks
 
+    def headlines(self) -> tuple[Headline, ...]:
+        return (
+            Headline(name="mistakes", value=len(self.checks.mistakes)),
+            Headline(name="looked for", value=len(self.checks.results), unit="kinds"),
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.decisions.check_page import check_page
+
+        return check_page(self.plan, self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        plan = self.plan
+        return document("check", self.checks, as_of=plan.as_of, seed=plan.seed, service=plan.spec.name)
+
 
 def check(
-    file: Path | None = None,
+    source: PlanSource = None,
     names: Sequence[str] = (),
     *,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
-) -> Checked | Rejection:
-    """Plan the service in `file` (the built-in example where it is None) and look for these mistakes, all by default.
+    progress: Progress = silent,
+) -> Checked | Refusal:
+    """Plan a service (the built-in example where it is None) and look for these mistakes, all by default.
 
     A check that is not known is an error before anything is planned.
     """
-    from ullage.errors import Rejection, unknown_name
-    from ullage.execute.pool import thread_map
     from ullage.planning.checks.checks import CHECKS, check_plan
-    from ullage.verbs.plan import plan
+    from ullage.verbs.plan import planned
 
     for name in names:
         if name not in CHECKS:
             raise unknown_name(field="check", name=name, known=CHECKS)
-    planned = plan(file, as_of=as_of, seed=seed, workers=workers)
-    if isinstance(planned, Rejection):
-        return planned
-    with thread_map(workers=workers) as spread:
-        return Checked(plan=planned, checks=check_plan(planned, names, map=spread))
+    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+        found = planned(source, run, parse_changes(set, traffic))
+        if isinstance(found, Rejection):
+            return found
+        run.progress(0.9, "checks")
+        return Checked(plan=found, checks=check_plan(found, names, map=run.map))

@@ -6,9 +6,16 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import InputError, Rejection, unknown_name
+from ullage.execute.run import Progress, RunContext, running, silent
+from ullage.load.changes import SetValues, parse_changes
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ullage.cost.attribution.attribution import Attribution, AttributionChoice, RuleSpread
     from ullage.cost.attribution.usage import GroupUse, UsageLog
     from ullage.cost.bill import Bill
@@ -16,16 +23,17 @@ if TYPE_CHECKING:
     from ullage.cost.commitment import CommitmentAdvice
     from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
-    from ullage.errors import Rejection
     from ullage.evidence import Figure
+    from ullage.load.plan import PlanSource
     from ullage.planning.document import Plan
     from ullage.planning.spec import PlanSpec
     from ullage.prices.book import MissingPrice
     from ullage.prices.purchase import Purchase
+    from ullage.verbs.answer import Refusal
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostAnswer:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CostAnswer(VerbAnswer):
     """The bill, and what was asked about it. `notes` are about the answer, beside the bill's own."""
 
     bill: Bill
@@ -40,6 +48,37 @@ class CostAnswer:
     change: BillChange | None = None
     notes: tuple[str, ...] = ()
 
+    def headlines(self) -> tuple[Headline, ...]:
+        return tuple(
+            Headline(name=said, value=figure.value, unit=figure.unit)
+            for name, said in (("bill.total_usd", "a month"), ("bill.per_success_usd", "per success"))
+            if (figure := self.bill.figures.get(name)) is not None
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.money.bill_page import (
+            against_parts,
+            attribution_parts,
+            bill_parts,
+            change_table,
+            commitment_parts,
+            marginal_parts,
+        )
+
+        parts = [*bill_parts(self.bill)]
+        if self.attribution is not None:
+            parts += ["", *attribution_parts(self.attribution, self.spread)]
+        parts += [*against_parts(self.against), *marginal_parts(self.marginals, self.replicas)]
+        parts += commitment_parts(self.commitments)
+        parts += [] if self.change is None else ["", change_table(self.change)]
+        return [*parts, *(f"Note: {note}" for note in self.notes)]
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        service, behind = self.bill.use.service, self.bill.figures.values()
+        return document("cost", self, as_of=self.as_of, seed=self.seed, service=service, behind=behind)
+
     def focus(self, *, account: str = "plan") -> str:
         """The bill as a FOCUS file for the month after the plan's date, split as it was attributed."""
         from ullage.cost.bill_charges import charge_rows, month_after
@@ -50,9 +89,11 @@ class CostAnswer:
 
 
 def cost(
-    file: Path | None = None,
+    source: PlanSource = None,
     *,
-    attribute: str | None = None,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
+    by: str | None = None,
     rule: str = "gpu_time",
     basis: str = "usage",
     idle: str = "apart",
@@ -60,58 +101,61 @@ def cost(
     allotted: Mapping[str, float] | None = None,
     known: Sequence[str] | None = None,
     usage: Sequence[str | Path] = (),
-    mapping: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
     against: str | None = None,
     marginal: bool = False,
     commit: str | None = None,
-    before: Path | None = None,
+    before: PlanSource = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
-    progress: Callable[[float], None] = lambda _fraction: None,
-) -> CostAnswer | Rejection:
-    """The bill of the service in `file` (the built-in example's where it is None) for one month.
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> CostAnswer | Refusal:
+    """The bill of a plan (the built-in example's where it is None) for one month.
 
-    With `attribute` it is divided over products, tenants, models or classes by `rule`: from the plan's own simulation,
+    It is divided over products, tenants, models or classes (`by`) by `rule`: from the plan's own simulation,
     or from the request logs in `usage`; without them tenants and products come from the plan's own trace. `against`
     is a provider's model, as `provider/model`, to compare with. With `marginal` the service is planned again with more
     demand, tighter SLOs and one more nine. `commit` is a purchase, such as `1y-no-upfront`, to find the level of.
-    `before` is another plan file: the difference of the two bills is explained by cause.
+    `before` is another plan: the difference of the two bills is explained by cause.
     """
     from ullage.cost.change import explain_change
-    from ullage.errors import Rejection
-    from ullage.planning.pipeline import plan as run_pipeline
+    from ullage.load.plan import load_plan, own_traces
     from ullage.prices.purchase import purchase_of
-    from ullage.verbs.plan import load_spec
+    from ullage.verbs.plan import plan_spec, planned
 
-    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
-    spec = load_spec(file, as_of=day, seed=seed)
-    choice = _choice(attribute or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
+    choice = _choice(by or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
     seller = None if against is None else _seller(against)
     purchase = None if commit is None else purchase_of(commit, field="--commit")
+    notes: list[str] = []
     logs = list(usage)
     if not logs and choice.by in ("tenant", "product"):
-        logs, mapping = _own_trace(file)
-    progress(0.02)
-    found = run_pipeline(spec, as_of=day, seed=seed)
-    if isinstance(found, Rejection):
-        return found
-    bill = bill_of(found)
-    progress(0.3 if marginal or before else 0.9)
-    change = None
-    if before is not None:
-        earlier = run_pipeline(load_spec(before, as_of=day, seed=seed), as_of=day, seed=seed)
-        if isinstance(earlier, Rejection):
-            return earlier
-        change = explain_change(bill_of(earlier), bill)
-    notes: list[str] = []
-    uses = _logged(bill, logs, mapping, choice, known, seed, notes) if logs else _simulated(bill, choice)
-    attribution, spread = _attributed(bill, uses, choice)
-    compared = _against(spec, bill, seller, notes)
-    marginals = _marginals(spec, bill, day, seed, progress) if marginal else ()
-    progress(1.0)
+        own, columns = own_traces(source)
+        logs = [*own]
+    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+        spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
+        # A log that does not say who asked is refused before the minutes that a plan takes.
+        log = _read_log(logs, columns, choice, notes) if logs else None
+        run.progress(0.02, "planning")
+        found = plan_spec(spec, run)
+        if isinstance(found, Rejection):
+            return found
+        bill = bill_of(found)
+        change = None
+        if before is not None:
+            run.progress(0.3, "planning the bill before")
+            earlier = planned(before, run)
+            if isinstance(earlier, Rejection):
+                return earlier
+            change = explain_change(bill_of(earlier), bill)
+        uses = _simulated(bill, choice) if log is None else _logged(bill, log, choice, known, seed)
+        attribution, spread = _attributed(bill, uses, choice)
+        compared = _against(spec, bill, seller, notes)
+        marginals = _marginals(spec, bill, run) if marginal else ()
+        run.progress(1.0)
     return CostAnswer(
         bill=bill,
-        as_of=day,
+        as_of=run.as_of,
         seed=seed,
         attribution=attribution,
         spread=spread,
@@ -127,7 +171,6 @@ def cost(
 def bill_of(plan: Plan) -> Bill:
     """The bill in a finished plan; an InputError where it has none."""
     from ullage.cost.bill import Bill
-    from ullage.errors import InputError
 
     for stage in plan.stages:
         if isinstance(stage.answer, Bill):
@@ -140,10 +183,9 @@ def _choice(
 ) -> AttributionChoice:
     from ullage.cost.attribution.attribution import AttributionChoice, Basis, Idle
     from ullage.cost.attribution.usage import DIMENSIONS
-    from ullage.errors import unknown_name
 
     if by not in DIMENSIONS:
-        raise unknown_name(field="--attribute", name=by, known=DIMENSIONS)
+        raise unknown_name(field="--by", name=by, known=DIMENSIONS)
     known_basis, known_idle = {each.value: each for each in Basis}, {each.value: each for each in Idle}
     if basis not in known_basis:
         raise unknown_name(field="--basis", name=basis, known=known_basis)
@@ -159,23 +201,11 @@ def _choice(
     )
 
 
-def _own_trace(file: Path | None) -> tuple[list[str | Path], Mapping[str, str] | None]:
-    """The request logs that the plan itself is made from, where it names any, and their columns."""
-    from ullage.files.plan_file import read_plan_file
-
-    if file is None:
-        return [], None
-    workload = read_plan_file(file.read_text(encoding="utf-8"), file=str(file)).workload
-    return [file.parent / each for each in workload.trace], workload.columns or None
-
-
 def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[GroupUse, ...]]:
-    from ullage.errors import InputError
-
     found = bill.use.groups.get(choice.by)
     if found is None:
         raise InputError(
-            field="--attribute",
+            field="--by",
             value=choice.by,
             problem=f"the plan does not say the {choice.by} of a request",
             fix=f"Give a request log that does: --usage FILE. The plan alone knows {', '.join(bill.use.groups)}.",
@@ -183,37 +213,38 @@ def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[Grou
     return found
 
 
+def _read_log(
+    files: Sequence[str | Path], columns: Mapping[str, str] | None, choice: AttributionChoice, notes: list[str]
+) -> UsageLog:
+    """The log, once it is known to say whose a request is."""
+    from ullage.cost.attribution.usage import usage_of_trace
+    from ullage.load.traffic import open_requests
+
+    trace = open_requests(
+        files,
+        columns=columns,
+        field="--usage",
+        problem="counts requests in windows, so nobody's are known",
+        fix="Give a log with one row for each request.",
+    )
+    log = usage_of_trace(trace)
+    log.labels_of(choice.by)
+    notes.append(f"Divided by {log.requests:,} requests of {', '.join(Path(each).name for each in trace.sources)}.")
+    notes += [f"{count:,} rows left out: {reason}." for reason, count in log.dropped.items()]
+    return log
+
+
 def _logged(
-    bill: Bill,
-    files: Sequence[str | Path],
-    mapping: Mapping[str, str] | None,
-    choice: AttributionChoice,
-    known: Sequence[str] | None,
-    seed: int,
-    notes: list[str],
+    bill: Bill, log: UsageLog, choice: AttributionChoice, known: Sequence[str] | None, seed: int
 ) -> Mapping[str, tuple[GroupUse, ...]]:
     """Who used the pools by real logs; with several pools, each by the requests for its model."""
     import numpy as np
 
-    from ullage.cost.attribution.usage import grouped, usage_of_trace
-    from ullage.errors import InputError
-    from ullage.readers.traces.open import open_trace
-    from ullage.workload.trace import RateTable
+    from ullage.cost.attribution.usage import grouped
 
-    trace = open_trace([str(each) for each in files], mapping=mapping)
-    if isinstance(trace, RateTable):
-        raise InputError(
-            field="--usage",
-            value=str(files[0]),
-            problem="counts requests in windows, so nobody's are known",
-            fix="Give a log with one row for each request.",
-        )
-    log = usage_of_trace(trace)
-    notes.append(f"Divided by {log.requests:,} requests of {', '.join(Path(each).name for each in trace.sources)}.")
-    notes += [f"{count:,} rows left out: {reason}." for reason, count in log.dropped.items()]
-    by_pool = _by_model(bill, log)
     return {
-        pool: grouped(each, choice.by, known=known, rng=np.random.default_rng(seed)) for pool, each in by_pool.items()
+        pool: grouped(each, choice.by, known=known, rng=np.random.default_rng(seed))
+        for pool, each in _by_model(bill, log).items()
     }
 
 
@@ -235,8 +266,6 @@ def _attributed(
 
 
 def _seller(against: str) -> tuple[str, str]:
-    from ullage.errors import InputError
-
     provider, slash, model = against.partition("/")
     if not slash:
         raise InputError(
@@ -299,26 +328,23 @@ def _replica_costs(bill: Bill) -> tuple[Figure, ...]:
     return tuple(each for each in found if isinstance(each, Figure))
 
 
-def _marginals(
-    spec: PlanSpec, bill: Bill, day: datetime.date, seed: int, progress: Callable[[float], None]
-) -> tuple[Marginal, ...]:
+def _marginals(spec: PlanSpec, bill: Bill, run: RunContext) -> tuple[Marginal, ...]:
     """More demand, tighter SLOs, one more nine: the whole plan again with each."""
     from ullage.cost.marginal import MarginalStep, marginal_costs
-    from ullage.errors import Rejection
     from ullage.planning.again import with_demand_times, with_one_more_nine, with_slos_times
-    from ullage.planning.pipeline import plan as run_pipeline
+    from ullage.verbs.plan import plan_spec
 
     done = 0
 
     def again(changed: PlanSpec) -> Callable[[], Bill | Rejection]:
-        def run() -> Bill | Rejection:
+        def run_again() -> Bill | Rejection:
             nonlocal done
-            found = run_pipeline(changed, as_of=day, seed=seed)
             done += 1
-            progress(0.3 + 0.2 * done)
+            run.progress(0.3 + 0.2 * done, f"planning again, {done} of 3")
+            found = plan_spec(changed, run)
             return found if isinstance(found, Rejection) else bill_of(found)
 
-        return run
+        return run_again
 
     steps = [
         MarginalStep(
@@ -343,4 +369,4 @@ def _marginals(
             again=again(with_one_more_nine(spec)),
         ),
     ]
-    return marginal_costs(bill, steps if spec.traffic is None else steps[1:])
+    return marginal_costs(bill, steps)

@@ -1,49 +1,76 @@
-"""`drill`: a plan file in, what goes wrong in practice played on its plan out."""
+"""`drill`: a plan in, what goes wrong in practice played on it out."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import Rejection, unknown_name
+from ullage.execute.run import Progress, running, silent
+from ullage.load.changes import SetValues, parse_changes
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
-    from ullage.errors import Rejection
+    from rich.console import RenderableType
+
+    from ullage.load.plan import PlanSource
     from ullage.planning.document import Plan
     from ullage.planning.drills.result import Drills
+    from ullage.verbs.answer import Refusal
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drilled:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Drilled(VerbAnswer):
     """A plan, and how it stood its drills."""
 
     plan: Plan
     drills: Drills
 
+    def headlines(self) -> tuple[Headline, ...]:
+        several = len(self.plan.pools) > 1
+        return tuple(
+            Headline(name=f"{each.pool}.{each.name}" if several else each.name, value=each.verdict.value)
+            for each in self.drills.results
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.decisions.drill_page import drill_page
+
+        return drill_page(self.plan, self.drills)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        plan = self.plan
+        return document("drill", self.drills, as_of=plan.as_of, seed=plan.seed, service=plan.spec.name)
+
 
 def drill(
-    file: Path | None = None,
+    source: PlanSource = None,
     names: Sequence[str] = (),
     *,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
-) -> Drilled | Rejection:
-    """Plan the service in `file` (the built-in example where it is None) and play these drills on it, all by default.
+    progress: Progress = silent,
+) -> Drilled | Refusal:
+    """Plan a service (the built-in example where it is None) and play these drills on it, all by default.
 
     A drill that is not known is an error before anything is planned.
     """
-    from ullage.errors import Rejection, unknown_name
-    from ullage.execute.pool import thread_map
     from ullage.planning.drills.drills import DRILLS, run_drills
-    from ullage.verbs.plan import plan
+    from ullage.verbs.plan import planned
 
     for name in names:
         if name not in DRILLS:
             raise unknown_name(field="drill", name=name, known=DRILLS)
-    planned = plan(file, as_of=as_of, seed=seed, workers=workers)
-    if isinstance(planned, Rejection):
-        return planned
-    with thread_map(workers=workers) as spread:
-        return Drilled(plan=planned, drills=run_drills(planned, names, map=spread))
+    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+        found = planned(source, run, parse_changes(set, traffic))
+        if isinstance(found, Rejection):
+            return found
+        run.progress(0.5, "drills")
+        return Drilled(plan=found, drills=run_drills(found, names, map=run.map))

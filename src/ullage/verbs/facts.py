@@ -5,18 +5,19 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ullage.execute.run import today
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
-    from ullage.facts.catalogue import Catalogue
-    from ullage.facts.model import Model
+    from rich.console import RenderableType
+
     from ullage.facts.sheet import Sheet, SheetKind
 
-KINDS = ("devices", "models", "engines", "startups", "efficiencies", "operations", "prices")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Facts(VerbAnswer):
     """The sheets that were asked for. `is_one` says that a name was given and found."""
 
     kind: SheetKind
@@ -24,20 +25,34 @@ class Facts:
     as_of: datetime.date
     is_one: bool
 
+    def headlines(self) -> tuple[Headline, ...]:
+        return (Headline(name=self.kind.folder, value=", ".join(each.name for each in self.sheets)),)
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.facts_page import list_page, one_page
+
+        return one_page(self.kind, self.sheets[0], self.as_of) if self.is_one else list_page(self.kind, self.sheets)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        return document("facts", self, as_of=self.as_of)
+
 
 def facts(
-    kind: str, name: str | None = None, *, directory: Path | None = None, as_of: datetime.date | None = None
+    kind: str, name: str | None = None, *, directory: str | Path | None = None, as_of: datetime.date | None = None
 ) -> Facts:
     """The facts of a kind: all, the one called `name`, or those in which every word of `name` stands.
 
     `directory` holds the user's own facts, which lie over ours value by value.
     """
     from ullage.errors import InputError, unknown_name
+    from ullage.load.names import KINDS, load_catalogue
 
     if kind not in KINDS:
         raise unknown_name(field="kind", name=kind, known=KINDS)
-    catalogue = catalogue_of(kind, directory)
-    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
+    catalogue = load_catalogue(kind, None if directory is None else Path(directory))
+    day = today(as_of)
     if name is None:
         return Facts(kind=catalogue.kind, sheets=tuple(catalogue), as_of=day, is_one=False)
     try:
@@ -47,54 +62,3 @@ def facts(
         if not found:
             raise
         return Facts(kind=catalogue.kind, sheets=found, as_of=day, is_one=False)
-
-
-def catalogue_of(kind: str, directory: Path | None) -> Catalogue:
-    """The packaged catalogue of a kind, with a user's directory over it where one is given."""
-    from ullage.files.facts_directory import read_facts_directory
-
-    packaged = _packaged(kind)
-    if directory is None:
-        return packaged
-    return packaged.overlaid(read_facts_directory(directory).get(packaged.kind.folder, {}))
-
-
-def model_of(model: str | Path, directory: Path | None = None) -> Model:
-    """A model by path where there is a config there, else by its name in the catalogue."""
-    from ullage.facts.model_sheet import find_model
-    from ullage.readers.models import read_model
-
-    path = Path(model)
-    if isinstance(model, Path) or path.suffix == ".json" or (path / "config.json").is_file():
-        return read_model(path)
-    return find_model(model, catalogue_of("models", directory))
-
-
-def _packaged(kind: str) -> Catalogue:
-    if kind == "devices":
-        from ullage.facts.device import devices
-
-        return devices()
-    if kind == "engines":
-        from ullage.facts.engine import engines
-
-        return engines()
-    if kind == "prices":
-        from ullage.facts.price import prices
-
-        return prices()
-    if kind == "startups":
-        from ullage.facts.startup import startups
-
-        return startups()
-    if kind == "efficiencies":
-        from ullage.facts.efficiency import efficiencies
-
-        return efficiencies()
-    if kind == "operations":
-        from ullage.facts.operations import operations
-
-        return operations()
-    from ullage.facts.model_sheet import models
-
-    return models()

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ullage.execute.run import Progress, silent, today
 
 if TYPE_CHECKING:
+    from ullage.verbs.forecast_answer import ForecastAnswer
     from ullage.workload.anomalies import Anomaly
-    from ullage.workload.forecast.demand_series import DemandEvent
-    from ullage.workload.forecast.part_forecast import ServiceForecast
     from ullage.workload.profile.profile import Profile
 
 # Weeks of made-up history behind the example: what most services have when they first plan.
 EXAMPLE_WEEKS = 8
+HORIZON_S = 30 * 86_400.0  # a month is what capacity is ordered for
 
 
 def forecast(
     source: str | Path | None = None,
     *,
-    horizon_s: float,
+    horizon_s: float = HORIZON_S,
     step_s: float | None = None,
     percentile_fraction: float = 0.95,
     events: Sequence[str] = (),
     by: str = "class",
     challenge: bool = False,
-    mapping: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
     format_name: str | None = None,
     zone: str = "",
     as_of: datetime.date | None = None,
     seed: int = 0,
-    progress: Callable[[float], None] = lambda _fraction: None,
-) -> ServiceForecast:
+    progress: Progress = silent,
+) -> ForecastAnswer:
     """Forecast the demand of a trace (or of a profile that was saved) over `horizon_s` seconds.
 
     Without a source the built-in example is forecast. `events` are texts such as `launch:2026-12-01:2026-12-03:2`.
@@ -41,9 +43,10 @@ def forecast(
     """
     import numpy as np
 
+    from ullage.load.typed import parse_event
+    from ullage.verbs.forecast_answer import ForecastAnswer
     from ullage.workload.forecast.challenger import with_mstl
     from ullage.workload.forecast.part_forecast import (
-        ServiceForecast,
         example_histories,
         forecast_parts,
         histories_of,
@@ -60,7 +63,7 @@ def forecast(
         name, calendar = "the built-in example", False
         warnings: tuple[Anomaly, ...] = ()
     else:
-        profile = _profile(source, mapping=mapping, format_name=format_name, zone=zone, as_of=as_of)
+        profile = _profile(source, columns=columns, format_name=format_name, zone=zone, as_of=today(as_of))
         histories, name = histories_of(profile, horizon_s=horizon_s, step_s=step_s, by=by), str(source)
         calendar, warnings = profile.coverage.clock is Clock.UTC, profile.anomalies
     progress(0.3)
@@ -69,10 +72,11 @@ def forecast(
         horizon_s=horizon_s,
         percentile_fraction=percentile_fraction,
         rng=rng,
-        events=[event_of(text, calendar=calendar) for text in events],
+        events=[parse_event(text, calendar=calendar) for text in events],
         forecasters=with_mstl() if challenge else FORECASTERS,
     )
-    return ServiceForecast(
+    return ForecastAnswer(
+        as_of=today(as_of),
         source=name,
         calendar=calendar,
         horizon_s=parts[0].forecast.horizon_s,
@@ -106,50 +110,7 @@ def _check(step_s: float | None, percentile_fraction: float) -> None:
         )
 
 
-def _profile(
-    source: str | Path,
-    *,
-    mapping: Mapping[str, str] | None,
-    format_name: str | None,
-    zone: str,
-    as_of: datetime.date | None,
-) -> Profile:
-    from ullage.verbs.profile import load_profile, profile
-    from ullage.workload.profile.saved import SCHEMA
+def _profile(source: str | Path, **reading: Any) -> Profile:
+    from ullage.load.traffic import is_saved_profile, profile_traces, read_profile
 
-    path = Path(source)
-    if path.is_file() and path.suffix == ".json":
-        with path.open(encoding="utf-8", errors="replace") as file:
-            head = file.read(200)
-        if SCHEMA.partition("/")[0] in head:
-            return load_profile(path)
-    return profile([source], mapping=mapping, format_name=format_name, zone=zone, as_of=as_of).own
-
-
-def event_of(text: str, *, calendar: bool) -> DemandEvent:
-    """An event from text such as `launch:2026-12-01:2026-12-03:2`: name, first day, the day after the last, ratio."""
-    from ullage.errors import InputError
-    from ullage.workload.forecast.demand_series import DemandEvent
-
-    name, *rest = text.split(":")
-    try:
-        if not name or len(rest) not in (2, 3):
-            raise ValueError
-        days = [datetime.date.fromisoformat(each) for each in rest[:2]]
-        ratio = float(rest[2]) if len(rest) == 3 else None
-    except ValueError:
-        raise InputError(
-            field="--event",
-            value=text,
-            problem="is not NAME:FROM:TO[:RATIO]",
-            fix="Give for example launch:2026-12-01:2026-12-03:2, or leave the ratio of a known holiday out.",
-        ) from None
-    if not calendar:
-        raise InputError(
-            field="--event",
-            value=text,
-            problem="has dates, and the trace has no calendar to put them in",
-            fix="Give a trace whose times are dates.",
-        )
-    start_s, end_s = (datetime.datetime.combine(day, datetime.time(), tzinfo=datetime.UTC).timestamp() for day in days)
-    return DemandEvent(name=name, start_s=start_s, end_s=end_s, demand_ratio=ratio)
+    return read_profile(Path(source)) if is_saved_profile(source) else profile_traces([source], **reading)

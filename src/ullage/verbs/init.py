@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ullage.execute.run import today
+
 if TYPE_CHECKING:
     from ullage.files.starter import Found, StarterClass
     from ullage.memory.engine_report import EngineMemory
@@ -29,21 +31,23 @@ def init(
     *,
     model: str | None = None,
     device: str | None = None,
-    traces: Sequence[Path] = (),
-    profile: Path | None = None,
-    load_tests: Sequence[Path] = (),
-    engine_logs: Sequence[Path] = (),
+    traces: Sequence[str | Path] = (),
+    profile: str | Path | None = None,
+    load_tests: Sequence[str | Path] = (),
+    engine_logs: Sequence[str | Path] = (),
     service: str | None = None,
-    folder: Path = Path(),
+    folder: str | Path = Path(),
     as_of: datetime.date | None = None,
 ) -> str:
     """The text of a plan file for these traces, load tests, logs and names; paths are written relative to `folder`."""
     from ullage.files.plan_file import read_plan_file
     from ullage.files.starter import Starter, starter_text
+    from ullage.load.evidence import load_engine_report
+    from ullage.load.evidence import load_tests as load
 
-    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
-    tests = [_load_test(each) for each in load_tests]
-    words = [_engine_report(each, day) for each in engine_logs]
+    day = today(as_of)
+    tests = load(list(map(Path, load_tests))) if load_tests else ()
+    reports = [load_engine_report([Path(each)], engine="", as_of=day) for each in engine_logs]
     found = _profile(traces, profile, day)
     classes = _classes(found, tests)
     name, chip = _model(model, tests), _device(device, tests)
@@ -56,8 +60,8 @@ def init(
         model=name,
         device=chip,
         tensor_parallel=_tensor_parallel(name.value, chip.value, classes, tests),
-        engine=_engine("engine", tests, words),
-        engine_version=_engine("engine_version", tests, words),
+        engine=_engine("engine", tests, reports),
+        engine_version=_engine("engine_version", tests, reports),
         load_tests=tuple(_relative(each, folder) for each in load_tests),
         engine_logs=tuple(_relative(each, folder) for each in engine_logs),
     )
@@ -81,33 +85,16 @@ def save_starter(text: str, file: Path, *, force: bool = False) -> None:
 # ---- what the files say --------------------------------------------------------------------------------
 
 
-def _load_test(file: Path) -> LoadTest:
-    from ullage.readers.loadtests import read_loadtest
-
-    return read_loadtest(file)
-
-
-def _engine_report(file: Path, day: datetime.date) -> EngineMemory:
-    from ullage.readers.engines import read_engine_reports
-
-    return read_engine_reports([file], date=day, engine="")
-
-
-def _profile(traces: Sequence[Path], saved: Path | None, day: datetime.date) -> Profile | None:
+def _profile(traces: Sequence[str | Path], saved: str | Path | None, day: datetime.date) -> Profile | None:
     from ullage.errors import InputError
+    from ullage.load.traffic import profile_traces, read_profile
 
     if traces and saved is not None:
         fix = "Leave out one of the two."
         raise InputError(field="--profile", value=str(saved), problem="is given beside a trace", fix=fix)
     if saved is not None:
-        from ullage.verbs.profile import load_profile
-
-        return load_profile(saved)
-    if not traces:
-        return None
-    from ullage.verbs.profile import profile
-
-    return profile(list(traces), as_of=day).own
+        return read_profile(Path(saved))
+    return profile_traces(traces, as_of=day) if traces else None
 
 
 def _classes(profile: Profile | None, tests: Sequence[LoadTest]) -> tuple[StarterClass, ...]:
@@ -147,15 +134,15 @@ def _rounded(tokens: int, *, times: int = 2) -> int:
 def _model(stated: str | None, tests: Sequence[LoadTest]) -> Found:
     from ullage.errors import InputError
     from ullage.files.starter import Found
-    from ullage.verbs.facts import model_of
+    from ullage.load.names import load_model
 
     if stated is not None:
-        model_of(stated)
+        load_model(stated)
         return Found(value=stated, where="")
     for each in (point.subject.model for test in tests for point in test.points):
         if each is not None:
             try:
-                return Found(value=model_of(each).name, where=f"the load test says {each}")
+                return Found(value=load_model(each).name, where=f"the load test says {each}")
             except InputError:
                 continue
     fix = "Give --model NAME (ullage facts models), or the path of its config.json."
@@ -184,18 +171,18 @@ def _tensor_parallel(model: str, device: str, classes: Sequence[StarterClass], t
     from ullage.evidence import Source
     from ullage.facts.device import find_device
     from ullage.files.starter import Found
+    from ullage.load.names import load_model
     from ullage.memory.budget import memory_budget
     from ullage.memory.case import Approved
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
-    from ullage.verbs.facts import model_of
 
     for each in (point.subject.tp for test in tests for point in test.points):
         if each is not None:
             return Found(value=str(each), where="as the load test ran")
     longest = max(int(each.longest_context.value) for each in classes)
     source = Source(what="a first try", where="ullage init", date=datetime.date(2026, 11, 15))
-    chip, what = find_device(device), model_of(model)
+    chip, what = find_device(device), load_model(model)
     for tp in _PARALLEL:
         settings = RuntimeSettings(source=source, sharding=Sharding(tp=tp), max_context_tokens=longest)
         try:
@@ -207,10 +194,14 @@ def _tensor_parallel(model: str, device: str, classes: Sequence[StarterClass], t
     return Found(value=str(_PARALLEL[-1]), where="decide: does not fit eight devices; ullage memory says why")
 
 
-def _engine(what: str, tests: Sequence[LoadTest], words: Sequence[EngineMemory]) -> Found | None:
+def _engine(what: str, tests: Sequence[LoadTest], reports: Sequence[EngineMemory | None]) -> Found | None:
     from ullage.files.starter import Found
 
-    said = [(getattr(each, "version" if what == "engine_version" else "engine"), "the engine's log") for each in words]
+    said = [
+        (getattr(each, "version" if what == "engine_version" else "engine"), "the engine's log")
+        for each in reports
+        if each
+    ]
     said += [(getattr(point.subject, what), "the load test") for test in tests for point in test.points]
     return next((Found(value=value, where=f"{who} says so") for value, who in said if value), None)
 
@@ -219,6 +210,6 @@ def _is_name(name: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9-]*", name) is not None
 
 
-def _relative(path: Path, folder: Path) -> str:
+def _relative(path: str | Path, folder: str | Path) -> str:
     """The path as seen from the folder that the plan file lies in."""
     return os.path.relpath(path, folder)

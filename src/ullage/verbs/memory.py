@@ -6,22 +6,48 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from ullage.errors import Rejection
+from ullage.execute.run import today
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
-    from ullage.errors import Rejection
+    from rich.console import RenderableType
+
     from ullage.evidence import Figure
     from ullage.facts.model import Model
     from ullage.memory.adapters import Adapters
     from ullage.memory.budget import MemoryBudget
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryAnswer:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MemoryAnswer(VerbAnswer):
     """The budget or the refusal, and the date on which ages are counted."""
 
     found: MemoryBudget | Rejection
     as_of: datetime.date
+
+    def headlines(self) -> tuple[Headline, ...]:
+        if isinstance(self.found, Rejection):
+            return (Headline(name="refused", value=self.found.reason),)
+        where = f"{self.found.model.name} on {self.found.device.name}"
+        return (
+            Headline(name="replica", value=where),
+            Headline(name="cache", value=self.found.kv_tokens, unit="tokens"),
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.memory_page import memory_page, refused_page
+
+        return refused_page(self.found) if isinstance(self.found, Rejection) else memory_page(self.found, self.as_of)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document, refusal_json
+
+        if isinstance(self.found, Rejection):
+            return refusal_json("memory", self.found)
+        return document("memory", self.found, as_of=self.as_of, behind=self.found.figures.values())
 
 
 class Stated(TypedDict, total=False):
@@ -55,39 +81,40 @@ def memory(
     concurrency: int | None = None,
     host_bytes: int | None = None,
     mig: str | None = None,
-    logs: Sequence[Path] = (),
-    facts: Path | None = None,
+    engine_logs: Sequence[str | Path] = (),
+    facts: str | Path | None = None,
     as_of: datetime.date | None = None,
     **stated: Unpack[Stated],
 ) -> MemoryAnswer:
     """Budget the memory of one device of a replica.
 
     `model` is a name in the catalogue, or the path of a config.json or of the directory that holds it. What is not
-    stated comes from `logs` of the engine, then from the engine's defaults. `concurrency` sequences of
+    stated comes from `engine_logs`, then from the engine's defaults. `concurrency` sequences of
     `max_context_tokens` must fit; without it, one does. `facts` is a directory of facts that lie over ours.
     """
     from ullage.evidence import Source
     from ullage.facts.device import device_of, find_device
     from ullage.facts.model import Model
+    from ullage.load.evidence import load_engine_report
+    from ullage.load.names import load_catalogue, load_model
     from ullage.memory.budget import memory_budget
     from ullage.memory.case import Approved
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
     from ullage.memory.sharing import mig_slice_bytes
-    from ullage.readers.engines import read_engine_reports
-    from ullage.verbs.facts import catalogue_of, model_of
 
-    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
-    devices, engines = catalogue_of("devices", facts), catalogue_of("engines", facts)
+    day, own = today(as_of), None if facts is None else Path(facts)
+    devices, engines = load_catalogue("devices", own), load_catalogue("engines", own)
     engine = stated.get("engine")
     stated["engine"] = None if engine is None else engines.find(engine, field="engine").name
-    asked, served = find_device(device, devices), model if isinstance(model, Model) else model_of(model, facts)
+    asked, served = find_device(device, devices), model if isinstance(model, Model) else load_model(model, own)
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage memory", date=day),
         sharding=Sharding(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention),
         **stated,
     )
-    reported = read_engine_reports(logs, date=day, engine=settings.engine or "") if logs else None
+    logs = [Path(each) for each in engine_logs]
+    reported = load_engine_report(logs, engine=settings.engine or "", as_of=day)
     logged = None if reported is None else reported.number("context_tokens")
     longest = settings.max_context_tokens or int(logged or served.max_context_tokens)
     found = memory_budget(
@@ -107,44 +134,6 @@ def memory(
 
 _SHOWN_PARTS = (16, 4, 2, 1)
 """Concurrency is shown at these parts of the longest context, since few requests use all of it."""
-
-
-# ---- what people type ----------------------------------------------------------------------------------
-
-
-def tokens_of(text: str | None, field: str) -> int | None:
-    """Tokens as typed, such as 32768 or 32Ki."""
-    from ullage.units import TOKENS, parse_whole
-
-    return None if text is None else parse_whole(text, TOKENS, field=field)
-
-
-def bytes_of(text: str | None, field: str) -> int | None:
-    """Bytes as typed, such as 80GiB."""
-    from ullage.units import BYTES, parse_whole
-
-    return None if text is None else parse_whole(text, BYTES, field=field)
-
-
-def share_of(text: str | None, field: str) -> float | None:
-    """A share as typed, such as 0.9 or 90%."""
-    from ullage.units import FRACTION, parse
-
-    return None if text is None else parse(text, FRACTION, field=field)
-
-
-def adapters_of(text: str | None) -> Adapters | None:
-    """Slots and rank of adapters as typed, such as 8:16."""
-    from ullage.errors import InputError
-    from ullage.memory.adapters import Adapters
-
-    if text is None:
-        return None
-    slots, colon, rank = text.partition(":")
-    if not (colon and slots.isdecimal() and rank.isdecimal()):
-        fix = "Give the number of slots and the largest rank, for example 8:16."
-        raise InputError(field="--adapters", value=text, problem="is not SLOTS:RANK", fix=fix)
-    return Adapters(slots=int(slots), rank_channels=int(rank))
 
 
 def figure_of(budget: MemoryBudget, name: str) -> Figure:

@@ -1,27 +1,35 @@
-"""`options`: a plan file in; candidates ranked and refused, a mix of devices and order-by dates out."""
+"""`options`: a plan in; candidates ranked and refused, a mix of devices and order-by dates out."""
 
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ullage.execute.run import running
+from ullage.load.changes import SetValues, parse_changes
+
 if TYPE_CHECKING:
-    from ullage.planning.options.options import Options
+    from ullage.load.plan import PlanSource
+    from ullage.verbs.plan_answer import OptionsAnswer
 
 
 def options(
-    file: Path | None = None, *, as_of: datetime.date | None = None, seed: int = 0, workers: int | None = None
-) -> Options:
-    """Compare what the pools of `file` could be made of; the built-in example's where there is none.
+    source: PlanSource = None,
+    *,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
+    as_of: datetime.date | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+) -> OptionsAnswer:
+    """Compare what the pools of a plan could be made of; the built-in example's where there is none.
 
-    The answer is the same bytes for one file, date and seed, on however many `workers`.
+    The answer is the same bytes for one plan, date and seed, on however many `workers`.
     """
-    from ullage.execute.pool import thread_map
+    from ullage.load.plan import load_plan
     from ullage.planning.options.options import options as compare
-    from ullage.verbs.plan import load_spec
+    from ullage.verbs.plan_answer import OptionsAnswer
 
-    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
-    spec = load_spec(file, as_of=day, seed=seed)
-    with thread_map(workers=workers) as spread:
-        return compare(spec, as_of=day, seed=seed, map=spread)
+    with running(as_of=as_of, seed=seed, workers=workers) as run:
+        spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
+        return OptionsAnswer(**vars(compare(spec, as_of=run.as_of, seed=seed, map=run.map)))

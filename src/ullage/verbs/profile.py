@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
-import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ullage.execute.run import Progress, silent, today
+from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ullage.workload.classes import RequestClass
     from ullage.workload.profile.profile import Profile, TenantNames
     from ullage.workload.synthetic.fit import Synthesis
@@ -19,49 +22,67 @@ if TYPE_CHECKING:
 HASH_CHARACTERS = 12
 
 
-@dataclass(frozen=True, kw_only=True)
-class Profiled:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Profiled(VerbAnswer):
     """One trace, twice: with tenants under their own names, and with tenants hidden, to be saved and shared."""
 
     own: Profile
     shared: Profile
+    as_of: datetime.date
+
+    def headlines(self) -> tuple[Headline, ...]:
+        return (
+            Headline(name="requests", value=self.own.rows.kept_rows),
+            Headline(name="span", value=self.own.coverage.span_s, unit="s"),
+            Headline(name="anomalies", value=len(self.own.anomalies)),
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.workload.profile_page import profile_page
+
+        return profile_page(self.own)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What can be shared: tenants' names are hidden."""
+        from ullage.report.encode import document
+
+        return document("profile", self.shared, as_of=self.as_of)
 
 
 def profile(
-    traces: Sequence[str | Path],
+    traces: str | Path | Sequence[str | Path],
     *,
-    mapping: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
     format_name: str | None = None,
     zone: str = "",
     classes: Sequence[RequestClass] = (),
     as_of: datetime.date | None = None,
     max_age_s: float | None = None,
     tenant_key: str | None = None,
-    progress: Callable[[float], None] = lambda _fraction: None,
+    progress: Progress = silent,
 ) -> Profiled:
     """Profile the requests in these files, folders or globs.
 
-    `mapping` gives columns by our names; `zone` is the zone of times that carry none. With `tenant_key` tenants
+    `columns` gives columns by our names; `zone` is the zone of times that carry none. With `tenant_key` tenants
     are called by a keyed hash in what is shared, the same in every profile made with that key; without it by
     their rank.
     """
-    from ullage.readers.traces.open import open_trace
-    from ullage.workload.profile.profile import profile_of, ranked_names, with_tenants_called
-    from ullage.workload.profile.quality import MAX_AGE_S
-    from ullage.workload.profile.summarise import summarise
-    from ullage.workload.profile.windows import summarise_windows
-    from ullage.workload.trace import RateTable
+    from ullage.load.traffic import profile_traces
+    from ullage.workload.profile.profile import ranked_names, with_tenants_called
 
-    progress(0.0)
-    trace = open_trace([str(each) for each in traces], mapping=mapping, format_name=format_name, zone=zone)
-    progress(0.2)
-    summary = summarise_windows(trace) if isinstance(trace, RateTable) else summarise(trace, classes=classes)
-    progress(0.9)
-    when = as_of or datetime.datetime.now(tz=datetime.UTC).date()
-    age_s = MAX_AGE_S if max_age_s is None else max_age_s
+    day = today(as_of)
     hidden = ranked_names if tenant_key is None else keyed_names(tenant_key)
-    own = profile_of(summary, as_of=when, max_age_s=age_s)
-    return Profiled(own=own, shared=with_tenants_called(own, hidden))
+    own = profile_traces(
+        [traces] if isinstance(traces, str | Path) else traces,
+        columns=columns,
+        format_name=format_name,
+        zone=zone,
+        classes=classes,
+        as_of=day,
+        max_age_s=max_age_s,
+        progress=progress,
+    )
+    return Profiled(own=own, shared=with_tenants_called(own, hidden), as_of=day)
 
 
 def synthesis_of(profiled: Profiled, *, seed: int = 0) -> Synthesis:
@@ -75,6 +96,9 @@ def synthesis_of(profiled: Profiled, *, seed: int = 0) -> Synthesis:
 
 def keyed_names(key: str) -> TenantNames:
     """Names that only the holder of the key can make from a tenant's own, and nobody can turn back."""
+    import hashlib
+    import hmac
+
     from ullage.errors import InputError
 
     if len(key) < 8:
@@ -95,72 +119,6 @@ def keyed_names(key: str) -> TenantNames:
 def save_profile(profiled: Profiled, file: Path) -> None:
     """Write the profile that can be shared."""
     from ullage.files.whole import write_whole
-    from ullage.report.workload.profile_page import profile_json
+    from ullage.report.encode import to_text
 
-    write_whole(file, profile_json(profiled.shared), field="--save")
-
-
-def load_profile(file: Path) -> Profile:
-    """Read a profile that was saved."""
-    import json
-
-    from ullage.errors import InputError
-    from ullage.workload.profile.saved import from_plain
-
-    try:
-        plain = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            field="profile", value=str(file), problem=f"cannot be read ({error})", fix="Save it again."
-        ) from None
-    if not isinstance(plain, dict):
-        raise InputError(field="profile", value=str(file), problem="is no saved profile", fix="Save it again.")
-    return from_plain(plain, where=file.name)
-
-
-def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
-    """`["arrival_s=ts"]` as a mapping from our names to the file's."""
-    from ullage.errors import InputError
-
-    found: dict[str, str] = {}
-    for pair in pairs:
-        ours, separator, theirs = pair.partition("=")
-        if not (separator and ours and theirs):
-            raise InputError(
-                field="--map",
-                value=pair,
-                problem="is not OURS=THEIRS",
-                fix="Name our column, then the file's, for example arrival_s=ts.",
-            )
-        found[ours.strip()] = theirs.strip()
-    return found
-
-
-def class_of(text: str) -> RequestClass:
-    """A class from text such as `chat:model=llama*,below_prompt_tokens=4000`."""
-    from ullage.errors import InputError, unknown_name
-    from ullage.workload.classes import ClassRule, RequestClass
-
-    name, _, conditions = text.partition(":")
-    given = {
-        key.strip(): value.strip()
-        for key, _, value in (condition.partition("=") for condition in conditions.split(",") if condition)
-    }
-    known = ClassRule.__dataclass_fields__
-    for key in given:
-        if key not in known:
-            raise unknown_name(field=f"--class {name}", name=key, known=known)
-    values: dict[str, str | int] = {}
-    for key, value in given.items():
-        if not key.endswith("_tokens"):
-            values[key] = value
-        elif value.isdigit():
-            values[key] = int(value)
-        else:
-            raise InputError(
-                field=f"--class {name}.{key}",
-                value=value,
-                problem="is not a number of tokens",
-                fix="Give for example 4000.",
-            )
-    return RequestClass(name=name, slos=(), rule=ClassRule(**values))  # type: ignore[arg-type]
+    write_whole(file, to_text(profiled.to_dict()), field="--save")

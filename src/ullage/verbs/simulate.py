@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError, Rejection
+from ullage.execute.run import Progress, RunContext, running, silent
+from ullage.load.changes import Changes, SetValues, parse_changes
+from ullage.load.pool import ReplicaChoice
+from ullage.verbs.answer import Headline, VerbAnswer, refusal
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+    from rich.console import RenderableType
 
-    from ullage.memory.budget import MemoryBudget
-    from ullage.service.calibration.pool_step import StepProfile
-    from ullage.service.replica import Replica
+    from ullage.load.plan import PlanSource
+    from ullage.load.pool import CurveInputs
     from ullage.service.served import Served, ServedPool
     from ullage.service.steps.step_model import StepModel
-    from ullage.verbs.curve import CurveInputs
+    from ullage.verbs.answer import Refusal
     from ullage.workload.classes import RequestClass
     from ullage.workload.synthetic.stream import Stream
 
@@ -30,50 +34,20 @@ MOST_REQUESTS = 50_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplicaChoice:
-    """The replica by name. Without a model and a device, that of the plan file (or of the built-in example).
-
-    `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
-    `profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time other
-    engines on the same device run, all together.
-    """
-
-    model: str | Path | None = None
-    device: str | None = None
-    engine: str | None = None
-    tp: int = 1
-    pp: int = 1
-    ep: int = 1
-    dp_attention: int = 1
-    max_sequences: int | None = None
-    budget_tokens: int | None = None
-    max_context_tokens: int | None = None
-    kv_dtype: str | None = None
-    kv_tokens: int | None = None
-    neighbours_busy_fraction: float = 0.0
-    profile: str | None = None
-    calibration: Path | None = None
-
-    @property
-    def is_named(self) -> bool:
-        return self.model is not None and self.device is not None
-
-
-@dataclass(frozen=True, kw_only=True)
 class LoadChoice:
     """The traffic: traces to replay, or lengths to make up, or else the plan's own busy hour.
 
-    `rate_rps` is the total rate it is brought to; `scale_ratio` multiplies it, as more users would.
+    `rate_rps` is the total rate it is brought to; `traffic_ratio` multiplies it, as more users would.
     """
 
     traces: tuple[str, ...] = ()
-    mapping: tuple[tuple[str, str], ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
     zone: str = ""
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     arrivals: str = "poisson"
     rate_rps: float | None = None
-    scale_ratio: float = 1.0
+    traffic_ratio: float = 1.0
     span_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -94,7 +68,7 @@ class LoadChoice:
             )
         for option, value, example in (
             ("--rate", self.rate_rps, "5 req/s"),
-            ("--scale", self.scale_ratio, "1.5"),
+            ("--traffic", self.traffic_ratio, "x1.5"),
             ("--span", self.span_s, "10min"),
         ):
             if value is not None and not 0.0 < value < math.inf:
@@ -102,8 +76,8 @@ class LoadChoice:
                 raise InputError(field=option, value=value, problem="must be greater than 0", fix=fix)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Simulated:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Simulated(VerbAnswer):
     """The outcome, and in words what was simulated on what."""
 
     replica: str
@@ -133,183 +107,121 @@ class Simulated:
             found.append(f"{oversize:,} requests are longer than the whole cache of {self.kv_tokens:,} tokens.")
         return tuple(found)
 
+    def headlines(self) -> tuple[Headline, ...]:
+        return (
+            Headline(name="replica", value=self.replica),
+            Headline(name="traffic", value=self.traffic),
+            Headline(name="goodput", value=self.served.goodput_rps, unit="req/s"),
+            Headline(name="keeping up", value="yes" if self.served.is_keeping_up else "no"),
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.service.simulation_page import simulation_page
+
+        return simulation_page(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        return document("simulate", self, as_of=self.as_of, seed=self.seed)
+
 
 def simulate(
     load: LoadChoice = LoadChoice(),  # noqa: B008 - frozen
     *,
     replica: ReplicaChoice = ReplicaChoice(),  # noqa: B008 - frozen
-    plan: Path | None = None,
+    plan: PlanSource = None,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
     pool: ServedPool | None = None,
     slos: Sequence[str] = (),
     as_of: datetime.date | None = None,
     seed: int = 0,
-    progress: Callable[[float], None] = lambda _fraction: None,
-) -> Simulated | Rejection:
+    progress: Progress = silent,
+) -> Simulated | Refusal:
     """Serve the traffic on a pool of replicas, and say what became of it.
 
-    The replica is named in `replica`, or taken from the plan file; `slos` such as `chat:ttft_p95=500ms` say what makes
+    The replica is named in `replica`, or taken from the plan; `slos` such as `chat:ttft_p95=500ms` say what makes
     a request good. A trace is replayed as it was, or scaled so that bursts stay bursts.
     """
     import numpy as np
 
+    from ullage.load.pool import load_replica
     from ullage.service.served import ServedPool, serve
+    from ullage.service.stage import replica_of
 
-    day = as_of or datetime.datetime.now(tz=datetime.UTC).date()
-    rng = np.random.default_rng(seed)
-    if load.prompt_tokens is None and not load.traces and replica.is_named and plan is None:
+    # Traffic is scaled where it is made, whatever it comes from; a plan that lends it is read as it is.
+    load = replace(load, traffic_ratio=load.traffic_ratio * parse_changes((), traffic).traffic_ratio)
+    # One run is one sequence of events: there is nothing in it for a second core.
+    with running(as_of=as_of, seed=seed, workers=1, progress=progress) as run:
+        planned = _planned(load, replica, plan, parse_changes(set), slos, run)
+        if isinstance(planned, Rejection):
+            return refusal("simulate", planned)
+        found = load_replica(replica, planned, as_of=run.as_of)
+        if isinstance(found, Rejection):
+            return refusal("simulate", found)
+        memory, step, name = found
+        served_by = replica_of(step, memory)
+        run.progress(0.02, "traffic")
+        stream, said = _stream(load, planned, np.random.default_rng(seed))
+        classes = _classes(stream, planned, slos)
+        chosen = ServedPool() if pool is None else pool
+        served = serve(
+            served_by,
+            stream,
+            classes,
+            floor=step.floor,
+            pool=chosen,
+            seed=seed,
+            report=lambda fraction: run.progress(0.1 + 0.85 * fraction, "serving"),
+        )
+        run.progress(1.0)
+    return Simulated(
+        replica=name,
+        step=step,
+        kv_tokens=served_by.engine.kv_tokens,
+        traffic=said,
+        left_out_count=stream.left_out_count,
+        pool=chosen,
+        served=served,
+        seed=seed,
+        as_of=run.as_of,
+    )
+
+
+def _planned(
+    load: LoadChoice,
+    replica: ReplicaChoice,
+    plan: PlanSource,
+    changes: Changes,
+    slos: Sequence[str],
+    run: RunContext,
+) -> CurveInputs | Rejection | None:
+    """What the plan lends, the replica or the traffic; nothing where both are the run's own."""
+    from ullage.load.pool import load_pool
+
+    has_own = bool(load.traces) or load.prompt_tokens is not None
+    if changes and replica.is_named and has_own:
+        fix = "Leave --set out, or leave the replica to the plan."
+        problem = "changes a plan that this run does not use"
+        raise InputError(field="--set", value=", ".join(changes.texts), problem=problem, fix=fix)
+    if not has_own and replica.is_named and plan is None:
         raise InputError(
             field="traffic",
             value="not given",
             problem="there is nothing to serve",
             fix="Give a trace, or --prompt-tokens and --output-tokens with --rate, or --plan FILE for its traffic.",
         )
-    planned = None if replica.is_named and _is_own(load) else _planned(plan, replica, slos, day)
-    if isinstance(planned, Rejection):
-        return planned
-    found = _named(replica, day) if replica.is_named else _of_plan(planned)
-    if isinstance(found, Rejection):
-        return found
-    memory, alone, name = found
-    step = _beside(alone, replica.neighbours_busy_fraction)
-    served_by = _replica(step, memory, replica)
-    progress(0.02)
-    stream, traffic = _stream(load, planned, rng)
-    classes = _classes(stream, planned, slos)
-    chosen = ServedPool() if pool is None else pool
-    served = serve(
-        served_by,
-        stream,
-        classes,
-        floor=step.floor,
-        pool=chosen,
-        seed=seed,
-        report=lambda fraction: progress(0.1 + 0.85 * fraction),
-    )
-    progress(1.0)
-    return Simulated(
-        replica=name,
-        step=step,
-        kv_tokens=served_by.engine.kv_tokens,
-        traffic=traffic,
-        left_out_count=stream.left_out_count,
-        pool=chosen,
-        served=served,
-        seed=seed,
-        as_of=day,
-    )
-
-
-def _is_own(load: LoadChoice) -> bool:
-    """Whether the traffic needs no plan."""
-    return bool(load.traces) or load.prompt_tokens is not None
-
-
-def rate_of(text: str | None) -> float | None:
-    """A rate as typed, such as 5 req/s; a bare number is requests a second."""
-    from ullage.units import REQUEST_RATE, parse
-
-    if text is None:
+    if replica.is_named and has_own:
         return None
-    is_bare = text.replace(".", "", 1).strip().isdigit()
-    return parse(f"{text} req/s" if is_bare else text, REQUEST_RATE, field="--rate")
-
-
-def duration_of(text: str | None, field: str) -> float | None:
-    """A time as typed, such as 10min."""
-    from ullage.units import DURATION, parse
-
-    return None if text is None else parse(text, DURATION, field=field)
-
-
-# ---- the replica ---------------------------------------------------------------------------------------
-
-
-def _planned(
-    plan: Path | None, replica: ReplicaChoice, slos: Sequence[str], day: datetime.date
-) -> CurveInputs | Rejection:
-    from ullage.verbs.curve import load_pool
-
-    if (replica.model is None) != (replica.device is None):
-        raise InputError(
-            field="--device" if replica.device is None else "--model",
-            value="not given",
-            problem="a replica is a model on a device",
-            fix="Give both, or neither for the replica of the plan file.",
-        )
-    calibration = None if replica.is_named else replica.calibration
-    return load_pool(plan, slos=slos if not replica.is_named else (), calibration=calibration, as_of=day)
-
-
-def _of_plan(planned: CurveInputs | None) -> tuple[MemoryBudget, StepModel, str]:
-    assert planned is not None
-    return planned.memory, planned.step, planned.replica
-
-
-def _named(replica: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, StepModel, str] | Rejection:
-    from ullage.evidence import Source
-    from ullage.facts.device import find_device
-    from ullage.load.calibration import read_calibration
-    from ullage.memory.budget import memory_budget
-    from ullage.memory.settings import RuntimeSettings
-    from ullage.memory.sharding import Sharding
-    from ullage.service.calibration.pool_step import StepEvidence, pool_step
-    from ullage.verbs.facts import catalogue_of, model_of
-
-    assert replica.model is not None
-    assert replica.device is not None
-    engines = catalogue_of("engines", None)
-    settings = RuntimeSettings(
-        source=Source(what="stated by the user", where="ullage simulate", date=day),
-        engine=None if replica.engine is None else engines.find(replica.engine, field="engine").name,
-        sharding=Sharding(tp=replica.tp, pp=replica.pp, ep=replica.ep, dp_attention=replica.dp_attention),
-        max_sequences=replica.max_sequences,
-        step_tokens=replica.budget_tokens,
-        max_context_tokens=replica.max_context_tokens,
-        kv_dtype=replica.kv_dtype,
+    return load_pool(
+        plan,
+        slos=() if replica.is_named else slos,
+        calibration=None if replica.is_named else replica.calibration,
+        as_of=run.as_of,
+        seed=run.seed,
+        changes=changes,
     )
-    memory = memory_budget(model_of(replica.model), find_device(replica.device), settings, engines=engines)
-    if isinstance(memory, Rejection):
-        return memory
-    calibrations = () if replica.calibration is None else (read_calibration(replica.calibration),)
-    step = pool_step(memory, StepEvidence(calibrations=calibrations, profile=_profile(replica, memory, day)))
-    name = f"{memory.model.name} on {memory.runtime.sharding.devices} x {memory.device.name}"
-    return memory, step, name
-
-
-def _profile(replica: ReplicaChoice, memory: MemoryBudget, day: datetime.date) -> StepProfile | None:
-    """The measured steps that were named, where they were."""
-    from ullage.load.step_profile import read_step_profile
-
-    if replica.profile is None:
-        return None
-    return read_step_profile(
-        replica.profile,
-        folder=Path(),
-        model=memory.model,
-        device=memory.device.name,
-        engine=memory.runtime.engine,
-        sharding=memory.runtime.sharding,
-        as_of=day,
-        field="--profile",
-    )
-
-
-def _beside(step: StepModel, busy_fraction: float) -> StepModel:
-    """The step model beside other engines on its device; unchanged where there are none."""
-    from ullage.service.steps.colocation import Neighbour, asks_of, beside, slow_ratio
-
-    if not busy_fraction:
-        return step
-    neighbours = [Neighbour(name="others", busy_fraction=busy_fraction)]
-    return beside(step, slow_ratio(asks_of(step), neighbours))
-
-
-def _replica(step: StepModel, memory: MemoryBudget, choice: ReplicaChoice) -> Replica:
-    """The replica, with the cache that its engine stated where it did."""
-    from ullage.service.stage import replica_of
-
-    stated = memory if choice.kv_tokens is None else replace(memory, kv_tokens=choice.kv_tokens)
-    return replica_of(step, stated)
 
 
 # ---- the traffic ---------------------------------------------------------------------------------------
@@ -325,21 +237,20 @@ def _stream(load: LoadChoice, planned: CurveInputs | None, rng: Generator) -> tu
 
 
 def _replayed(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
-    from ullage.readers.traces.open import open_trace
+    from ullage.load.traffic import open_requests
     from ullage.workload.synthetic.replay import replayed, scaled
-    from ullage.workload.trace import RateTable
 
-    trace = open_trace(list(load.traces), mapping=dict(load.mapping) or None, zone=load.zone)
-    if isinstance(trace, RateTable):
-        raise InputError(
-            field="trace",
-            value=load.traces[0],
-            problem="holds rates and length summaries, no single requests, so that there is nothing to replay",
-            fix="Plan with it (workload.trace in a plan file), and simulate the plan: ullage simulate --plan FILE.",
-        )
+    trace = open_requests(
+        load.traces,
+        columns=dict(load.columns),
+        zone=load.zone,
+        field="trace",
+        problem="holds rates and length summaries, no single requests, so that there is nothing to replay",
+        fix="Plan with it (workload.trace in a plan file), and simulate the plan: ullage simulate --plan FILE.",
+    )
     whole = replayed(trace)
     stream = whole if load.span_s is None else _cut(whole, load.span_s)
-    factor = load.scale_ratio * (1.0 if load.rate_rps is None else load.rate_rps / stream.rate_rps)
+    factor = load.traffic_ratio * (1.0 if load.rate_rps is None else load.rate_rps / stream.rate_rps)
     _require_size(stream.requests * factor)
     said = f"{whole.requests:,} requests of {', '.join(Path(each).name for each in load.traces)}"
     if stream.requests != whole.requests:
@@ -369,7 +280,7 @@ def _made(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
     if load.rate_rps is None:
         fix = "Give --rate, for example 5/s."
         raise InputError(field="--rate", value="not given", problem="made-up requests come at no rate", fix=fix)
-    rate_rps, span_s = load.rate_rps * load.scale_ratio, load.span_s or DEFAULT_SPAN_S
+    rate_rps, span_s = load.rate_rps * load.traffic_ratio, load.span_s or DEFAULT_SPAN_S
     _require_size(rate_rps * span_s)
     if load.arrivals == "constant":
         arrival_s = np.arange(max(1, round(rate_rps * span_s))) / rate_rps
@@ -410,7 +321,7 @@ def _of_mix(load: LoadChoice, planned: CurveInputs, rng: Generator) -> tuple[Str
         )
     )
     own_rps = sum(each.mean_rate_rps for each in level.classes)
-    rate_rps = (load.rate_rps or own_rps) * load.scale_ratio
+    rate_rps = (load.rate_rps or own_rps) * load.traffic_ratio
     span_s = load.span_s or DEFAULT_SPAN_S
     _require_size(rate_rps * span_s)
     drawn = recipe(level, span_s=span_s, rng=rng)
@@ -427,15 +338,15 @@ def _require_size(requests: float) -> None:
             field="traffic",
             value=f"{requests:,.0f} requests",
             problem=f"is more than {MOST_REQUESTS:,}",
-            fix="Shorten it with --span, or lower --rate or --scale.",
+            fix="Shorten it with --span, or lower --rate or --traffic.",
         )
 
 
 def _classes(stream: Stream, planned: CurveInputs | None, slos: Sequence[str]) -> tuple[RequestClass, ...]:
     """What is promised to the classes of the stream: by the plan where it names them, and by `slos` over that."""
-    from ullage.verbs.curve import slo_class
+    from ullage.load.typed import with_slos
     from ullage.workload.classes import RequestClass
 
     known = {} if planned is None else {each.name: each for each in planned.classes}
     named = [known.get(name) or RequestClass(name=name, slos=()) for name in stream.class_names]
-    return slo_class(named, slos)
+    return with_slos(named, slos)

@@ -1,4 +1,4 @@
-"""What is wrong, or merely odd, with a trace: said once in a sentence, carried as a value to every later stage."""
+"""Anomalies of a trace: each stated once in a sentence and carried as a value to every later stage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AnomalyKind(enum.Enum):
 
 
 class Severity(enum.Enum):
-    """How much a finding matters: `NOTE` explains, `CAUTION` weakens some figures, `SERIOUS` may mislead a plan."""
+    """How much an anomaly matters: `NOTE` explains, `CAUTION` weakens some figures, `SERIOUS` may mislead a plan."""
 
     NOTE = "note"
     CAUTION = "caution"
@@ -50,7 +50,7 @@ class Anomaly:
     """One observation about a trace.
 
     `sentence` is whole and can be printed alone. `share_fraction` says how much of the trace it touches,
-    in requests or in time, where that can be said. `touches` names the parts of the profile that lean on
+    in requests or in time, where that is known. `touches` names the parts of the profile that lean on
     what was found, so that a stage can ask whether the figure it uses is one of them.
     """
 

@@ -104,17 +104,13 @@ class ClassRule:
                     fix="Widen the range.",
                 )
 
-    @property
-    def matches_everything(self) -> bool:
-        return self == ClassRule()
-
 
 @dataclass(frozen=True, kw_only=True)
 class RequestClass:
     """Requests that share SLOs and a shape.
 
     `priority` orders classes when not all can be served: 0 is served first. `rule` is None where the
-    trace names the class of each request itself. `definitions` say how the promised latencies are counted.
+    trace names the class of each request itself. `definitions` say how the latencies of the SLOs are counted.
     """
 
     name: str
@@ -139,7 +135,7 @@ class RequestClass:
             raise InputError(
                 field=f"class.{self.name}.slos",
                 value=twice[0],
-                problem="is promised twice",
+                problem="is stated twice",
                 fix="Keep one limit for each percentile of each metric.",
             )
 

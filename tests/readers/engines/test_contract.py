@@ -86,7 +86,7 @@ def test_a_packed_file_is_refused(name: str, tmp_path: Path) -> None:
     ],
     ids=["empty", "blank", "binary", "other encoding", "something else"],
 )
-def test_what_is_no_engines_word_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
+def test_what_no_engine_reported_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
         read_engine_report(written(tmp_path, content), date=DATE)
 

@@ -1,4 +1,4 @@
-"""How long a start took, from logs written in the engines' wording and from results of `vllm bench startup`."""
+"""How long a start took, from logs written as the engines write them and from results of `vllm bench startup`."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_group_of_pods_is_one_replica(tmp_path: Path) -> None:
     assert (pool.model, pool.settings) == ("deepseek-ai/DeepSeek-R1", {"tensor_parallel": "16"})
 
 
-def test_what_is_not_read_is_said(tmp_path: Path) -> None:
+def test_what_is_not_read_is_listed(tmp_path: Path) -> None:
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
     idle = DEPLOYMENT.replace("nvidia.com/gpu: 2", "cpu: 2").replace("name: chat,", "name: web,")
     found = read(tmp_path, DEPLOYMENT, service, idle)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.loadtest_samples import SAMPLES, vllm_arrays, vllm_run
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_bytes
-from ullage.report.plan.json_document import to_text
-from ullage.report.service.loadtest_json import loadtests_json
+from ullage.report.encode import to_text
 from ullage.report.service.loadtest_page import loadtests_page
+from ullage.verbs.calibrate import Inspection, Inspections
 
 JSON_NAMES = [name for name in sorted(SAMPLES) if SAMPLES[name].make(1.0).lstrip()[:1] in (b"{", b"[")]
 NONSENSE = st.sampled_from(
@@ -74,7 +74,8 @@ def check(data: bytes) -> None:
     except InputError:
         return
     pairs = [(found, tuple(() for _ in found.points))]
-    assert to_text(loadtests_json(pairs))
+    inspected = tuple(Inspection(loadtest=test, goodputs=goodputs) for test, goodputs in pairs)
+    assert to_text(Inspections(loadtests=inspected).to_dict())
     assert loadtests_page(pairs)
 
 

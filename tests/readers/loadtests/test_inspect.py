@@ -11,7 +11,7 @@ from support.loadtest_samples import SAMPLES, guide_request, guidellm_report, to
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
-from ullage.verbs.calibrate import limits_of
+from ullage.load.typed import parse_limits
 
 
 def write(folder: Path, name: str, data: bytes) -> str:
@@ -32,9 +32,9 @@ def test_every_format_makes_a_page_and_json(name: str, tmp_path: Path, capsys: p
     assert run(["calibrate", "--inspect", "--json", file]) == ExitCode.OK
     assert capsys.readouterr().out == first
     found = json.loads(first)
-    assert found["schema"] == "ullage.loadtest/1"
-    assert found["loadtests"][0]["reader"] == name
-    latencies = found["loadtests"][0]["points"][0]["latencies"]
+    assert found["schema"] == "ullage.calibrate/2"
+    assert found["loadtests"][0]["loadtest"]["reader"] == name
+    latencies = found["loadtests"][0]["loadtest"]["points"][0]["latencies"]
     assert all(each["definition"] and each["formula"] for each in latencies)
 
 
@@ -53,7 +53,7 @@ def test_goodput_is_counted_anew_by_both_rules(tmp_path: Path, capsys: pytest.Ca
     page = capsys.readouterr().out
     assert "by the rule of ullage: 10 of 40 sent (25 %), 1 req/s; limits ttft 500 ms, tpot 10 ms" in page
     assert "by the rule of vllm" in page
-    assert run(["calibrate", "--inspect", "--goodput", "tpot:10ms", "--rule", "aiperf", file]) == ExitCode.OK
+    assert run(["calibrate", "--inspect", "--goodput", "tpot:10ms", "--goodput-rule", "aiperf", file]) == ExitCode.OK
     assert "by the rule of aiperf: 0 of 40 ended" in capsys.readouterr().out
 
 
@@ -61,7 +61,7 @@ def test_limits_that_the_file_states_are_used_without_asking(tmp_path: Path) -> 
     kept = [guide_request(each, output=1 if each < 2 else 46) for each in range(5)]
     report = guidellm_report(requests={"successful": kept, "errored": [], "incomplete": []})
     found = verbs.calibrate([Path(write(tmp_path, "g.json", to_json(report)))], inspect=True)
-    by = {each.rule.name: (each.good_count, each.judged_count) for each in found[0].goodputs[0]}
+    by = {each.rule.name: (each.good_count, each.judged_count) for each in found.loadtests[0].goodputs[0]}
     assert by == {"ullage": (5, 5), "guidellm": (3, 3)}
 
 
@@ -86,8 +86,8 @@ def test_a_side_file_says_what_to_give(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize("text", ["ttft", "ttft:500", "speed:5ms", "ttft:5parsecs", ""])
 def test_limits_that_cannot_be_read_are_named(text: str) -> None:
     with pytest.raises(InputError, match="--goodput"):
-        limits_of(text)
+        parse_limits(text)
 
 
 def test_limits_are_read_with_spaces_or_commas() -> None:
-    assert limits_of("ttft:500ms, e2e=2s").given == {"ttft": 0.5, "e2e": 2.0}
+    assert parse_limits("ttft:500ms, e2e=2s").given == {"ttft": 0.5, "e2e": 2.0}

@@ -173,7 +173,7 @@ def test_aiperf_server_metrics_are_rated_over_the_phase(folder: Path) -> None:
     assert Flag.HISTOGRAM_FLOOR in flags(point)
 
 
-def test_inferencex_and_llmperf_files_made_of_vllm_runs_say_what_vllm_said(folder: Path) -> None:
+def test_inferencex_and_llmperf_files_made_of_vllm_runs_report_what_vllm_reported(folder: Path) -> None:
     vllm = one(folder / "vllm" / "conc8_summary.json")
     inferencex = one(folder / "inferencex" / "agg_res_from_vllm0.32_conc8.json")
     for definition in (Definition.TTFT, Definition.TPOT, Definition.ITL_POOLED, Definition.E2E):
@@ -204,7 +204,7 @@ def test_mlperf_summary_and_detail_agree(folder: Path) -> None:
     assert offline.completed_count == 245760, "not the 245520 that were set"
 
 
-def test_the_published_llmd_examples_keep_their_units_and_are_doubted(folder: Path) -> None:
+def test_the_published_llmd_examples_keep_their_units_and_are_flagged(folder: Path) -> None:
     oldest = one(folder / "llm-d-benchmark" / "br_v0_1_example.yaml")
     assert Flag.UNIT_UNCERTAIN in flags(oldest)
     assert mean_s(oldest, Definition.TTFT) == pytest.approx(0.000801, rel=1e-3)

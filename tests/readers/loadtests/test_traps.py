@@ -138,7 +138,7 @@ def test_the_goodput_key_with_a_colon() -> None:
     stated = found.points[0].stated_goodput
     assert stated is not None
     assert stated.rps == 3.5
-    assert stated.limits is None, "vLLM does not store what was promised"
+    assert stated.limits is None, "vLLM does not store the SLOs"
     assert stated.single_token is SingleToken.GOOD
 
 
@@ -581,7 +581,7 @@ def test_each_statistic_is_read_in_its_own_unit(version: str) -> None:
         assert point.stated_goodput is None
 
 
-def test_units_that_are_wrong_by_a_thousand_are_kept_and_doubted() -> None:
+def test_units_that_are_wrong_by_a_thousand_are_kept_and_flagged() -> None:
     # The published example of 0.1 says ms where its numbers are seconds.
     report = json.loads(to_json(llmd_report()))
     for statistic in report["results"]["request_performance"]["aggregate"]["latency"].values():

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support.model_configs import dense, read
+from support.model_configs import attention_layers, bounded_layers, dense, read, state_layers
 from ullage.facts.model import CompressedAttention, GroupedAttention, StateSpace
-from ullage.memory.kv import KV_DTYPES, attention_layers, bounded_layers, cache_cost, state_layers
+from ullage.memory.kv import KV_DTYPES, cache_cost
 from ullage.memory.parameters import parameter_count
 from ullage.readers.models import read_model
 

@@ -359,3 +359,11 @@ def test_step_3_has_more_query_heads_where_it_slides() -> None:
     assert parameter_count(model) == pytest.approx(196e9, rel=0.01)
     tables = 2 * 128815 * 4096  # its publisher leaves embedding and head out
     assert active_parameter_count(model) - tables == pytest.approx(11e9, rel=0.01)
+
+
+def test_sliding_layers_may_have_heads_of_their_own() -> None:
+    """Four query heads of 16 channels in sliding layers beside eight in full ones."""
+    types = ["sliding_attention", "full_attention"] * 2
+    model = read(dense(layer_types=types, sliding_window=64, num_sliding_attention_heads=4, head_dim=16))
+    heads = [mixer.query_heads for group in model.layers for mixer in group.layer.mixers for _ in range(group.layers)]  # type: ignore[union-attr]
+    assert heads == [4, 8, 4, 8]

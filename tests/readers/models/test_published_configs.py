@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from support.model_configs import attention_layers, bounded_layers, state_layers
 from ullage.errors import InputError
 from ullage.facts.model import GroupedAttention, LatentAttention, Model
-from ullage.memory.kv import attention_layers, bounded_layers, cache_cost, state_layers
+from ullage.memory.kv import cache_cost
 from ullage.memory.parameters import weight_lines
 from ullage.readers.models import read_model
 

@@ -25,7 +25,7 @@ def _names(layer: Layer) -> dict[str, str]:
 def test_without_a_word_everything_keeps_the_dtype() -> None:
     model = read(dense(torch_dtype="float16"))
     assert not model.is_quantised
-    assert _formats(model) == LayerFormats.all_of(model.base_format)
+    assert set(vars(_formats(model)).values()) == {model.base_format}
     assert model.base_format.name == "fp16"
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.model_configs import EVERY, blocks, compressed, dense, latent, linear, moe, nested, read, sliding_sizes
 from ullage.errors import InputError
 from ullage.memory.kv import cache_cost
-from ullage.readers.models import mixers_from_config, read_model
+from ullage.readers.models import read_model
 
 
 @pytest.mark.parametrize(
@@ -165,14 +165,6 @@ def test_paths_that_hold_no_config(tmp_path: Path) -> None:
         read_model(tmp_path)
     with pytest.raises(InputError, match="does not exist"):
         read_model(tmp_path / "nothing.json")
-
-
-def test_the_cache_can_be_read_from_less_than_the_weights_need() -> None:
-    partial = {name: dense()[name] for name in ("num_hidden_layers", "hidden_size", "num_attention_heads")}
-    mixers = mixers_from_config({**partial, "num_key_value_heads": 2})
-    assert len(mixers) == 4
-    with pytest.raises(InputError):
-        read({**partial, "num_key_value_heads": 2})
 
 
 def test_a_tower_is_counted_and_flagged() -> None:

@@ -85,8 +85,8 @@ SAMPLES = {
 }
 
 
-def _read(text: str, said: PriceProvenance = DATED, file: str = "aws/vms.csv") -> PriceList:
-    return read_bytes(text.encode(), file=file, said=said)
+def _read(text: str, provenance: PriceProvenance = DATED, file: str = "aws/vms.csv") -> PriceList:
+    return read_bytes(text.encode(), file=file, provenance=provenance)
 
 
 def _hour(book: PriceBook, **constraints: object) -> float:
@@ -108,7 +108,7 @@ def test_a_file_is_recognised_by_one_reader_and_read(name: str) -> None:
         for each in price.amounts:
             assert each.source.date <= datetime.date(2026, 11, 15)
             assert each.max_age is not None
-    packed = read_bytes(gzip.compress(SAMPLES[name].encode()), file="aws/vms.csv", said=DATED)
+    packed = read_bytes(gzip.compress(SAMPLES[name].encode()), file="aws/vms.csv", provenance=DATED)
     assert [each.key for each in packed.book] == [each.key for each in found.book]
 
 
@@ -157,7 +157,7 @@ def test_a_wrong_cell_is_an_error_that_names_it(name: str, good: str, bad: str, 
 )
 def test_a_foreign_file_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        read_bytes(data, file="prices.csv", said=DATED)
+        read_bytes(data, file="prices.csv", provenance=DATED)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_device_is_told_by_its_instance(row: str, device: str) -> None:
     assert list(found.book.devices) == [device]
 
 
-def test_a_count_that_our_facts_know_better_is_a_finding() -> None:
+def test_a_count_that_our_facts_know_better_is_an_anomaly() -> None:
     found = _catalogue("azure,Standard_ND96isr_H100_v5,H100,12.0,eastus,,instance,98.32,98.32,8.19,8.19,2026-08-22")
     (anomaly,) = found.anomalies
     assert str(anomaly) == (
@@ -292,8 +292,8 @@ def test_skypilots_machine_completes_googles_devices() -> None:
 def test_skypilots_file_says_no_provider_but_by_its_folder() -> None:
     with pytest.raises(InputError, match="does not say whose prices it holds"):
         _read(SAMPLES["skypilot"], file="prices.csv")
-    said = PriceProvenance(dated=DATED.dated, provider="aws")
-    assert _read(SAMPLES["skypilot"], said, file="prices.csv").book.providers == ("aws",)
+    provenance = PriceProvenance(dated=DATED.dated, provider="aws")
+    assert _read(SAMPLES["skypilot"], provenance, file="prices.csv").book.providers == ("aws",)
 
 
 def test_a_history_is_read_as_it_stood_on_a_day() -> None:
@@ -356,7 +356,7 @@ def test_a_price_in_another_unit_is_dropped_and_never_rescaled() -> None:
     ]
 
 
-def test_an_absent_litellm_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_litellm_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="is not installed, or has no catalogue in it"):
         read_prices("litellm", DATED)
@@ -407,7 +407,7 @@ def test_a_correction_lowers_what_was_paid_and_never_below_nothing() -> None:
     assert (len(gone.book), gone.dropped) == (0, {"paid back as much as was charged": 1})
 
 
-def test_what_is_no_use_by_the_hour_is_counted_and_unused_commitments_are_said() -> None:
+def test_what_is_no_use_by_the_hour_is_counted_and_unused_commitments_are_reported() -> None:
     other = "1.0,1.0,AWS,USD,Usage,2026-10-01T00:00:00Z,2026-10-02T00:00:00Z,us-east-1,1.0,GB-Mo,S3,,,storage\n"
     found = _read(
         FOCUS_HEADER

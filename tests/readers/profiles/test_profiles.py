@@ -76,10 +76,10 @@ def test_the_package_is_asked_in_its_own_names(package: list[tuple[Any, ...]]) -
 
 
 def test_simulate_on_it_is_profiled(package: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
-    found = simulated(capsys, "--profile", "aiconfigurator")
-    assert found["evidence"] == "profiled"
+    found = simulated(capsys, "--step-profile", "aiconfigurator")
+    assert found["step"]["evidence"] == "profiled"
     # A step of one or two sequences takes a little over 10 ms by the stand-in.
-    assert found["classes"][0]["latencies_s"]["tpot"]["p50"] == pytest.approx(0.0105, rel=0.2)
+    assert found["served"]["classes"][0]["latencies"]["tpot"]["quantiles_s"]["0.5"] == pytest.approx(0.0105, rel=0.2)
 
 
 def test_what_it_does_not_know_is_named(package: list[tuple[Any, ...]]) -> None:
@@ -103,9 +103,9 @@ def test_without_the_package_its_installation_is_offered(monkeypatch: pytest.Mon
 def test_a_csv_of_steps_takes_the_place_of_the_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "steps.csv"
     file.write_text(CSV)
-    found = simulated(capsys, "--profile", str(file))
-    assert found["evidence"] == "profiled"
-    assert found["classes"][0]["latencies_s"]["tpot"]["p50"] == pytest.approx(0.021, rel=0.1)
+    found = simulated(capsys, "--step-profile", str(file))
+    assert found["step"]["evidence"] == "profiled"
+    assert found["served"]["classes"][0]["latencies"]["tpot"]["quantiles_s"]["0.5"] == pytest.approx(0.021, rel=0.1)
 
 
 def test_a_plan_file_may_name_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +116,7 @@ def test_a_plan_file_may_name_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "pool: {model: llama-3.1-8b, device: h100-sxm}\nevidence: {step_profile: steps.csv}\n"
     )
     assert run(["simulate", "--plan", str(tmp_path / "plan.yaml"), "--span", "60s", "--json"]) == ExitCode.OK
-    assert json.loads(capsys.readouterr().out)["evidence"] == "profiled"
+    assert json.loads(capsys.readouterr().out)["step"]["evidence"] == "profiled"
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_a_file_that_is_none_is_refused(text: str, said: str, tmp_path: Path) ->
     file = tmp_path / "steps.csv"
     file.write_text(text)
     with pytest.raises(InputError, match=said):
-        read_profile(read_profile_rows(file, field="--profile"))
+        read_profile(read_profile_rows(file, field="--step-profile"))
 
 
 def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", *REPLICA, *LOAD, "--profile", "gone.csv"]) == ExitCode.WRONG_INPUT
+    assert run(["simulate", *REPLICA, *LOAD, "--step-profile", "gone.csv"]) == ExitCode.WRONG_INPUT
     assert "gone.csv" in capsys.readouterr().err

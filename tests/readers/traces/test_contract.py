@@ -11,9 +11,9 @@ from support.trace_samples import REQUESTS, SAMPLES, START_EPOCH_S, Sample
 from ullage.errors import InputError
 from ullage.readers.traces.open import open_trace
 from ullage.readers.traces.table import TRACE_READERS
+from ullage.report.encode import to_json
 from ullage.workload.anomalies import AnomalyKind
 from ullage.workload.profile.profile import Profile, profile, profile_of
-from ullage.workload.profile.saved import to_plain
 from ullage.workload.profile.windows import summarise_windows
 from ullage.workload.trace import SQL_TYPES, Clock, RateTable, Trace
 
@@ -27,7 +27,7 @@ ON_ONE_CLOCK = pytest.mark.parametrize(
     [each for each in SAMPLES.values() if each.name not in ("servegen", "agent-sessions")],
     ids=lambda each: each.name,
 )
-# Formats whose times are no calendar times: a wrong unit cannot be proved, only doubted.
+# Formats whose times are no calendar times: a wrong unit cannot be proved, only flagged.
 COUNT_FROM_ZERO = ("mooncake", "burstgpt", "agent-sessions")
 MEGABYTES_10 = "x" * 10_000_000
 
@@ -86,7 +86,7 @@ def test_a_cut_file_is_an_error_or_a_counted_row(sample: Sample, tmp_path: Path)
 
 
 @EVERY
-def test_a_wrong_unit_is_an_error_or_a_finding(sample: Sample, tmp_path: Path) -> None:
+def test_a_wrong_unit_is_an_error_or_an_anomaly(sample: Sample, tmp_path: Path) -> None:
     if sample.name in COUNT_FROM_ZERO:
         scale = 1e3 if sample.name == "agent-sessions" else 1e-3
         found = profiled(sample.write(tmp_path, scale=scale))
@@ -110,7 +110,7 @@ def test_order_does_not_matter(sample: Sample, tmp_path: Path) -> None:
     else:
         random.Random(1).shuffle(shuffled)
         path, other = sample.write(tmp_path), sample.write(tmp_path, shuffled, name="other")
-    straight, turned = to_plain(profiled(path)), to_plain(profiled(other))
+    straight, turned = to_json(profiled(path)), to_json(profiled(other))
     # Block hashes of the sample go by place, and places are what was exchanged.
     for different in ("anomalies", "sources", "reuse"):
         straight.pop(different)

@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from support.trace_samples import REQUESTS, SAMPLES, Sample
-from ullage.report.workload.profile_page import profile_json, profile_page
+from ullage.report.encode import document, to_text
+from ullage.report.workload.profile_page import profile_page
 from ullage.verbs.profile import profile
-from ullage.workload.profile.saved import from_plain, to_plain
+from ullage.workload.profile.saved import from_plain
 
 
 def page_of(path: Path, width: int = 110) -> str:
@@ -36,9 +37,9 @@ def test_the_page_of_a_sample_says_what_it_is(sample: Sample, tmp_path: Path) ->
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_the_profile_of_a_sample_is_saved_and_read(sample: Sample, tmp_path: Path) -> None:
-    shared = profile([sample.write(tmp_path)]).shared
-    plain = json.loads(profile_json(shared))
-    assert to_plain(from_plain(plain)) == plain
+    found = profile([sample.write(tmp_path)])
+    plain = json.loads(to_text(found.to_dict()))
+    assert document("profile", from_plain(plain), as_of=found.as_of) == plain
 
 
 def test_everything_a_log_can_tell_is_on_the_page(tmp_path: Path) -> None:

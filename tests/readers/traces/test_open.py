@@ -122,7 +122,7 @@ def test_a_wrong_mapping_is_explained(mapping: dict[str, str], said: str, tmp_pa
 def test_an_unknown_file_says_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text("when,in,out\n1,10,5\n")
-    with pytest.raises(InputError, match=r"no known format; it has when, in, out.*--map"):
+    with pytest.raises(InputError, match=r"no known format; it has when, in, out.*--column"):
         opened(path)
 
 

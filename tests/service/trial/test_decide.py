@@ -63,7 +63,7 @@ def candidates(rng: Generator) -> list[list[Window]]:
 
 def share_of(population: list[list[Window]]) -> float:
     tallies = [one.tallies["slo"] for part in population for one in part]
-    return sum(each.missed for each in tallies) / sum(each.sent for each in tallies)
+    return float(sum(each.missed for each in tallies) / sum(each.sent for each in tallies))
 
 
 def drawn(population: list[list[Window]], rng: Generator, counts: tuple[int, ...] = COUNTS) -> Sample:

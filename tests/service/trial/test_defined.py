@@ -62,7 +62,7 @@ def test_itl_per_request_is_the_tpot_of_each_and_hides_the_pauses() -> None:
     assert pooled[Metric.ITL].quantile_s(0.999) > own[Metric.ITL].quantile_s(0.999)
 
 
-def test_goodput_counts_by_the_definition_of_the_promise() -> None:
+def test_goodput_counts_by_the_definition_of_the_slo() -> None:
     slo_class = counted(WITH_FIRST)
     outcome, load = simulated(slo_class)
     kept = outcome.requests
@@ -118,7 +118,7 @@ def test_tools_and_choices_are_read_and_unknown_ones_named() -> None:
 
 
 @pytest.mark.parametrize("given", ["guidellm", {"tpot": "with_first_token", "itl": "per_request", "ttft": "from_sent"}])
-def test_a_class_of_a_plan_file_says_how_its_promises_are_counted(given: object) -> None:
+def test_a_class_of_a_plan_file_says_how_its_slos_are_counted(given: object) -> None:
     fields = {"name": "chat", "longest_context": "8192 tokens", "slo": {"tpot_p95": "50ms"}, "definitions": given}
     assert request_class(ClassSection.model_validate(fields)).definitions == TOOL_DEFINITIONS["guidellm"]
     with pytest.raises(InputError, match=r"classes\.chat\.definitions"):

@@ -54,7 +54,7 @@ def test_growth_that_cannot_be_told_from_none_is_not_called_sustained() -> None:
 
 
 def test_a_single_request_at_the_end_of_a_quiet_run_is_no_queue() -> None:
-    """One request of two that is still there is half of what came, and nothing grows."""
+    """One request of two that is still there is half of the arrivals, and nothing grows."""
     drifts = [
         Drift(offered_rps=0.01, ended_rps=0.005, growth_fraction=0.5, backlog_requests=(0.0, 0.0, last))
         for last in (0.5, 0.0, 0.25, 0.0)

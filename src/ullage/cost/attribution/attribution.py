@@ -134,7 +134,7 @@ class AttributionChoice:
                 field="basis",
                 value="allocation",
                 problem="nobody was allotted anything",
-                fix="Say what part of the fleet each group was promised, or use the usage basis.",
+                fix="State the share of the fleet that each group has contracted, or use the usage basis.",
             )
 
 
@@ -158,6 +158,11 @@ class Attribution:
     choice: AttributionChoice
     lines: tuple[BillLine, ...]
     rows: tuple[AttributionRow, ...]
+
+    @property
+    def line_labels(self) -> tuple[str, ...]:
+        """The columns by name."""
+        return tuple(each.label for each in self.lines)
 
     @property
     def total_cents(self) -> int:

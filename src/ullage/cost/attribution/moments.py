@@ -40,11 +40,6 @@ def group_shares_s(start_s: Floats, end_s: Floats, group: Ints, groups: int, rep
     return np.bincount(whose, weights=_shares(times, first, last), minlength=groups).astype(np.float64)
 
 
-def busy_s(start_s: Floats, end_s: Floats, replica: Ints | None = None) -> float:
-    """The time at which at least one request was in flight, summed over replicas."""
-    return float(request_shares_s(start_s, end_s, replica).sum())
-
-
 def _side_by_side(start_s: Floats, end_s: Floats, replica: Ints | None) -> tuple[Floats, Floats]:
     """Replicas one after another on one clock: requests on different replicas never share a moment."""
     if replica is None or start_s.size == 0:

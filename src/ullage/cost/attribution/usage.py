@@ -82,6 +82,19 @@ class UsageLog:
         labels = {name: Labels(names=each.names, places=each.places[chosen]) for name, each in self.labels.items()}
         return replace(self, labels=labels, **arrays)
 
+    def labels_of(self, by: str) -> Labels:
+        """The names of this dimension; an InputError where the log does not say it."""
+        if by not in DIMENSIONS:
+            raise unknown_name(field="--by", name=by, known=DIMENSIONS)
+        if by not in self.labels:
+            raise InputError(
+                field="--by",
+                value=by,
+                problem=f"the usage does not say the {by} of a request",
+                fix=f"Give a log with that column; this one has {', '.join(sorted(self.labels)) or 'none of them'}.",
+            )
+        return self.labels[by]
+
     @property
     def held_kv_token_s(self) -> Floats | None:
         """KV-token-seconds of each request: as measured, or from its lengths and times."""
@@ -286,16 +299,7 @@ def summed_groups(left: GroupUse, right: GroupUse) -> GroupUse:
 
 
 def _sorted_groups(log: UsageLog, by: str, known: Sequence[str] | None) -> tuple[list[str], Ints]:
-    if by not in DIMENSIONS:
-        raise unknown_name(field="attribute", name=by, known=DIMENSIONS)
-    if by not in log.labels:
-        raise InputError(
-            field="attribute",
-            value=by,
-            problem=f"the usage does not say the {by} of a request",
-            fix=f"Give a log with that column; this one has {', '.join(sorted(log.labels)) or 'none of them'}.",
-        )
-    labels = log.labels[by]
+    labels = log.labels_of(by)
     allowed = sorted(set(labels.names) if known is None else set(known))
     if UNALLOCATED in allowed:
         allowed.remove(UNALLOCATED)

@@ -102,7 +102,7 @@ def compute_reservation(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> 
     for pool in use.pools:
         money = _money(use, pool, quotes, policy)
         if isinstance(money, MissingPrice):
-            continue  # said once, by compute_usage
+            continue  # reported once, by compute_usage
         if any(is_reserved(each) for each in money.quotes):
             lines.append(
                 priced_line(

@@ -127,10 +127,10 @@ def network(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLi
     return tuple(lines)
 
 
-def provider_tokens(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
+def provider_tokens(use: ServiceUse, quotes: Quotes, _policy: CostPolicy) -> tuple[BillLine, ...]:
     """Tokens bought from providers, by class; those that brought no success stand under failed work."""
     if use.providers is None:
-        missing = "Whether a provider serves a part is not said. Give cost.bought, [] for none."
+        missing = "Whether a provider serves a part is not stated. Give cost.bought, [] for none."
         return (not_priced("provider_tokens", missing),)
     lines = []
     for each in use.providers:
@@ -155,10 +155,10 @@ def provider_tokens(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tupl
     return tuple(lines)
 
 
-def tool_apis(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
+def tool_apis(use: ServiceUse, quotes: Quotes, _policy: CostPolicy) -> tuple[BillLine, ...]:
     """Calls of outside tools, by tool."""
     if use.tools is None:
-        return (not_priced("tool_apis", "Which tools are called is not said. Give cost.tool_calls, {} for none."),)
+        return (not_priced("tool_apis", "Which tools are called is not stated. Give cost.tool_calls, {} for none."),)
     lines = []
     for each in use.tools:
         price = quotes.item("tool-call", each.name)
@@ -219,7 +219,7 @@ def evaluation(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bil
     """Answers judged: a share of traffic, and the suites of every release."""
     judging = policy.judging
     if judging is None:
-        missing = "How answers are judged is not said. Give cost.evaluation: share, suites, items."
+        missing = "How answers are judged is not stated. Give cost.evaluation: share, suites, items."
         return (not_priced("evaluation", missing),)
     price = _judgement(quotes, judging)
     if isinstance(price, MissingPrice):
@@ -277,7 +277,7 @@ def engineering(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
     lines = []
     for item, hours, key in (("on call", policy.on_call, "on_call"), ("changes", policy.changes, "changes")):
         if hours is None:
-            missing = f"Hours a pool and month are not said. Give cost.engineering.{key}."
+            missing = f"Hours a pool and month are not stated. Give cost.engineering.{key}."
             lines.append(not_priced("engineering", missing, item=item))
             continue
         lines.append(

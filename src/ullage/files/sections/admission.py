@@ -12,59 +12,134 @@ from ullage.admission.policy import AdmissionPolicy, ClassPolicy, Success, Tenan
 from ullage.errors import unknown_name
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, Ratio, Share
-from ullage.files.sections.section import Count, Name, Section
+from ullage.files.sections.section import Count, Key, Name, Section, ours
 
 SuccessName = Literal["slo", "deadline", "answer"]
 
 # A tenant that says nothing of itself counts like every other, and may take the whole pool where the others leave it.
-WEIGHT, MOST_FRACTION = 1.0, 1.0
+WEIGHT = ours("tenant.weight", 1.0, "ratio", "tenants count alike", decision=True)
+MOST = ours("tenant.most", 1.0, "fraction", "a tenant may take what the others leave", decision=True)
+_RETRIES = "retry.overload_limited_ratio"
 
 
 class RetrySection(Section):
     """How clients repeat what was refused, timed out or failed."""
 
-    attempts: Annotated[Count | None, Field(description="The first attempt included.", le=20)] = None
-    backoff: Annotated[Duration | None, Field(description="The wait before the first repetition.")] = None
-    growth: Annotated[Ratio | None, Field(description="Each further wait is so many times as long.")] = None
-    jitter: Annotated[Share | None, Field(description="Up to this share of the wait is added by chance.")] = None
-    budget: Annotated[Share | None, Field(description="The most retries a gateway lets through, of requests.")] = None
+    attempts: Annotated[
+        Count | None,
+        Field(le=20),
+        Key(means="The first attempt included.", default=defaults.ATTEMPTS, moves=_RETRIES),
+    ] = None
+    backoff: Annotated[
+        Duration | None,
+        Key(means="The wait before the first repetition.", default=defaults.BACKOFF, moves=_RETRIES),
+    ] = None
+    growth: Annotated[
+        Ratio | None, Key(means="Each further wait is so many times as long.", default=defaults.GROWTH, moves=_RETRIES)
+    ] = None
+    jitter: Annotated[
+        Share | None,
+        Key(means="Up to this share of the wait is added by chance.", default=defaults.JITTER, moves=_RETRIES),
+    ] = None
+    retry_budget: Annotated[
+        Share | None,
+        Field(alias="budget"),
+        Key(
+            means="The most retries a gateway lets through, of requests.",
+            default=defaults.RETRY_BUDGET,
+            moves="retry.budget_fraction",
+        ),
+    ] = None
 
 
 class TenantSection(Section):
     """One of those who share the pools."""
 
-    name: Name
-    share: Annotated[Share, Field(description="The part of the traffic that it sends.")]
-    weight: Annotated[Ratio | None, Field(description="What it is entitled to, against the others.")] = None
-    most: Annotated[Share | None, Field(description="The largest part of a pool that it may take.")] = None
+    name: Annotated[Name, Key(means="As the gateway calls it.", still="It is a label in the names of its limits.")]
+    share: Annotated[Share, Key(means="The part of the traffic that it sends.", moves="limit.tenant.*.granted_rps")]
+    weight: Annotated[
+        Ratio | None,
+        Key(means="What it is entitled to, against the others.", default=WEIGHT, moves="limit.tenant.*.rate_rps"),
+    ] = None
+    most: Annotated[
+        Share | None,
+        Key(means="The largest part of a pool that it may take.", default=MOST, moves="limit.tenant.*.granted_rps"),
+    ] = None
 
 
 class AdmissionSection(Section):
     """Where to stop admitting work, and what that must stand up to."""
 
     deadline: Annotated[
-        Duration | None, Field(description="After so long clients give up, where a class has no deadline of its own.")
+        Duration | None,
+        Key(
+            means="After so long clients give up, where a class has no deadline of its own.",
+            default=defaults.DEADLINE,
+            moves="limit.*.latest_start_s",
+        ),
     ] = None
     first_token_timeout: Annotated[
-        Duration | None, Field(description="Without a first token by then, clients or proxies close the connection.")
+        Duration | None,
+        Key(
+            means="Without a first token by then, clients or proxies close the connection.",
+            default=defaults.FIRST_TOKEN_TIMEOUT,
+            moves="limit.*.first_token_s",
+        ),
     ] = None
     retry: RetrySection = RetrySection()
     overload: Annotated[
-        Ratio | None, Field(description="The load that limits must stand up to, in what replicas can do.")
+        Ratio | None,
+        Key(
+            means="The load that limits must stand up to, in what replicas can do.",
+            default=defaults.OVERLOAD,
+            moves="retry.overload_bare_ratio",
+        ),
     ] = None
-    recovery: Annotated[Duration | None, Field(description="How soon after a burst all must be well again.")] = None
-    slo_window: Annotated[Duration | None, Field(description="The window over which SLOs are judged.")] = None
-    warm_replicas: Annotated[Count | None, Field(description="Replicas kept warm against bursts, in each pool.")] = None
-    scale_delay: Annotated[Duration | None, Field(description="How long a burst lasts before it is noticed.")] = None
+    recovery: Annotated[
+        Duration | None,
+        Key(
+            means="How soon after a burst all must be well again.",
+            default=defaults.RECOVERY,
+            moves="retry.recovers_bare_rps",
+        ),
+    ] = None
+    slo_window: Annotated[
+        Duration | None,
+        Key(
+            means="The window over which SLOs are judged.", default=defaults.SLO_WINDOW, moves="burst.queue_120s_ratio"
+        ),
+    ] = None
+    warm_replicas: Annotated[
+        Count | None,
+        Key(
+            means="Replicas kept warm against bursts, in each pool.",
+            default="a share of the pool: admission.warm_share",
+            moves="burst.hot_*_ratio",
+        ),
+    ] = None
+    scale_delay: Annotated[
+        Duration | None,
+        Key(
+            means="How long a burst lasts before it is noticed.",
+            default=defaults.SCALE_DELAY,
+            moves="burst.hot_*_ratio",
+        ),
+    ] = None
     backpressure: Annotated[
-        Share | None, Field(description="At this share of the queue's bound senders are told to slow down.")
+        Share | None,
+        Key(
+            means="At this share of the queue's bound senders are told to slow down.",
+            default=defaults.BACKPRESSURE,
+            moves="limit.backpressure_requests",
+        ),
     ] = None
     success: Annotated[
         dict[Name, SuccessName],
-        Field(
-            default_factory=dict,
-            description="By class, what recovery is judged by: SLOs (the default), an answer before the deadline, "
-            "or any answer.",
+        Field(default_factory=dict),
+        Key(
+            means="By class, what recovery is judged by: its SLOs, an answer before the deadline, or any answer.",
+            default="slo",
+            moves="retry.recovers_*_rps",
         ),
     ]
     tenants: tuple[TenantSection, ...] = ()
@@ -77,43 +152,30 @@ def admission_of(
     for name in section.success:
         if name not in deadlines:
             raise unknown_name(field="admission.success", name=name, known=deadlines)
-    retry = section.retry
     return AdmissionPolicy(
-        attempts=provenance.over(defaults.ATTEMPTS, retry.attempts),
-        backoff=provenance.over(defaults.BACKOFF, retry.backoff),
-        growth=provenance.over(defaults.GROWTH, retry.growth),
-        jitter=provenance.over(defaults.JITTER, retry.jitter),
-        retry_budget=provenance.over(defaults.RETRY_BUDGET, retry.budget),
-        first_token_timeout=provenance.over(defaults.FIRST_TOKEN_TIMEOUT, section.first_token_timeout),
-        deadline=provenance.over(defaults.DEADLINE, section.deadline),
-        overload=provenance.over(defaults.OVERLOAD, section.overload),
-        recovery=provenance.over(defaults.RECOVERY, section.recovery),
-        slo_window=provenance.over(defaults.SLO_WINDOW, section.slo_window),
+        **provenance.filled(section),
+        **provenance.filled(section.retry),
         warm_replicas=(
             None
             if section.warm_replicas is None
-            else provenance.decides("admission.warm_replicas", section.warm_replicas, "replicas", section.warm_replicas)
+            else provenance.decides("admission.warm_replicas", section.warm_replicas, "replicas")
         ),
-        scale_delay=provenance.over(defaults.SCALE_DELAY, section.scale_delay),
-        backpressure=provenance.over(defaults.BACKPRESSURE, section.backpressure),
         classes={
-            name: _class(name, deadline_s, section.success.get(name, "slo"), provenance)
+            name: ClassPolicy(
+                deadline=provenance.may_say(f"{name}.deadline", deadline_s, "s"),
+                success=Success(section.success.get(name, "slo")),
+            )
             for name, deadline_s in deadlines.items()
         },
         tenants=tuple(_tenant(each, provenance) for each in section.tenants),
     )
 
 
-def _class(name: str, deadline_s: float | None, success: SuccessName, provenance: Provenance) -> ClassPolicy:
-    stated = None if deadline_s is None else provenance.says(f"{name}.deadline", deadline_s, "s", deadline_s)
-    return ClassPolicy(deadline=stated, success=Success(success))
-
-
 def _tenant(section: TenantSection, provenance: Provenance) -> Tenant:
     name = f"tenant.{section.name}"
     return Tenant(
         name=section.name,
-        share=provenance.says(f"{name}.share", section.share, "fraction", section.share),
-        weight=provenance.decides(f"{name}.weight", section.weight, "ratio", WEIGHT),
-        most=provenance.decides(f"{name}.most", section.most, "fraction", MOST_FRACTION),
+        share=provenance.says(f"{name}.share", section.share, "fraction"),
+        weight=provenance.over(WEIGHT, section.weight, name=f"{name}.weight"),
+        most=provenance.over(MOST, section.most, name=f"{name}.most"),
     )

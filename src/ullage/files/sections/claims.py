@@ -1,88 +1,81 @@
-"""`claims:` of a plan file: what is said of the service elsewhere, for `ullage check` to hold against the plan."""
+"""`claims:` of a plan file: what others claim about the service, for `ullage check` to compare with the plan."""
 
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from typing import Annotated
 
 from ullage.cost.attribution.attribution import ATTRIBUTION_RULES
-from ullage.errors import InputError, unknown_name
+from ullage.errors import unknown_name
 from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import RequestRate
-from ullage.files.sections.section import Count, Name, Section
+from ullage.files.sections.quantities import RequestRate, StartTime, Usd
+from ullage.files.sections.section import Count, Key, Name, Section
 from ullage.planning.checks.claims import Claims, CostClaim
-from ullage.units import DURATION, parse, parse_money
 
-
-def _start(written: Any) -> float:
-    """A duration that may be 0: that is what is claimed where scaling is taken to be instant."""
-    text = str(written).strip()
-    try:
-        return 0.0 if text in ("0", "0s") else parse(text, DURATION, field="")
-    except InputError as error:
-        raise PydanticCustomError("quantity", "{problem}", {"problem": error.problem, "fix": error.fix}) from None
-
-
-def _usd(written: Any) -> float:
-    try:
-        money = parse_money(str(written), field="")
-    except InputError as error:
-        raise PydanticCustomError("quantity", "{problem}", {"problem": error.problem, "fix": error.fix}) from None
-    if money.currency != "USD":
-        fix = "Give USD, as the bill is in."
-        raise PydanticCustomError("quantity", "{problem}", {"problem": "is in another currency", "fix": fix})
-    return float(money.amount)
-
-
-_Start = Annotated[
-    float,
-    BeforeValidator(_start),
-    WithJsonSchema({"type": ["string", "number"], "description": "A duration, may be 0.", "examples": ["30s"]}),
-]
-_Usd = Annotated[
-    float,
-    BeforeValidator(_usd),
-    WithJsonSchema({"type": "string", "description": "An amount in USD.", "examples": ["0.004 USD"]}),
-]
+_NOT_STATED = "not claimed"
+_LABELLED = "check.unlabelled-cost"
 
 
 class CostClaimSection(Section):
-    """What a success is said to cost."""
+    """The claimed cost of a success."""
 
-    per_success: Annotated[_Usd, Field(description="What one success is said to cost, such as 0.004 USD.")]
-    dated: Annotated[datetime.date | None, Field(description="Of which day its prices are.")] = None
-    region: Annotated[str, Field(description="Where.")] = ""
-    model: Annotated[str, Field(description="For which model.")] = ""
-    success: Annotated[str, Field(description="What counts as a success.")] = ""
+    per_success: Annotated[
+        Usd, Key(means="What one success is claimed to cost, such as 0.004 USD.", moves="check.partial-cost")
+    ]
+    dated: Annotated[
+        datetime.date | None, Key(means="Of which day its prices are.", default=_NOT_STATED, moves=_LABELLED)
+    ] = None
+    region: Annotated[str, Key(means="Where.", default=_NOT_STATED, moves=_LABELLED)] = ""
+    model: Annotated[str, Key(means="For which model.", default=_NOT_STATED, moves=_LABELLED)] = ""
+    success: Annotated[str, Key(means="What counts as a success.", default=_NOT_STATED, moves=_LABELLED)] = ""
 
 
 class ClaimsSection(Section):
-    """What is said elsewhere, on a slide or in a spreadsheet, to be checked."""
+    """Claims made elsewhere, on a slide or in a spreadsheet, to be checked."""
 
-    pool: Annotated[Name | None, Field(description="Of which pool, among several; the first where none is named.")] = (
-        None
-    )
-    replicas: Annotated[Count | None, Field(description="Steady replicas that somebody would buy.")] = None
-    capacity: Annotated[RequestRate | None, Field(description="Requests a second that a replica is said to take.")] = (
-        None
-    )
-    concurrency: Annotated[
-        Count | None, Field(description="Requests of the longest context that a replica is said to hold at once.")
+    pool: Annotated[
+        Name | None,
+        Key(means="Of which pool, among several.", default="the first pool", moves="check.maximum-throughput"),
     ] = None
-    scale_up: Annotated[_Start | None, Field(description="How soon a replica is said to serve.")] = None
-    least_replicas: Annotated[Count | None, Field(description="The minimum that an autoscaler is set to.")] = None
-    attribution: Annotated[
-        str | None,
-        Field(
-            description="The rule by which shared devices are divided.",
-            json_schema_extra={"enum": [*ATTRIBUTION_RULES, None]},
+    replicas: Annotated[
+        Count | None,
+        Key(means="Steady replicas that somebody would buy.", default=_NOT_STATED, moves="check.average-length"),
+    ] = None
+    capacity: Annotated[
+        RequestRate | None,
+        Key(
+            means="Requests a second that a replica is claimed to take.",
+            default=_NOT_STATED,
+            moves="check.maximum-throughput",
         ),
     ] = None
-    cost: Annotated[CostClaimSection | None, Field(description="What a success is said to cost.")] = None
+    concurrency: Annotated[
+        Count | None,
+        Key(
+            means="Requests of the longest context that a replica is claimed to hold at once.",
+            default=_NOT_STATED,
+            moves="check.forgotten-memory",
+        ),
+    ] = None
+    scale_up: Annotated[
+        StartTime | None,
+        Key(means="How soon a replica is claimed to serve.", default=_NOT_STATED, moves="check.instant-scaling"),
+    ] = None
+    least_replicas: Annotated[
+        Count | None,
+        Key(means="The minimum that an autoscaler is set to.", default=_NOT_STATED, moves="check.instant-scaling"),
+    ] = None
+    attribution: Annotated[
+        str | None,
+        Key(
+            means="The rule by which shared devices are divided.",
+            default=_NOT_STATED,
+            moves="check.split-by-requests",
+            choices=tuple(ATTRIBUTION_RULES),
+        ),
+    ] = None
+    cost: Annotated[CostClaimSection | None, Key(means="What a success is claimed to cost.")] = None
 
 
 def claims_of(section: ClaimsSection, pools: tuple[str, ...], provenance: Provenance) -> Claims:
@@ -93,8 +86,7 @@ def claims_of(section: ClaimsSection, pools: tuple[str, ...], provenance: Proven
         raise unknown_name(field="claims.attribution", name=section.attribution, known=ATTRIBUTION_RULES)
 
     def said(name: str, unit: str) -> Assumption | None:
-        value = getattr(section, name)
-        return None if value is None else provenance.says(f"claims.{name}", value, unit, 0)
+        return provenance.may_say(f"claims.{name}", getattr(section, name), unit)
 
     return Claims(
         pool=section.pool or "",
@@ -110,7 +102,7 @@ def claims_of(section: ClaimsSection, pools: tuple[str, ...], provenance: Proven
 
 def _cost(section: CostClaimSection, provenance: Provenance) -> CostClaim:
     return CostClaim(
-        per_success=provenance.says("claims.cost.per_success", section.per_success, "USD", 0),
+        per_success=provenance.says("claims.cost.per_success", section.per_success, "USD"),
         dated=section.dated,
         region=section.region,
         model=section.model,

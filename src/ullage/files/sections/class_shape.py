@@ -27,7 +27,7 @@ def shape_of(
     model_source: Source | None,
     events: tuple[Assumption, ...],
 ) -> StatedShape | None:
-    """The shape that was stated, or None where nothing was; beside a trace it would be a second word."""
+    """The shape that was stated, or None where nothing was; beside a trace it would contradict what was measured."""
     field = f"workload.classes.{section.name}"
     told = (*(_OF_A_TRACE if is_traced else ()), *(_OF_A_FORECAST if is_forecast else ()))
     for name in told:
@@ -35,14 +35,11 @@ def shape_of(
         if value is not None:
             problem = "is given beside a trace, which says it too"
             raise InputError(field=f"{field}.{name}", value=value, problem=problem, fix="Leave out one of the two.")
-    growth, peak = section.weekly_growth, section.peak_hour
     found = StatedShape(
         model=model,
         model_source=model_source,
-        weekly_growth=None
-        if growth is None
-        else provenance.says(f"{section.name}.weekly_growth", growth, "fraction", 0),
-        peak_hour=None if peak is None else provenance.says(f"{section.name}.peak_hour_ratio", peak, "ratio", 1),
+        weekly_growth=provenance.may_say(f"{section.name}.weekly_growth", section.weekly_growth, "fraction"),
+        peak_hour=provenance.may_say(f"{section.name}.peak_hour_ratio", section.peak_hour, "ratio"),
         prompt=_lengths(section, "prompt", provenance),
         output=_lengths(section, "output", provenance),
         events=() if is_forecast else events,
@@ -72,7 +69,7 @@ def _lengths(section: ClassSection, side: str, provenance: Provenance) -> dict[f
                 fix="Raise longest_context, or give shorter lengths.",
             )
         fraction = float(percentile.group(1)) / 100
-        found[fraction] = provenance.says(f"{section.name}.{side}_{name}", tokens, "tokens", 0)
+        found[fraction] = provenance.says(f"{section.name}.{side}_{name}", tokens, "tokens")
     if not found:
         raise InputError(
             field=f"workload.classes.{section.name}.{side}", value="{}", problem="is empty", fix="Give at least p50."

@@ -6,126 +6,219 @@ bill says `not priced` and what to write here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
+from ullage.cost import policy
 from ullage.cost.policy import CostPolicy, Judging
 from ullage.cost.service_use import ProviderUse, TaskUse
 from ullage.errors import unknown_name
-from ullage.evidence import Assumption
+from ullage.evidence import number
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, RequestRate, Share, Tokens
-from ullage.files.sections.section import Name, Section
+from ullage.files.sections.section import Key, Name, Section
 from ullage.prices.purchase import HOURS_PER_MONTH
 
 _HOUR_S = 3600.0
 _MONTH_S = HOURS_PER_MONTH * _HOUR_S
+# A plan file says it as a duration, the bill in months.
+_KEPT = replace(policy.LOG_RETENTION, value=number(policy.LOG_RETENTION) * _MONTH_S, unit="s", low=None, high=None)
 _Number = Annotated[float, Field(ge=0)]
+
+
+_NOT_PRICED = "its line of the bill is not priced"
+_JUDGED, _BOUGHT, _TASK = "bill.evaluation*_usd", "bill.external_usd", "bill.*.per_task_usd"
 
 
 class EvaluationSection(Section):
     """How answers are judged."""
 
-    share: Annotated[Share, Field(description="Share of requests whose answer is judged.")]
-    suites_per_month: Annotated[_Number, Field(description="Releases a month that run the whole suite.")] = 0.0
-    items_per_suite: Annotated[_Number, Field(description="Answers that a suite judges.")] = 0.0
-    provider: Annotated[str, Field(description="Who sells the judging model's tokens.")] = ""
-    model: Annotated[str, Field(description="The judging model; left out: the price of one `evaluation`.")] = ""
-    prompt_tokens: Annotated[Tokens | None, Field(description="Tokens that a judgement reads.")] = None
-    output_tokens: Annotated[Tokens | None, Field(description="Tokens that it writes.")] = None
+    share: Annotated[Share, Key(means="Share of requests whose answer is judged.", moves=_JUDGED)]
+    suites_per_month: Annotated[_Number, Key(means="Releases a month that run the whole suite.", moves=_JUDGED)] = 0.0
+    items_per_suite: Annotated[_Number, Key(means="Answers that a suite judges.", moves=_JUDGED)] = 0.0
+    provider: Annotated[
+        str, Key(means="Who sells the judging model's tokens.", default="whoever sells them", moves=_JUDGED)
+    ] = ""
+    model: Annotated[str, Key(means="The judging model.", default="the price of one `evaluation`", moves=_JUDGED)] = ""
+    prompt_tokens: Annotated[
+        Tokens | None, Key(means="Tokens that a judgement reads.", default=_NOT_PRICED, moves=_JUDGED)
+    ] = None
+    output_tokens: Annotated[Tokens | None, Key(means="Tokens that it writes.", default=_NOT_PRICED, moves=_JUDGED)] = (
+        None
+    )
 
 
 class EngineeringSection(Section):
     """Hours of engineers for each pool, a month."""
 
-    on_call: Annotated[Duration | None, Field(description="Hours on call for a pool in a month.")] = None
-    changes: Annotated[Duration | None, Field(description="Hours of changes to a pool in a month.")] = None
+    on_call: Annotated[
+        Duration | None,
+        Key(means="Hours on call for a pool in a month.", default=_NOT_PRICED, moves="bill.engineering.*_usd"),
+    ] = None
+    changes: Annotated[
+        Duration | None,
+        Key(means="Hours of changes to a pool in a month.", default=_NOT_PRICED, moves="bill.engineering.*_usd"),
+    ] = None
 
 
 class BoughtSection(Section):
     """Requests that a provider serves, by the token: a class of its own, which no pool is planned for."""
 
-    name: Name
-    provider: Annotated[str, Field(min_length=1, description="Who sells the tokens, as in the price book.")]
-    model: Annotated[str, Field(min_length=1, description="The model, as the provider calls it.")]
-    rate: Annotated[RequestRate, Field(description="Mean rate of these requests.")]
-    prompt_tokens: Annotated[Tokens, Field(description="Mean length of a prompt.")]
-    output_tokens: Annotated[Tokens, Field(description="Mean length of an answer.")]
-    cached: Annotated[Share | None, Field(description="Share of the prompt that is read from the cache.")] = None
-    success: Annotated[Share | None, Field(description="Share of them that succeed; left out: all.")] = None
+    name: Annotated[Name, Key(means="What its figures are called by.", still="It is a label in their names.")]
+    provider: Annotated[
+        str, Field(min_length=1), Key(means="Who sells the tokens, as in the price book.", moves=_BOUGHT)
+    ]
+    model: Annotated[str, Field(min_length=1), Key(means="The model, as the provider calls it.", moves=_BOUGHT)]
+    rate: Annotated[RequestRate, Key(means="Mean rate of these requests.", moves=_BOUGHT)]
+    prompt_tokens: Annotated[Tokens, Key(means="Mean length of a prompt.", moves=_BOUGHT)]
+    output_tokens: Annotated[Tokens, Key(means="Mean length of an answer.", moves=_BOUGHT)]
+    cached: Annotated[
+        Share | None,
+        Key(means="Share of the prompt that is read from the cache.", default="none", moves=_BOUGHT),
+    ] = None
+    success: Annotated[
+        Share | None, Key(means="Share of them that succeed.", default="all", moves="bill.failed_work_usd")
+    ] = None
 
 
 class TaskSection(Section):
     """What a user asks for, where it takes more than one request."""
 
-    name: Name
-    requests: Annotated[dict[str, _Number], Field(description="Requests of each class that a task makes.")]
+    name: Annotated[Name, Key(means="What its figures are called by.", still="It is a label in their names.")]
+    requests: Annotated[dict[str, _Number], Key(means="Requests of each class that a task makes.", moves=_TASK)]
     tools: Annotated[
-        dict[str, _Number], Field(default_factory=dict, description="Calls of each tool that a task makes.")
+        dict[str, _Number],
+        Field(default_factory=dict),
+        Key(means="Calls of each tool that a task makes.", default="none", moves=_TASK),
     ]
-    attempts: Annotated[float, Field(ge=1, description="How often a task is tried, on average.")] = 1.0
-    escalated: Annotated[Share | None, Field(description="Share of tasks given to another class after the first.")] = (
-        None
-    )
+    attempts: Annotated[float, Field(ge=1), Key(means="How often a task is tried, on average.", moves=_TASK)] = 1.0
+    escalated: Annotated[
+        Share | None,
+        Key(means="Share of tasks given to another class after the first.", default="none", moves=_TASK),
+    ] = None
     escalated_requests: Annotated[
-        dict[str, _Number], Field(default_factory=dict, description="Requests of each class in the second attempt.")
+        dict[str, _Number],
+        Field(default_factory=dict),
+        Key(means="Requests of each class in the second attempt.", default="none", moves=_TASK),
     ]
-    success: Annotated[Share, Field(description="Share of tasks that end as the user wanted.")]
+    success: Annotated[
+        Share, Key(means="Share of tasks that end as the user wanted.", moves="bill.*.per_successful_task_usd")
+    ]
 
 
 class CostSection(Section):
     """What drives the lines of the bill around the devices."""
 
-    log_bytes_per_request: Annotated[_Number | None, Field(description="Bytes that one request leaves in logs.")] = None
-    log_retention: Annotated[Duration | None, Field(description="How long logs are kept.")] = None
-    answer_bytes_per_token: Annotated[_Number | None, Field(description="Bytes sent for a token of an answer.")] = None
-    prompt_bytes_per_token: Annotated[_Number | None, Field(description="Bytes received for one of a prompt.")] = None
-    egress_share: Annotated[Share | None, Field(description="Share of answers that leave by the internet.")] = None
-    zone_share: Annotated[Share | None, Field(description="Share of traffic that crosses zones.")] = None
-    spans_per_request: Annotated[_Number | None, Field(description="Spans that one request leaves in traces.")] = None
-    series_per_replica: Annotated[_Number | None, Field(description="Metric series that one replica keeps.")] = None
-    store_copies: Annotated[_Number | None, Field(description="Copies of the weights in a region's store.")] = None
-    disk_copies: Annotated[_Number | None, Field(description="Copies of the weights on a replica's disk.")] = None
+    log_bytes: Annotated[
+        _Number | None,
+        Field(alias="log_bytes_per_request"),
+        Key(means="Bytes that one request leaves in logs.", default=policy.LOG_BYTES, moves="bill.storage.logs_usd"),
+    ] = None
+    log_retention: Annotated[
+        Duration | None,
+        Key(means="How long logs are kept.", default=lambda: _KEPT, moves="bill.storage.logs_usd"),
+    ] = None
+    answer_bytes: Annotated[
+        _Number | None,
+        Field(alias="answer_bytes_per_token"),
+        Key(means="Bytes sent for a token of an answer.", default=policy.ANSWER_BYTES, moves="bill.network.egress_usd"),
+    ] = None
+    prompt_bytes: Annotated[
+        _Number | None,
+        Field(alias="prompt_bytes_per_token"),
+        Key(
+            means="Bytes received for one of a prompt.",
+            default=policy.PROMPT_BYTES,
+            moves="bill.network.between-zones_usd",
+        ),
+    ] = None
+    egress_share: Annotated[
+        Share | None,
+        Key(
+            means="Share of answers that leave by the internet.",
+            default=policy.EGRESS_SHARE,
+            moves="bill.network.egress_usd",
+        ),
+    ] = None
+    zone_share: Annotated[
+        Share | None,
+        Key(
+            means="Share of traffic that crosses zones.",
+            default="1 - 1 / zones, of a router that does not know zones",
+            moves="bill.network.between-zones_usd",
+        ),
+    ] = None
+    spans: Annotated[
+        _Number | None,
+        Field(alias="spans_per_request"),
+        Key(
+            means="Spans that one request leaves in traces.",
+            default=policy.SPANS,
+            moves="bill.observability.spans_usd",
+        ),
+    ] = None
+    series: Annotated[
+        _Number | None,
+        Field(alias="series_per_replica"),
+        Key(
+            means="Metric series that one replica keeps.",
+            default=policy.SERIES,
+            moves="bill.observability.metrics_usd",
+        ),
+    ] = None
+    store_copies: Annotated[
+        _Number | None,
+        Key(
+            means="Copies of the weights in a region's store.",
+            default=policy.STORE_COPIES,
+            moves="bill.storage.*.store_usd",
+        ),
+    ] = None
+    disk_copies: Annotated[
+        _Number | None,
+        Key(
+            means="Copies of the weights on a replica's disk.",
+            default=policy.DISK_COPIES,
+            moves="bill.storage.*.disks_usd",
+        ),
+    ] = None
     evaluation: EvaluationSection | None = None
     engineering: EngineeringSection = EngineeringSection()
     tool_calls: Annotated[
-        dict[str, _Number] | None, Field(description="Calls of each priced tool a request makes; {} for none.")
+        dict[str, _Number] | None,
+        Key(
+            means="Calls of each priced tool a request makes; {} for none.",
+            default=_NOT_PRICED,
+            moves="bill.tool_apis*_usd",
+        ),
     ] = None
-    bought: Annotated[tuple[BoughtSection, ...], Field(description="Classes that a provider serves.")] = ()
+    bought: Annotated[tuple[BoughtSection, ...], Key(means="Classes that a provider serves.")] = ()
     tasks: tuple[TaskSection, ...] = ()
 
 
 def cost_policy(section: CostSection, provenance: Provenance) -> CostPolicy:
-    """The drivers, each the file's word or our default under the same name."""
-    plain = CostPolicy()
+    """The drivers, each as the file states it or our default under the same name."""
     retention = None if section.log_retention is None else section.log_retention / _MONTH_S
+    calls = section.tool_calls
     return CostPolicy(
-        store_copies=provenance.over(plain.store_copies, section.store_copies),
-        disk_copies=provenance.over(plain.disk_copies, section.disk_copies),
-        log_bytes=provenance.over(plain.log_bytes, section.log_bytes_per_request),
-        log_retention=provenance.over(plain.log_retention, retention),
-        answer_bytes=provenance.over(plain.answer_bytes, section.answer_bytes_per_token),
-        prompt_bytes=provenance.over(plain.prompt_bytes, section.prompt_bytes_per_token),
-        egress_share=provenance.over(plain.egress_share, section.egress_share),
-        zone_share=_said(provenance, "zone_share", section.zone_share, "fraction"),
-        spans=provenance.over(plain.spans, section.spans_per_request),
-        series=provenance.over(plain.series, section.series_per_replica),
+        **provenance.filled(section),
+        period=policy.PERIOD,
+        log_retention=provenance.over(policy.LOG_RETENTION, retention),
+        zone_share=provenance.may_say("cost.zone_share", section.zone_share, "fraction"),
         judging=None if section.evaluation is None else _judging(section.evaluation, provenance),
-        on_call=_said(provenance, "on_call", _hours(section.engineering.on_call), "h/pool-month"),
-        changes=_said(provenance, "changes", _hours(section.engineering.changes), "h/pool-month"),
+        on_call=provenance.may_say("cost.on_call", _hours(section.engineering.on_call), "h/pool-month"),
+        changes=provenance.may_say("cost.changes", _hours(section.engineering.changes), "h/pool-month"),
         tool_calls=None
-        if section.tool_calls is None
-        else {
-            name: provenance.says(f"cost.tool_calls.{name}", calls, "calls/request", 0)
-            for name, calls in section.tool_calls.items()
-        },
+        if calls is None
+        else {name: provenance.says(f"cost.tool_calls.{name}", each, "calls/request") for name, each in calls.items()},
     )
 
 
-def bought_of(section: CostSection, policy: CostPolicy, provenance: Provenance) -> tuple[ProviderUse, ...]:
+def bought_of(section: CostSection, chosen: CostPolicy, provenance: Provenance) -> tuple[ProviderUse, ...]:
     """The classes that a provider serves, for one period of the bill."""
-    period_s = policy.period_hours * _HOUR_S
+    period_s = chosen.period_hours * _HOUR_S
     return tuple(
         ProviderUse(
             provider=each.provider,
@@ -137,9 +230,9 @@ def bought_of(section: CostSection, policy: CostPolicy, provenance: Provenance) 
             cached_tokens=each.rate * period_s * each.prompt_tokens * (each.cached or 0.0),
             failed_fraction=0.0 if each.success is None else 1.0 - each.success,
             basis=(
-                provenance.says(f"cost.bought.{each.name}.rate", each.rate, "req/s", 0),
-                provenance.says(f"cost.bought.{each.name}.prompt", each.prompt_tokens, "tokens", 0),
-                provenance.says(f"cost.bought.{each.name}.output", each.output_tokens, "tokens", 0),
+                provenance.says(f"cost.bought.{each.name}.rate", each.rate, "req/s"),
+                provenance.says(f"cost.bought.{each.name}.prompt", each.prompt_tokens, "tokens"),
+                provenance.says(f"cost.bought.{each.name}.output", each.output_tokens, "tokens"),
             ),
         )
         for each in section.bought
@@ -163,7 +256,7 @@ def tasks_of(section: CostSection, classes: tuple[str, ...], provenance: Provena
                 escalated_fraction=each.escalated or 0.0,
                 escalated_requests=each.escalated_requests,
                 success_fraction=each.success,
-                basis=(provenance.says(f"cost.tasks.{each.name}.success", each.success, "fraction", 1.0),),
+                basis=(provenance.says(f"cost.tasks.{each.name}.success", each.success, "fraction"),),
             )
         )
     return tuple(found)
@@ -171,19 +264,14 @@ def tasks_of(section: CostSection, classes: tuple[str, ...], provenance: Provena
 
 def _judging(section: EvaluationSection, provenance: Provenance) -> Judging:
     return Judging(
-        sampled_share=provenance.says("cost.evaluation.share", section.share, "fraction", 0),
-        suites=provenance.says("cost.evaluation.suites", section.suites_per_month, "suites/month", 0),
-        suite_items=provenance.says("cost.evaluation.items", section.items_per_suite, "items/suite", 0),
+        sampled_share=provenance.says("cost.evaluation.share", section.share, "fraction"),
+        suites=provenance.says("cost.evaluation.suites", section.suites_per_month, "suites/month"),
+        suite_items=provenance.says("cost.evaluation.items", section.items_per_suite, "items/suite"),
         provider=section.provider,
         model=section.model,
-        prompt=_said(provenance, "evaluation.prompt_tokens", section.prompt_tokens, "tokens"),
-        output=_said(provenance, "evaluation.output_tokens", section.output_tokens, "tokens"),
+        prompt=provenance.may_say("cost.evaluation.prompt_tokens", section.prompt_tokens, "tokens"),
+        output=provenance.may_say("cost.evaluation.output_tokens", section.output_tokens, "tokens"),
     )
-
-
-def _said(provenance: Provenance, name: str, value: float | None, unit: str) -> Assumption | None:
-    """What only the user can know: said, or not given."""
-    return None if value is None else provenance.says(f"cost.{name}", value, unit, value)
 
 
 def _hours(duration_s: float | None) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -12,44 +11,83 @@ from ullage.evidence import Assumption
 from ullage.facts.model import Model
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, Tokens
-from ullage.files.sections.section import Count, Section
+from ullage.files.sections.section import Count, Key, Section
 from ullage.fleet.sites import Sites
+from ullage.planning.options import lead_times
 from ullage.planning.options.lead_times import LeadTimes
-from ullage.planning.options.settings import OptionSettings
+from ullage.planning.options.settings import TENSOR_PARALLEL, OptionSettings
+
+_POOLS_OWN, _CANDIDATES = "the pool's own", "options.candidates"
 
 
 class LeadSection(Section):
     """How long a device takes from the day it is asked for."""
 
-    quota_request: Annotated[Duration | None, Field(description="Until a larger quota is granted; default 14d.")] = None
-    reservation: Annotated[Duration | None, Field(description="Until reserved machines begin; default 30d.")] = None
-    delivery: Annotated[Duration | None, Field(description="Until bought machines run; default 140d.")] = None
-    months: Annotated[Count | None, Field(description="Months to look ahead; default 6.")] = None
+    quota_request: Annotated[
+        Duration | None,
+        Key(means="Until a larger quota is granted.", default=lead_times.QUOTA, moves="lead.days"),
+    ] = None
+    reservation: Annotated[
+        Duration | None,
+        Key(means="Until reserved machines begin.", default=lead_times.RESERVATION, moves="lead.days"),
+    ] = None
+    delivery: Annotated[
+        Duration | None, Key(means="Until bought machines run.", default=lead_times.DELIVERY, moves="lead.days")
+    ] = None
+    months: Annotated[
+        Count | None, Key(means="Months to look ahead.", default=lead_times.MONTHS, moves="order.*.devices")
+    ] = None
 
 
 class OptionsSection(Section):
-    """Devices, cuts and settings that may be chosen; what is left out stays as the pool has it."""
+    """Devices, parallelism and settings that may be chosen; what is left out stays as the pool has it."""
 
     devices: Annotated[
-        tuple[str, ...], Field(description="Devices to compare; default: those sold where the plan buys.")
+        tuple[str, ...],
+        Key(means="Devices to compare.", default="those sold where the plan buys", moves=_CANDIDATES),
     ] = ()
-    tensor_parallel: Annotated[tuple[Count, ...], Field(description="Default 1, 2, 4, 8 and the pool's own.")] = ()
-    pipeline_parallel: Annotated[tuple[Count, ...], Field(description="Default: the pool's own.")] = ()
-    expert_parallel: Annotated[tuple[Count, ...], Field(description="Default: as far as the pool's.")] = ()
+    tensor_parallel: Annotated[
+        tuple[Count, ...],
+        Key(
+            means="Degrees of tensor parallelism.",
+            default=f"{', '.join(map(str, TENSOR_PARALLEL))} and the pool's own",
+            moves=_CANDIDATES,
+        ),
+    ] = ()
+    pipeline_parallel: Annotated[
+        tuple[Count, ...],
+        Key(means="Degrees of pipeline parallelism.", default=_POOLS_OWN, moves=_CANDIDATES),
+    ] = ()
+    expert_parallel: Annotated[
+        tuple[Count, ...],
+        Key(means="Degrees of expert parallelism.", default="as far as the pool's", moves=_CANDIDATES),
+    ] = ()
     models: Annotated[
         dict[str, tuple[str, ...]],
-        Field(
-            default_factory=dict,
-            description="Variants that may stand in for a pool's model, such as {qwen3-32b: [qwen3-32b-fp8]}.",
+        Field(default_factory=dict),
+        Key(
+            means="Variants that may stand in for a pool's model, such as {qwen3-32b: [qwen3-32b-fp8]}.",
+            default=_POOLS_OWN,
+            moves=_CANDIDATES,
         ),
     ]
-    kv_dtypes: Annotated[tuple[str, ...], Field(description="Precisions of the KV cache, such as [auto, fp8].")] = ()
-    token_budgets: Annotated[tuple[Tokens, ...], Field(description="Tokens that one step may compute.")] = ()
-    max_sequences: Annotated[tuple[Count, ...], Field(description="Sequences that run at once.")] = ()
+    kv_dtypes: Annotated[
+        tuple[str, ...],
+        Key(means="Precisions of the KV cache, such as [auto, fp8].", default=_POOLS_OWN, moves=_CANDIDATES),
+    ] = ()
+    token_budgets: Annotated[
+        tuple[Tokens, ...],
+        Key(means="Tokens that one step may compute.", default=_POOLS_OWN, moves=_CANDIDATES),
+    ] = ()
+    max_sequences: Annotated[
+        tuple[Count, ...], Key(means="Sequences that run at once.", default=_POOLS_OWN, moves=_CANDIDATES)
+    ] = ()
     split: Annotated[
         tuple[Tokens, ...],
-        Field(
-            description="Prompt lengths at which a mix may divide the traffic; default: at half of a class's tokens."
+        Key(
+            means="Prompt lengths at which a mix may divide the traffic.",
+            default="at half of a class's tokens",
+            moves="options.slices",
         ),
     ] = ()
     lead_times: LeadSection = LeadSection()
@@ -97,14 +135,9 @@ def options_of(
 
 
 def _lead(section: LeadSection, provenance: Provenance) -> LeadTimes:
-    ours = LeadTimes()
-    return LeadTimes(
-        quota=provenance.over(ours.quota, section.quota_request),
-        reservation=provenance.over(ours.reservation, section.reservation),
-        delivery=provenance.over(ours.delivery, section.delivery),
-        months=provenance.over(ours.months, section.months),
-    )
+    found = provenance.filled(section)
+    return LeadTimes(quota=found.pop("quota_request"), **found)
 
 
 def _decided(provenance: Provenance, name: str, values: Sequence[str]) -> Assumption:
-    return replace(provenance.says(f"options.{name}", ", ".join(values), "", ""), decision=True)
+    return provenance.decides(f"options.{name}", ", ".join(values), "")

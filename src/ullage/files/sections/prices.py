@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from ullage.cost.quotes import ALL_ON_DEMAND, PriceChoice
 from ullage.errors import InputError, unknown_name
@@ -20,8 +19,8 @@ from ullage.evidence import Assumption, Source
 from ullage.facts.device import find_device
 from ullage.facts.price import LIST_MAX_AGE, RATE_MAX_AGE, SPOT_MAX_AGE
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Duration, Ratio, Share
-from ullage.files.sections.section import Count, Section
+from ullage.files.sections.quantities import Duration, Mix, MoneyText, Names, PowerText, PriceText, Ratio, Share
+from ullage.files.sections.section import Count, Key, Section
 from ullage.prices.book import (
     AnyPrice,
     DevicePrice,
@@ -39,116 +38,142 @@ from ullage.prices.packaged import own_hardware_defaults, price_name
 from ullage.prices.price_list import PriceList
 from ullage.prices.purchase import Purchase, PurchaseMix, purchase_of
 from ullage.prices.wanted import check_names
-from ullage.units import POWER, Money, Price, amount_per, parse, parse_money, parse_price
+from ullage.units import Money, Price, amount_per
 
 _RATE_MAX_AGE = datetime.timedelta(days=31)
 """Exchange rates move by several per cent in a quarter; a month-old one is the last that is quietly taken."""
 
 
-def _quantity(written: Any, read: Any) -> Any:
-    try:
-        return read(str(written), field="")
-    except InputError as error:
-        raise PydanticCustomError("quantity", "{problem}", {"problem": error.problem, "fix": error.fix}) from None
+_COMPUTE, _EXTERNAL = "bill.compute_usd", "bill.external_usd"
+_DATES = "It dates the price: notes and checks of its age follow it, and no figure does."
+_NAMES_SOURCE = "It is printed as the source of the price."
+_CATALOGUE = "A name in the catalogue: ullage facts devices."
+_FILE_SAYS = "what the file says"
+USERS_RATE = "the user's rate"
 
 
-def _several(written: Any) -> Any:
-    """One name stands for a list of one."""
-    return [written] if isinstance(written, str) else written
-
-
-def _mix(written: Any) -> Any:
-    """One purchase stands for all of the hours."""
-    return {written: "100%"} if isinstance(written, str) else written
-
-
-_TEXT = {"type": "string"}
-PriceText = Annotated[
-    Price,
-    PlainValidator(lambda written: _quantity(written, parse_price)),
-    WithJsonSchema(_TEXT | {"description": "Money per unit.", "examples": ["3.29 USD/h"]}),
-]
-MoneyText = Annotated[
-    Money,
-    PlainValidator(lambda written: _quantity(written, parse_money)),
-    WithJsonSchema(_TEXT | {"description": "An amount of money.", "examples": ["1200 USD"]}),
-]
-PowerText = Annotated[
-    float,
-    PlainValidator(lambda written: _quantity(written, lambda text, field: parse(text, POWER, field=field))),
-    WithJsonSchema(_TEXT | {"description": "Power.", "examples": ["6 kW"]}),
-]
-Names = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_several),
-    WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT}], "examples": ["aws"]}),
-]
-Mix = Annotated[
-    dict[str, Share],
-    BeforeValidator(_mix),
-    WithJsonSchema({"anyOf": [_TEXT, {"type": "object"}], "examples": ["on-demand", {"on-demand": "60%"}]}),
-]
+def _own_default(name: str) -> Callable[[], Assumption]:
+    return lambda: own_hardware_defaults()[name]
 
 
 class ExchangeSection(Section):
     """A rate the user vouches for, on a day."""
 
-    rate: Annotated[Ratio, Field(description="How many USD one unit of the currency is.")]
-    dated: Annotated[datetime.date, Field(description="The day of the rate.")]
-    source: Annotated[str, Field(min_length=1, description="Whose rate it is.")] = "the user's rate"
+    rate: Annotated[Ratio, Key(means="How many USD one unit of the currency is.", moves=_COMPUTE)]
+    dated: Annotated[datetime.date, Key(means="The day of the rate.", still=_DATES)]
+    source: Annotated[str, Field(min_length=1), Key(means="Whose rate it is.", still=_NAMES_SOURCE)] = USERS_RATE
 
 
 class OwnPriceSection(Section):
-    """Where a price of one's own comes from; left out: this file."""
+    """Where a price of one's own comes from."""
 
-    dated: Annotated[datetime.date | None, Field(description="The day of the price; left out: of the file.")] = None
-    source: Annotated[str | None, Field(description="Who says it, such as a contract.")] = None
+    dated: Annotated[
+        datetime.date | None, Key(means="The day of the price.", default="the date of the file", still=_DATES)
+    ] = None
+    source: Annotated[
+        str | None, Key(means="Who says it, such as a contract.", default="this file", still=_NAMES_SOURCE)
+    ] = None
 
 
 class OwnDeviceSection(OwnPriceSection):
     """Devices by the hour, as the user buys them."""
 
-    device: Annotated[str, Field(description="A name in the catalogue: ullage facts devices.")]
-    provider: Annotated[str, Field(description="Who sells it.")]
-    price: Annotated[PriceText, Field(description="Of the whole instance.")]
-    devices: Annotated[Count, Field(description="Devices that the price is for.")] = 1
-    purchase: Annotated[str, Field(description="on-demand, 1y-no-upfront, spot, ...")] = Purchase.ON_DEMAND.value
-    region: Annotated[str, Field(description="Where it stands; left out: anywhere.")] = ""
-    zone: Annotated[str, Field(description="The zone, where the price is of one.")] = ""
-    instance: Annotated[str, Field(description="The machine that is sold, by name.")] = ""
-    upfront: Annotated[MoneyText | None, Field(description="Paid once for the term.")] = None
-    interruptions_per_hour: Annotated[float | None, Field(ge=0, description="Of spot: how often it is taken.")] = None
+    device: Annotated[str, Key(means=_CATALOGUE, moves=_COMPUTE)]
+    provider: Annotated[str, Key(means="Who sells it.", moves=_COMPUTE)]
+    price: Annotated[PriceText, Key(means="Of the whole instance.", moves=_COMPUTE)]
+    devices: Annotated[Count, Key(means="Devices that the price is for.", moves=_COMPUTE)] = 1
+    purchase: Annotated[str, Key(means="on-demand, 1y-no-upfront, spot, ...", moves=_COMPUTE)] = (
+        Purchase.ON_DEMAND.value
+    )
+    region: Annotated[str, Key(means="Where it stands.", default="anywhere", moves=_COMPUTE)] = ""
+    zone: Annotated[
+        str,
+        Key(
+            means="The zone, where the price is of one.",
+            default="any",
+            still="Prices of zones are listed apart; devices are bought by region, at the cheapest.",
+        ),
+    ] = ""
+    instance: Annotated[
+        str,
+        Key(
+            means="The machine that is sold, by name.",
+            default="not named",
+            still="It is a label: two prices of one device are told apart by it.",
+        ),
+    ] = ""
+    upfront: Annotated[MoneyText | None, Key(means="Paid once for the term.", default="nothing", moves=_COMPUTE)] = None
+    interruptions_per_hour: Annotated[
+        float | None,
+        Field(ge=0),
+        Key(means="Of spot: how often it is taken.", default="not known: spot loses no time", moves=_COMPUTE),
+    ] = None
 
 
 class OwnMachineSection(OwnPriceSection):
     """A machine of one's own; what is left out has a sourced default (`ullage facts prices own-hardware`)."""
 
-    device: Annotated[str, Field(description="A name in the catalogue: ullage facts devices.")]
-    devices: Annotated[Count, Field(description="Devices in the machine.")]
-    capex: Annotated[MoneyText, Field(description="The machine with its share of the fabric, installed.")]
-    power: Annotated[PowerText, Field(description="What it draws on average while it serves.")]
-    site: Annotated[str, Field(description="Where it stands; a region of the plan.")] = ""
-    life: Annotated[Duration | None, Field(description="How long it serves.")] = None
-    residual: Annotated[Share | None, Field(description="What it is still worth then, of what it cost.")] = None
-    cooling: Annotated[Ratio | None, Field(description="Power of the facility over that of machines (PUE).")] = None
-    electricity: Annotated[PriceText | None, Field(description="Per kWh.")] = None
-    space: Annotated[PriceText | None, Field(description="Per kW-month.")] = None
-    staff: Annotated[PriceText | None, Field(description="Hands for one machine, per month.")] = None
-    upkeep: Annotated[Share | None, Field(description="Support and spares in a year, of what it cost.")] = None
-    capital: Annotated[Share | None, Field(description="Interest in a year.")] = None
+    device: Annotated[str, Key(means=_CATALOGUE, moves=_COMPUTE)]
+    devices: Annotated[Count, Key(means="Devices in the machine.", moves=_COMPUTE)]
+    capex: Annotated[MoneyText, Key(means="The machine with its share of the fabric, installed.", moves=_COMPUTE)]
+    power: Annotated[PowerText, Key(means="What it draws on average while it serves.", moves=_COMPUTE)]
+    site: Annotated[str, Key(means="Where it stands; a region of the plan.", default="anywhere", moves=_COMPUTE)] = ""
+    life: Annotated[Duration | None, Key(means="How long it serves.", default=_own_default("life"), moves=_COMPUTE)] = (
+        None
+    )
+    residual: Annotated[
+        Share | None,
+        Key(means="What it is still worth then, of what it cost.", default=_own_default("residual"), moves=_COMPUTE),
+    ] = None
+    cooling: Annotated[
+        Ratio | None,
+        Key(
+            means="Power of the facility over that of machines (PUE).",
+            default=_own_default("cooling"),
+            moves=_COMPUTE,
+        ),
+    ] = None
+    electricity: Annotated[
+        PriceText | None, Key(means="Per kWh.", default=_own_default("electricity"), moves=_COMPUTE)
+    ] = None
+    space: Annotated[PriceText | None, Key(means="Per kW-month.", default=_own_default("space"), moves=_COMPUTE)] = None
+    staff: Annotated[
+        PriceText | None,
+        Key(means="Hands for one machine, per month.", default=_own_default("staff"), moves=_COMPUTE),
+    ] = None
+    upkeep: Annotated[
+        Share | None,
+        Key(means="Support and spares in a year, of what it cost.", default=_own_default("upkeep"), moves=_COMPUTE),
+    ] = None
+    capital: Annotated[
+        Share | None, Key(means="Interest in a year.", default=_own_default("capital"), moves=_COMPUTE)
+    ] = None
 
 
 class OwnTokensSection(OwnPriceSection):
     """A provider's tokens, as the user buys them."""
 
-    provider: Annotated[str, Field(description="Who sells them.")]
-    model: Annotated[str, Field(description="The model, as the provider calls it.")]
-    tier: Annotated[str, Field(description="standard, batch, flex or priority.")] = Tier.STANDARD.value
-    region: Annotated[str, Field(description="Where; left out: anywhere.")] = ""
-    input: Annotated[PriceText | None, Field(description="Of a token that is read.")] = None
-    output: Annotated[PriceText | None, Field(description="Of a token that is written.")] = None
-    cached_read: Annotated[PriceText | None, Field(description="Of a token read from the cache.")] = None
-    cache_write: Annotated[PriceText | None, Field(description="Of a token put into the cache.")] = None
+    provider: Annotated[str, Key(means="Who sells them.", moves=_EXTERNAL)]
+    model: Annotated[str, Key(means="The model, as the provider calls it.", moves=_EXTERNAL)]
+    tier: Annotated[str, Key(means="standard, batch, flex or priority.", moves=_EXTERNAL)] = Tier.STANDARD.value
+    region: Annotated[str, Key(means="Where.", default="anywhere", moves=_EXTERNAL)] = ""
+    input: Annotated[PriceText | None, Key(means="Of a token that is read.", default="not priced", moves=_EXTERNAL)] = (
+        None
+    )
+    output: Annotated[
+        PriceText | None, Key(means="Of a token that is written.", default="not priced", moves=_EXTERNAL)
+    ] = None
+    cached_read: Annotated[
+        PriceText | None, Key(means="Of a token read from the cache.", default="not priced", moves=_EXTERNAL)
+    ] = None
+    cache_write: Annotated[
+        PriceText | None,
+        Key(
+            means="Of a token put into the cache.",
+            default="not priced",
+            still="No line of the bill counts writes to a provider's cache; the price book shows the price.",
+        ),
+    ] = None
 
 
 class OwnSection(Section):
@@ -159,37 +184,65 @@ class OwnSection(Section):
     tokens: tuple[OwnTokensSection, ...] = ()
     items: Annotated[
         dict[str, PriceText],
-        Field(default_factory=dict, description="By item, such as egress, or `tool-call search` for one of several."),
+        Field(default_factory=dict),
+        Key(
+            means="By item, such as egress, or `tool-call search` for one of several.",
+            default="those of the lists",
+            moves="bill.total_usd",
+        ),
     ]
 
 
 class PriceFileSection(Section):
     """A file of prices: a catalogue, a bill, or a CSV of ours."""
 
-    path: Annotated[str, Field(description="Relative to the plan file; litellm for the one that is installed.")]
-    dated: Annotated[datetime.date | None, Field(description="When it was made, where it does not say.")] = None
-    provider: Annotated[str, Field(description="Whose prices they are, where it does not say.")] = ""
-    on: Annotated[datetime.date | None, Field(description="Of a history: the day to read it on.")] = None
+    path: Annotated[
+        str,
+        Key(means="Relative to the plan file; litellm for the one that is installed.", moves=_COMPUTE),
+    ]
+    dated: Annotated[
+        datetime.date | None,
+        Key(means="When it was made, where it does not say.", default=_FILE_SAYS, still=_DATES),
+    ] = None
+    provider: Annotated[
+        str, Key(means="Whose prices they are, where it does not say.", default=_FILE_SAYS, moves=_COMPUTE)
+    ] = ""
+    on: Annotated[
+        datetime.date | None,
+        Key(means="Of a history: the day to read it on.", default="its last day", moves=_COMPUTE),
+    ] = None
 
 
 class PricesSection(Section):
     """Where prices come from, and how devices are bought."""
 
-    provider: Annotated[Names, Field(description="From whom; left out: from whoever's list is cheapest.")] = ()
-    region: Annotated[Names, Field(description="Where; left out: wherever it is cheapest.")] = ()
+    provider: Annotated[Names, Key(means="From whom.", default="whoever's list is cheapest", moves=_COMPUTE)] = ()
+    region: Annotated[Names, Key(means="Where.", default="wherever it is cheapest", moves=_COMPUTE)] = ()
     purchase: Annotated[
-        Mix | None, Field(description="How: on-demand, 1y-no-upfront, spot, owned, billed; or shares of them.")
+        Mix | None,
+        Key(
+            means="How: on-demand, 1y-no-upfront, spot, owned, billed; or shares of them.",
+            default=", ".join(str(each) for each in ALL_ON_DEMAND.shares),
+            moves=_COMPUTE,
+        ),
     ] = None
-    tier: Annotated[str, Field(description="Of providers' tokens: standard, batch, flex, priority.")] = "standard"
+    tier: Annotated[str, Key(means="Of providers' tokens: standard, batch, flex, priority.", moves=_EXTERNAL)] = (
+        Tier.STANDARD.value
+    )
     spot_lost: Annotated[
-        Duration | None, Field(description="Paid time lost to an interruption of spot, until it serves again.")
+        Duration | None,
+        Key(
+            means="Paid time lost to an interruption of spot, until it serves again.",
+            default="none",
+            moves=_COMPUTE,
+        ),
     ] = None
     discount: Annotated[
-        dict[str, Share], Field(default_factory=dict, description="By provider: how much less than the list is paid.")
+        dict[str, Share],
+        Field(default_factory=dict),
+        Key(means="By provider: how much less than the list is paid.", default="none", moves=_COMPUTE),
     ]
-    exchange: Annotated[
-        dict[str, ExchangeSection], Field(default_factory=dict, description="By currency, such as EUR.")
-    ]
+    exchange: Annotated[dict[str, ExchangeSection], Field(default_factory=dict), Key(means="By currency, such as EUR.")]
     own: Annotated[OwnSection, Field(default_factory=OwnSection)]
     files: tuple[PriceFileSection, ...] = ()
 
@@ -218,13 +271,12 @@ def prices_of(
     tiers = {each.value: each for each in Tier}
     if section.tier not in tiers:
         raise unknown_name(field="prices.tier", name=section.tier, known=tiers)
-    lost = section.spot_lost
     return book, PriceChoice(
         providers=section.provider,
         regions=section.region,
         mix=_purchases(section, provenance),
         tier=tiers[section.tier],
-        lost=None if lost is None else provenance.says("prices.spot_lost", lost, "s", lost),
+        lost=provenance.may_say("prices.spot_lost", section.spot_lost, "s"),
     )
 
 
@@ -232,7 +284,7 @@ def _purchases(section: PricesSection, provenance: Provenance) -> PurchaseMix:
     if section.purchase is None:
         return ALL_ON_DEMAND
     shares = {
-        purchase_of(name, field="prices.purchase"): provenance.decides(f"prices.purchase.{name}", share, "fraction", 0)
+        purchase_of(name, field="prices.purchase"): provenance.decides(f"prices.purchase.{name}", share, "fraction")
         for name, share in section.purchase.items()
     }
     return PurchaseMix(shares=shares)
@@ -241,7 +293,7 @@ def _purchases(section: PricesSection, provenance: Provenance) -> PurchaseMix:
 def _discounts(section: PricesSection, book: PriceBook, provenance: Provenance) -> tuple[Discount, ...]:
     check_names(book, providers=tuple(section.discount))
     return tuple(
-        Discount(provider=name, share=provenance.says(f"prices.discount.{name}", share, "fraction", 0))
+        Discount(provider=name, share=provenance.says(f"prices.discount.{name}", share, "fraction"))
         for name, share in section.discount.items()
     )
 
@@ -255,7 +307,7 @@ def _exchange(section: PricesSection, provenance: Provenance) -> Iterator[Exchan
                 problem="is not another currency",
                 fix="Give three capital letters, such as EUR.",
             )
-        said = provenance.says(f"prices.exchange.{currency}", each.rate, f"USD/{currency}", 0)
+        said = provenance.says(f"prices.exchange.{currency}", each.rate, f"USD/{currency}")
         source = Source(what=each.source, where=provenance.source.where, date=each.dated)
         yield ExchangeRate(currency=currency, rate=dataclasses.replace(said, source=source, max_age=_RATE_MAX_AGE))
 
@@ -287,7 +339,6 @@ def _own_device(section: OwnDeviceSection, provenance: Provenance) -> DevicePric
             problem=f"stands beside a price {purchase}, which has no term to spread it over",
             fix="Give a purchase such as 1y-partial-upfront.",
         )
-    taken = section.interruptions_per_hour
     hourly = _stated(section.price, "h", price_name(*parts), f"{where}.price", provenance, section)
     return DevicePrice(
         provider=section.provider,
@@ -301,7 +352,7 @@ def _own_device(section: OwnDeviceSection, provenance: Provenance) -> DevicePric
         upfront=None
         if section.upfront is None
         else _money(section.upfront, price_name(*parts, "upfront"), provenance, section),
-        interruptions=None if taken is None else provenance.says(price_name(*parts, "interruptions"), taken, "1/h", 0),
+        interruptions=provenance.may_say(price_name(*parts, "interruptions"), section.interruptions_per_hour, "1/h"),
     )
 
 
@@ -320,7 +371,7 @@ def _own_machine(section: OwnMachineSection, provenance: Provenance) -> OwnedHar
         device=device,
         devices=section.devices,
         capex=_money(section.capex, price_name("own", section.site, device, "capex"), provenance, section),
-        power=provenance.says(price_name("own", section.site, device, "power"), section.power, "W", 0),
+        power=provenance.says(price_name("own", section.site, device, "power"), section.power, "W"),
         life=provenance.over(ours["life"], section.life),
         residual=provenance.over(ours["residual"], section.residual),
         cooling=provenance.over(ours["cooling"], section.cooling),
@@ -359,12 +410,12 @@ def _stated(
     price: Price, per: str, name: str, field: str, provenance: Provenance, origin: OwnPriceSection | None = None
 ) -> Assumption:
     value = amount_per(price, per, field=field)
-    said = provenance.says(name, value, f"{price.money.currency}/{per}", 0)
+    said = provenance.says(name, value, f"{price.money.currency}/{per}")
     return dataclasses.replace(said, source=_origin(origin, provenance), max_age=LIST_MAX_AGE)
 
 
 def _money(money: Money, name: str, provenance: Provenance, origin: OwnPriceSection) -> Assumption:
-    said = provenance.says(name, float(money.amount), money.currency, 0)
+    said = provenance.says(name, float(money.amount), money.currency)
     return dataclasses.replace(said, source=_origin(origin, provenance), max_age=LIST_MAX_AGE)
 
 

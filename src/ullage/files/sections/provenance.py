@@ -1,4 +1,4 @@
-"""Whose word a statement is: the user's, the built-in example's, or a default of ours."""
+"""Provenance of a stated value: the user's plan file, the built-in example, or a default of ours."""
 
 from __future__ import annotations
 
@@ -6,44 +6,50 @@ import datetime
 from dataclasses import dataclass, replace
 
 from ullage.evidence import Assumption, Evidence, Source
+from ullage.files.sections.section import Section, key_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Whose word the file's statements are."""
+    """Evidence class and source of what a plan file states."""
 
     evidence: Evidence
     source: Source
-    defaults: Source
 
-    def decides(self, name: str, value: int | float | str | None, unit: str, default: int | float | str) -> Assumption:
-        """As `says`, for what is chosen and not known."""
-        return replace(self.says(name, value, unit, default), decision=True)
-
-    def says(self, name: str, value: int | float | str | None, unit: str, default: int | float | str) -> Assumption:
-        """A statement of the file or, where it says nothing, the default, marked as ours."""
-        if value is None:
-            return Assumption(name=name, value=default, unit=unit, evidence=Evidence.ASSUMED, source=self.defaults)
+    def says(self, name: str, value: int | float | str, unit: str) -> Assumption:
+        """A statement of the file."""
         return Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source)
 
-    def over(self, default: Assumption, value: int | float | str | None) -> Assumption:
-        """A sourced default of a stage, or what the file says in its place: same name, same unit, another word."""
+    def decides(self, name: str, value: int | float | str, unit: str) -> Assumption:
+        """As `says`, for what is chosen and not known."""
+        return replace(self.says(name, value, unit), decision=True)
+
+    def may_say(self, name: str, value: int | float | str | None, unit: str) -> Assumption | None:
+        """A statement where there is one: of what nothing can stand in for, or what is worked out otherwise."""
+        return None if value is None else self.says(name, value, unit)
+
+    def over(self, default: Assumption, value: int | float | str | None, *, name: str = "") -> Assumption:
+        """A sourced default, or what the file says in its place: same name, same unit, another source."""
+        named = replace(default, name=name) if name else default
         if value is None:
-            return default
-        return replace(default, value=value, low=None, high=None, evidence=self.evidence, source=self.source)
+            return named
+        return replace(named, value=value, low=None, high=None, evidence=self.evidence, source=self.source)
+
+    def filled(self, section: Section) -> dict[str, Assumption]:
+        """By field, every key of a section that has a sourced default: what the file says, or else the default."""
+        keys = {name: key_of(type(section), name) for name in type(section).model_fields}
+        return {
+            name: self.over(key.default, getattr(section, name))
+            for name, key in keys.items()
+            if key is not None and isinstance(key.default, Assumption)
+        }
 
 
 def file_provenance(*, file: str, dated: datetime.date, is_example: bool) -> Provenance:
-    """The user's word, or ours for the built-in example, which is about nobody's system."""
+    """Stated by the user, or assumed by us for the built-in example, which describes no real system."""
     source = (
         Source(what="built-in example, made up", where="docs/reference/example.md", date=dated)
         if is_example
         else Source(what="plan file", where=file, date=dated)
     )
-    return Provenance(
-        evidence=Evidence.ASSUMED if is_example else Evidence.STATED,
-        source=source,
-        defaults=Source(
-            what="default of Ullage", where="docs/reference/plan-file.md", date=datetime.date(2026, 11, 15)
-        ),
-    )
+    return Provenance(evidence=Evidence.ASSUMED if is_example else Evidence.STATED, source=source)

@@ -14,8 +14,9 @@ from pydantic import Field
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Duration, RequestRate, Share
-from ullage.files.sections.section import Count, Section
+from ullage.files.sections.quantities import Duration, Names, RequestRate, Share
+from ullage.files.sections.section import Count, Key, Section
+from ullage.fleet import failure as failure_defaults
 from ullage.fleet import maintenance as maintenance_defaults
 from ullage.fleet import region as region_defaults
 from ullage.fleet import reserves as reserve_defaults
@@ -28,94 +29,235 @@ from ullage.fleet.reserves import ReservePolicy, ReserveSettings
 from ullage.fleet.rollout import Rollout
 from ullage.fleet.warm import Warm
 
-PerYear = Annotated[float, Field(ge=0, description="How often one of them fails, in a year of being up.")]
-Replicas = Annotated[
-    str, Field(pattern=r"^(\d+|\d+(\.\d+)?\s*%)$", description="Replicas, or a share of the fleet: 2 or 25%.")
-]
+PerYear = Annotated[float, Field(ge=0)]
+Replicas = Annotated[str, Field(pattern=r"^(\d+|\d+(\.\d+)?\s*%)$")]
+_UP, _FAILURE = "reserve.availability_fraction", "reserve.failure_replicas"
+_ROLLOUT, _PATCHED = "reserve.rollout_duration_s", "reserve.maintenance_replicas"
 
 
 class ReliabilitySection(Section):
     """How often things fail, how long repairs take, and how available the service is to be."""
 
     availability: Annotated[
-        Share | None, Field(description="The share of time in which enough replicas for the planning rate are up.")
+        Share | None,
+        Key(
+            means="The share of time in which enough replicas for the planning rate are up.",
+            default=failure_defaults.AVAILABILITY,
+            moves=_FAILURE,
+        ),
     ] = None
     survives: Annotated[
         Literal["nothing", "replica", "node", "zone"] | None,
-        Field(description="What may be lost at the busiest hour, whatever the odds."),
+        Key(
+            means="What may be lost at the busiest hour, whatever the odds.",
+            default=failure_defaults.SURVIVES,
+            moves=_FAILURE,
+        ),
     ] = None
-    device_failures_per_year: PerYear | None = None
-    device_repair: Annotated[Duration | None, Field(description="How long until a failed device serves again.")] = None
-    node_failures_per_year: PerYear | None = None
-    node_repair: Annotated[Duration | None, Field(description="How long until a failed node serves again.")] = None
-    zone_failures_per_year: PerYear | None = None
-    zone_repair: Annotated[Duration | None, Field(description="How long until a lost zone serves again.")] = None
+    device_failures: Annotated[
+        PerYear | None,
+        Field(alias="device_failures_per_year"),
+        Key(means="How often a device fails in a year of being up.", default=lambda: reliability().device_failures,
+            moves=_UP),
+    ] = None  # fmt: skip
+    device_repair: Annotated[
+        Duration | None,
+        Key(means="How long until a failed device serves again.", default=lambda: reliability().device_repair,
+            moves=_UP),
+    ] = None  # fmt: skip
+    node_failures: Annotated[
+        PerYear | None,
+        Field(alias="node_failures_per_year"),
+        Key(means="How often a node fails in a year of being up.", default=lambda: reliability().node_failures,
+            moves=_UP),
+    ] = None  # fmt: skip
+    node_repair: Annotated[
+        Duration | None,
+        Key(means="How long until a failed node serves again.", default=lambda: reliability().node_repair, moves=_UP),
+    ] = None
+    zone_failures: Annotated[
+        PerYear | None,
+        Field(alias="zone_failures_per_year"),
+        Key(means="How often a zone fails in a year of being up.", default=lambda: reliability().zone_failures,
+            moves=_UP),
+    ] = None  # fmt: skip
+    zone_repair: Annotated[
+        Duration | None,
+        Key(means="How long until a lost zone serves again.", default=lambda: reliability().zone_repair, moves=_UP),
+    ] = None
     repair_crews: Annotated[
-        Count | None, Field(description="Devices, and nodes, that are repaired at a time; left out: all at once.")
+        Count | None,
+        Key(means="Devices, and nodes, that are repaired at a time.", default="all at once", moves=_UP),
     ] = None
 
 
 class RolloutSection(Section):
     """How versions change."""
 
-    strategy: Literal["rolling", "canary", "blue-green"] | None = None
-    surge: Annotated[Replicas | None, Field(description="Replicas beyond the fleet while versions change.")] = None
-    max_unavailable: Annotated[Replicas | None, Field(description="Replicas that may be missing meanwhile.")] = None
-    within: Annotated[Duration | None, Field(description="How long a rollout may take; sets the surge.")] = None
-    canary: Annotated[Share | None, Field(description="Share of the fleet that runs the new version first.")] = None
-    drain: Annotated[Duration | None, Field(description="How long a retired replica finishes its answers.")] = None
+    strategy: Annotated[
+        Literal["rolling", "canary", "blue-green"] | None,
+        Key(
+            means="In what order replicas change.",
+            default=rollout_defaults.STRATEGY,
+            moves="reserve.rollout_replicas",
+        ),
+    ] = None
+    surge: Annotated[
+        Replicas | None,
+        Key(
+            means="Replicas beyond the fleet while versions change: 2 or 25%.",
+            default="as many as `within` needs",
+            moves="reserve.rollout_replicas",
+        ),
+    ] = None
+    max_unavailable: Annotated[
+        Replicas | None,
+        Key(
+            means="Replicas that may be missing meanwhile: 2 or 25%.",
+            default=rollout_defaults.UNAVAILABLE,
+            moves=_ROLLOUT,
+        ),
+    ] = None
+    within: Annotated[
+        Duration | None,
+        Key(
+            means="How long a rollout may take; sets the surge.",
+            default=rollout_defaults.WITHIN,
+            moves="reserve.rollout_replicas",
+        ),
+    ] = None
+    canary: Annotated[
+        Share | None,
+        Key(
+            means="Share of the fleet that runs the new version first.",
+            default=rollout_defaults.CANARY_SHARE,
+            moves="reserve.rollout_replicas",
+        ),
+    ] = None
+    drain: Annotated[
+        Duration | None,
+        Key(means="How long a retired replica finishes its answers.", default=rollout_defaults.DRAIN, moves=_ROLLOUT),
+    ] = None
     spare_devices: Annotated[
-        int | None, Field(ge=0, description="Devices that are free beside the fleet; left out: they will be bought.")
+        int | None,
+        Field(ge=0),
+        Key(means="Devices that are free beside the fleet.", default="they will be bought", moves=_ROLLOUT),
     ] = None
 
 
 class MaintenanceSection(Section):
     """When nodes are patched."""
 
-    every: Annotated[Duration | None, Field(description="How often each node is out of service.")] = None
-    work: Annotated[Duration | None, Field(description="How long it is out, beside drain and start.")] = None
-    window: Annotated[Duration | None, Field(description="How long one window lasts.")] = None
-    window_every: Annotated[Duration | None, Field(description="How often there is a window.")] = None
-    drain: Annotated[
-        Duration | None, Field(description="How long a node finishes its answers before it is taken out.")
+    every: Annotated[
+        Duration | None,
+        Key(means="How often each node is out of service.", default=maintenance_defaults.EVERY, moves=_PATCHED),
     ] = None
-    demand: Annotated[Share | None, Field(description="The most a window sees, as a share of the planning rate.")] = (
-        None
-    )
+    work: Annotated[
+        Duration | None,
+        Key(means="How long it is out, beside drain and start.", default=maintenance_defaults.WORK, moves=_PATCHED),
+    ] = None
+    window: Annotated[
+        Duration | None, Key(means="How long one window lasts.", default=maintenance_defaults.WINDOW, moves=_PATCHED)
+    ] = None
+    window_every: Annotated[
+        Duration | None,
+        Key(means="How often there is a window.", default=maintenance_defaults.WINDOW_EVERY, moves=_PATCHED),
+    ] = None
+    drain: Annotated[
+        Duration | None,
+        Key(
+            means="How long a node finishes its answers before it is taken out.",
+            default=maintenance_defaults.DRAIN,
+            moves=_PATCHED,
+        ),
+    ] = None
+    demand: Annotated[
+        Share | None,
+        Key(
+            means="The most a window sees, as a share of the planning rate.",
+            default=maintenance_defaults.DEMAND,
+            moves=_PATCHED,
+        ),
+    ] = None
 
 
 class WarmSection(Section):
     """How the fleet follows demand."""
 
     follows: Annotated[
-        Literal["demand", "peak"] | None, Field(description="Scaled with demand, or held at its planning size.")
+        Literal["demand", "peak"] | None,
+        Key(
+            means="Scaled with demand, or held at its planning size.",
+            default=warm_defaults.FOLLOWS,
+            moves="reserve.warm_replicas",
+        ),
     ] = None
     start: Annotated[
-        Literal["cold", "warm", "hot"] | None, Field(description="The level from which a scaled replica starts.")
+        Literal["cold", "warm", "hot"] | None,
+        Key(
+            means="The level from which a scaled replica starts.",
+            default=warm_defaults.START,
+            moves="reserve.rise_rps",
+        ),
     ] = None
     absorbed: Annotated[
-        RequestRate | None, Field(description="What queues take beyond the planning rate while replicas start.")
+        RequestRate | None,
+        Key(
+            means="What queues take beyond the planning rate while replicas start.",
+            default="nothing",
+            moves="reserve.warm_replicas",
+        ),
     ] = None
 
 
 class FailoverSection(Section):
     """What happens when a region is lost."""
 
-    survives: Annotated[Literal["one", "none"] | None, Field(description="How many regions may be lost.")] = None
-    share: Annotated[Share | None, Field(description="The share of a lost region's traffic that moves.")] = None
+    survives: Annotated[
+        Literal["one", "none"] | None,
+        Key(
+            means="How many regions may be lost.",
+            default=region_defaults.SURVIVES,
+            moves="reserve.region_replicas",
+        ),
+    ] = None
+    failover: Annotated[
+        Share | None,
+        Field(alias="share"),
+        Key(
+            means="The share of a lost region's traffic that moves.",
+            default=region_defaults.FAILOVER,
+            moves="reserve.region_replicas",
+        ),
+    ] = None
 
 
 class ReservesSection(Section):
     """What is bought of the reserves."""
 
     counted: Annotated[
-        Literal["sum", "overlap"] | None, Field(description="Whether overlapping reserves stand in for each other.")
+        Literal["sum", "overlap"] | None,
+        Key(
+            means="Whether overlapping reserves stand in for each other.",
+            default=reserve_defaults.COUNTED,
+            moves="reserve.replicas",
+        ),
     ] = None
     overlap: Annotated[
-        tuple[str, ...] | None, Field(description="Reserves that are never needed at once: rollout+maintenance.")
+        Names | None,
+        Key(
+            means="Reserves that are never needed at once: rollout+maintenance.",
+            default=reserve_defaults.OVERLAP,
+            moves="reserve.overlap_replicas",
+        ),
     ] = None
     batch: Annotated[
-        Literal["fills", "never"] | None, Field(description="Whether batch work may run in idle reserve.")
+        Literal["fills", "never"] | None,
+        Key(
+            means="Whether batch work may run in idle reserve.",
+            default=reserve_defaults.BATCH,
+            moves="reserve.batch_replicas",
+        ),
     ] = None
 
 
@@ -130,77 +272,45 @@ def reserve_settings(
     provenance: Provenance,
     catalogue: Catalogue | None = None,
 ) -> ReserveSettings:
-    """The defaults of the stage with the file's word in their place; `catalogue` has the user's own failure rates."""
+    """The defaults of the stage, replaced by what the file states; `catalogue` has the user's own failure rates."""
+    overlap = None if reserves.overlap is None else ", ".join(reserves.overlap)
     return ReserveSettings(
         reliability=_reliability(reliable, provenance, catalogue),
         rollout=_rollout(rollout, provenance),
-        maintenance=_maintenance(maintenance, provenance),
+        maintenance=Maintenance(**provenance.filled(maintenance)),
         warm=Warm(
-            follows=provenance.over(warm_defaults.FOLLOWS, warm.follows),
-            start=provenance.over(warm_defaults.START, warm.start),
-            absorbed=None
-            if warm.absorbed is None
-            else provenance.says("warm.absorbed", warm.absorbed, "req/s", warm.absorbed),
+            **provenance.filled(warm), absorbed=provenance.may_say("warm.absorbed", warm.absorbed, "req/s"), rise=None
         ),
-        regions=RegionPolicy(
-            survives=provenance.over(region_defaults.SURVIVES, failover.survives),
-            failover=provenance.over(region_defaults.FAILOVER, failover.share),
-        ),
-        policy=ReservePolicy(
-            counted=provenance.over(reserve_defaults.COUNTED, reserves.counted),
-            overlap=provenance.over(
-                reserve_defaults.OVERLAP, None if reserves.overlap is None else ", ".join(reserves.overlap)
-            ),
-            batch=provenance.over(reserve_defaults.BATCH, reserves.batch),
-        ),
+        regions=RegionPolicy(**provenance.filled(failover)),
+        policy=ReservePolicy(**provenance.filled(reserves.model_copy(update={"overlap": overlap}))),
     )
 
 
 def _reliability(given: ReliabilitySection, provenance: Provenance, catalogue: Catalogue | None) -> Reliability:
     known = reliability(catalogue)
-    crews = given.repair_crews
+    named = {name for name in ReliabilitySection.model_fields if name != "repair_crews"}
     return replace(
         known,
-        device_failures=provenance.over(known.device_failures, given.device_failures_per_year),
-        device_repair=provenance.over(known.device_repair, given.device_repair),
-        node_failures=provenance.over(known.node_failures, given.node_failures_per_year),
-        node_repair=provenance.over(known.node_repair, given.node_repair),
-        zone_failures=provenance.over(known.zone_failures, given.zone_failures_per_year),
-        zone_repair=provenance.over(known.zone_repair, given.zone_repair),
-        availability=provenance.over(known.availability, given.availability),
-        survives=provenance.over(known.survives, given.survives),
-        crews=None if crews is None else provenance.says("reliability.repair_crews", crews, "crews", crews),
+        **{name: provenance.over(getattr(known, name), getattr(given, name)) for name in named},
+        crews=provenance.may_say("reliability.repair_crews", given.repair_crews, "crews"),
     )
 
 
 def _rollout(given: RolloutSection, provenance: Provenance) -> Rollout:
-    spare = given.spare_devices
+    found = provenance.filled(given)
+    unavailable = found.pop("max_unavailable")
+    if given.max_unavailable is not None:
+        unavailable = _replicas(unavailable.name, given.max_unavailable, provenance)
     return Rollout(
-        strategy=provenance.over(rollout_defaults.STRATEGY, given.strategy),
+        **found,
         surge=None if given.surge is None else _replicas("rollout.surge", given.surge, provenance),
-        unavailable=rollout_defaults.UNAVAILABLE
-        if given.max_unavailable is None
-        else _replicas(rollout_defaults.UNAVAILABLE.name, given.max_unavailable, provenance),
-        within=provenance.over(rollout_defaults.WITHIN, given.within),
-        canary=provenance.over(rollout_defaults.CANARY_SHARE, given.canary),
-        drain=provenance.over(rollout_defaults.DRAIN, given.drain),
-        spare=None if spare is None else provenance.says("rollout.spare_devices", spare, "devices", spare),
+        unavailable=unavailable,
+        spare=provenance.may_say("rollout.spare_devices", given.spare_devices, "devices"),
     )
 
 
 def _replicas(name: str, written: str, provenance: Provenance) -> Assumption:
     """`2` is replicas, `25%` a share of the fleet."""
     if written.endswith("%"):
-        return provenance.decides(name, float(written[:-1]) / 100.0, "fraction", 0.0)
-    return provenance.decides(name, int(written), "replicas", 0)
-
-
-def _maintenance(given: MaintenanceSection, provenance: Provenance) -> Maintenance:
-    return Maintenance(
-        every=provenance.over(maintenance_defaults.EVERY, given.every),
-        work=provenance.over(maintenance_defaults.WORK, given.work),
-        window=provenance.over(maintenance_defaults.WINDOW, given.window),
-        window_every=provenance.over(maintenance_defaults.WINDOW_EVERY, given.window_every),
-        drain=provenance.over(maintenance_defaults.DRAIN, given.drain),
-        demand=provenance.over(maintenance_defaults.DEMAND, given.demand),
-    )
+        return provenance.decides(name, float(written[:-1]) / 100.0, "fraction")
+    return provenance.decides(name, int(written), "replicas")

@@ -7,41 +7,59 @@ from typing import Annotated
 from pydantic import Field
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Share
-from ullage.files.sections.section import Name, Section
+from ullage.files.sections.section import Key, Name, Section, ours
 from ullage.workload.demand.routing import Route, RouteKind, RouteStep, Routing
+
+CARRIES_ANSWER = ours(
+    "routing.carries_answer", 0, "", "the next model sees what the first one saw, and not its mistakes", decision=True
+)
+_SUCCESS = Key(
+    means="How often its model solves a task of the class.",
+    default="not known: the cost of a solved task is not either",
+    moves="routing.*.success_blind_fraction",
+)
 
 
 class ShareSection(Section):
     """One pool of a class that is split."""
 
-    pool: Name
-    share: Annotated[Share, Field(description="Its part of the class's requests.")]
-    success: Annotated[Share | None, Field(description="How often its model solves a task of the class.")] = None
+    pool: Annotated[Name, Key(means="A pool of the plan.", moves="routing.*.planning_rate")]
+    share: Annotated[Share, Key(means="Its part of the class's requests.", moves="routing.*.planning_rate")]
+    success: Annotated[Share | None, _SUCCESS] = None
 
 
 class AttemptSection(Section):
     """One pool of an escalation, in order."""
 
-    pool: Name
+    pool: Annotated[Name, Key(means="A pool of the plan.", moves="routing.*.planning_rate")]
     goes_on: Annotated[
-        Share | None, Field(description="The part of its answers after which the next pool is asked; not of the last.")
+        Share | None,
+        Key(
+            means="The part of its answers after which the next pool is asked; not of the last.",
+            default="none, of the last",
+            moves="routing.*.attempts_per_task",
+        ),
     ] = None
-    success: Annotated[Share | None, Field(description="How often its model solves a task of the class.")] = None
+    success: Annotated[Share | None, _SUCCESS] = None
 
 
 class RouteSection(Section):
     """The route of one class: shares or an escalation."""
 
-    request_class: Annotated[Name, Field(alias="class", description="A class of the workload.")]
-    shares: Annotated[tuple[ShareSection, ...], Field(description="Pools side by side; shares add up to 100%.")] = ()
-    escalation: Annotated[
-        tuple[AttemptSection, ...], Field(description="Pools one after the other, the cheapest first.")
-    ] = ()
+    request_class: Annotated[
+        Name, Field(alias="class"), Key(means="A class of the workload.", moves="routing.*.planning_rate")
+    ]
+    shares: Annotated[tuple[ShareSection, ...], Key(means="Pools side by side; shares add up to 100%.")] = ()
+    escalation: Annotated[tuple[AttemptSection, ...], Key(means="Pools one after the other, the cheapest first.")] = ()
     carries_answer: Annotated[
-        bool | None, Field(description="Whether the next prompt of an escalation has the answer before it in it.")
+        bool | None,
+        Key(
+            means="Whether the next prompt of an escalation has the answer before it in it.",
+            default=CARRIES_ANSWER,
+            moves="bill.per_million_input_tokens_usd",
+        ),
     ] = None
 
 
@@ -66,8 +84,8 @@ def _route(section: RouteSection, provenance: Provenance) -> Route:
             steps=tuple(
                 RouteStep(
                     pool=each.pool,
-                    part=_said(provenance, f"routing.{name}.{each.pool}.share", each.share),
-                    success=_said(provenance, f"routing.{name}.{each.pool}.success", each.success),
+                    part=provenance.may_say(f"routing.{name}.{each.pool}.share", each.share, "fraction"),
+                    success=provenance.may_say(f"routing.{name}.{each.pool}.success", each.success, "fraction"),
                 )
                 for each in section.shares
             ),
@@ -78,18 +96,14 @@ def _route(section: RouteSection, provenance: Provenance) -> Route:
         steps=tuple(
             RouteStep(
                 pool=each.pool,
-                part=_said(provenance, f"routing.{name}.{each.pool}.goes_on", each.goes_on),
-                success=_said(provenance, f"routing.{name}.{each.pool}.success", each.success),
+                part=provenance.may_say(f"routing.{name}.{each.pool}.goes_on", each.goes_on, "fraction"),
+                success=provenance.may_say(f"routing.{name}.{each.pool}.success", each.success, "fraction"),
             )
             for each in section.escalation
         ),
-        # The next model sees what the first one saw, and not its mistakes.
-        carries_answer=provenance.decides(
-            f"routing.{name}.carries_answer", None if section.carries_answer is None else int(section.carries_answer),
-            "", 0,
+        carries_answer=provenance.over(
+            CARRIES_ANSWER,
+            None if section.carries_answer is None else int(section.carries_answer),
+            name=f"routing.{name}.carries_answer",
         ),
-    )  # fmt: skip
-
-
-def _said(provenance: Provenance, name: str, value: float | None) -> Assumption | None:
-    return None if value is None else provenance.says(name, value, "fraction", 0.0)
+    )

@@ -13,7 +13,7 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Source
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Share
-from ullage.files.sections.section import Name, Section
+from ullage.files.sections.section import Key, Name, Section
 from ullage.fleet.sites import Region, Sites, Zone
 
 QUOTA_AGE = datetime.timedelta(days=30)
@@ -21,24 +21,27 @@ QUOTA_AGE = datetime.timedelta(days=30)
 
 _Devices = Annotated[int, Field(ge=0)]
 _Quotas = Annotated[
-    dict[str, _Devices], Field(default_factory=dict, description="Devices allowed here, by the device's name.")
+    dict[str, _Devices],
+    Field(default_factory=dict),
+    Key(means="Devices allowed here, by the device's name.", default="not limited", moves="placement.*.replicas"),
 ]
 
 
 class ZoneSection(Section):
     """A part of a region that fails by itself."""
 
-    name: Name
+    name: Annotated[Name, Key(means="As the provider calls it.", still="It is a label in the names of placements.")]
     quotas: _Quotas
 
 
 class RegionSection(Section):
     """A region, its part of the traffic, and its zones."""
 
-    name: Name
-    share: Annotated[Share | None, Field(description="Its part of the traffic; by its zones where none is given.")] = (
-        None
-    )
+    name: Annotated[Name, Key(means="As the provider calls it.", still="It is a label in the list of quotas.")]
+    share: Annotated[
+        Share | None,
+        Key(means="Its part of the traffic.", default="by its zones", moves="reserve.region_replicas"),
+    ] = None
     quotas: _Quotas
     zones: Annotated[tuple[ZoneSection, ...], Field(min_length=1)]
 
@@ -46,8 +49,22 @@ class RegionSection(Section):
 class SitesSection(Section):
     """Where replicas may stand. A device that no quota names is not limited here, and the plan says so."""
 
-    source: Annotated[str | None, Field(description="Where the quotas were read, such as a provider's console.")] = None
-    dated: Annotated[datetime.date | None, Field(description="When they were read; their age counts from here.")] = None
+    source: Annotated[
+        str | None,
+        Key(
+            means="Where the quotas were read, such as a provider's console.",
+            default="this file",
+            still="It is printed as the source of the quotas.",
+        ),
+    ] = None
+    dated: Annotated[
+        datetime.date | None,
+        Key(
+            means="When they were read; their age counts from here.",
+            default="the date of the file",
+            still="It dates the quotas: the check of stale assumptions follows it, and no figure does.",
+        ),
+    ] = None
     regions: Annotated[tuple[RegionSection, ...], Field(min_length=1)]
 
 
@@ -64,9 +81,7 @@ def sites_of(section: SitesSection, device: str, provenance: Provenance) -> Site
                     for zone in region.zones
                 ),
                 quota=said.quota(region.name, region.quotas),
-                share=None
-                if region.share is None
-                else provenance.says(f"sites.{region.name}.share", region.share, "fraction", 1.0),
+                share=provenance.may_say(f"sites.{region.name}.share", region.share, "fraction"),
             )
             for region in section.regions
         )
@@ -87,7 +102,7 @@ def _check_shares(section: SitesSection) -> None:
 
 
 class _QuotaProvenance:
-    """Quotas of one device, by the word of who read them."""
+    """Quotas of one device, with the source that they were read from."""
 
     def __init__(self, section: SitesSection, device: str, provenance: Provenance) -> None:
         self._device, self._provenance = device, provenance
@@ -101,5 +116,5 @@ class _QuotaProvenance:
         devices = quotas.get(self._device)
         if devices is None:
             return None
-        said = self._provenance.says(f"sites.{place}.{self._device}.quota", devices, "devices", 0)
+        said = self._provenance.says(f"sites.{place}.{self._device}.quota", devices, "devices")
         return replace(said, source=self._source, max_age=QUOTA_AGE)

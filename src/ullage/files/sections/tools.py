@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -10,36 +11,77 @@ from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import Duration, RequestRate, Share
-from ullage.files.sections.section import Count, Name, Section
+from ullage.files.sections.section import Count, Key, Name, Section
 from ullage.workload.demand.tools import DROPPED, KEPT, Tool, default
 
+_NO_LIMIT = "no limit"
 _Number = Annotated[float, Field(gt=0)]
 
 
 class ToolSection(Section):
     """One tool and how classes use it."""
 
-    name: Name
+    name: Annotated[Name, Key(means="What its figures are called by.", still="It is a label in their names.")]
     classes: Annotated[
-        tuple[Name, ...], Field(description="Classes whose tasks call it; all where none is named.")
+        tuple[Name, ...],
+        Key(means="Classes whose tasks call it.", default="all of them", moves="tools.*.load_tasks_per_s"),
     ] = ()
-    calls_per_task: Annotated[_Number | None, Field(description="Calls that a task makes on average.")] = None
-    requests_per_task: Annotated[_Number | None, Field(description="Requests that a task makes on average.")] = None
-    latency: Annotated[Duration | None, Field(description="How long a call takes on average.")] = None
-    concurrency: Annotated[Count | None, Field(description="Calls that it takes at once.")] = None
-    rate_limit: Annotated[RequestRate | None, Field(description="Calls that it takes a second, as 50 req/s.")] = None
-    error_rate: Annotated[Share | None, Field(description="Share of calls that fail and are made again.")] = None
+    calls_per_task: Annotated[
+        _Number | None,
+        Key(
+            means="Calls that a task makes on average.",
+            default=partial(default, "*", "calls_per_task"),
+            moves="tools.*.capacity_tasks_per_s",
+        ),
+    ] = None
+    requests_per_task: Annotated[
+        _Number | None,
+        Key(
+            means="Requests that a task makes on average.",
+            default=partial(default, "*", "requests_per_task"),
+            moves="tools.*.load_tasks_per_s",
+        ),
+    ] = None
+    latency: Annotated[
+        Duration | None,
+        Key(
+            means="How long a call takes on average.",
+            default=partial(default, "*", "latency"),
+            moves="tools.*.capacity_tasks_per_s",
+        ),
+    ] = None
+    concurrency: Annotated[
+        Count | None, Key(means="Calls that it takes at once.", default=_NO_LIMIT, moves="tools.*.capacity_tasks_per_s")
+    ] = None
+    rate_limit: Annotated[
+        RequestRate | None,
+        Key(
+            means="Calls that it takes a second, as 50 req/s.",
+            default=_NO_LIMIT,
+            moves="tools.*.capacity_tasks_per_s",
+        ),
+    ] = None
+    error_rate: Annotated[
+        Share | None,
+        Key(
+            means="Share of calls that fail and are made again.",
+            default=partial(default, "*", "error_rate"),
+            moves="tools.*.capacity_tasks_per_s",
+        ),
+    ] = None
     while_waiting: Annotated[
         str | None,
-        Field(
-            description="Whether a sequence keeps its KV while its tool runs.",
-            json_schema_extra={"enum": [KEPT, DROPPED, None]},
+        Key(
+            means="Whether a sequence keeps its KV while its tool runs.",
+            default=partial(default, "*", "while_waiting"),
+            moves="tools.*.recomputed_tokens_per_s",
+            choices=(KEPT, DROPPED),
         ),
     ] = None
 
 
 def tools_of(sections: tuple[ToolSection, ...], classes: tuple[str, ...], provenance: Provenance) -> tuple[Tool, ...]:
-    """Every tool, with a sourced default for what was not said of it; `classes` are those of the workload."""
+    """Every tool, with a sourced default for what was not stated; `classes` are those of the workload."""
     names = [each.name for each in sections]
     for name in names:
         if names.count(name) > 1:
@@ -56,8 +98,7 @@ def _tool(section: ToolSection, classes: tuple[str, ...], provenance: Provenance
         return provenance.over(default(section.name, what), getattr(section, what))
 
     def limit(what: str, unit: str) -> Assumption | None:
-        value = getattr(section, what)
-        return None if value is None else provenance.says(f"tools.{section.name}.{what}", value, unit, 0)
+        return provenance.may_say(f"tools.{section.name}.{what}", getattr(section, what), unit)
 
     return Tool(
         name=section.name,

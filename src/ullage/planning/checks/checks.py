@@ -1,10 +1,10 @@
 """Mistake checks: seven ways in which capacity plans go wrong, and inputs that have grown old, looked for in one plan.
 
-    check_plan(plan)  ->  Checks of Looked: what was compared, and findings with both numbers and a fix
+    check_plan(plan)  ->  Checks of CheckResult: what was compared, and anomalies with both numbers and a fix
 
 A check compares what the plan says, or what is claimed of the service elsewhere (`claims:` of the plan file), with what
-the simulation finds. To add one: write a function from Subject to Looked, list it here and in
-docs/explanation/mistakes.md. tests/plan/test_checks.py asks for a plan that trips it and a near miss.
+the simulation finds. To add one: write a function from Subject to CheckResult, list it here and in
+docs/explanation/mistakes.md. tests/planning/test_checks.py asks for a plan that trips it and a near miss.
 """
 
 from __future__ import annotations
@@ -73,4 +73,4 @@ def check_plan(
         if not names or name in names
         for subject in (subjects[:1] if check.is_of_service else subjects)
     ]
-    return Checks(looked=tuple(map(lambda job: job[0].look(job[1]), jobs)))
+    return Checks(results=tuple(map(lambda job: job[0].look(job[1]), jobs)))

@@ -1,4 +1,4 @@
-"""What is said of a service elsewhere: on a slide, in a spreadsheet, in an autoscaler's settings.
+"""Claims made about a service elsewhere: on a slide, in a spreadsheet, in an autoscaler's settings.
 
 A plan is not made from claims, so they are not among its inputs. `ullage check` holds each against the plan.
 """
@@ -13,7 +13,7 @@ from ullage.evidence import Assumption
 
 @dataclass(frozen=True, kw_only=True)
 class CostClaim:
-    """What a success is said to cost, and what was said beside it; a part that was not said is empty."""
+    """The claimed cost of a success, and what was stated beside it; a part that was not stated is empty."""
 
     per_success: Assumption
     dated: datetime.date | None = None
@@ -24,21 +24,21 @@ class CostClaim:
     @property
     def missing(self) -> tuple[str, ...]:
         """Without these a cost says nothing: nobody can tell whether it still holds, or for what."""
-        said = {
+        stated = {
             "date": self.dated is not None,
             "region": bool(self.region),
             "model": bool(self.model),
             "success": bool(self.success),
         }
-        return tuple(name for name, is_said in said.items() if not is_said)
+        return tuple(name for name, is_stated in stated.items() if not is_stated)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
     """Claims about the pool called `pool` (the first where it is empty); what nobody claims is None.
 
-    `replicas` is what somebody would buy; `capacity` the requests a second that a replica is said to take;
-    `concurrency` the longest requests that it is said to hold at once; `scale_up` how fast a replica is said to be
+    `replicas` is what somebody would buy; `capacity` the requests a second that a replica is claimed to take;
+    `concurrency` the longest requests it is claimed to hold at once; `scale_up` how fast a replica is claimed to be
     there; `least_replicas` an autoscaler's minimum; `attribution` the rule by which shared devices are divided.
     """
 

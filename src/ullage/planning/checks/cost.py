@@ -42,13 +42,13 @@ def partial_cost(subject: CheckSubject) -> CheckResult:
     alone, per_success = busy / max(bill.use.requests, 1.0), float(whole.value)
     anomalies = []
     claim = subject.spec.claims.cost
-    said = None if claim is None else float(claim.per_success.value)
-    if said is not None and said < (1.0 - _CLOSE_FRACTION) * per_success:
+    claimed_usd = None if claim is None else float(claim.per_success.value)
+    if claimed_usd is not None and claimed_usd < (1.0 - _CLOSE_FRACTION) * per_success:
         anomalies.append(
             _service(
                 name,
                 CheckSeverity.MISTAKE,
-                f"{_usd(said)} a success are claimed; with idle hours, reserves and failed work it is "
+                f"{_usd(claimed_usd)} a success are claimed; with idle hours, reserves and failed work it is "
                 f"{_usd(per_success)}, and {_usd(alone)} a request if devices were paid only while they are busy",
                 "Claim the cost of the whole bill: ullage cost.",
             )
@@ -101,14 +101,14 @@ def unlabelled_cost(subject: CheckSubject) -> CheckResult:
                 "Give prices with date and region.",
             )
         )
-    unsaid = [each.request_class.name for each in subject.spec.demands if not each.success]
-    if unsaid:
+    unstated = [each.request_class.name for each in subject.spec.demands if not each.success]
+    if unstated:
         anomalies.append(
             _service(
                 name,
                 CheckSeverity.WARNING,
-                f"{len(unsaid)} of {len(subject.spec.demands)} classes do not say what a success is "
-                f"({', '.join(unsaid)}): every answer in time counts as one, for {_usd(unit.usd)}",
+                f"{len(unstated)} of {len(subject.spec.demands)} classes do not say what a success is "
+                f"({', '.join(unstated)}): every answer in time counts as one, for {_usd(unit.usd)}",
                 "State success for each class, in words.",
             )
         )

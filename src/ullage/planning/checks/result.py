@@ -1,4 +1,4 @@
-"""What a check of a plan found: mistakes and doubts, each a sentence with both numbers and what mends it."""
+"""What a check of a plan found: mistakes and warnings, each a sentence with both numbers and a fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ullage.planning.spec import PlanSpec
 
 
 class CheckSeverity(enum.Enum):
-    """A mistake makes the plan, or what is said of it, wrong; a doubt is what nobody has looked at."""
+    """A mistake makes the plan, or a claim about it, wrong; a warning is something that nobody has verified."""
 
     MISTAKE = "mistake"
     WARNING = "warning"
@@ -22,7 +22,7 @@ class CheckSeverity(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckAnomaly:
-    """`sentence` holds what was said and what was found, both as numbers where there are any."""
+    """`sentence` holds what was claimed and what was found, both as numbers where there are any."""
 
     name: str
     weight: CheckSeverity
@@ -45,12 +45,12 @@ class CheckResult:
 class Checks:
     """Every check that was asked for, in the order of the table."""
 
-    looked: tuple[CheckResult, ...]
+    results: tuple[CheckResult, ...]
 
     @property
     def anomalies(self) -> tuple[CheckAnomaly, ...]:
         """Mistakes first."""
-        found = [each for one in self.looked for each in one.anomalies]
+        found = [each for one in self.results for each in one.anomalies]
         return tuple(sorted(found, key=lambda each: each.weight is not CheckSeverity.MISTAKE))
 
     @property
@@ -64,7 +64,7 @@ class Checks:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSubject:
-    """A pool of a plan, to be looked at."""
+    """A pool of a plan, to be checked."""
 
     plan: Plan
     pool: PoolPlan

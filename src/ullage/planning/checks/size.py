@@ -50,15 +50,15 @@ def average_length(subject: CheckSubject) -> CheckResult:
                 "State a tail, such as prompt: {p50: 1200, p95: 6000}, or give a trace.",
             )
         )
-    said = claimed(subject.spec.claims.replicas) if subject.is_claimed else None
+    claim = claimed(subject.spec.claims.replicas) if subject.is_claimed else None
     mean = "no number" if by_mean is None else str(by_mean)
-    if said is not None and said < planned:
+    if claim is not None and claim < planned:
         anomalies.append(
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
-                f"{said:g} replicas are claimed; the distribution of lengths needs {planned}; if every request were of "
-                f"the mean length, {mean} would " + ("do" if by_mean is not None and said >= by_mean else "be needed"),
+                f"{claim:g} replicas are claimed; the distribution of lengths needs {planned}; with every request of "
+                f"the mean length, {mean} would " + ("do" if by_mean is not None and claim >= by_mean else "be needed"),
                 f"Buy {planned}, or give evidence that lowers it: a load test, a trace.",
             )
         )
@@ -123,22 +123,22 @@ def _spread_lengths(each: ClassTraffic, flat: set[str], like: Assumption) -> Len
 
 
 def maximum_throughput(subject: CheckSubject) -> CheckResult:
-    """What a replica is said to take against the load at which it meets its SLOs."""
+    """The claimed capacity of a replica against the load at which it meets its SLOs."""
     name, pool = "maximum-throughput", subject.pool
     highest, operating = (
         pool.operating_point.highest.rps,
         float(pool.operating_point.figures["point.operating_rps"].value),
     )
     most = max(pool.service_curve.saturation_rps, _last_point_rps(subject))
-    said = claimed(subject.spec.claims.capacity) if subject.is_claimed else None
+    claim = claimed(subject.spec.claims.capacity) if subject.is_claimed else None
     anomalies = []
-    if said is not None and said > operating:
-        kept = "the SLOs hold up to" if said > highest else "with the margin for its evidence it is"
+    if claim is not None and claim > operating:
+        kept = "it meets its SLOs up to" if claim > highest else "with the margin for its evidence it is"
         anomalies.append(
             subject.anomaly(
                 name,
-                CheckSeverity.MISTAKE if said > highest else CheckSeverity.WARNING,
-                f"{said:.3g} req/s are claimed of a replica; {kept} {highest if said > highest else operating:.3g} "
+                CheckSeverity.MISTAKE if claim > highest else CheckSeverity.WARNING,
+                f"{claim:.3g} req/s are claimed for a replica; {kept} {highest if claim > highest else operating:.3g} "
                 f"req/s, and the most that it completes, late or not, is {most:.3g} req/s",
                 f"Claim {operating:.3g} req/s, or load-test one replica to narrow the margin.",
             )
@@ -164,19 +164,19 @@ LEAST_MARGIN_FRACTION = 0.01
 
 
 def forgotten_memory(subject: CheckSubject) -> CheckResult:
-    """The requests a replica is said or approved to hold against what weights, workspace and KV leave room for."""
+    """The claimed or approved concurrency of a replica against what weights, workspace and KV leave room for."""
     name, memory = "forgotten-memory", subject.pool.memory
     context, fits = memory.approved.context_tokens, memory.worst.sequences
     weights = memory.line(LineName.WEIGHTS).line_bytes
     loose = int((memory.device_bytes - weights) / memory.stored_bytes_per_token // context)
-    said = claimed(subject.spec.claims.concurrency) if subject.is_claimed else None
+    claim = claimed(subject.spec.claims.concurrency) if subject.is_claimed else None
     anomalies = []
-    if said is not None and said > fits:
+    if claim is not None and claim > fits:
         anomalies.append(
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
-                f"{said:g} requests of {context:,} tokens are claimed of a replica; {fits} fit beside weights, "
+                f"{claim:g} requests of {context:,} tokens are claimed for a replica; {fits} fit beside weights, "
                 f"workspace, graphs and margin, {loose} if weights were all there is",
                 f"Claim {fits}, or shorten the context, or add devices: ullage memory.",
             )
@@ -204,7 +204,7 @@ def forgotten_memory(subject: CheckSubject) -> CheckResult:
 
 def _unapproved(subject: CheckSubject, name: str, context: int) -> list[CheckAnomaly]:
     given = [each for each in subject.pool.spec.choices if each.name.endswith("approved_concurrency")]
-    if not given or given[0].source.what != "default of Ullage":
+    if not given or not given[0].source.what.startswith("default of Ullage"):
         return []
     active = float(subject.pool.scorecard.figures["score.active_tokens"].value)
     return [
@@ -222,7 +222,7 @@ def _unapproved(subject: CheckSubject, name: str, context: int) -> list[CheckAno
 
 
 def instant_scaling(subject: CheckSubject) -> CheckResult:
-    """How soon replicas are said to serve, and how few an autoscaler keeps, against starts and the rise of demand."""
+    """The claimed scale-up time and autoscaler minimum against start times and the rise of demand."""
     name, pool = "instant-scaling", subject.pool
     warm, settings = pool.reserves.warm, pool.reserves.settings.warm
     level = settings.start.value
@@ -231,13 +231,13 @@ def instant_scaling(subject: CheckSubject) -> CheckResult:
     steady = pool.steady_fleet.replicas
     rising = min(steady - 1, math.ceil(steady * warm.rise_rps / pool.demand.planning_rps - 1e-9))
     anomalies = []
-    said = claimed(subject.spec.claims.scale_up) if subject.is_claimed else None
-    if said is not None and said < p50:
+    claim = claimed(subject.spec.claims.scale_up) if subject.is_claimed else None
+    if claim is not None and claim < p50:
         anomalies.append(
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
-                f"a replica is said to serve after {said:g} s; a {level} start takes {p50:.0f} s, one in ten "
+                f"a replica is claimed to serve after {claim:g} s; a {level} start takes {p50:.0f} s, one in ten "
                 f"{p90:.0f} s, and demand rises by {warm.rise_rps:.3g} req/s in it, {rising} of {steady} replicas",
                 f"Hold the warm reserve that is planned ({warm.line.replicas}), or start hot: warm: {{start: hot}}.",
             )

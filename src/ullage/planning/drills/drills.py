@@ -2,8 +2,8 @@
 
     run_drills(plan)  ->  Drills of DrillResult: verdict, a figure before and during, and the change that would pass
 
-To add one: write a function from Ground to DrillResult, list it here and in docs/howto/run-drills.md.
-tests/plan/test_drills.py asks for a plan that fails it and one that passes.
+To add one: write a function from PoolScenario to DrillResult, list it here and in docs/howto/run-drills.md.
+tests/planning/test_drills.py asks for a plan that fails it and one that passes.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Drill:
 
 DRILLS: dict[str, Drill] = {
     "memory": Drill(asks="Does it hold when a tenth of a device's memory is taken?", play=memory_drill),
-    "queue-collapse": Drill(asks="Do as many succeed when more comes than fits?", play=collapse_drill),
-    "idle-fleet": Drill(asks="Is at least half of what is paid for needed?", play=idle_drill),
-    "warm-up": Drill(asks="Does it hold when replicas take their time to start?", play=warm_up_drill),
+    "queue-collapse": Drill(asks="Do as many requests succeed in overload?", play=collapse_drill),
+    "idle-fleet": Drill(asks="Is at least half of the fleet needed?", play=idle_drill),
+    "warm-up": Drill(asks="Does it hold while replicas start?", play=warm_up_drill),
     "cache-miss": Drill(asks="Does it hold when no prefix is cached?", play=cache_drill),
-    "quota": Drill(asks="Does it hold when no further device is given?", play=quota_drill),
+    "quota": Drill(asks="Does it hold when the quota is exhausted?", play=quota_drill),
     "unit-economics": Drill(
         asks="Does a success cost about the same at half the traffic?", play=economics_drill, is_of_service=True
     ),
     "zone": Drill(asks="Does it hold when the largest zone is gone?", play=zone_drill),
-    "retry-storm": Drill(asks="Does it come back when clients repeat themselves?", play=storm_drill),
-    "tool-outage": Drill(asks="Does it hold when a tool is down, and back?", play=tool_drill),
+    "retry-storm": Drill(asks="Does it recover when clients retry?", play=storm_drill),
+    "tool-outage": Drill(asks="Does it hold when a tool is down and recovers?", play=tool_drill),
 }
 
 
@@ -71,7 +71,7 @@ def run_drills(
 
 def _note(scenario: PoolScenario) -> str:
     slow = (
-        f" Steps are {scenario.slow_ratio:.3g} times as long nominal, as the fleet was sized."
+        f" Steps are {scenario.slow_ratio:.3g} times as long as nominal, as the fleet was sized."
         if scenario.slow_ratio > 1.0
         else ""
     )

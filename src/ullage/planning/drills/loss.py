@@ -174,7 +174,7 @@ def warm_up_drill(scenario: PoolScenario) -> DrillResult:
 
 
 def quota_drill(scenario: PoolScenario) -> DrillResult:
-    """What runs is all there is: starting replicas do not come, a node breaks, and nothing takes its place."""
+    """What runs is all there is: starting replicas do not come, a node fails, and nothing takes its place."""
     reserves = scenario.pool.reserves
     is_scaled = reserves.settings.warm.follows.value == "demand"
     rising = math.ceil(reserves.steady_replicas * reserves.warm.rise_rps / scenario.planning_rps)
@@ -220,7 +220,7 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
         )
         return (
             first_of([*ways, "warm: {follows: peak}" if starting else ""])
-            or "another device: four times the fleet do not pass"
+            or "another device: four times the fleet does not pass"
         )
 
     if kept is None:
@@ -271,7 +271,7 @@ def zone_drill(scenario: PoolScenario) -> DrillResult:
 def _more_replicas(scenario: PoolScenario, play: Callable[[int], DrillAttainment]) -> str:
     more = scenario.least_more(lambda extra: play(extra).holds)
     if more is None:
-        return "another device, or less promised: four times the fleet do not pass"
+        return "another device, or looser SLOs: four times the fleet does not pass"
     devices = more * scenario.pool.reserves.devices_per_replica
     return f"{counted(more, 'more replica')} behind the router, {counted(devices, 'device')}"
 

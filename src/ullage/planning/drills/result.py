@@ -10,7 +10,7 @@ from ullage.evidence import Figure
 
 
 class DrillVerdict(enum.Enum):
-    """Undecided: less is kept than promised, by no more than the runs differ. A drill that is not played has nothing
+    """Undecided: attainment is below the SLO by no more than the runs differ. A drill that is not played has nothing
     to play on: no tool to lose, no price to mislead."""
 
     PASSES = "passes"
@@ -27,8 +27,8 @@ class DrillResult:
     """One drill on one pool, or on the whole service where `pool` is empty.
 
     `figure` says what `before` and `during` measure; `wanted` is what `during` had to be. `played` is what was done and
-    what came of it; `change` is what would pass, tried in the same simulation wherever it can be, and empty for a drill
-    that passes.
+    what was observed; `change` is what would pass, tried in the same simulation wherever it can be, and empty for a
+    drill that passes.
     """
 
     name: str

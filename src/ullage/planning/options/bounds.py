@@ -24,13 +24,13 @@ from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.definitions import TpotCount
 
 Floats = NDArray[np.float64]
-# Histograms of a simulation are read at the middle of a bin; within that, a limit is not broken.
+# Histograms of a simulation are read at the middle of a bin; within that, a limit is not exceeded.
 TOLERANCE_FRACTION = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdleMiss:
-    """An SLO that a request alone on a replica already breaks, at the promised percentile."""
+    """An SLO that a request alone on a replica already violates, at the percentile of the SLO."""
 
     request_class: str
     slo: Slo
@@ -58,7 +58,7 @@ def busy_bound_s(replica: Replica, load: OpenLoop) -> float:
 
 
 def idle_misses(replica: Replica, load: OpenLoop, classes: Sequence[RequestClass]) -> tuple[IdleMiss, ...]:
-    """The SLOs on TTFT, TPOT and E2E that cannot be kept even with one request at a time."""
+    """The SLOs on TTFT, TPOT and E2E that cannot be met even with one request at a time."""
     first_s, token_s = _idle_s(replica, load.requests)
     whole_s = first_s + token_s * np.maximum(load.requests.output_tokens - 1.0, 0.0)
     names = [each.name for each in load.requests.classes]

@@ -1,4 +1,4 @@
-"""Candidates: every combination of device, cut, model variant and engine settings that a pool may be made of."""
+"""Candidates: every combination of device, parallelism, model variant and engine settings for a pool."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def candidates_of(
     found = [Candidate(name=_name(pool, pool), pool=pool, is_own=True)]
     seen = {_key(pool)}
     for model, device, tp, pp, ep, kv, budget, sequences in product(*axes):
-        # Experts that follow the pool are cut as far as the pool's, or as far as there are devices.
+        # Expert parallelism that follows the pool is as wide as the pool's, or as wide as there are devices.
         sharding = _sharding(tp, pp, own.ep if ep is None else ep, own.dp_attention, follows=ep is None)
         if sharding is None:
             continue
@@ -66,7 +66,7 @@ def candidates_of(
             field="options",
             value=len(found),
             problem=f"is more than {MOST_CANDIDATES} candidates for {pool.name}",
-            fix="Name fewer devices, cuts or settings.",
+            fix="Name fewer devices, degrees of parallelism or settings.",
         )
     return tuple(found)
 
@@ -99,7 +99,7 @@ def _devices(
 
 
 def _sharding(tp: int, pp: int, ep: int, groups: int, *, follows: bool) -> Sharding | None:
-    """The cut, or None where these numbers make none."""
+    """The parallelism, or None where these numbers do not divide."""
     if follows:
         ep, groups = (tp if ep > 1 else 1), min(groups, tp)
     if tp % ep or tp % groups:
@@ -129,7 +129,7 @@ def _key(pool: PoolSpec) -> tuple[object, ...]:
 
 
 def _name(made: PoolSpec, own: PoolSpec) -> str:
-    """Device and cut, and beyond them what differs from the pool: `h200-sxm tp2, kv fp8`."""
+    """Device and parallelism, and beyond them what differs from the pool: `h200-sxm tp2, kv fp8`."""
     cut = made.settings.sharding
     parts = [f"tp{cut.tp}"]
     parts += [f"pp{cut.pp}"] if cut.pp > 1 else []

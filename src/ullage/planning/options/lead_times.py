@@ -41,7 +41,7 @@ def _default(
 
 
 _OURS = Source(
-    what="estimate of Ullage: no provider SLOs a time; ask yours",
+    what="estimate of Ullage: no provider guarantees a time; ask yours",
     where="docs/howto/choose-a-device.md",
     date=_WRITTEN,
 )
@@ -56,7 +56,7 @@ DELIVERY = _default(
     56.0,
     364.0,
     Source(
-        what="lead times of servers with H100, as Dell, HPE and Omdia said in 2023 and 2024",
+        what="lead times of servers with H100, as Dell, HPE and Omdia stated in 2023 and 2024",
         where="https://klse.i3investor.com/web/blog/detail/future_tech/2024-04-12-story-h-183863938-"
         "Dell_shaves_months_off_lead_times_for_GPU_powered_AI_servers",
         date=datetime.date(2024, 4, 12),
@@ -100,7 +100,7 @@ class LeadTimes:
 
     @property
     def stated(self) -> tuple[Assumption, ...]:
-        """What somebody has said otherwise than our defaults."""
+        """Stated values that replace our defaults."""
         return tuple(each for each in self.inputs if each not in LeadTimes().inputs)
 
     def steps(self, purchase: Purchase) -> tuple[Assumption, ...]:

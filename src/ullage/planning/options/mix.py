@@ -168,7 +168,6 @@ def device_mix(
     *,
     split: Sequence[int],
     sites: Mapping[str, Sites],
-    seed: int,
     map: Any = map,  # noqa: A002
 ) -> VerifiedMix | Rejection | NotGiven:
     """The cheapest mix for all pools under shared quotas; `ranked` are their candidates by pool, best first.
@@ -180,7 +179,7 @@ def device_mix(
     if len(kinds) < 2 or not all(best.values()):
         return NO_MIX
     rules = {rule.name: rule for pool, found in best.items() for rule in slices_of(found[0].fit, pool, split)}
-    maker = _MixMaker(kinds, rules, seed=seed, map=map)
+    maker = _MixMaker(kinds, rules, map=map)
     quotas = {each.fit.candidate.pool.device.name: UNLIMITED for each in kinds.values()}
     quotas = {name: quota for name in quotas if (quota := quota_devices(sites.get(name))) < UNLIMITED}
     return maker.mix(quotas)
@@ -196,7 +195,7 @@ def _of_each_device(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
 
 
 def slices_of(fit: Fit, pool: str, split: Sequence[int]) -> tuple[SliceRule, ...]:
-    """Every class of the pool, cut at the given prompt lengths; without any, where half of its prompt tokens lie."""
+    """Every class of the pool, divided at the given prompt lengths; by default, where half of its prompt tokens lie."""
     load = _drawn(fit)
     names = [each.name for each in load.requests.classes]
     found: list[SliceRule] = []
@@ -249,7 +248,6 @@ class _MixMaker:
         kinds: Mapping[tuple[str, str], CandidateTrial],
         rules: Mapping[str, SliceRule],
         *,
-        seed: int,
         map: Any,  # noqa: A002
     ) -> None:
         self._kinds, self._rules, self._map = kinds, rules, map
@@ -302,7 +300,7 @@ class _MixMaker:
         return self._pool(kind, {each.name: (0.0, 1.0) for each in own}, start)
 
     def _carries(self, fit: Fit, part: Slice) -> float:
-        """The rate of a slice alone that one replica of a small pool meets every SLO at, its steps slow."""
+        """The rate of a slice alone at which one replica of a small pool meets every SLO, with slow steps."""
         load = SlicedLoad(
             mix=fit.mix, shares=((self._rules[part.name], 0.0, 1.0),), part_fraction=self._parts[part.name]
         )

@@ -44,7 +44,7 @@ class MixKind:
 
 @dataclass(frozen=True, kw_only=True)
 class MixProblem:
-    """`carries` is the rate of a slice that one replica of a kind meets its SLOs at, by kind and slice; a pair
+    """`carries` is the rate of a slice at which one replica of a kind meets its SLOs, by kind and slice; a pair
     that is missing cannot serve. `quotas` are devices by name; one without a quota is not limited."""
 
     slices: tuple[Slice, ...]

@@ -1,4 +1,4 @@
-"""Options: which device to serve on, cut how, and from when on to order it.
+"""Options: which device to serve on, with which parallelism, and when to order it.
 
 candidates  ->  screened by memory  ->  bounded by the roofline  ->  simulated in rounds, on the same seeds  ->  ranked
 
@@ -105,7 +105,6 @@ def options(
         {name: each.trials for name, each in found.items()},
         split=spec.options.split,
         sites=spec.options.sites,
-        seed=seed,
         map=map,
     )
     return Options(service=spec.name, as_of=as_of, seed=seed, pools=tuple(found.values()), mix=mix)
@@ -189,7 +188,7 @@ def _figures(places: Sequence[Ranked]) -> dict[str, Figure]:
             name="option.headroom_fraction",
             value=best.headroom_fraction,
             unit="fraction",
-            formula="1 - the largest share of its limit that a promised percentile uses",
+            formula="1 - the largest share of its limit that any SLO uses",
             inputs=best.fit.inputs,
         ),
     )
@@ -217,7 +216,7 @@ def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     notes += [str(each) for each in dict.fromkeys(missing.values())]
     variants = {each.measured.fit.candidate.pool.model.name for each in places}
     if len(variants) > 1:
-        notes.append(f"That {' and '.join(sorted(variants))} answer equally well is your word; nothing here judges it.")
+        notes.append(f"You state that {' and '.join(sorted(variants))} answer equally well; nothing here judges it.")
     if len(places) > 1 and not places[0].is_sure:
         one, other = places[0].measured, places[1].measured
         notes.append(f"{one.name} and {other.name} are too close to tell: another seed may swap them.")

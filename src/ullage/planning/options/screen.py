@@ -129,7 +129,7 @@ def _memory(candidate: Candidate) -> MemoryBudget | Rejection:
             pool.model, pool.device, pool.settings, approved=pool.approved, reported=pool.reported, engines=pool.engines
         )
     except InputError as error:
-        # A cut that no engine can load the model with is a wrong input of a plan, but only one candidate of many here.
+        # A parallelism that no engine can load is a wrong input of a plan, but one candidate of many.
         return _refused("sharding", error, candidate)
 
 
@@ -166,7 +166,7 @@ def _idle_refusal(miss: IdleMiss, inputs: tuple[Figure | Assumption, ...]) -> Re
     least = brief(miss.least_s, DURATION)
     return Rejection(
         stage="roofline",
-        reason=f"{what} is at least {least} with one request at a time, and {limit} are promised",
+        reason=f"{what} is at least {least} with one request at a time; the limit is {limit}",
         figure=_figure("option.idle_s", miss.least_s, "s", f"{what} of requests that are alone on a replica", inputs),
         remedies=(
             Remedy(change=f"a {miss.slo.name} of {least} or more for {miss.request_class}", effect="it may hold"),
@@ -180,10 +180,10 @@ def _weak_refusal(miss: IdleMiss, band: StepBand, inputs: tuple[Figure | Assumpt
     return Rejection(
         stage="roofline",
         reason=(
-            f"the evidence is too weak: with steps {band.slow_ratio:.3g} times as long, as one time in ten, {what} is "
-            f"at least {brief(miss.least_s, DURATION)}, and {limit} are promised"
+            f"the evidence is too weak: with conservative step times, {band.slow_ratio:.3g} x nominal, {what} is "
+            f"at least {brief(miss.least_s, DURATION)}; the limit is {limit}"
         ),
-        figure=_figure("option.idle_slow_s", miss.least_s, "s", f"{what} alone, steps as slow as one in ten", inputs),
+        figure=_figure("option.idle_slow_s", miss.least_s, "s", f"{what} alone, conservative step times", inputs),
         remedies=(
             Remedy(change="a load test of this configuration", effect="a narrower band of step times"),
             Remedy(change=f"a looser {miss.slo.name} for {miss.request_class}", effect="room for the band"),

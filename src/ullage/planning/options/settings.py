@@ -1,4 +1,4 @@
-"""What a plan may choose from: devices, cuts, variants of its models, engine settings; and how long orders take."""
+"""What a plan may choose from: devices, parallelism, model variants, engine settings; and how long orders take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ullage.facts.model import Model
 from ullage.fleet.sites import Sites
 from ullage.planning.options.lead_times import LeadTimes
 
-# Cuts that divide the heads of nearly every model, up to a machine of eight.
+# Degrees that divide the heads of nearly every model, up to a machine of eight.
 TENSOR_PARALLEL = (1, 2, 4, 8)
 # What most providers rent by the machine; taken where neither the plan nor a price list names devices.
 USUAL_DEVICES = ("h100-sxm", "h200-sxm", "b200-sxm")
@@ -24,9 +24,9 @@ MOST_CANDIDATES = 256
 class OptionSettings:
     """The axes along which candidates differ; an empty one is left as each pool has it.
 
-    `models` are variants that may stand in for a pool's model, by the pool's model: that they answer as well is the
-    user's word. `split` are prompt lengths at which a mix of devices may divide the traffic, in tokens. `sites` are
-    those of every device, by name. `stated` are the axes that were named, as inputs of the result.
+    `models` are variants that may stand in for a pool's model, by the pool's model: that they answer as well is
+    stated by the user. `split` are prompt lengths at which a mix of devices may divide the traffic, in tokens. `sites`
+    are those of every device, by name. `stated` are the axes that were named, as inputs of the result.
     """
 
     devices: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""The engines' own word about memory: start-up logs, metrics pages, device monitors.
+"""What engines report about memory: start-up logs, metrics pages, device monitors.
 
 `ENGINE_READERS` lists every format by hand; the first that recognises a file reads it. A file is one
-replica's: several files of it are read together by `read_engine_words`, and must not disagree.
+replica's: several files of it are read together by `read_engine_reports`, and must not disagree.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def read_log(log: LogFormat, text: str, *, file: str, date: datetime.date) -> En
 
 
 class _LogStart:
-    """What was said from one start of the engine to the next."""
+    """Values reported from one start of the engine to the next."""
 
     def __init__(self) -> None:
         self.readings: dict[tuple[str, Rank], Reading] = {}
@@ -101,7 +101,7 @@ class _LogStart:
 
 
 class _Starts:
-    """Takes a log line by line; `word()` is what it said in the end."""
+    """Takes a log line by line; `reported()` is what it states in the end."""
 
     def __init__(self, *, log: LogFormat, file: str, date: datetime.date) -> None:
         self.log = log
@@ -132,9 +132,9 @@ class _Starts:
             self._keep(current, values, rank_of(self.log, line), number, adds=adds)
 
     def _mark_start(self, number: int, line: str) -> None:
-        # Several processes may print the banner of one start: a new one begins only after something was said.
-        said = self.starts[-1].readings or len(self.ooms) > 0
-        if self.log.start.search(line) and said:
+        # Several processes may print the banner of one start: a new one begins only after something was reported.
+        has_reported = self.starts[-1].readings or len(self.ooms) > 0
+        if self.log.start.search(line) and has_reported:
             self.starts.append(_LogStart())
             self.seen.clear()
             self.restarts.append(self._source(number, Rank()))
@@ -170,7 +170,7 @@ class _Starts:
 
 
 def _with_earlier(quantity: str, value: float, before: Reading, *, adds: bool) -> float:
-    """What a rank has said of a quantity, once a further line of the same start is read."""
+    """What a rank has reported of a quantity, once a further line of the same start is read."""
     earlier = before.figure.value
     assert not isinstance(earlier, str), quantity
     if quantity == "kv_usage":
@@ -234,6 +234,6 @@ def oom_event(line: str, source: Source, *, while_serving: bool) -> OomEvent | N
 
 
 def _message(line: str) -> str:
-    """The part of an error line that repetitions share: from the error's own words on, without process ids."""
+    """The part of an error line that repetitions share: from the text of the error on, without process ids."""
     found = re.search(r"(?:torch\.|cuda\.)*OutOfMemoryError.*|out of memory.*|No available memory.*", line)
     return re.sub(r"(GPU|Process) \d+", r"\1", found[0]) if found else line

@@ -31,7 +31,7 @@ from ullage.startup.settings import MeasuredStart
 _VLLM = dataclasses.replace(
     vllm.LOG,
     rules=(
-        # The CPU backend says only the first; where both are said, the second holds the first.
+        # The CPU backend prints only the first; where both are printed, the second contains the first.
         rule("Loading weights took", r"Loading weights took (?P<weights__n>NUM) sec"),
         rule("Model loading took", r"Model loading took NUM Gi?B (?:memory )?and (?P<weights__n>NUM) sec"),
         rule("torch.compile t", r"torch\.compile (?:takes|took) (?P<compile__n>NUM) s in total"),
@@ -90,7 +90,7 @@ def read_start_file(text: str, *, file: str, date: datetime.date) -> tuple[Measu
 
 
 class _StartLines:
-    """What was said from one start of the engine until it was ready."""
+    """Values reported from one start of the engine until it was ready."""
 
     def __init__(self, line: int) -> None:
         self.line = line

@@ -1,4 +1,4 @@
-"""The command line of an engine, under our names: which engine, which model, how it is cut, what it may hold."""
+"""The command line of an engine, under our names: which engine, which model, its parallelism, what it may hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load-test results in: one small file a tool, one table that lists them, one function that reads any.
+"""Load-test results in: one small file a format, one table that lists them, one function that reads any.
 
 To add a tool, see docs/howto/add-a-load-test-format.md: write `recognise` and `read`, list them in LOADTEST_READERS.
 """
@@ -17,9 +17,6 @@ from ullage.readers.loadtests import (
     engine_metrics,
     engine_timestamps,
     genai_perf,
-    guidellm,
-    guidellm_csv,
-    guidellm_guidance,
     inference_perf,
     inference_perf_requests,
     inference_perf_server,
@@ -32,6 +29,7 @@ from ullage.readers.loadtests import (
     vllm,
 )
 from ullage.readers.loadtests.content import Content, parse
+from ullage.readers.loadtests.guidellm import csv_export, guidance, report
 from ullage.readers.loadtests.side_files import known_side_file
 from ullage.service.loadtests.anomalies import examined, impossible
 from ullage.service.loadtests.loadtest import LoadTest
@@ -53,11 +51,9 @@ def _reader(what: str, recognise: Callable[[Content], bool], read: Callable[[Con
 LOADTEST_READERS: dict[str, LoadTestReader] = {
     "vllm": _reader("vllm bench serve or sweep", vllm.recognise, vllm.read),
     "sglang": _reader("SGLang bench_serving", sglang.recognise, sglang.read),
-    "guidellm": _reader("GuideLLM report", guidellm.recognise, guidellm.read),
-    "guidellm_csv": _reader("GuideLLM CSV", guidellm_csv.recognise, guidellm_csv.read),
-    "guidellm_guidance": _reader(
-        "GuideLLM guidance report of 0.1", guidellm_guidance.recognise, guidellm_guidance.read
-    ),
+    "guidellm": _reader("GuideLLM report", report.recognise, report.read),
+    "guidellm_csv": _reader("GuideLLM CSV", csv_export.recognise, csv_export.read),
+    "guidellm_guidance": _reader("GuideLLM guidance report of 0.1", guidance.recognise, guidance.read),
     "aiperf": _reader("AIPerf aggregate", aiperf.recognise, aiperf.read),
     "aiperf_requests": _reader("AIPerf requests", aiperf_requests.recognise, aiperf_requests.read),
     "aiperf_server": _reader("AIPerf server metrics", aiperf_server.recognise, aiperf_server.read),

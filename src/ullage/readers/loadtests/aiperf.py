@@ -21,7 +21,7 @@ from ullage.service.loadtests.loadtest import (
     Loop,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     SingleToken,
     StatedGoodput,
     Tokens,
@@ -77,12 +77,12 @@ def _point(fields: Fields) -> Point:
         latencies=metric_latencies(fields),
         client_delay=metric_latency(fields, "credit_to_start_latency", Definition.CLIENT_DELAY),
         stated_goodput=_goodput(fields),
-        anomalies=_findings(fields),
+        anomalies=_anomalies(fields),
     )
 
 
 def _failed(fields: Fields, completed: int | None) -> int | None:
-    """Errors, however they are said: by count, by all that ended, or by an empty list of kinds."""
+    """Errors, however they are reported: by count, by all that ended, or by an empty list of kinds."""
     errors, ended = _value(fields, "error_request_count"), _value(fields, "completed_request_count")
     if errors is not None:
         return int(errors)
@@ -206,7 +206,7 @@ def limits_of(stated: Fields, metrics: Fields) -> GoodputLimits | None:
     )
 
 
-def _findings(fields: Fields) -> tuple[PointFinding, ...]:
+def _anomalies(fields: Fields) -> tuple[PointAnomaly, ...]:
     found = []
     if fields.raw("was_cancelled") is True or fields.raw("is_complete") is False:
         found.append(anomaly(Flag.INCOMPLETE_RUN, "AIPerf says that the run was cut off.", Severity.SERIOUS))

@@ -32,7 +32,7 @@ from ullage.service.loadtests.loadtest import (
     Loop,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     SeenBy,
     Tokens,
 )
@@ -119,7 +119,7 @@ def _point(page: _Page, engine: str, window_s: float | None, running: Sequence[f
             counted_by=CountedBy.SERVER,
         ),
         latencies=present(*(_latency(page, names, definition) for definition, names in _HISTOGRAMS.items())),
-        anomalies=tuple(_findings(page, window_s, aborted)),
+        anomalies=tuple(_anomalies(page, window_s, aborted)),
     )
 
 
@@ -150,7 +150,7 @@ def _latency(page: _Page, names: Sequence[str], definition: Definition) -> Laten
     return None
 
 
-def _findings(page: _Page, window_s: float | None, aborted: int | None) -> list[PointFinding]:
+def _anomalies(page: _Page, window_s: float | None, aborted: int | None) -> list[PointAnomaly]:
     found = [
         anomaly(
             Flag.STATED_BY_TOOL,

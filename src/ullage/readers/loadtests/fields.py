@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ullage.errors import InputError
-from ullage.service.loadtests.loadtest import Definition, Flag, LatencySummary, LengthSummary, PointFinding, SeenBy
+from ullage.service.loadtests.loadtest import Definition, Flag, LatencySummary, LengthSummary, PointAnomaly, SeenBy
 from ullage.workload.anomalies import Severity
 
 MS = 0.001
@@ -222,9 +222,9 @@ def rate(count: float | None, duration_s: float | None) -> float | None:
     return count / duration_s if count is not None and duration_s else None
 
 
-def anomaly(flag: Flag, sentence: str, weight: Severity = Severity.NOTE) -> PointFinding:
+def anomaly(flag: Flag, sentence: str, weight: Severity = Severity.NOTE) -> PointAnomaly:
     """Something that the reader of one tool alone can see."""
-    return PointFinding(flag=flag, weight=weight, sentence=sentence)
+    return PointAnomaly(flag=flag, weight=weight, sentence=sentence)
 
 
 def _scaled(value: float | None, scale: float) -> float | None:

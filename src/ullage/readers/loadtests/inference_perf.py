@@ -21,7 +21,7 @@ from ullage.service.loadtests.loadtest import (
     Loop,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     SingleToken,
     StatedGoodput,
     Tokens,
@@ -76,7 +76,7 @@ def _point(fields: Fields, name: str) -> Point:
         latencies=_latencies(good.child("latency")),
         client_delay=latency(load.child("schedule_delay"), Definition.CLIENT_DELAY, scale=1.0),
         stated_goodput=_goodput(good.child("goodput_metrics")),
-        anomalies=_findings(good),
+        anomalies=_anomalies(good),
     )
 
 
@@ -135,7 +135,7 @@ def _goodput(stated: Fields) -> StatedGoodput | None:
     )
 
 
-def _findings(good: Fields) -> tuple[PointFinding, ...]:
+def _anomalies(good: Fields) -> tuple[PointAnomaly, ...]:
     mismatched = good.whole("token_count_mismatches")
     if not mismatched:
         return ()

@@ -1,4 +1,4 @@
-"""inference-perf's `*_prometheus_metrics.json`: what the engine's own metrics said over a stage.
+"""inference-perf's `*_prometheus_metrics.json`: what the engine's own metrics showed over a stage.
 
 Seconds, from histograms on the engine, without what the client waited. In old files the mean prompt length is
 that of something else (10,721 where prompts had 205 tokens) and cache use is 0.0 throughout, so lengths are
@@ -20,7 +20,7 @@ from ullage.service.loadtests.loadtest import (
     Loop,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     SeenBy,
     Tokens,
 )
@@ -55,7 +55,7 @@ def read(content: Content) -> LoadTest:
             _latency(good, "time_per_output_token", Definition.TPOT),
             _latency(good, "request_latency", Definition.E2E),
         ),
-        anomalies=tuple(_findings(good, prompt)),
+        anomalies=tuple(_anomalies(good, prompt)),
     )
     return LoadTest(
         file=content.file,
@@ -75,7 +75,7 @@ def _length(good: Fields, name: str, rps: float | None) -> float | None:
     return tokens_per_s / rps if tokens_per_s is not None and rps else None
 
 
-def _findings(good: Fields, prompt_tokens: float | None) -> list[PointFinding]:
+def _anomalies(good: Fields, prompt_tokens: float | None) -> list[PointAnomaly]:
     found = [
         anomaly(
             Flag.SERVER_SECTION_UNCERTAIN,

@@ -20,7 +20,7 @@ from ullage.service.loadtests.loadtest import (
     Loop,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     Tokens,
 )
 
@@ -59,7 +59,7 @@ def _aggregate(fields: Fields) -> Point:
             nominal_output_tokens=fields.amount("osl"),
         ),
         latencies=_latencies(fields),
-        anomalies=_findings(fields),
+        anomalies=_anomalies(fields),
     )
 
 
@@ -130,7 +130,7 @@ def _output_rate(fields: Fields) -> float | None:
     return None if per_gpu is None or gpus is None else per_gpu * gpus
 
 
-def _findings(fields: Fields) -> tuple[PointFinding, ...]:
+def _anomalies(fields: Fields) -> tuple[PointAnomaly, ...]:
     found = [
         anomaly(
             Flag.STATED_BY_TOOL,

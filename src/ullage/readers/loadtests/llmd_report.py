@@ -1,6 +1,6 @@
 """llm-d's benchmark report, 0.1, 0.2 and 0.2.1, YAML or JSON: every statistic states its own `units`.
 
-The units are believed as written. A report without a goodput field has none: no version of the schema does.
+The units are taken as written. A report without a goodput field has none: no version of the schema does.
 """
 
 from __future__ import annotations

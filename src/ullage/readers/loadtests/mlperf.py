@@ -29,7 +29,7 @@ from ullage.service.loadtests.loadtest import (
     Loop,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     SingleToken,
     StatedGoodput,
     Tokens,
@@ -131,7 +131,7 @@ def _point(
     latencies: tuple[LatencySummary, ...],
     limits: GoodputLimits | None,
     verdict: str | None,
-    anomalies: list[PointFinding],
+    anomalies: list[PointAnomaly],
 ) -> Point:
     is_server = scenario == "Server"
     if is_server:
@@ -160,7 +160,7 @@ def _point(
             denominator=Denominator.SENT,
             verdict=verdict,
         ),
-        anomalies=(*anomalies, *_verdict_findings(verdict, is_server, limits)),
+        anomalies=(*anomalies, *_verdict_anomalies(verdict, is_server, limits)),
     )
 
 
@@ -173,7 +173,7 @@ def _scenario_name(scenario: str, limits: GoodputLimits | None) -> str:
     return "Interactive (printed as Server)" if interactive else scenario
 
 
-def _verdict_findings(verdict: str | None, is_server: bool, limits: GoodputLimits | None) -> list[PointFinding]:
+def _verdict_anomalies(verdict: str | None, is_server: bool, limits: GoodputLimits | None) -> list[PointAnomaly]:
     found = []
     if verdict != "VALID":
         found.append(anomaly(Flag.INCOMPLETE_RUN, f"Loadgen says that the result is {verdict}.", Severity.SERIOUS))
@@ -188,7 +188,7 @@ def _verdict_findings(verdict: str | None, is_server: bool, limits: GoodputLimit
     return found
 
 
-def _ignored(numbers: Mapping[str, float], count: int | None) -> list[PointFinding]:
+def _ignored(numbers: Mapping[str, float], count: int | None) -> list[PointAnomaly]:
     over = numbers.get("result_overlatency_query_count")
     if over is None or over != count:
         return []

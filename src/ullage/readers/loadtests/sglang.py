@@ -19,7 +19,7 @@ from ullage.service.loadtests.loadtest import (
     LoadTestSubject,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     SingleToken,
     StatedGoodput,
     Status,
@@ -82,7 +82,7 @@ def _point(fields: Fields, index: int) -> Point:
         ),
         stated_goodput=_goodput(fields),
         requests=requests,
-        anomalies=_findings(fields, load),
+        anomalies=_anomalies(fields, load),
     )
 
 
@@ -114,7 +114,7 @@ def _goodput(fields: Fields) -> StatedGoodput | None:
     )
 
 
-def _findings(fields: Fields, load: OfferedLoad) -> tuple[PointFinding, ...]:
+def _anomalies(fields: Fields, load: OfferedLoad) -> tuple[PointAnomaly, ...]:
     peak = fields.whole("max_concurrent_requests")
     if peak is None or load.concurrency_cap_count is None or peak <= load.concurrency_cap_count:
         return ()

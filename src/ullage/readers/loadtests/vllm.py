@@ -20,7 +20,7 @@ from ullage.service.loadtests.loadtest import (
     LoadTestSubject,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
     SingleToken,
     StatedGoodput,
     Tokens,
@@ -77,7 +77,7 @@ def _point(fields: Fields, index: int) -> Point:
         client_delay=latency_of(fields.numbers("queue_times") or [], Definition.CLIENT_DELAY),
         stated_goodput=_goodput(fields),
         requests=requests,
-        anomalies=_findings(fields, load),
+        anomalies=_anomalies(fields, load),
     )
 
 
@@ -120,7 +120,7 @@ def _goodput(fields: Fields) -> StatedGoodput | None:
     )
 
 
-def _findings(fields: Fields, load: OfferedLoad) -> tuple[PointFinding, ...]:
+def _anomalies(fields: Fields, load: OfferedLoad) -> tuple[PointAnomaly, ...]:
     peak = fields.whole("max_concurrent_requests")
     if peak is None or load.concurrency_cap_count is None or peak <= load.concurrency_cap_count:
         return ()

@@ -15,10 +15,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ullage.facts.model import Model
-from ullage.readers.models.assemble import mixers_from_config, model_from_config
+from ullage.readers.models.assemble import model_from_config
 from ullage.readers.models.files import beside_path, config_path, read_object, source_of
 
-__all__ = ["mixers_from_config", "model_from_config", "read_model"]
+__all__ = ["model_from_config", "read_model"]
 
 
 def read_model(path: Path, *, name: str | None = None) -> Model:

@@ -69,13 +69,6 @@ def model_from_config(
     return model
 
 
-def mixers_from_config(config: Mapping[str, object]) -> tuple[tuple[Mixer, ...], ...]:
-    """The mixers of each layer alone: all that the cache depends on, for a config that states no more."""
-    text = text_config(Keys(table=config))
-    pattern = slots(text)
-    return tuple(_mixers(text.overlaid(slot.override), slot, index, len(pattern)) for index, slot in enumerate(pattern))
-
-
 def _layer(
     text: TextConfig, slot: Slot, index: int, layers: int, stored: Scheme, *, module: int | None = None
 ) -> Layer:

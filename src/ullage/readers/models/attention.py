@@ -117,7 +117,7 @@ def _kv_heads(text: TextConfig, slot: Slot, kind: MixerKind, query_heads: int) -
     found = text.size_or(*KV_HEADS)
     if found is not None:
         return found
-    if text.family.multi_head_if_unsaid:
+    if text.family.multi_head_by_default:
         why = f"{text.model_type}: as many key-value heads as query heads where the config names none"
         keys.record.assume(keys.where(KV_HEADS[0]), query_heads, "heads", why)
         return query_heads

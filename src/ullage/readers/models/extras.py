@@ -13,7 +13,7 @@ _TOWERS = ("vision_config", "visual", "vision_tower_config", "vit_config", "audi
 
 
 def base_format(top: Keys, text: TextConfig) -> WeightFormat:
-    """The dtype of everything that is not quantised; bf16, and said so, where the config is silent."""
+    """The dtype of everything that is not quantised; bf16, and reported as assumed, where the config is silent."""
     for keys in (text.keys, top):
         name = keys.states("torch_dtype", "dtype", "params_dtype")
         if name is None:
@@ -38,7 +38,7 @@ def max_context(top: Keys, text: TextConfig) -> int:
 
 
 def tied_embeddings(top: Keys, text: TextConfig) -> bool:
-    """`tie_word_embeddings`, where the wrapper's word is the one that counts; else the class's."""
+    """`tie_word_embeddings`, where the wrapper's value is the one that counts; else the class's."""
     for keys in (top, text.keys):
         if keys.table.get("tie_word_embeddings") is not None:
             return keys.flag("tie_word_embeddings")

@@ -40,7 +40,7 @@ class Family:
     experts_need: tuple[str, ...] = ()
     exclusive_blocks: bool = False
     needs_pattern: bool = False
-    multi_head_if_unsaid: bool = False
+    multi_head_by_default: bool = False
     head_channels: int = 0
     sizes: Mapping[str, int | str | bool] = field(default_factory=dict)
     omitted: Mapping[str, int | str | bool] = field(default_factory=dict)
@@ -106,9 +106,9 @@ _NEMOTRON_H_OMITTED = {
 }
 _QWEN3_NEXT_OMITTED = {"vocab_size": 151936, "num_experts_per_tok": 10, "shared_expert_intermediate_size": 512}
 
-_LLAMA = Family(multi_head_if_unsaid=True, sizes=_LLAMA_SIZES)
-_MHA = Family(multi_head_if_unsaid=True)
-_OLD = Family(gated=False, multi_head_if_unsaid=True, qkv_bias=True)
+_LLAMA = Family(multi_head_by_default=True, sizes=_LLAMA_SIZES)
+_MHA = Family(multi_head_by_default=True)
+_OLD = Family(gated=False, multi_head_by_default=True, qkv_bias=True)
 _QWEN2 = Family(qkv_bias=True, sizes=_QWEN2_SIZES)
 _QWEN3 = Family(qk_norm="head", head_channels=128)
 _QWEN3_MOE = replace(_QWEN3, shared_gate=True)
@@ -130,32 +130,32 @@ _MINIMAX_M3 = Family(experts_use_intermediate_size=True, qk_norm="head", head_ch
 _WINDOWED = Family(window_everywhere=True, window_is_default=True)
 
 FAMILIES: Mapping[str, Family] = {
-    "afmoe": Family(norms=4, qk_norm="head", output_gate=True, multi_head_if_unsaid=True),
-    "apertus": Family(gated=False, qk_norm="head", multi_head_if_unsaid=True),
-    "arcee": Family(gated=False, multi_head_if_unsaid=True),
+    "afmoe": Family(norms=4, qk_norm="head", output_gate=True, multi_head_by_default=True),
+    "apertus": Family(gated=False, qk_norm="head", multi_head_by_default=True),
+    "arcee": Family(gated=False, multi_head_by_default=True),
     "baichuan": _MHA,
     "bailing_moe": Family(),
     "bailing_moe_v2": Family(qk_norm="head"),
-    "bamba": Family(multi_head_if_unsaid=True),
+    "bamba": Family(multi_head_by_default=True),
     "bloom": replace(_OLD, tied=True),
     "codellama": _LLAMA,
-    "cohere": Family(tied=True, norms=1, multi_head_if_unsaid=True),
-    "cohere2": Family(tied=True, norms=1, full_every_layers=4, multi_head_if_unsaid=True),
-    "cohere2_moe": Family(tied=True, norms=1, full_every_layers=4, multi_head_if_unsaid=True),
+    "cohere": Family(tied=True, norms=1, multi_head_by_default=True),
+    "cohere2": Family(tied=True, norms=1, full_every_layers=4, multi_head_by_default=True),
+    "cohere2_moe": Family(tied=True, norms=1, full_every_layers=4, multi_head_by_default=True),
     "dbrx": Family(experts_use_intermediate_size=True),
     "deepseek_ref": Family(sinks=True, experts_need=("n_shared_experts",)),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
     "deepseek_v32": _DEEPSEEK,
     "deepseek_v4": Family(sinks=True, experts_need=("n_shared_experts",)),
-    "dots1": Family(qk_norm="head", multi_head_if_unsaid=True),
+    "dots1": Family(qk_norm="head", multi_head_by_default=True),
     "ernie4_5": Family(tied=True),
     "ernie4_5_moe": Family(tied=True),
     "exaone": _MHA,
     "exaone4": Family(qk_norm="head", full_every_layers=4),
     "exaone_moe": Family(qk_norm="head", full_every_layers=4),
-    "falcon": Family(tied=True, gated=False, multi_head_if_unsaid=True),
-    "falcon_h1": Family(multi_head_if_unsaid=True),
+    "falcon": Family(tied=True, gated=False, multi_head_by_default=True),
+    "falcon_h1": Family(multi_head_by_default=True),
     "falcon_mamba": Family(tied=True, norms=1),
     "gemma": _GEMMA,
     "gemma2": _GEMMA2,
@@ -183,9 +183,9 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "gptj": replace(_OLD, norms=1, qkv_bias=False),
     "granite": _MHA,
-    "granitemoe": Family(experts_use_intermediate_size=True, multi_head_if_unsaid=True),
-    "granitemoehybrid": Family(experts_use_intermediate_size=True, multi_head_if_unsaid=True),
-    "granitemoeshared": Family(experts_use_intermediate_size=True, multi_head_if_unsaid=True),
+    "granitemoe": Family(experts_use_intermediate_size=True, multi_head_by_default=True),
+    "granitemoehybrid": Family(experts_use_intermediate_size=True, multi_head_by_default=True),
+    "granitemoeshared": Family(experts_use_intermediate_size=True, multi_head_by_default=True),
     "hunyuan_v1_dense": Family(qk_norm="head"),
     "hunyuan_v1_moe": Family(qk_norm="head"),
     "hy_v3": Family(qk_norm="head"),
@@ -205,8 +205,8 @@ FAMILIES: Mapping[str, Family] = {
     "mimo": Family(qkv_bias=True),
     "mimo_v2": Family(sinks=True),
     "mimo_v2_flash": Family(sinks=True),
-    "minicpm": Family(tied=True, multi_head_if_unsaid=True),
-    "minicpm3": Family(tied=True, multi_head_if_unsaid=True),
+    "minicpm": Family(tied=True, multi_head_by_default=True),
+    "minicpm3": Family(tied=True, multi_head_by_default=True),
     "minimax": Family(experts_use_intermediate_size=True, needs_pattern=True),
     "minimax_m2": Family(experts_use_intermediate_size=True, qk_norm="whole", head_channels=128),
     "minimax_m3_text": _MINIMAX_M3,
@@ -228,15 +228,15 @@ FAMILIES: Mapping[str, Family] = {
         experts_need=("moe_shared_expert_intermediate_size",),
         omitted=_NEMOTRON_H_OMITTED,
     ),
-    "olmo": Family(norms=0, multi_head_if_unsaid=True),
-    "olmo2": Family(qk_norm="whole", multi_head_if_unsaid=True),
-    "olmo3": Family(qk_norm="whole", full_every_layers=4, multi_head_if_unsaid=True),
-    "olmo_hybrid": Family(qk_norm="whole", multi_head_if_unsaid=True, needs_pattern=True),
-    "olmoe": Family(qk_norm="whole", experts_use_intermediate_size=True, multi_head_if_unsaid=True),
+    "olmo": Family(norms=0, multi_head_by_default=True),
+    "olmo2": Family(qk_norm="whole", multi_head_by_default=True),
+    "olmo3": Family(qk_norm="whole", full_every_layers=4, multi_head_by_default=True),
+    "olmo_hybrid": Family(qk_norm="whole", multi_head_by_default=True, needs_pattern=True),
+    "olmoe": Family(qk_norm="whole", experts_use_intermediate_size=True, multi_head_by_default=True),
     "opt": replace(_OLD, tied=True),
     "phi": replace(_OLD, norms=1),
-    "phi3": Family(window_everywhere=True, multi_head_if_unsaid=True),
-    "phi4mm": Family(window_everywhere=True, multi_head_if_unsaid=True),
+    "phi3": Family(window_everywhere=True, multi_head_by_default=True),
+    "phi4mm": Family(window_everywhere=True, multi_head_by_default=True),
     "phimoe": Family(window_everywhere=True, experts_use_intermediate_size=True),
     "qwen2": _QWEN2,
     "qwen2_5_omni_text": _QWEN2,

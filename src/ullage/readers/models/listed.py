@@ -254,7 +254,7 @@ def _check_interval(text: TextConfig, found: Sequence[Slot]) -> None:
     interval = text.keys.count_or("full_attention_interval")
     if interval is None:
         return
-    said = [MixerKind.FULL in slot.mixers for slot in found]
-    if said != [(index + 1) % interval == 0 for index in range(len(found))]:
+    stated = [MixerKind.FULL in slot.mixers for slot in found]
+    if stated != [(index + 1) % interval == 0 for index in range(len(found))]:
         problem = "contradicts layer_types"
         raise text.keys.wrong("full_attention_interval", problem, "Correct one of the two.")

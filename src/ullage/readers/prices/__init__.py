@@ -38,11 +38,11 @@ PRICE_READERS: dict[str, PriceReader] = {
 }
 
 
-def read_prices(path: Path | str, said: PriceProvenance = PriceProvenance()) -> PriceList:  # noqa: B008
+def read_prices(path: Path | str, provenance: PriceProvenance = PriceProvenance()) -> PriceList:  # noqa: B008
     """Read one file, whoever wrote it; `litellm` in place of a path is the installed catalogue."""
     if str(path) == INSTALLED_LITELLM:
         found, version = litellm_json.installed_catalogue()
-        return read_bytes(found.read_bytes(), file=f"litellm {version}", said=said)
+        return read_bytes(found.read_bytes(), file=f"litellm {version}", provenance=provenance)
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -52,12 +52,12 @@ def read_prices(path: Path | str, said: PriceProvenance = PriceProvenance()) -> 
             problem=f"cannot be read ({error.strerror})",
             fix="Give the path of a price file.",
         ) from None
-    return read_bytes(data, file=str(path), said=said)
+    return read_bytes(data, file=str(path), provenance=provenance)
 
 
-def read_bytes(data: bytes, *, file: str, said: PriceProvenance = PriceProvenance()) -> PriceList:  # noqa: B008
+def read_bytes(data: bytes, *, file: str, provenance: PriceProvenance = PriceProvenance()) -> PriceList:  # noqa: B008
     """The prices in these bytes."""
-    content = parse(data, file=file, said=said)
+    content = parse(data, file=file, provenance=provenance)
     return PRICE_READERS[recognised(content)].read(content)
 
 

@@ -3,7 +3,7 @@
 What is known to be wrong in published catalogues, and what is done about it:
 
 - a device by a name that means two (`A100`, `H100`): the instance tells, by our facts or by `sxm`, `pcie` in its name;
-- a count of devices that our facts know better (a machine of 8 counted as 12): ours is used, and a finding says so;
+- a count of devices that our facts know better (a machine of 8 counted as 12): ours is used, and an anomaly says so;
 - parts of a device (`0.25`), or none (`0`): dropped, for a device-hour cannot be made of them;
 - spot of 0, spot equal to on demand: fillers, not prices; dropped and counted;
 - prices of a few cents: the floor of an auction, at which nothing is sold; dropped;
@@ -60,7 +60,7 @@ _GOOGLE = {
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogueRow:
-    """One row of a catalogue, in the catalogue's own words. `spot_range` is over its zones."""
+    """One row of a catalogue, with the catalogue's own names. `spot_range` is over its zones."""
 
     provider: str
     instance: str

@@ -2,7 +2,7 @@
 
 The effective price is the sum of EffectiveCost over the sum of quantity, of all rows of use of one instance in one
 region. An instance is recognised by its name in SkuPriceDetails, SkuId, SkuMeter, ResourceType or ChargeDescription, if
-our facts or the user's book know it. Unused parts of commitments are no use: their cost is kept apart and said.
+our facts or the user's book know it. Unused parts of commitments are no use: their cost is kept apart and reported.
 """
 
 from __future__ import annotations

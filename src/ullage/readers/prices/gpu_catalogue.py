@@ -23,7 +23,7 @@ def recognise(file: PriceFile) -> bool:
 
 
 def read(file: PriceFile) -> PriceList:
-    """Every row; the rows of a provider that are much older than the newest are a finding."""
+    """Every row; the rows of a provider that are much older than the newest are an anomaly."""
     into = Gathering()
     dates: dict[str, datetime.date] = {}
     for number, row in enumerate(file.rows, 2):

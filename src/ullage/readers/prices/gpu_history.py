@@ -27,7 +27,7 @@ def read(file: PriceFile) -> PriceList:
     """The book of the day the user asks for, or of the last one in the file."""
     dated = [(day(file, row, number, "date"), number, row) for number, row in enumerate(file.rows, 2)]
     days = [each[0] for each in dated]
-    on = file.said.on or max(days, default=datetime.date.min)
+    on = file.provenance.on or max(days, default=datetime.date.min)
     if not days or on < min(days):
         span = f"{min(days)} to {max(days)}" if days else "no day at all"
         raise InputError(

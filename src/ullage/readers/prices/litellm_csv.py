@@ -36,7 +36,7 @@ def read(file: PriceFile) -> PriceList:
     into = Gathering()
     for number, row in enumerate(file.rows, 2):
         if row["mode"] not in MODES:
-            into.drop(f"mode {row['mode'] or 'not said'}")
+            into.drop(f"mode {row['mode'] or 'not stated'}")
             continue
         where = row.get("source", "")
         source = file.source(f"{FORMAT}; the provider's list: {where}" if where else FORMAT, dated)

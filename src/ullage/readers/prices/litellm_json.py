@@ -48,7 +48,7 @@ def read(file: PriceFile) -> PriceList:
             into.drop("no provider")
             continue
         if model.get("mode") not in MODES:
-            into.drop(f"mode {model.get('mode') or 'not said'}")
+            into.drop(f"mode {model.get('mode') or 'not stated'}")
             continue
         where = str(model.get("source", ""))
         source = file.source(f"{FORMAT}; the provider's list: {where}" if where else FORMAT, dated)

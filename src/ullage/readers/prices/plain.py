@@ -6,7 +6,7 @@
     item,egress,aws,us-east-1,,,,,,,0.05 USD/GB,,,2026-11-01,our contract
 
 `what`, `name`, `price` and `date` are needed; columns that are not are left out or left empty. What stands here is the
-user's own word: it goes before every list.
+user's own price: it goes before every list.
 """
 
 from __future__ import annotations

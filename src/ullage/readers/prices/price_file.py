@@ -39,7 +39,7 @@ class PriceFile:
 
     file: str
     sha256: str
-    said: PriceProvenance
+    provenance: PriceProvenance
     header: tuple[str, ...] = ()
     rows: Sequence[Row] = ()
     document: Any = None
@@ -49,26 +49,26 @@ class PriceFile:
 
     def date(self) -> datetime.date:
         """The date the user gave; a format that carries its own does not ask."""
-        if self.said.dated is None:
+        if self.provenance.dated is None:
             raise InputError(
                 field=self.file,
                 value=None,
                 problem="does not say when its prices held",
                 fix="Say so beside the file, for example dated: 2026-11-01.",
             )
-        return self.said.dated
+        return self.provenance.dated
 
     def source(self, what: str, date: datetime.date) -> Source:
         return Source(what=what, where=f"{self.file} (sha256 {self.sha256[:12]})", date=date)
 
 
-def parse(data: bytes, *, file: str, said: PriceProvenance) -> PriceFile:
+def parse(data: bytes, *, file: str, provenance: PriceProvenance) -> PriceFile:
     """Find out what these bytes hold; gzip is opened."""
     sha256 = hashlib.sha256(data).hexdigest()
     text = _text(data, file)
     if text.lstrip().startswith("{"):
         try:
-            return PriceFile(file=file, sha256=sha256, said=said, document=json.loads(text))
+            return PriceFile(file=file, sha256=sha256, provenance=provenance, document=json.loads(text))
         except json.JSONDecodeError as error:
             raise _wrong(file, str(error), "is not JSON", "Give the file whole, as it was written.") from None
     reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
@@ -77,7 +77,7 @@ def parse(data: bytes, *, file: str, said: PriceProvenance) -> PriceFile:
     except csv.Error as error:
         raise _wrong(file, str(error), "is not CSV", "Give the file whole, as it was written.") from None
     header = tuple(reader.fieldnames or ())
-    return PriceFile(file=file, sha256=sha256, said=said, header=header, rows=rows)
+    return PriceFile(file=file, sha256=sha256, provenance=provenance, header=header, rows=rows)
 
 
 def amount(file: PriceFile, row: Row, number: int, column: str, *, signed: bool = False) -> float | None:

@@ -88,8 +88,8 @@ def _add_host(file: PriceFile, row: Row, number: int, provider: str, source: Sou
 
 def _provider(file: PriceFile) -> str:
     """What the user says, or the folder that SkyPilot keeps a provider's file in."""
-    if file.said.provider:
-        return file.said.provider
+    if file.provenance.provider:
+        return file.provenance.provider
     path = PurePath(file.file)
     if path.name == "vms.csv" and path.parent.name:
         return path.parent.name

@@ -2,7 +2,7 @@
 
 - 0 stands for `free` and for `unknown` alike; it is no price here;
 - a price above anything ever asked is in another unit (per thousand for per million): dropped, never rescaled;
-- output cheaper than input, a cached token dearer than a new one: kept, and said.
+- output cheaper than input, a cached token dearer than a new one: kept, and reported.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _engine(asked: ProfileQuery) -> Any:
     logging.getLogger("aiconfigurator_core").setLevel(logging.ERROR)
     from aiconfigurator_core.sdk.engine import EngineHandle  # type: ignore[import-not-found,unused-ignore]
 
-    said = ""
+    reason = ""
     for name in asked.model_names:
         try:
             return EngineHandle.compile(
@@ -116,10 +116,10 @@ def _engine(asked: ProfileQuery) -> Any:
                 moe_ep_size=asked.ep,
             )
         except Exception as error:  # noqa: BLE001 - whatever it refuses with, the answer is that it has no profile
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     raise InputError(
         field="step_profile",
         value=NAME,
-        problem=f"has no profile of {' or '.join(asked.model_names) or 'this model'} on {asked.device}: {said}",
+        problem=f"has no profile of {' or '.join(asked.model_names) or 'this model'} on {asked.device}: {reason}",
         fix="Leave it out for the estimate, or give a CSV of measured steps.",
     )

@@ -82,9 +82,9 @@ def clean(
     if tally.kept_rows == 0:
         raise _nothing_kept(files, counts)
     start_s = 0.0 if tally.least_s is None or draft.clock is Clock.SESSION else tally.least_s
-    written_zone, zone_findings = _zone(connection, draft, table, zone)
+    written_zone, zone_anomalies = _zone(connection, draft, table, zone)
     return Trace(
-        relation=connection.sql(_canonical(draft, table, reason, tally, start_s)),
+        relation=connection.sql(_canonical(table, reason, tally, start_s)),
         columns=tally.known,
         clock=draft.clock,
         rows=counts,
@@ -93,7 +93,7 @@ def clean(
         start_epoch_s=start_s if draft.clock is Clock.UTC else None,
         zone=written_zone,
         block_tokens=draft.block_tokens,
-        anomalies=(*_row_findings(counts, draft), *zone_findings),
+        anomalies=(*_row_anomalies(counts, draft), *zone_anomalies),
     )
 
 
@@ -155,7 +155,7 @@ def _wrong_unit(files: Sequence[Glimpse], middle: float) -> InputError:
         field=f"{files[0].name}: arrival time",
         value=middle,
         problem="; ".join(["is not a time of this century in seconds since 1970", *guesses[:1]]),
-        fix="Map the column under its unit, for example --map arrival_ms=COLUMN.",
+        fix="Map the column under its unit, for example --column arrival_ms=COLUMN.",
     )
 
 
@@ -211,7 +211,7 @@ def _applies(draft: Draft, condition: str) -> bool:
     return set(re.findall(r"[a-z]+_(?:s|tokens)", condition)) <= set(draft.columns)
 
 
-def _canonical(draft: Draft, table: str, reason: str, tally: _Tally, start_s: float) -> str:
+def _canonical(table: str, reason: str, tally: _Tally, start_s: float) -> str:
     mended = {column: sql for why, (_, column, sql) in REPAIRS.items() if why in dict(tally.repaired)}
     if "arrival_s" in tally.known and start_s:
         mended["arrival_s"] = f"arrival_s - {start_s!r}"
@@ -235,7 +235,7 @@ def _examples(
             f"FROM {table}) WHERE reason_ = {text(why)} LIMIT 1"
         ).fetchall()[0]
         pairs = [f"{column} = {value}" for column, value in zip(shown, first[2:], strict=False) if value is not None]
-        # Shown only where it looks like a time: a wrong column may hold anything, and findings are shared.
+        # Shown only where it looks like a time: a wrong column may hold anything, and anomalies are shared.
         written = [f"time = {first[1]}"] if first[1] and re.fullmatch(r"[\dTZ:.,+/ -]{4,40}", first[1]) else []
         found.append(RowReason(reason=why, rows=rows, first_row=first[0], example=", ".join([*written, *pairs])))
     return tuple(found)
@@ -266,12 +266,12 @@ def _nothing_kept(files: Sequence[Glimpse], counts: RowCounts) -> InputError:
         value=names,
         problem=f"no row of {counts.read_rows} can be used; {worst.rows} for this reason: {worst.reason}; "
         f"the first is row {worst.first_row}{seen}",
-        fix="Check the columns and their units, or map them with --map.",
+        fix="Check the columns and their units, or map them with --column.",
     )
 
 
 def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -> tuple[str, tuple[Anomaly, ...]]:
-    """The zone that stamps are written in; a stamp without one is a finding unless the user named it."""
+    """The zone that stamps are written in; a stamp without one is an anomaly unless the user named it."""
     if draft.clock is not Clock.UTC:
         return "", ()
     if not draft.time:
@@ -296,7 +296,7 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
     )
 
 
-def _row_findings(counts: RowCounts, draft: Draft) -> list[Anomaly]:
+def _row_anomalies(counts: RowCounts, draft: Draft) -> list[Anomaly]:
     anomalies = []
     for each in counts.dropped:
         share = each.rows / counts.read_rows

@@ -1,7 +1,7 @@
 """Any table or JSON log by its column names: ours where they stand, the user's by a mapping.
 
 A mapping gives, for one of our names, the column (or the dotted key path of a JSON record) that holds it.
-Times have a name for each unit they are logged in, so that the unit is said where the column is named:
+Times have a name for each unit they are logged in, so that the unit is stated where the column is named:
 
     arrival_s=ts   arrival_ms=ts   arrival_time=timestamp   duration_ms=latency   prompt_tokens=usage.input
 """
@@ -51,8 +51,8 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
     """
     columns: dict[str, str] = {}
     fields: dict[str, str] = {}
-    said = {_column(ours) for ours in mapping}
-    own = {ours: ours for ours in KNOWN if ours in files[0].fields and _column(ours) not in said}
+    mapped = {_column(ours) for ours in mapping}
+    own = {ours: ours for ours in KNOWN if ours in files[0].fields and _column(ours) not in mapped}
     for ours, theirs in {**mapping, **own}.items():
         field = _field_of(files[0], ours, theirs)
         column, expression = _expression(ours, name(field), _common_type(files, field))

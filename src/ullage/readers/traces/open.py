@@ -101,7 +101,7 @@ def _not_recognised(file: Glimpse) -> InputError:
         field="trace",
         value=file.name,
         problem=f"is {file.layout.value} of no known format; it has {shown or 'no fields'}",
-        fix="Map its columns, for example --map arrival_s=ts --map prompt_tokens=input_tokens.",
+        fix="Map its columns, for example --column arrival_s=ts --column prompt_tokens=input_tokens.",
     )
 
 
@@ -115,7 +115,7 @@ def _named(format_name: str, files: Sequence[Glimpse]) -> TraceReader:
                 field="format",
                 value=format_name,
                 problem=f"{file.name} is not {reader.title}",
-                fix="Leave --format out to have it recognised, or map its columns with --map.",
+                fix="Leave --format out to have it recognised, or map its columns with --column.",
             )
     return reader
 
@@ -126,7 +126,7 @@ def _refuse_both(mapping: Mapping[str, str], format_name: str | None) -> None:
             field="format",
             value=format_name,
             problem=f"cannot go with a mapping ({', '.join(mapping)})",
-            fix="Give one of --format and --map.",
+            fix="Give one of --format and --column.",
         )
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.planning.brownfield import Brownfield, PoolChange, Risk, RiskSeverity
+from ullage.planning.brownfield import Brownfield, Risk, RiskSeverity
 from ullage.planning.running import Running
 from ullage.report.tables import plain_table
-
-SCHEMA = "ullage.brownfield/1"
 
 
 def brownfield_page(found: Brownfield, running: Running) -> list[RenderableType]:
@@ -51,33 +47,3 @@ def _risks(risks: list[tuple[str, Risk]]) -> list[RenderableType]:
     ranked = sorted(risks, key=lambda pair: pair[1].weight is not RiskSeverity.STOPS)
     lines = [f"- {each.weight.value}: {f'{pool}: ' if pool else ''}{each.sentence}" for pool, each in ranked]
     return [Text(line) for line in lines or ["- none was found"]]
-
-
-def brownfield_json(found: Brownfield, running: Running) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "pools": [_pool(each) for each in found.changes],
-        "unplanned": [each.name for each in found.unplanned],
-        "free_devices": found.free_devices,
-        "risks": [_risk(each) for each in found.risks],
-        "steps": list(found.steps),
-        "not_read": list(running.unread),
-    }
-
-
-def _pool(each: PoolChange) -> dict[str, Any]:
-    run = each.running
-    return {
-        "pool": each.pool,
-        "runs_as": None if run is None else f"{run.kind} {run.name}",
-        "have_replicas": each.have_replicas,
-        "need_replicas": each.need_replicas,
-        "change_replicas": each.change_replicas,
-        "change_devices": each.change_devices,
-        "settings": [{"name": one.name, "have": one.have, "need": one.need} for one in each.settings],
-        "risks": [_risk(one) for one in each.risks],
-    }
-
-
-def _risk(each: Risk) -> dict[str, str]:
-    return {"weight": each.weight.value, "sentence": each.sentence}

@@ -1,8 +1,6 @@
-"""Checks of a plan as a page and as JSON: mistakes, doubts, and what was compared to find them."""
+"""Checks of a plan as a page and as JSON: mistakes, warnings, and what was compared to find them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -13,7 +11,6 @@ from ullage.planning.checks.result import CheckAnomaly, Checks, CheckSeverity
 from ullage.planning.document import Plan
 from ullage.report.tables import plain_table
 
-SCHEMA = "ullage.check/1"
 _STYLES = {CheckSeverity.MISTAKE: "red", CheckSeverity.WARNING: "yellow"}
 
 
@@ -25,18 +22,18 @@ def check_page(plan: Plan, checks: Checks) -> list[RenderableType]:
         "",
     ]
     for each in checks.anomalies:
-        parts += _finding(each, several=several)
+        parts += _anomaly(each, several=several)
     table = plain_table("What was compared", "check", *(["pool"] if several else []), "found")
-    for one in checks.looked:
+    for one in checks.results:
         table.add_row(one.name, *([one.pool or "all"] if several else []), one.compared)
     return [*parts, *([""] if checks.anomalies else []), table]
 
 
-def _finding(each: CheckAnomaly, *, several: bool) -> list[RenderableType]:
+def _anomaly(each: CheckAnomaly, *, several: bool) -> list[RenderableType]:
     where = f"{each.pool}: " if several and each.pool else ""
-    said = Text(f"{each.weight}", style=_STYLES[each.weight])
-    said.append(f" {each.name}: {where}{each.sentence}.", style="default")
-    return [said, Text(f"  {each.fix}")]
+    line = Text(f"{each.weight}", style=_STYLES[each.weight])
+    line.append(f" {each.name}: {where}{each.sentence}.", style="default")
+    return [line, Text(f"  {each.fix}")]
 
 
 def _count(count: int, what: str) -> str:
@@ -48,25 +45,3 @@ def check_list() -> Table:
     for name, each in CHECKS.items():
         table.add_row(name, each.mistake)
     return table
-
-
-def check_json(plan: Plan, checks: Checks) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "service": plan.spec.name,
-        "as_of": plan.as_of.isoformat(),
-        "seed": plan.seed,
-        "mistakes": len(checks.mistakes),
-        "warnings": len(checks.warnings),
-        "anomalies": [
-            {
-                "name": each.name,
-                "weight": each.weight.value,
-                "pool": each.pool or None,
-                "sentence": each.sentence,
-                "fix": each.fix,
-            }
-            for each in checks.anomalies
-        ],
-        "compared": [{"name": each.name, "pool": each.pool or None, "found": each.compared} for each in checks.looked],
-    }

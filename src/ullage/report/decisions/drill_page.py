@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +13,6 @@ from ullage.planning.drills.result import DrillResult, Drills, DrillVerdict
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
 
-SCHEMA = "ullage.drill/1"
 _STYLES = {
     DrillVerdict.PASSES: "green",
     DrillVerdict.UNDECIDED: "yellow",
@@ -66,44 +63,3 @@ def drill_list() -> Table:
     for name, each in DRILLS.items():
         table.add_row(name, each.asks)
     return table
-
-
-def drill_json(plan: Plan, drills: Drills) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "service": plan.spec.name,
-        "as_of": plan.as_of.isoformat(),
-        "seed": plan.seed,
-        "failed": [_name(each) for each in drills.failed],
-        "drills": [
-            {
-                "name": each.name,
-                "pool": each.pool or None,
-                "verdict": each.verdict.value,
-                "figure": each.figure or None,
-                "before": _figure(each.before),
-                "during": _figure(each.during),
-                "wanted": each.wanted or None,
-                "played": each.played,
-                "change": each.change or None,
-            }
-            for each in drills.results
-        ],
-        "notes": list(drills.notes),
-    }
-
-
-def _name(each: DrillResult) -> str:
-    return f"{each.pool}.{each.name}" if each.pool else each.name
-
-
-def _figure(figure: Figure | None) -> dict[str, Any] | None:
-    if figure is None:
-        return None
-    return {
-        "name": figure.name,
-        "value": figure.value,
-        "unit": figure.unit,
-        "evidence": str(figure.evidence),
-        "formula": figure.formula,
-    }

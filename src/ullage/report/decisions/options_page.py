@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -16,8 +15,6 @@ from ullage.planning.options.ranking import Ranked
 from ullage.planning.options.trial import CandidateResult
 from ullage.report.tables import plain_table
 from ullage.units import brief_number
-
-SCHEMA = "ullage.options/1"
 
 
 def options_page(found: Options) -> list[RenderableType]:
@@ -135,13 +132,13 @@ def _mix(mix: VerifiedMix | Rejection | NotGiven, *, several: bool) -> list[Rend
 def _mix_verdict(mix: VerifiedMix) -> str:
     cost = f"{brief_number(mix.usd_per_hour, 4)} USD/h"
     if mix.single_usd_per_hour is None:
-        return f"{cost}, every SLO kept; no single kind serves all of a pool within the quotas."
+        return f"{cost}, every SLO met; no single kind serves all of a pool within the quotas."
     single = f"{brief_number(mix.single_usd_per_hour, 4)} USD/h"
     if mix.is_cheaper:
-        return f"{cost}, every SLO kept; one kind for each pool costs {single}."
+        return f"{cost}, every SLO met; one kind for each pool costs {single}."
     if mix.is_mixed:
-        return f"{cost}, every SLO kept, but one kind for each pool costs {single}: a mix does not pay here."
-    return f"{cost}, every SLO kept; no mix of kinds in one pool is cheaper."
+        return f"{cost}, every SLO met, but one kind for each pool costs {single}: a mix does not pay here."
+    return f"{cost}, every SLO met; no mix of kinds in one pool is cheaper."
 
 
 def _score(one: CandidateResult) -> str:
@@ -156,101 +153,3 @@ def _range(one: CandidateResult) -> str:
     scale = 1000.0 if one.is_priced else 1.0
     unit = "" if one.is_priced else " devices"
     return f"{brief_number(one.score.low * scale)} to {brief_number(one.score.high * scale)}{unit}"
-
-
-def options_json(found: Options) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "service": found.service,
-        "as_of": found.as_of.isoformat(),
-        "seed": found.seed,
-        "pools": [_pool_json(each) for each in found.pools],
-        "mix": _mix_json(found.mix),
-    }
-
-
-def _pool_json(each: PoolOptions) -> dict[str, Any]:
-    return {
-        "pool": each.pool,
-        "ranking": [_ranked_json(place, one) for place, one in enumerate(each.ranking, start=1)],
-        "refused": [{"candidate": one.name, **_rejection(one.rejection)} for one in each.refused],
-        "orders": None
-        if each.orders is None
-        else [
-            {
-                "from": one.month.isoformat(),
-                "rate_rps": one.rate_rps,
-                "replicas": one.replicas,
-                "devices": one.devices,
-                "more_devices": one.more_devices,
-                "order_by": None if one.order_by is None else one.order_by.isoformat(),
-                "late_days": one.late_days,
-                "waits_for": one.waits_for,
-            }
-            for one in each.orders.rows
-        ],
-        "notes": list(each.notes) + ([] if each.orders is None else list(each.orders.notes)),
-    }
-
-
-def _ranked_json(place: int, each: Ranked) -> dict[str, Any]:
-    one = each.measured
-    pool = one.fit.candidate.pool
-    cut = pool.settings.sharding
-    return {
-        "place": place,
-        "candidate": one.name,
-        "is_own": one.fit.candidate.is_own,
-        "model": pool.model.name,
-        "device": pool.device.name,
-        "tensor_parallel": cut.tp,
-        "pipeline_parallel": cut.pp,
-        "expert_parallel": cut.ep,
-        "kv_dtype": pool.settings.kv_dtype,
-        "token_budget": pool.settings.step_tokens,
-        "max_sequences": pool.settings.max_sequences,
-        "score": {"value": one.score.value, "low": one.score.low, "high": one.score.high, "unit": one.unit},
-        "usd_per_hour": one.usd_per_hour,
-        "steady_replicas": one.steady_replicas,
-        "reserve_replicas": one.reserve_replicas,
-        "devices": one.paid_devices,
-        "success_fraction": one.success_fraction,
-        "headroom_fraction": one.headroom_fraction,
-        "evidence": str(one.evidence),
-        "rounds": each.rounds,
-        "is_sure": each.is_sure,
-        "is_efficient": each.is_efficient,
-    }
-
-
-def _rejection(why: Rejection) -> dict[str, Any]:
-    return {
-        "stage": why.stage,
-        "reason": why.reason,
-        "figure": {"name": why.figure.name, "value": why.figure.value, "unit": why.figure.unit},
-        "remedies": [{"change": one.change, "effect": one.effect} for one in why.remedies],
-    }
-
-
-def _mix_json(mix: VerifiedMix | Rejection | NotGiven) -> dict[str, Any]:
-    if isinstance(mix, NotGiven):
-        return {"not_given": mix.instead, "fix": mix.fix}
-    if isinstance(mix, Rejection):
-        return {"refused": _rejection(mix)}
-    return {
-        "usd_per_hour": mix.usd_per_hour,
-        "single_usd_per_hour": mix.single_usd_per_hour,
-        "is_cheaper": mix.is_cheaper,
-        "pools": [
-            {
-                "pool": each.pool,
-                "candidate": each.fit.candidate.name,
-                "steady_replicas": each.replicas,
-                "reserve_replicas": each.reserve_replicas,
-                "devices": each.paid_devices,
-                "shares": dict(each.shares),
-                "broken": list(each.broken),
-            }
-            for each in mix.pools
-        ],
-    }

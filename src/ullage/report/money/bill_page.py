@@ -15,7 +15,7 @@ from ullage.cost.lines.line import Amount, BillLine, Origin
 from ullage.cost.money import usd_of
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
-from ullage.report.tables import plain_table
+from ullage.report.tables import bar, plain_table
 from ullage.units import brief_number
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ullage.cost.units import UnitCost
     from ullage.evidence import Figure
 
-_BAR = 16
-_FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
 # What a reader can hold: beyond it groups are summed up, and --json has them all.
 _MOST_GROUPS = 20
 
@@ -91,7 +89,7 @@ def lines_table(bill: Bill) -> Table:
 
 
 def _kind(line: BillLine) -> str:
-    """The tags; internal is what most lines are, and is not said."""
+    """The tags; internal is what most lines are, and is not printed."""
     words = (line.behaviour.value, line.sharing.value, line.origin.value if line.origin is Origin.EXTERNAL else "")
     return " ".join(words).rstrip()
 
@@ -252,18 +250,6 @@ def change_table(change: BillChange) -> Table:
         table.add_row(each.name, money(each.usd), lines)
     table.add_row("after", money(usd_of(change.after_cents)), "")
     return table
-
-
-def bar(value: float, most: float) -> str:
-    """A bar of up to 16 characters, in eighths.
-
-    >>> bar(1, 2), bar(0, 2)
-    ('████████', '')
-    """
-    eighths = round(8 * _BAR * value / most) if most > 0 else 0
-    if value > 0 and eighths == 0:
-        return _PARTS[1]
-    return (_FULL * (eighths // 8) + _PARTS[eighths % 8]).rstrip()
 
 
 def _amount(amount: Amount) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -12,8 +11,6 @@ from ullage.planning.difference import Difference, FigureChange
 from ullage.planning.record import Entry
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
-
-SCHEMA = "ullage.difference/1"
 
 # What a reviewer wants to see first, in this order; everything else follows by name with --all.
 _MAIN = (
@@ -55,17 +52,6 @@ def difference_page(found: Difference, *, every: bool = False) -> list[Renderabl
     return parts
 
 
-def difference_json(found: Difference) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "old": {"service": found.old.service, "as_of": found.old.as_of, "seed": found.old.seed},
-        "new": {"service": found.new.service, "as_of": found.new.as_of, "seed": found.new.seed},
-        "inputs": [_json(each) for each in found.inputs],
-        "figures": [_json(each) for each in found.figures],
-        "notes": list(found.also),
-    }
-
-
 def _main(changes: tuple[FigureChange, ...]) -> tuple[FigureChange, ...]:
     ranked = [
         (rank, each)
@@ -88,10 +74,3 @@ def _because(each: FigureChange) -> str:
     named = ", ".join(each.because[:_CAUSES])
     more = len(each.because) - _CAUSES
     return f"{named} and {more} more" if more > 0 else named
-
-
-def _json(each: FigureChange) -> dict[str, Any]:
-    def side(entry: Entry | None) -> dict[str, Any] | None:
-        return None if entry is None else {"value": entry.value, "unit": entry.unit, "evidence": entry.evidence}
-
-    return {"name": each.name, "old": side(each.old), "new": side(each.new), "because": list(each.because)}

@@ -7,10 +7,8 @@ import math
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.errors import NotGiven
 from ullage.fleet.packing import Packing
 from ullage.fleet.steady import SteadyFleet
-from ullage.planning.pool_plan import PoolPlan
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
 from ullage.service.binding import RELIEF_RATIO, Binding, Constraint
@@ -22,20 +20,6 @@ BAR_COLUMNS = 40
 """Wide enough to tell one replica in forty, narrow enough for its words beside it on a page of 110 columns."""
 
 
-def fleet_parts(pool: PoolPlan) -> list[RenderableType]:
-    """All of one pool's fleet, in the order in which questions about it are asked."""
-    return [
-        *steady_parts(pool.steady_fleet),
-        "",
-        *binding_parts(pool.binding),
-        "",
-        *headroom_parts(pool.headroom),
-        *([] if isinstance(pool.tools, NotGiven) else ["", *tool_parts(pool.tools)]),
-        "",
-        *packing_parts(pool.packing),
-    ]
-
-
 def steady_parts(fleet: SteadyFleet) -> list[RenderableType]:
     """Replicas as a bar: those that would do nominal, and those that weak evidence adds."""
     size = fleet.size
@@ -45,11 +29,14 @@ def steady_parts(fleet: SteadyFleet) -> list[RenderableType]:
         ("evidence", fleet.replicas - fleet.nominal_replicas, fleet.nominal_replicas, "what a load test buys back"),
         ("in all", fleet.replicas, 0, counted(fleet.devices, "device")),
     ]
-    return [title, *(_bar(name, count, start, fleet.replicas, said) for name, count, start, said in rows)]
+    bars = [_bar(name, count, start, fleet.replicas, said) for name, count, start, said in rows]
+    return [title, *bars, *(Text(f"Note: {note}") for note in fleet.notes)]
 
 
 def _least(fleet: SteadyFleet) -> str:
-    return f"one fewer breaks {fleet.size.binding}" if fleet.nominal_replicas > 1 else "one is enough"
+    if fleet.nominal_replicas == 1:
+        return "one is enough"
+    return f"with one replica fewer, {fleet.size.binding} is violated"
 
 
 def counted(count: int, noun: str) -> str:
@@ -108,9 +95,9 @@ def headroom_parts(found: Headroom) -> list[RenderableType]:
     table = plain_table(
         f"Headroom of {counted(found.replicas, 'replica')} at {show(found.rate_rps, 'req/s')}",
         "change",
-        "holds",
+        "SLOs met up to",
         "",
-        "then breaks",
+        "then violated",
     )
     widest = max((line.holds_fraction for line in found.lines), default=0.0)
     for line in found.lines:
@@ -129,14 +116,15 @@ def _then(line: LoadMargin) -> str:
 
 
 def packing_parts(found: Packing) -> list[RenderableType]:
-    """The chosen machine first, the others to compare with."""
+    """The chosen machine first, the others to compare with; none that cannot hold the replica's parallelism."""
     table = plain_table("Nodes", "machine", "provider", "devices each", "nodes", "devices", "used", "spare", "stranded")
-    for row in sorted(found.rows, key=lambda each: each is not found.chosen):
+    rows = [each for each in found.rows if each is found.chosen or not each.spans_nodes]
+    for row in sorted(rows, key=lambda each: each is not found.chosen):
         name = Text(row.shape.name, style="bold" if row is found.chosen else "dim")
         counts = (row.shape.devices, row.nodes, row.devices, row.used_devices, row.spare_devices, row.stranded_devices)
         said = [Text(str(each), style="" if row is found.chosen else "dim") for each in counts]
         if row.spans_nodes:
-            name.append(" (a stage straddles nodes)")
+            name.append(" (tensor parallelism spans nodes)")
         table.add_row(name, Text(row.shape.provider, style="dim"), *said)
     return [table, *(Text(f"Note: {note}") for note in found.notes)]
 

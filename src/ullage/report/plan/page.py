@@ -1,28 +1,27 @@
-"""A plan as a page: the verdict first, then the fleet, the questions, inputs, margins, stages and the scorecard."""
+"""A plan as pages: the answer on one screen, sections by name, and the long document of all of them."""
 
 from __future__ import annotations
 
 import datetime
 import fnmatch
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.cost.bill import Bill
-from ullage.errors import NotBuilt, NotGiven
+from ullage.errors import NotBuilt, NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure
-from ullage.fleet.losses import LossVerdict as Loss
+from ullage.planning.answer import answer
 from ullage.planning.document import Plan, Stage
-from ullage.planning.pool_plan import PoolPlan
 from ullage.report.evidence_style import evidence_text
-from ullage.report.money.bill_page import bill_parts, money
+from ullage.report.markdown import details, escaped, fenced, to_markdown
+from ullage.report.money.bill_page import bill_parts
 from ullage.report.plan import sheets as sheet_page
 from ullage.report.plan.admission import admission_parts
 from ullage.report.plan.fleet import (
     binding_parts,
-    counted,
     headroom_parts,
     packing_parts,
     routing_parts,
@@ -30,6 +29,7 @@ from ullage.report.plan.fleet import (
     tool_parts,
 )
 from ullage.report.plan.reserves import loss_parts, reserve_parts
+from ullage.report.plan.screen import Screen
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
 
@@ -56,9 +56,14 @@ _MAIN = {
         "memory.headroom_bytes",
         "memory.longest_context_tokens",
     ),
-    "operating_point": ("point.highest_rps", "point.margin_*", "point.operating_rps", "point.goodput_per_device_rps"),
+    "operating_point": (
+        "point.highest_rps",
+        "point.margin_*",
+        "point.operating_rps",
+        "point.alone_goodput_per_device_rps",
+    ),
     "time_to_ready": ("ready.cold_p?0_s", "ready.warm_p?0_s", "ready.hot_p?0_s"),
-    "steady_fleet": ("fleet.replicas", "fleet.devices", "fleet.evidence_replicas", "size.goodput*"),
+    "steady_fleet": ("fleet.replicas", "fleet.devices", "fleet.evidence_replicas", "size.pooled_goodput*"),
     # Their tables stand above and below.
     "margins": (),
     "scorecard": (),
@@ -89,102 +94,120 @@ _PAGES: dict[str, Callable[[Any], list[RenderableType]]] = {
 }
 
 
-def plan_page(plan: Plan, *, every: bool = False) -> list[RenderableType]:
-    """The parts of the page, top to bottom; `every` figure of each stage and every default, or the main ones."""
-    return [
-        _headline(plan),
-        *_answers(plan),
-        *sheet_page.questions(plan),
-        *sheet_page.input_sheet(plan),
-        *sheet_page.margins(plan),
-        "",
-        _input_sheet(plan),
-        "",
-        _stage_table(plan),
-        *_figure_tables(plan, every=every),
-        *sheet_page.scorecard(plan),
-        *(sheet_page.assumption_table(plan) if every else []),
-        *sheet_page.slo_limits(plan),
-        "",
-        *_closing(plan),
+@dataclass(frozen=True, kw_only=True)
+class PageSection:
+    """A named part of the long document: the stages it shows, and tables of its own before and after them."""
+
+    title: str
+    stages: tuple[str, ...] = ()
+    before: tuple[Callable[[Plan], list[RenderableType]], ...] = ()
+
+
+def _stage_section(plan: Plan) -> list[RenderableType]:
+    return [_stage_table(plan)]
+
+
+def _inputs(plan: Plan) -> list[RenderableType]:
+    return [*sheet_page.input_sheet(plan), "", _input_table(plan)]
+
+
+SECTIONS = {
+    "traffic": PageSection(title="Traffic and demand", stages=("workload", "demand", "routing")),
+    "memory": PageSection(title="Device memory", stages=("memory",)),
+    "curve": PageSection(
+        title="Step times, service curve, operating point", stages=("step_model", "service_curve", "operating_point")
+    ),
+    "fleet": PageSection(title="Replicas and machines", stages=("steady_fleet", "packing", "tools")),
+    "growth": PageSection(title="Headroom and what binds", stages=("headroom", "binding")),
+    "limits": PageSection(title="Admission limits", stages=("admission_limits",)),
+    "startup": PageSection(title="Time to ready", stages=("time_to_ready",)),
+    "reserves": PageSection(title="Reserves", stages=("reserves",)),
+    "losses": PageSection(title="Losses", stages=("loss_checks",)),
+    "scaling": PageSection(title="Scaling", stages=("scaling",)),
+    "money": PageSection(title="Bill", stages=("bill",)),
+    "risk": PageSection(title="Uncertainty", stages=("uncertainty", "reconcile")),
+    "margins": PageSection(title="Margins", stages=("margins",), before=(sheet_page.margins,)),
+    "scorecard": PageSection(title="Scorecard", stages=("utilisation", "scorecard"), before=(sheet_page.scorecard,)),
+    "questions": PageSection(title="Questions a plan must answer", before=(sheet_page.questions,)),
+    "inputs": PageSection(title="Inputs", before=(_inputs,)),
+    "assumptions": PageSection(
+        title="Assumptions", before=(sheet_page.assumption_table, sheet_page.not_guaranteed_list)
+    ),
+    "stages": PageSection(title="Stages", before=(_stage_section,)),
+}
+"""Every stage is in one section, and every section can be asked for by name."""
+
+
+def plan_page(plan: Plan) -> list[RenderableType]:
+    """The answer on one screen."""
+    return [Screen(answer=answer(plan))]
+
+
+def plan_document(plan: Plan) -> list[RenderableType]:
+    """The answer, every section with every figure, and what it was made from."""
+    return [*plan_page(plan), *plan_sections(plan, tuple(SECTIONS), every=True), "", *_closing(plan)]
+
+
+def plan_sections(plan: Plan, names: Sequence[str], *, every: bool) -> list[RenderableType]:
+    """The named sections in the order of the document; `every` figure of their stages, or the main ones."""
+    return [part for name in SECTIONS if name in names for part in ("", *_section(plan, name, every=every))]
+
+
+def check_sections(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, all of them known; a plan takes seconds, and a slip is answered before it."""
+    for name in names:
+        if name not in SECTIONS:
+            raise unknown_name(field="--section", name=name, known=SECTIONS)
+    return tuple(names)
+
+
+def plan_markdown(plan: Plan, names: Sequence[str] = tuple(SECTIONS), *, every: bool = False) -> str:
+    """A comment for a merge request: the answer, and sections that open on a click."""
+    found = answer(plan)
+    screen = "\n".join(line.plain for line in Screen(answer=found).lines())
+    folded = [
+        details(SECTIONS[name].title, to_markdown(parts))
+        for name in SECTIONS
+        if name in names and (parts := _section(plan, name, every=every))
     ]
+    title = f"## {escaped(found.verdict.value)}: {escaped(found.service)}, {found.as_of.isoformat()}"
+    return "\n\n".join([title, fenced(screen), *folded, to_markdown(_closing(plan))])
 
 
-def _answers(plan: Plan) -> list[RenderableType]:
-    """What a reader came for: fleet, reserves, limits and the bill, each drawn by its own page."""
-    parts: list[RenderableType] = []
+def _section(plan: Plan, name: str, *, every: bool) -> list[RenderableType]:
+    section = SECTIONS[name]
+    parts = [part for draw in section.before for part in draw(plan)]
     pool = ""
-    for stage in plan.stages:
-        if stage.name in _PAGES and not isinstance(stage.answer, NotBuilt | NotGiven):
-            if stage.pool and stage.pool != pool:
-                parts += ["", Text(f"Pool {stage.pool}", style="bold")]
+    for stage in (each for wanted in _pools(plan) for each in plan.stages if each.pool == wanted):
+        drawn = _drawn(stage, every=every) if stage.name in section.stages else []
+        if drawn and stage.pool != pool:
+            parts += ["", Text(f"Pool {stage.pool}", style="bold")]
             pool = stage.pool
-            parts += ["", *_PAGES[stage.name](stage.answer)]
-    return parts
+        parts += ["", *drawn] if drawn else []
+    return parts[1:] if parts and parts[0] == "" else parts
 
 
-def _headline(plan: Plan) -> RenderableType:
-    """The verdict, then each pool in two sentences, then what it costs."""
-    missing = [each.name.replace("_", " ") for each in plan.stages if not each.is_built]
-    text = Text(f"Plan for {plan.spec.name}: {plan.verdict.value}.", style="bold")
-    if missing:
-        text.append(f" Not built in this version: {', '.join(dict.fromkeys(missing))}.", style="not bold")
-    for pool in plan.pools:
-        named = f"{pool.spec.name}: " if len(plan.pools) > 1 else ""
-        text.append(f"\n{named}{_fleet_sentence(pool)}\n{named}{_stress_sentence(pool)}", style="not bold")
-    bill = next((each.answer for each in plan.stages if each.name == "bill"), None)
-    if isinstance(bill, Bill):
-        text.append(f"\n{_bill_sentence(bill)}", style="not bold")
-    return text
+def _pools(plan: Plan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.pool for each in plan.stages))
 
 
-def _fleet_sentence(pool: PoolPlan) -> str:
-    steady, each = pool.steady_fleet, pool.memory.runtime.sharding.devices
-    whole = steady.replicas + pool.reserves.replicas
-    bare = (
-        f" {steady.nominal_replicas} would do for that rate if step times were exactly nominal."
-        if steady.nominal_replicas < steady.replicas
-        else ""
-    )
-    return (
-        f"{counted(whole, 'replica')} on {counted(whole * each, 'device')}: {steady.replicas} for "
-        f"{show(pool.demand.planning_rps, 'req/s')} and {pool.reserves.replicas} in reserve.{bare}"
-    )
+def _drawn(stage: Stage, *, every: bool) -> list[RenderableType]:
+    """A stage's own page, the figures that are asked for, and its notes, once."""
+    if isinstance(stage.answer, NotBuilt):
+        return [Text(f"{_title(stage).capitalize()}: not built in this version.", style="dim")]
+    if isinstance(stage.answer, NotGiven):
+        return [Text(f"{_title(stage).capitalize()}: {stage.answer.instead} {stage.answer.fix}")]
+    page = _PAGES[stage.name](stage.answer) if stage.name in _PAGES else []
+    shown = tuple(stage.figures.values()) if every else _main(stage)
+    figures: list[RenderableType] = [_figures(_title(stage).capitalize(), shown)] if shown else []
+    more = len(stage.figures) - len(shown)
+    if more and figures:
+        figures.append(Text(f"and {more} more: --all", style="dim"))
+    notes = [] if page else [Text(f"Note: {note}") for note in stage.notes]
+    return [*page, *([""] if page and figures else []), *figures, *notes]
 
 
-def _stress_sentence(pool: PoolPlan) -> str:
-    checks = pool.loss_checks.checks
-    failing = [each.name for each in checks if each.verdict in (Loss.BREAKS, Loss.OUTAGE)]
-    held = f"{len(checks) - len(failing)} of {len(checks)} simulated losses hold"
-    broken = [each.name for each in pool.loss_checks.broken]
-    uncovered = [each for each in failing if each not in broken]
-    but = (f"; broken in spite of a reserve: {', '.join(broken)}" if broken else "") + (
-        f"; not covered: {', '.join(uncovered)}" if uncovered else ""
-    )
-    return f"{_binding_sentence(pool)} {held}{but}."
-
-
-def _binding_sentence(pool: PoolPlan) -> str:
-    binding = pool.binding.binding
-    if binding.growth_fraction is not None and binding.growth_fraction < 0.0:
-        most, planned = show(binding.limit_value, binding.unit), show(binding.value, binding.unit)
-        return f"Short of the plan already is {binding.name}, at most {most} of {planned}."
-    if pool.binding.is_met:
-        return f"What binds first is {binding.name}."
-    tried = pool.headroom.line("traffic").holds_fraction
-    return f"No SLO breaks up to {tried:.0%} more traffic; nearest is {binding.name}."
-
-
-def _bill_sentence(bill: Bill) -> str:
-    each = bill.figures.get("bill.per_success_usd")
-    unpriced = f", {len(bill.unpriced)} lines not priced" if bill.unpriced else ""
-    if not bill.is_of_devices:
-        return f"No price of its devices is known: {money(bill.total_usd)} USD a month is for all else{unpriced}."
-    per = "" if each is None else f"; {money(float(each.value))} USD a success"
-    return f"{money(bill.total_usd)} USD a month{per}{unpriced}."
-
-
-def _input_sheet(plan: Plan) -> RenderableType:
+def _input_table(plan: Plan) -> RenderableType:
     table = plain_table("Inputs", "name", "value", "evidence", "source", "age")
     for each in plan.spec.inputs:
         table.add_row(*_input_row(each, plan.as_of))
@@ -214,18 +237,6 @@ def _stage_table(plan: Plan) -> RenderableType:
         else:
             table.add_row(_title(stage), Text("built", style="green"), f"{len(stage.figures)} figures")
     return table
-
-
-def _figure_tables(plan: Plan, *, every: bool) -> list[RenderableType]:
-    parts: list[RenderableType] = []
-    for stage in plan.stages:
-        shown = tuple(stage.figures.values()) if every else _main(stage)
-        if shown:
-            more = len(stage.figures) - len(shown)
-            parts += ["", _figures(_title(stage).capitalize(), shown)]
-            parts += [Text(f"and {more} more: --all", style="dim")] if more else []
-            parts += [Text(f"Note: {note}") for note in stage.notes]
-    return parts
 
 
 def _main(stage: Stage) -> tuple[Figure, ...]:

@@ -1,4 +1,4 @@
-"""The tables that close a plan: input sheet, questions, margins, scorecard, assumptions, what is not promised."""
+"""The tables that close a plan: input sheet, questions, margins, scorecard, assumptions, what is not guaranteed."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def assumption_table(plan: Plan) -> list[RenderableType]:
     return ["", table] if defaults else []
 
 
-def slo_limits(plan: Plan) -> list[RenderableType]:
+def not_guaranteed_list(plan: Plan) -> list[RenderableType]:
     """What may change without the plan being wrong."""
-    lines: list[RenderableType] = ["", Text("Not promised here", style="bold")]
+    lines: list[RenderableType] = ["", Text("Not guaranteed here", style="bold")]
     for each in not_guaranteed(plan):
         about = each.rests_on
         dated = "" if about is None else f" ({about.name}: {show(about.value, about.unit)}, {_age(about, plan.as_of)})"

@@ -43,8 +43,8 @@ def calibration_page(
         _errors(calibration),
     ]
     parts += [Text(f"{point} was left out: it {reason}.") for point, reason in left_out]
-    parts += [Text(f"{point} breaks physics: {sentence}.", style="bold red") for point, sentence in breaches]
-    if agreement is not None and len(agreement.words) > 1:
+    parts += [Text(f"{point} violates physics: {sentence}.", style="bold red") for point, sentence in breaches]
+    if agreement is not None and len(agreement.results) > 1:
         parts += ["", tests_table(agreement), *(Text(each, style="yellow") for each in agreement.disagreements)]
     band = held_out_band(calibration.held_out)
     if band is not None:

@@ -31,7 +31,7 @@ class LimitUse:
 
 
 def uses(curve: ServiceCurve) -> tuple[LimitUse, ...]:
-    """Each sustained load by the SLO that it comes closest to breaking, or breaks most."""
+    """Each sustained load by the SLO that is closest to its limit, or furthest beyond it."""
     return tuple(use for each in curve.stable if (use := _use(curve, each)) is not None)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -13,8 +11,6 @@ from rich.text import Text
 from ullage.report.quantity import show
 from ullage.service.calibration.agreement import Agreement
 from ullage.service.calibration.measured import MeasuredPoint
-
-_DIGITS = 9
 
 
 def measured_parts(
@@ -35,8 +31,8 @@ def measured_parts(
         )
     hidden = [each.name for each in measured if not _is_drawn(each, right_rps)]
     if hidden:
-        anomalies.append(f"Not drawn, beyond the chart or without a promised percentile: {', '.join(hidden)}.")
-    if agreement is not None and len(agreement.words) > 1:
+        anomalies.append(f"Not drawn, beyond the chart or without the percentile of an SLO: {', '.join(hidden)}.")
+    if agreement is not None and len(agreement.results) > 1:
         parts += ["", tests_table(agreement)]
         anomalies += agreement.disagreements
     return [*parts, *([""] if anomalies else []), *(Text(f"- {each}") for each in anomalies)]
@@ -73,7 +69,7 @@ def tests_table(agreement: Agreement) -> Table:
     table = _table("Load tests, each fitted alone", "test", "day", "kind", "points", "decode steps", "prompts")
     for column in ("weight", "why"):
         table.add_column(column, header_style="dim")
-    for each in agreement.words:
+    for each in agreement.results:
         weighing = each.weighing
         table.add_row(
             each.file,
@@ -86,70 +82,6 @@ def tests_table(agreement: Agreement) -> Table:
             weighing.reason,
         )
     return table
-
-
-def measured_json(measured: Sequence[MeasuredPoint]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": each.name,
-            "offered_rps": _optional(each.offered_rps),
-            "of_limit_ratio": _optional(each.use_ratio),
-            "limit": each.use_of,
-            "prompt_tokens": _optional(each.prompt_tokens),
-            "output_tokens": _optional(each.output_tokens),
-            "is_like_mix": each.is_like_mix,
-            "not_simulated": each.reason,
-            "residuals": [
-                {
-                    "latency": residual.latency,
-                    "statistic": residual.statistic,
-                    "measured_s": number(residual.measured_s),
-                    "simulated_s": number(residual.simulated_s),
-                    "ratio": number(residual.ratio),
-                    "band_s": {"low": number(residual.low_s), "high": number(residual.high_s)},
-                    "is_outside": residual.is_outside,
-                }
-                for residual in each.residuals
-            ],
-            "anomalies": list(each.anomalies),
-        }
-        for each in measured
-    ]
-
-
-def agreement_json(agreement: Agreement | None) -> dict[str, Any]:
-    """What each test says alone, and where two disagree; empty where none was given."""
-    if agreement is None:
-        return {"tests": [], "disagreements": []}
-    return {
-        "tests": [
-            {
-                "file": each.file,
-                "tool": each.tool,
-                "day": None if each.weighing.day is None else each.weighing.day.isoformat(),
-                "kind": each.weighing.kind,
-                "points": each.points,
-                "decode_ratio": number(each.decode_ratio),
-                "prefill_ratio": number(each.prefill_ratio),
-                "band_ratio": number(each.band_ratio),
-                "weight_fraction": number(each.weighing.weight_fraction),
-                "reason": each.weighing.reason,
-            }
-            for each in agreement.words
-        ],
-        "disagreements": list(agreement.disagreements),
-    }
-
-
-def number(value: float) -> float | int:
-    """Nine significant digits: more would differ between machines whose sums are rounded differently."""
-    if isinstance(value, int) or value == 0.0:
-        return value
-    return round(value, _DIGITS - 1 - math.floor(math.log10(abs(value))))
-
-
-def _optional(value: float | None) -> float | int | None:
-    return None if value is None else number(value)
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ullage.errors import Rejection
-from ullage.evidence import Figure
 from ullage.report.quantity import show
 from ullage.report.refusal import refusal_page
 from ullage.report.service.curve_chart import curve_chart, legend, uses
-from ullage.report.service.curve_measured import agreement_json, measured_json, measured_parts, number
+from ullage.report.service.curve_measured import measured_parts
 from ullage.service.calibration.agreement import Agreement
 from ullage.service.calibration.measured import MeasuredPoint
-from ullage.service.curve.curve import CurvePoint, ServiceCurve, StablePoint
+from ullage.service.curve.curve import ServiceCurve, StablePoint
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.curve.sensitivity import Tried
 from ullage.service.curve.sizing import PoolSize
 from ullage.simulate.statistics import Interval
 from ullage.units import brief_number
-
-CURVE_SCHEMA = "ullage.curve/1"
-SIZE_SCHEMA = "ullage.size/1"
 
 
 def curve_page(
@@ -66,7 +61,7 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     table = _table("", "", "value")
     for name, value in (
         ("devices", f"{devices}"),
-        ("one replica fewer violates", size.binding),
+        ("violated with one fewer", size.binding),
         ("load a replica", show(at.offered_rps, "req/s")),
         ("goodput a device", show(at.goodput.value / size.devices, "req/s")),
         ("KV in use", show(at.kv_use.value, "fraction")),
@@ -76,8 +71,8 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     return [
         headline,
         Text(
-            f"{size.conservative_replicas} replicas if steps take {size.band.slow_ratio:.3g} times as long, as one "
-            f"time in ten they do on evidence that is {size.band.evidence}."
+            f"{size.conservative_replicas} replicas at conservative step times, {size.band.slow_ratio:.3g} x nominal; "
+            f"one case in ten is slower on evidence that is {size.band.evidence}."
         ),
         "",
         table,
@@ -111,7 +106,7 @@ def _verdict(point: StablePoint) -> Text:
     wide = "" if point.is_decided else f" (intervals still wide after {point.windows} runs)"
     if point.passes:
         return Text(f"passes{wide}", style="green")
-    return Text(f"breaks {', '.join(point.violated)}{wide}", style="yellow")
+    return Text(f"violates {', '.join(point.violated)}{wide}", style="yellow")
 
 
 def _point(point: OperatingPoint) -> list[RenderableType]:
@@ -119,7 +114,7 @@ def _point(point: OperatingPoint) -> list[RenderableType]:
     headline.append(f"{show(point.operating_rps, 'req/s')} a replica", style="bold")
     headline.append(
         f", goodput {show(point.goodput_per_device_rps, 'req/s')} a device; "
-        f"one load higher than {show(point.highest.rps, 'req/s')} breaks {point.highest.binding}.",
+        f"above {show(point.highest.rps, 'req/s')} it violates {point.highest.binding}.",
         style="not bold",
     )
     parts: list[RenderableType] = [headline, "", _margins(point), "", _latencies(point.at_point)]
@@ -142,7 +137,7 @@ def _margins(point: OperatingPoint) -> RenderableType:
 
 def _tried(tried: Sequence[Tried]) -> RenderableType:
     title = f"What if, one at a time; the highest load that passes is {show(tried[0].base_rps, 'req/s')}"
-    table = _table(title, "", "change", "highest", "", "next to break")
+    table = _table(title, "", "change", "highest", "", "violated next")
     for each in tried:
         moved = f"{each.change_fraction:+.0%}" if each.is_difference else "no change"
         table.add_row(each.kind, each.change, show(each.highest_rps, "req/s"), moved, each.binding)
@@ -171,143 +166,3 @@ def _table(title: str, *columns: str) -> Table:
 
 
 # ---- JSON ----------------------------------------------------------------------------------------------
-
-
-def curve_json(
-    curve: ServiceCurve,
-    point: OperatingPoint | Rejection,
-    tried: Sequence[Tried] = (),
-    *,
-    service: str,
-    replica: str,
-    as_of: str,
-    measured: Sequence[MeasuredPoint] = (),
-    agreement: Agreement | None = None,
-) -> dict[str, Any]:
-    return {
-        "schema": CURVE_SCHEMA,
-        "service": service,
-        "replica": replica,
-        "as_of": as_of,
-        "seed": curve.seed,
-        "run_s": number(curve.trial.span_s),
-        "knee_rps": None if curve.knee_rps is None else number(curve.knee_rps),
-        "points": [_point_json(each) for each in curve.points],
-        "operating_point": _refusal_json(point) if isinstance(point, Rejection) else _operating_json(point),
-        "what_if": [
-            {
-                "kind": each.kind,
-                "change": each.change,
-                "highest_rps": number(each.highest_rps),
-                "base_rps": number(each.base_rps),
-                "is_difference": each.is_difference,
-                "binding": each.binding,
-            }
-            for each in tried
-        ],
-        "measured": measured_json(measured),
-        "load_tests": agreement_json(agreement),
-        "figures": _figures_json({**curve.figures, **({} if isinstance(point, Rejection) else point.figures)}),
-    }
-
-
-def size_json(size: PoolSize, *, service: str, replica: str, as_of: str, seed: int) -> dict[str, Any]:
-    return {
-        "schema": SIZE_SCHEMA,
-        "service": service,
-        "replica": replica,
-        "as_of": as_of,
-        "seed": seed,
-        "rate_rps": number(size.rate_rps),
-        "replicas": size.replicas,
-        "low_replicas": size.low_replicas,
-        "high_replicas": size.high_replicas,
-        "conservative_replicas": size.conservative_replicas,
-        "slow_step_ratio": size.band.slow_ratio,
-        "evidence": str(size.band.evidence),
-        "devices": size.replicas * size.devices,
-        "one_fewer_breaks": size.binding,
-        "at_size": _point_json(size.at_size),
-        "figures": _figures_json(dict(size.figures)),
-    }
-
-
-def _point_json(point: CurvePoint) -> dict[str, Any]:
-    if not isinstance(point, StablePoint):
-        return {
-            "offered_rps": number(point.offered_rps),
-            "is_sustained": False,
-            "reason": point.instability.reason,
-            "growth_fraction": _interval(point.instability.growth),
-            "achieved_rps": _interval(point.achieved),
-            "replications": point.windows,
-        }
-    return {
-        "offered_rps": number(point.offered_rps),
-        "is_sustained": True,
-        "passes": point.passes,
-        "broken": list(point.violated),
-        "achieved_rps": _interval(point.achieved),
-        "goodput_rps": _interval(point.goodput),
-        "latencies_s": {
-            name: {key: _interval(each) for key, each in found.items()} for name, found in point.latencies.items()
-        },
-        "error_fraction": {name: _interval(each) for name, each in point.errors.items()},
-        "service_time_s": _interval(point.service_time),
-        "queue_age_p95_s": _interval(point.queue_age),
-        "waiting_requests": _interval(point.waiting),
-        "running_requests": _interval(point.running),
-        "active_tokens": _interval(point.active_tokens),
-        "kv_use_fraction": _interval(point.kv_use),
-        "kv_peak_fraction": number(point.kv_peak_fraction),
-        "busy_fraction": _interval(point.busy),
-        "preemptions_per_request": _interval(point.preemptions),
-        "replications": point.windows,
-        "is_narrow": point.is_decided,
-    }
-
-
-def _operating_json(point: OperatingPoint) -> dict[str, Any]:
-    return {
-        "operating_rps": number(point.operating_rps),
-        "highest_rps": _interval(point.highest.interval),
-        "binding": point.highest.binding,
-        "band_rps": {"low": number(point.low_rps), "high": number(point.high_rps), "confidence_fraction": 0.8},
-        "margins": [
-            {
-                "name": each.name,
-                "fraction": number(each.share_fraction),
-                "is_inside": each.is_inside,
-                "reason": each.reason,
-            }
-            for each in point.margins
-        ],
-        "goodput_per_device_rps": number(point.goodput_per_device_rps),
-        "is_extrapolated": point.is_extrapolated,
-        "anomalies": list(point.anomalies),
-        "next_test": point.next_test,
-        "at_point": _point_json(point.at_point),
-    }
-
-
-def _refusal_json(refused: Rejection) -> dict[str, Any]:
-    return {
-        "refused": refused.reason,
-        "remedies": [{"change": each.change, "effect": each.effect} for each in refused.remedies],
-    }
-
-
-def _figures_json(figures: dict[str, Figure]) -> dict[str, Any]:
-    return {
-        name: {
-            "value": each.value if isinstance(each.value, str) else number(each.value),
-            "unit": each.unit,
-            "evidence": str(each.evidence),
-            "formula": each.formula,
-        }
-        for name, each in figures.items()
-    }
-
-
-def _interval(interval: Interval) -> dict[str, Any]:
-    return {"value": number(interval.value), "low": number(interval.low), "high": number(interval.high)}

@@ -1,4 +1,4 @@
-"""Load tests as a page: what was offered, what came back, each latency by its definition, and what is odd."""
+"""Load tests as a page: what was offered, what was measured, each latency by its definition, and anomalies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ullage.service.loadtests.loadtest import (
     Loop,
     OfferedLoad,
     Point,
-    PointFinding,
+    PointAnomaly,
 )
 from ullage.units import brief_number
 from ullage.workload.anomalies import Severity
@@ -34,7 +34,7 @@ def loadtests_page(found: Sequence[tuple[LoadTest, tuple[tuple[Goodput, ...], ..
     """The parts of the page, file by file, point by point."""
     parts: list[RenderableType] = []
     for loadtest, goodputs in found:
-        parts += [_headline(loadtest), *_findings(loadtest.anomalies)]
+        parts += [_headline(loadtest), *_anomalies(loadtest.anomalies)]
         for point, mine in zip(loadtest.points, goodputs, strict=True):
             parts += ["", *_point(point, mine)]
         parts.append("")
@@ -59,7 +59,7 @@ def _point(point: Point, goodputs: tuple[Goodput, ...]) -> Iterator[RenderableTy
     if point.latencies or point.client_delay is not None:
         yield Padding(_latencies(point), (0, 0, 0, 2))
     yield from (Padding(line, (0, 0, 0, 2)) for line in _goodput_lines(point, goodputs))
-    yield from _findings(point.anomalies)
+    yield from _anomalies(point.anomalies)
 
 
 def load_in_words(load: OfferedLoad) -> str:
@@ -146,13 +146,13 @@ def _latency_name(latency: LatencySummary) -> str:
 def _goodput_lines(point: Point, goodputs: tuple[Goodput, ...]) -> Iterator[str]:
     stated = point.stated_goodput
     if stated is not None:
-        said = [] if stated.rps is None else [f"{_known(stated.rps, 'req/s')}"]
+        parts = [] if stated.rps is None else [f"{_known(stated.rps, 'req/s')}"]
         if stated.attained_fraction is not None:
-            said.append(f"{show(stated.attained_fraction, 'fraction')} of those {stated.denominator}")
+            parts.append(f"{show(stated.attained_fraction, 'fraction')} of those {stated.denominator}")
         if stated.verdict is not None:
-            said.append(stated.verdict)
+            parts.append(stated.verdict)
         yield (
-            f"goodput by the tool: {', '.join(said)}; limits {_limits(stated.limits)}; "
+            f"goodput by the tool: {', '.join(parts)}; limits {_limits(stated.limits)}; "
             f"a one-token answer counts as {stated.single_token}"
         )
     for each in goodputs:
@@ -170,7 +170,7 @@ def _limits(limits: GoodputLimits | None) -> str:
     return ", ".join(f"{name} {show(limit_s, 's')}" for name, limit_s in limits.given.items())
 
 
-def _findings(anomalies: Sequence[PointFinding]) -> Iterator[RenderableType]:
+def _anomalies(anomalies: Sequence[PointAnomaly]) -> Iterator[RenderableType]:
     for each in anomalies:
         line = Text.assemble((f"{each.weight.value} {each.flag}: ", _STYLE[each.weight]), each.sentence)
         yield Padding(line, (0, 0, 0, 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -12,13 +12,10 @@ from rich.text import Text
 
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
-from ullage.service.served import ClassServed, Latency, Served, ServedPool, SloAttainment
+from ullage.service.served import Served, ServedPool, SloAttainment
 from ullage.service.steps.step_model import StepModel
-from ullage.simulate.outcome import Counts
 from ullage.units import brief_number
 
-SCHEMA = "ullage.simulation/1"
-_DIGITS = 9
 # How an end is called; only those that occurred are printed.
 _ENDS = {
     "success": "good",
@@ -33,7 +30,7 @@ _ENDS = {
 
 
 class Simulation(Protocol):
-    """What was simulated on what, and what came out."""
+    """What was simulated on what, and the result."""
 
     @property
     def replica(self) -> str: ...
@@ -90,7 +87,7 @@ def _slo_limits(served: Served) -> Table:
 
 
 def _verdict(kept: SloAttainment) -> Text:
-    return Text("kept", style="green") if kept.is_kept else Text("broken", style="red")
+    return Text("met", style="green") if kept.is_kept else Text("violated", style="red")
 
 
 def _latencies(served: Served) -> Table:
@@ -156,92 +153,3 @@ def _table(title: str, *columns: str) -> Table:
 
 
 # ---- JSON ----------------------------------------------------------------------------------------------
-
-
-def simulation_json(simulated: Simulation) -> dict[str, Any]:
-    served, pool = simulated.served, simulated.pool
-    return {
-        "schema": SCHEMA,
-        "as_of": simulated.as_of.isoformat(),
-        "seed": simulated.seed,
-        "replica": simulated.replica,
-        "step_model": simulated.step.kind,
-        "evidence": str(simulated.step.evidence),
-        "kv_tokens": simulated.kv_tokens,
-        "replicas": pool.replicas,
-        "routing": pool.routing,
-        "queue_limit_requests": pool.waiting_requests,
-        "timeout_s": pool.timeout_s,
-        "traffic": simulated.traffic,
-        "requests": served.requests,
-        "span_s": _number(served.span_s),
-        "duration_s": _number(served.duration_s),
-        "offered_rps": _number(served.offered_rps),
-        "goodput_rps": _number(served.goodput_rps),
-        "output_tokens_per_s": _number(served.output_tokens_per_s),
-        "classes": [_class(each) for each in served.classes],
-        "broken": list(served.broken),
-        "is_keeping_up": served.is_keeping_up,
-        "backlog_growth_fraction": _number(served.drift.growth_fraction),
-        "waiting_requests": _number(served.waiting_requests),
-        "most_waiting_requests": served.most_waiting_requests,
-        "running_requests": _number(served.running_requests),
-        "kv_use_fraction": _number(served.kv_fraction),
-        "kv_peak_fraction": _number(served.kv_peak_fraction),
-        "busy_fraction": _number(served.busy_fraction),
-        "preemptions": served.preemptions,
-        "recomputed_tokens": served.recomputed_tokens,
-        "laws": [
-            {
-                "law": each.name,
-                "left": _number(each.left_value),
-                "right": _number(each.right_value),
-                "unit": each.unit,
-                "holds": each.holds,
-            }
-            for each in served.laws
-        ],
-        "notes": list(simulated.notes),
-    }
-
-
-def _class(served: ClassServed) -> dict[str, Any]:
-    return {
-        "name": served.name,
-        "requests": served.counts.requests,
-        "ends": _counts(served.counts),
-        "goodput_rps": _number(served.goodput_rps),
-        "good_fraction": _number(served.good_fraction),
-        "latencies_s": {name: _latency(each) for name, each in served.latencies.items()},
-        "slos": [
-            {
-                "SLO": each.slo.name,
-                "limit_s": each.slo.limit_s,
-                "found_s": _number(each.found_s),
-                "is_kept": each.is_kept,
-            }
-            for each in served.slo_limits
-        ],
-        "prompt_tokens": served.prompt_tokens,
-        "cached_tokens": served.cached_tokens,
-        "output_tokens": served.output_tokens,
-        "preemptions": served.preemptions,
-    }
-
-
-def _counts(counts: Counts) -> dict[str, int]:
-    return {name: getattr(counts, name) for name in _ENDS}
-
-
-def _latency(latency: Latency) -> dict[str, float | int | None]:
-    shown = {f"p{100 * fraction:g}": _number(each) for fraction, each in latency.quantiles_s.items()}
-    return {"mean": _number(latency.mean_s), **shown}
-
-
-def _number(value: float) -> float | int | None:
-    """Nine significant digits, so that machines agree; None where there is nothing to measure."""
-    if isinstance(value, int):
-        return value
-    if math.isnan(value):
-        return None
-    return 0.0 if value == 0.0 else round(value, _DIGITS - 1 - math.floor(math.log10(abs(value))))

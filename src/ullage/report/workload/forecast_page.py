@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -12,16 +11,12 @@ from rich.text import Text
 from ullage.report.quantity import show
 from ullage.report.workload.fan_chart import fan_chart
 from ullage.workload.anomalies import Severity
-from ullage.workload.forecast.conformal import FRACTIONS
-from ullage.workload.forecast.forecast import Forecast
 from ullage.workload.forecast.part_forecast import PartForecast, ServiceForecast
 from ullage.workload.forecast.point_forecasts import DAY_S
 from ullage.workload.forecast.scores import Scores
 
-SCHEMA = "ullage.forecast/1"
 # Rows of the table of days; longer horizons are told by weeks.
 _MOST_DAYS = 14
-_DIGITS = 9
 _MARK = {Severity.SERIOUS: ("!", "bold red"), Severity.CAUTION: ("*", "yellow"), Severity.NOTE: ("-", "dim")}
 
 
@@ -31,7 +26,7 @@ def forecast_page(found: ServiceForecast) -> list[RenderableType]:
     for part in found.parts:
         page += ["", Text(f"{part.history.name}, {part.history.series.unit}", style="bold"), *fan_chart(part.forecast)]
         page += ["", _ahead(part, found)]
-    return [*page, "", _planning(found), "", _past(found), "", *_findings(found), *_closing(found)]
+    return [*page, "", _planning(found), "", _past(found), "", *_anomalies(found), *_closing(found)]
 
 
 def _headline(found: ServiceForecast) -> RenderableType:
@@ -104,12 +99,12 @@ def _scores(scores: Scores | None) -> tuple[str, ...]:
     )
 
 
-def _findings(found: ServiceForecast) -> list[RenderableType]:
+def _anomalies(found: ServiceForecast) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for anomaly in found.anomalies:
         mark, style = _MARK[anomaly.weight]
         lines.append(Text(f"{mark} {anomaly.sentence}", style=style))
-    return [Text("Findings", style="bold"), *lines, ""] if lines else []
+    return [Text("Anomalies", style="bold"), *lines, ""] if lines else []
 
 
 def _closing(found: ServiceForecast) -> list[RenderableType]:
@@ -120,60 +115,6 @@ def _closing(found: ServiceForecast) -> list[RenderableType]:
             style="dim",
         )
     ]
-
-
-def forecast_json(found: ServiceForecast) -> str:
-    """The same bytes for the same input and seed; numbers to nine significant digits."""
-    plain = {
-        "schema": SCHEMA,
-        "source": found.source,
-        "calendar": found.calendar,
-        "horizon_s": found.horizon_s,
-        "percentile_fraction": found.percentile_fraction,
-        "seed": found.seed,
-        "fractions": [float(each) for each in FRACTIONS],
-        "classes": [_part(each) for each in found.parts],
-        "anomalies": [
-            {"kind": each.kind.value, "weight": each.weight.value, "sentence": each.sentence}
-            for each in found.anomalies
-        ],
-    }
-    return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _part(part: PartForecast) -> dict[str, object]:
-    forecast = part.forecast
-    return {
-        "name": part.history.name,
-        "unit": part.history.series.unit,
-        "start_s": forecast.start_s,
-        "step_s": forecast.history.step_s,
-        "model": forecast.model,
-        "mean_rps": _rounded(forecast.mean),
-        "planning_rps": _rounded(part.planning_rps),
-        "peak_minute_rps": _rounded(part.peak_minute_rps),
-        "planning_tokens_per_s": _rounded(part.planning_tokens_per_s),
-        "planning_active_tokens": _rounded(part.planning_active_tokens),
-        "break": _break(forecast),
-        "scores": _score_values(forecast.scores),
-        "naive_scores": _score_values(forecast.naive_scores),
-        "quantiles": [[_rounded(float(each)) for each in row] for row in forecast.quantiles],
-        "naive_quantiles": [[_rounded(float(each)) for each in row] for row in forecast.naive_quantiles],
-    }
-
-
-def _break(forecast: Forecast) -> dict[str, object] | None:
-    if forecast.broken is None:
-        return None
-    return {"at_s": forecast.broken.at_s, "ratio": _rounded(forecast.broken.ratio)}
-
-
-def _score_values(scores: Scores | None) -> dict[str, object] | None:
-    return None if scores is None else {name: _rounded(value) for name, value in vars(scores).items()}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
 def _known(value: float | None, unit: str, otherwise: str = "not known") -> RenderableType:

@@ -1,15 +1,13 @@
 """A profile as a page in the terminal, and as JSON.
 
 The page reads from top to bottom as the questions people ask: what is this, how does it arrive, how long are
-the requests, when, who, what is reused, and what should I not believe.
+the requests, when, who, what is reused, and what should I not trust.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -22,14 +20,10 @@ from ullage.workload.profile.arrivals import Arrivals
 from ullage.workload.profile.bursts import Bursts
 from ullage.workload.profile.profile import GroupProfile, PartProfile, Profile
 from ullage.workload.profile.reuse import ReuseProfile
-from ullage.workload.profile.saved import to_plain
 from ullage.workload.profile.seasons import Growth, Season
 from ullage.workload.profile.series import Distribution
 from ullage.workload.profile.sessions import SessionProfile
 from ullage.workload.profile.shapes import SuggestedClass
-
-if TYPE_CHECKING:
-    from ullage.workload.synthetic.fit import Synthesis
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
@@ -37,36 +31,6 @@ SPARK_WIDTH = 72
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SHOWN = (0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
 _MARK = {Severity.SERIOUS: ("!", "bold red"), Severity.CAUTION: ("*", "yellow"), Severity.NOTE: ("-", "dim")}
-
-
-def profile_json(profile: Profile) -> str:
-    """One line a top-level key, so that a profile can be compared and still stays small."""
-    plain = to_plain(profile)
-    lines = [
-        f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}"
-        for key, value in plain.items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def synthesis_json(found: Synthesis) -> str:
-    """The fitted model, all of it, and beside it how well its streams match the source."""
-    # Streams bring numba along, which a plain profile does without.
-    from ullage.workload.synthetic.model import as_document
-
-    matches = [
-        {
-            "figure": each.name,
-            "unit": each.unit,
-            "source": each.source_value,
-            "synthetic": each.stream_value,
-            "promised_within_fraction": each.tolerance_fraction,
-            "holds": each.holds,
-        }
-        for each in found.matches
-    ]
-    document = {"schema": "ullage.synthetic/1", "model": as_document(found.model), "matches": matches}
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def profile_page(profile: Profile) -> list[RenderableType]:
@@ -82,7 +46,7 @@ def profile_page(profile: Profile) -> list[RenderableType]:
         _sessions(whole.sessions),
         _reuse(profile.reuse),
         *(_groups(profile, dimension) for dimension in ("class", "model", "tenant")),
-        _findings(profile),
+        _anomalies(profile),
     ]
     page: list[RenderableType] = []
     for part in parts:
@@ -99,17 +63,17 @@ def _headline(profile: Profile) -> list[RenderableType]:
     coverage = profile.coverage
     if coverage.span_s:
         text.append(f" in {show(coverage.span_s, 's')}", style="not bold")
-    said = []
+    parts = []
     if coverage.first_time and coverage.last_time:
-        said.append(f"{coverage.first_time} to {coverage.last_time}")
-        said.append(f"written in {coverage.zone}" if coverage.zone else "no zone in the source")
+        parts.append(f"{coverage.first_time} to {coverage.last_time}")
+        parts.append(f"written in {coverage.zone}" if coverage.zone else "no zone in the source")
     else:
-        said.append(
+        parts.append(
             {"relative": "no calendar: times count from the first request"}.get(coverage.clock.value, "no clock")
         )
     if coverage.covered_fraction is not None and coverage.covered_fraction < 1:
-        said.append(f"{coverage.covered_fraction:.1%} of the time covered")
-    return [text, Text(f"format {profile.format}; {'; '.join(said)}", style="dim")]
+        parts.append(f"{coverage.covered_fraction:.1%} of the time covered")
+    return [text, Text(f"format {profile.format}; {'; '.join(parts)}", style="dim")]
 
 
 # ---- how it arrives ----------------------------------------------------------------------------------
@@ -312,7 +276,7 @@ def _reuse(reuse: ReuseProfile | None) -> list[RenderableType]:
     return parts
 
 
-# ---- who, and what to doubt --------------------------------------------------------------------------
+# ---- who, and anomalies ------------------------------------------------------------------------------
 
 
 def _groups(profile: Profile, dimension: str) -> list[RenderableType]:
@@ -350,13 +314,13 @@ def _group_row(group: GroupProfile) -> list[str]:
     return row
 
 
-def _findings(profile: Profile) -> list[RenderableType]:
-    parts: list[RenderableType] = [Text("Findings", style="bold")]
+def _anomalies(profile: Profile) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text("Anomalies", style="bold")]
     for anomaly in profile.anomalies:
         mark, style = _MARK[anomaly.weight]
         parts.append(_hanging(mark, style, anomaly.sentence))
     if not profile.anomalies:
-        parts.append(Text("Nothing odd was found."))
+        parts.append(Text("No anomalies."))
     if profile.suggestion is not None:
         rules = " ".join(f"--class '{_rule(one)}'" for one in profile.suggestion.classes)
         parts.append(_hanging(">", "dim", f"To see them apart: {rules}"))

@@ -11,7 +11,7 @@ In a common fit a test counts by its age, by its kind and by what is wrong with 
   that states no day counts as old as the oldest that does, and at least half a year older than the newest.
 - kind: in full where every request was kept with its times; less where only sums are known; least where the engine's
   own clock was read, which sees neither network nor client.
-- half where a serious finding says that it measured its client or an endless queue.
+- half where a serious anomaly says that it measured its client or an endless queue.
 """
 
 from __future__ import annotations
@@ -71,20 +71,20 @@ class LoadTestResult:
 class Agreement:
     """Every test that could be repeated, and a sentence for each pair whose ranges do not meet."""
 
-    words: tuple[LoadTestResult, ...]
+    results: tuple[LoadTestResult, ...]
     disagreements: tuple[str, ...]
 
 
 def agreement(estimate: StepModel, tests: Sequence[LoadTest], limits: EngineLimits) -> Agreement:
     """Fit each test alone and compare what they say; a test without a point that can be repeated is left out."""
-    words = []
+    results = []
     for test, weighing in zip(tests, weighings(tests), strict=True):
         rng = np.random.default_rng(0)
         found = [measurement_of(point, limits, rng=rng) for point in test.points]
         used = [each for each in found if isinstance(each, Measurement)]
         if used:
-            words.append(_word(estimate, test, weighing, used))
-    return Agreement(words=tuple(words), disagreements=tuple(_disagreements(words)))
+            results.append(_result(estimate, test, weighing, used))
+    return Agreement(results=tuple(results), disagreements=tuple(_disagreements(results)))
 
 
 def weighings(tests: Sequence[LoadTest]) -> tuple[Weighing, ...]:
@@ -147,7 +147,7 @@ def day_of(run_at: str | None) -> datetime.date | None:
     return None
 
 
-def _word(estimate: StepModel, test: LoadTest, weighing: Weighing, used: Sequence[Measurement]) -> LoadTestResult:
+def _result(estimate: StepModel, test: LoadTest, weighing: Weighing, used: Sequence[Measurement]) -> LoadTestResult:
     factors = fit_factors(estimate, estimate.floor, used)
     return LoadTestResult(
         file=test.file,
@@ -166,9 +166,9 @@ def _decode_ratio(estimate: StepModel, factors: Factors) -> float:
     return float(fitted.decode_s(sequences, kv)[0] / estimate.decode_s(sequences, kv)[0])
 
 
-def _disagreements(words: Sequence[LoadTestResult]) -> list[str]:
+def _disagreements(results: Sequence[LoadTestResult]) -> list[str]:
     found = []
-    for one, other in combinations(words, 2):
+    for one, other in combinations(results, 2):
         room = math.log(one.band_ratio) + math.log(other.band_ratio)
         for what, left, right in (
             ("decode steps", one.decode_ratio, other.decode_ratio),

@@ -54,7 +54,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measurement:
-    """A point of a load test: what was run, and what came out.
+    """A point of a load test: what was run, and what was observed.
 
     `weight_fraction` is how much it counts beside the others in one fit: less where it is old or says little.
     """

@@ -51,20 +51,21 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
     """The evidence in a document, or an InputError that names what is wrong with it."""
     factors = factors_of(document, file=file)
     given = document.get("provenance")
-    said: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    fitted = document["calibration"]
+    provenance: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     try:
-        day = datetime.date.fromisoformat(str(said.get("date")))
+        day = datetime.date.fromisoformat(str(provenance.get("date")))
     except ValueError:
         fix = "Make it anew with ullage calibrate."
         raise InputError(
-            field=f"{file}: provenance.date", value=said.get("date"), problem="is not a date", fix=fix
+            field=f"{file}: provenance.date", value=provenance.get("date"), problem="is not a date", fix=fix
         ) from None
     return CalibrationEvidence(
         file=file,
-        configuration=said,
+        configuration=provenance,
         factors=factors,
-        source=Source(what=f"calibration on {said.get('points')} load-test points", where=file, date=day),
-        band=_document_band(document.get("held_out")),
+        source=Source(what=f"calibration on {provenance.get('points')} load-test points", where=file, date=day),
+        band=_document_band(fitted.get("held_out")),
         tested=range_of(document.get("tested")),
     )
 
@@ -77,11 +78,11 @@ def is_of(evidence: CalibrationEvidence, memory: MemoryBudget) -> bool:
 def with_calibration(step: StepModel, memory: MemoryBudget, evidence: CalibrationEvidence) -> StepModel:
     """The step model scaled to load tests of this very configuration; one of another is refused by name."""
     for name, value in _configuration(memory).items():
-        said = evidence.configuration.get(name)
-        if said != value:
+        found = evidence.configuration.get(name)
+        if found != value:
             raise InputError(
                 field=f"{evidence.file}: provenance.{name}",
-                value=said,
+                value=found,
                 problem=f"is not the replica's {value}, and a calibration says nothing about another configuration",
                 fix="Calibrate on load tests of this configuration.",
             )
@@ -115,7 +116,7 @@ def _document_band(held_out: Any) -> StepErrorBand | None:
     for each in held_out:
         if not isinstance(each, Mapping):
             continue
-        measured, simulated = each.get("measured"), each.get("simulated")
+        measured, simulated = each.get("measured_value"), each.get("simulated_value")
         if isinstance(measured, int | float) and isinstance(simulated, int | float) and measured > 0 < simulated:
             errors.append((str(each.get("latency")), str(each.get("point")), math.log(measured / simulated)))
     return _band(errors)

@@ -52,7 +52,7 @@ class PointResidual:
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPoint:
     """One point of a load test on a curve. `use_ratio` is the share of its tightest limit that it used, where the
-    file states a promised percentile; `reason` says why a point was not simulated."""
+    file states the percentile of an SLO; `reason` says why a point was not simulated."""
 
     name: str
     offered_rps: float | None
@@ -182,7 +182,7 @@ def _tightest(point: Point, classes: Sequence[RequestClass]) -> tuple[float, str
 
 
 def _stated(point: Point, slo: Slo, counted: Definitions) -> float | None:
-    """The promised percentile as the file has it, by the definition of the SLO; None where it cannot be had."""
+    """The percentile of the SLO as the file has it, by the definition of the SLO; None where it cannot be had."""
     late_s = _late_s(point) if slo.metric is Metric.TTFT and counted.ttft is TtftCount.FROM_DUE else 0.0
     summary = point.latency(*_wanted(slo.metric, counted))
     if summary is not None and (value_s := summary.at(slo.percentile_fraction)) is not None:

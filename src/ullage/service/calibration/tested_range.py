@@ -37,15 +37,6 @@ def range_tested(times: RequestTimes, measurements: Sequence[Measurement]) -> Me
     return MeasuredRange(sequences=sequences, kv_tokens=held, prefill_tokens=longest)
 
 
-def range_document(tested: MeasuredRange) -> dict[str, int]:
-    """The range as plain values."""
-    return {
-        "sequences": tested.sequences,
-        "kv_tokens": tested.kv_tokens,
-        "prefill_tokens": tested.prefill_tokens,
-    }
-
-
 def range_of(document: Any) -> MeasuredRange | None:
     """The range that a document states; None where it states none, as documents of earlier versions do."""
     names = ("sequences", "kv_tokens", "prefill_tokens")

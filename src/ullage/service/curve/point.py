@@ -265,7 +265,9 @@ def _figures(
         "point.goodput_rps", at_point.goodput.value, "req/s", "requests a second that meet every limit, simulated", rate
     )
     devices = curve.trial.replica.devices
-    make("point.goodput_per_device_rps", at_point.goodput.value / devices, "req/s", f"goodput / {devices}", goodput)
+    make(
+        "point.alone_goodput_per_device_rps", at_point.goodput.value / devices, "req/s", f"goodput / {devices}", goodput
+    )
     make("point.kv_use_fraction", at_point.kv_use.value, "fraction", "mean KV tokens held / KV tokens", rate)
     make("point.running_requests", at_point.running.value, "requests", "mean sequences that run at the point", rate)
     make("point.queue_age_s", at_point.queue_age.value, "s", "p95 of the time before a request is admitted", rate)

@@ -185,7 +185,7 @@ def _figures(found: PoolSize, inputs: tuple[Figure | Assumption, ...]) -> dict[s
         inputs=(nominal, found.band.assumption),
     )
     goodput = Figure(
-        name="size.goodput_per_device_rps",
+        name="size.pooled_goodput_per_device_rps",
         value=found.at_size.goodput.value / found.devices,
         unit="req/s",
         formula=f"requests a second and replica that meet every limit / {found.devices} devices",

@@ -1,6 +1,6 @@
-"""What the numbers of a point say about each other: saturation, late clients, miscounted tokens, units in doubt.
+"""What the numbers of a point say about each other: saturation, late clients, miscounted tokens, uncertain units.
 
-Every check takes a point and gives at most one finding, in a sentence with both sides of the disagreement. A check
+Every check takes a point and gives at most one anomaly, in a sentence with both sides of the disagreement. A check
 that needs a number the file does not have says nothing. `impossible` is apart: it names a contradiction so large that
 the file is refused rather than flagged.
 """
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ullage.service.loadtests.loadtest import Definition, Flag, LatencySummary, Loop, Point, PointFinding
+from ullage.service.loadtests.loadtest import Definition, Flag, LatencySummary, Loop, Point, PointAnomaly
 from ullage.service.loadtests.requests import due_rate_rps
 from ullage.units import DURATION, brief, brief_number
 from ullage.workload.anomalies import Severity
@@ -79,7 +79,7 @@ def impossible(point: Point) -> Contradiction | None:
     )
 
 
-def load_not_kept(point: Point) -> PointFinding | None:
+def load_not_kept(point: Point) -> PointAnomaly | None:
     """Whether the client sent, and the server finished, what was offered."""
     count = point.sent_count or point.completed_count
     due_rps = due_rate_rps(point.requests) if point.has_every_request else None
@@ -87,13 +87,13 @@ def load_not_kept(point: Point) -> PointFinding | None:
     if point.load.loop not in (Loop.OPEN, Loop.TRACE) or not offered or not count or count < LEAST_REQUESTS:
         return None
     cap = point.load.concurrency_cap_count
-    # Random arrivals come in faster or slower than their rate by luck; two standard errors of that are no finding, but
+    # Random arrivals come in faster or slower than their rate by luck; two standard errors of that are no anomaly, but
     # for a point that is known to have stood at its cap, or whose every arrival is known.
     exact = point.load.even or due_rps is not None or (cap is not None and _cap_was_reached(point, cap))
     kept = KEPT_UP_FRACTION - (0.0 if exact else 2.0 / math.sqrt(count))
     under_cap = f" under a cap of {cap} at once" if cap is not None else ""
     if point.sent_rps is not None and point.sent_rps < kept * offered:
-        return _finding(
+        return _anomaly(
             Flag.CLOSED_LOOP_SATURATION,
             Severity.SERIOUS,
             f"{_rate(offered)} was offered, but only {_rate(point.sent_rps)} was sent{under_cap}: the client waited "
@@ -102,13 +102,13 @@ def load_not_kept(point: Point) -> PointFinding | None:
     if point.achieved_rps is None or point.achieved_rps >= kept * offered * _drain_fraction(point, offered, count):
         return None
     if point.sent_rps is None and cap is not None and _cap_was_reached(point, cap):
-        return _finding(
+        return _anomaly(
             Flag.CLOSED_LOOP_SATURATION,
             Severity.SERIOUS,
             f"{_rate(offered)} was offered, but only {_rate(point.achieved_rps)} was achieved{under_cap}: latency here "
             "is that of a closed loop, not of the offered rate.",
         )
-    return _finding(
+    return _anomaly(
         Flag.OVERLOAD,
         Severity.SERIOUS,
         f"{_rate(offered)} was offered and {_rate(point.achieved_rps)} finished: the queue grew while the test ran, "
@@ -116,7 +116,7 @@ def load_not_kept(point: Point) -> PointFinding | None:
     )
 
 
-def late_client(point: Point) -> PointFinding | None:
+def late_client(point: Point) -> PointAnomaly | None:
     """Coordinated omission: latency counted from when a request was sent, not from when it should have been."""
     delay, ttft = point.client_delay, point.latency(Definition.TTFT, Definition.E2E)
     if delay is None or delay.mean_s is None or point.load.loop not in (Loop.OPEN, Loop.TRACE):
@@ -126,7 +126,7 @@ def late_client(point: Point) -> PointFinding | None:
         return None
     tail_s = delay.at(0.99) if delay.at(0.99) is not None else delay.max_s
     tail = "" if tail_s is None else f" (at worst about {_time(tail_s)})"
-    return _finding(
+    return _anomaly(
         Flag.COORDINATED_OMISSION,
         Severity.SERIOUS if delay.mean_s > waited_s else Severity.CAUTION,
         f"Requests left the client {_time(delay.mean_s)} late on average{tail}, and latency is counted from then: "
@@ -134,7 +134,7 @@ def late_client(point: Point) -> PointFinding | None:
     )
 
 
-def tokens_miscounted(point: Point) -> PointFinding | None:
+def tokens_miscounted(point: Point) -> PointAnomaly | None:
     """Two counts of the same tokens that differ."""
     tokens = point.tokens
     pairs = (
@@ -144,7 +144,7 @@ def tokens_miscounted(point: Point) -> PointFinding | None:
     for side, ours, other in pairs:
         if ours and other and abs(other / ours - 1.0) > SAME_COUNT_FRACTION:
             who = str(tokens.counted_by) if tokens.counted_by else "one side"
-            return _finding(
+            return _anomaly(
                 Flag.TOKEN_COUNT_MISMATCH,
                 Severity.CAUTION,
                 f"{brief_number(ours, 6)} {side} tokens by the {who}'s count, {brief_number(other, 6)} by the other "
@@ -153,12 +153,12 @@ def tokens_miscounted(point: Point) -> PointFinding | None:
     return None
 
 
-def histogram_too_coarse(point: Point) -> PointFinding | None:
+def histogram_too_coarse(point: Point) -> PointAnomaly | None:
     """A figure at or below the first bucket edge, where the histogram tells nothing apart."""
     for latency in point.latencies:
         low_s = latency.percentiles[0][1] if latency.percentiles else latency.mean_s
         if latency.floor_s is not None and low_s is not None and low_s <= latency.floor_s:
-            return _finding(
+            return _anomaly(
                 Flag.HISTOGRAM_FLOOR,
                 Severity.CAUTION,
                 f"{latency.definition} comes from a histogram whose first bucket ends at {_time(latency.floor_s)}; "
@@ -167,7 +167,7 @@ def histogram_too_coarse(point: Point) -> PointFinding | None:
     return None
 
 
-def unit_uncertain(point: Point) -> PointFinding | None:
+def unit_uncertain(point: Point) -> PointAnomaly | None:
     """A mean that no server gives, and what it would be a thousand times larger or smaller."""
     for latency in point.latencies:
         if latency.definition not in PLAUSIBLE_S or latency.middle_s is None:
@@ -176,7 +176,7 @@ def unit_uncertain(point: Point) -> PointFinding | None:
         if low_s <= latency.middle_s <= high_s or latency.middle_s == 0.0:
             continue
         other_s = latency.middle_s * (1000.0 if latency.middle_s < low_s else 0.001)
-        return _finding(
+        return _anomaly(
             Flag.UNIT_UNCERTAIN,
             Severity.SERIOUS,
             f"{latency.definition} is {_time(latency.middle_s)} in the unit the file states, which no server is known "
@@ -185,18 +185,18 @@ def unit_uncertain(point: Point) -> PointFinding | None:
     return None
 
 
-def rate_disagrees(point: Point) -> PointFinding | None:
+def rate_disagrees(point: Point) -> PointAnomaly | None:
     stated, counted = point.stated_rps, point.achieved_rps
     if stated is None or not counted or abs(stated / counted - 1.0) <= 0.02:
         return None
-    return _finding(
+    return _anomaly(
         Flag.RATE_DISAGREES,
         Severity.NOTE,
         f"The tool prints {_rate(stated)}, completed requests over duration give {_rate(counted)}; the count is used.",
     )
 
 
-def decode_time_disagrees(point: Point) -> PointFinding | None:
+def decode_time_disagrees(point: Point) -> PointAnomaly | None:
     """Time per token against the time and the tokens it was taken over."""
     e2e, ttft = point.latency(Definition.E2E), point.latency(Definition.TTFT)
     per_token = point.latency(Definition.TPOT, Definition.ITL_PER_REQUEST_BY_TOKEN, Definition.ITL_PER_REQUEST)
@@ -208,7 +208,7 @@ def decode_time_disagrees(point: Point) -> PointFinding | None:
     implied_s = (e2e.mean_s - ttft.mean_s) / (tokens - 1.0)
     if 1 / SAME_DECODE_FACTOR <= implied_s / per_token.mean_s <= SAME_DECODE_FACTOR:
         return None
-    return _finding(
+    return _anomaly(
         Flag.DECODE_TIME_DISAGREES,
         Severity.CAUTION,
         f"{per_token.definition} is {_time(per_token.mean_s)} on average, but E2E less TTFT over the mean output of "
@@ -217,14 +217,14 @@ def decode_time_disagrees(point: Point) -> PointFinding | None:
     )
 
 
-def concurrency_disagrees(point: Point) -> PointFinding | None:
+def concurrency_disagrees(point: Point) -> PointAnomaly | None:
     """Little's law: completed a second times mean E2E is the number under way."""
     little, cap = point.little_concurrency_count, point.load.concurrency_cap_count
     stated = point.mean_concurrency_count
     if little is None:
         return None
     if stated and abs(little / stated - 1.0) > 0.15:
-        return _finding(
+        return _anomaly(
             Flag.LITTLES_LAW,
             Severity.NOTE,
             f"The tool states {brief_number(stated)} requests under way, rate times mean E2E gives "
@@ -232,7 +232,7 @@ def concurrency_disagrees(point: Point) -> PointFinding | None:
         )
     enough = point.completed_count is not None and cap is not None and point.completed_count >= 8 * cap
     if point.load.loop is Loop.CLOSED and cap is not None and enough and little < 0.7 * cap:
-        return _finding(
+        return _anomaly(
             Flag.CLIENT_LIMITED,
             Severity.CAUTION,
             f"{cap} clients were to be busy, but rate times mean E2E keeps only {brief_number(little)} under way: the "
@@ -241,23 +241,23 @@ def concurrency_disagrees(point: Point) -> PointFinding | None:
     return None
 
 
-def many_failed(point: Point) -> PointFinding | None:
+def many_failed(point: Point) -> PointAnomaly | None:
     sent = point.sent_count
     if not sent or not point.failed_count or point.failed_count < 0.01 * sent:
         return None
     share = point.failed_count / sent
-    return _finding(
+    return _anomaly(
         Flag.FAILURES,
         Severity.SERIOUS if share > 0.05 else Severity.CAUTION,
         f"{point.failed_count:,} of {sent:,} requests failed ({share * 100:.1f} %): latency is that of the survivors.",
     )
 
 
-def many_unfinished(point: Point) -> PointFinding | None:
+def many_unfinished(point: Point) -> PointAnomaly | None:
     sent = point.sent_count
     if not sent or not point.unfinished_count or point.unfinished_count < 0.1 * sent:
         return None
-    return _finding(
+    return _anomaly(
         Flag.UNFINISHED,
         Severity.CAUTION,
         f"{point.unfinished_count:,} of {sent:,} requests were still under way when the point ended: the slow ones are "
@@ -265,33 +265,33 @@ def many_unfinished(point: Point) -> PointFinding | None:
     )
 
 
-def too_few_requests(point: Point) -> PointFinding | None:
+def too_few_requests(point: Point) -> PointAnomaly | None:
     tails = any(fraction >= 0.99 for latency in point.latencies for fraction, _ in latency.percentiles)
     if not tails or point.completed_count is None or not 0 < point.completed_count < 100:
         return None
-    return _finding(
+    return _anomaly(
         Flag.FEW_REQUESTS,
         Severity.NOTE,
         f"A p99 over {point.completed_count} requests is their slowest one or two, not a percentile.",
     )
 
 
-def requests_sampled(point: Point) -> PointFinding | None:
+def requests_sampled(point: Point) -> PointAnomaly | None:
     expected = point.sent_count if point.sent_count is not None else point.completed_count
     if not point.requests or expected is None or len(point.requests) >= expected:
         return None
-    return _finding(
+    return _anomaly(
         Flag.REQUESTS_SAMPLED,
         Severity.NOTE,
         f"The file keeps {len(point.requests):,} of {expected:,} requests: a share can be counted anew, a rate cannot.",
     )
 
 
-def percentiles_cross(point: Point) -> PointFinding | None:
+def percentiles_cross(point: Point) -> PointAnomaly | None:
     for latency in point.latencies:
         for (low, low_s), (high, high_s) in zip(latency.percentiles, latency.percentiles[1:], strict=False):
             if low_s > high_s * (1.0 + 1e-9):
-                return _finding(
+                return _anomaly(
                     Flag.PERCENTILES_CROSS,
                     Severity.SERIOUS,
                     f"{latency.definition} has p{low * 100:g} at {_time(low_s)}, above p{high * 100:g} at "
@@ -300,7 +300,7 @@ def percentiles_cross(point: Point) -> PointFinding | None:
     return None
 
 
-CHECKS: tuple[Callable[[Point], PointFinding | None], ...] = (
+CHECKS: tuple[Callable[[Point], PointAnomaly | None], ...] = (
     unit_uncertain,
     load_not_kept,
     late_client,
@@ -334,8 +334,8 @@ def _cap_was_reached(point: Point, cap: int) -> bool:
     return little is not None and little >= 0.85 * cap
 
 
-def _finding(flag: Flag, weight: Severity, sentence: str) -> PointFinding:
-    return PointFinding(flag=flag, weight=weight, sentence=sentence)
+def _anomaly(flag: Flag, weight: Severity, sentence: str) -> PointAnomaly:
+    return PointAnomaly(flag=flag, weight=weight, sentence=sentence)
 
 
 def _time(seconds: float) -> str:

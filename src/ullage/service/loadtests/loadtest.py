@@ -1,7 +1,7 @@
-"""What a load test said, in one shape whatever tool wrote it.
+"""What a load test measured, in one shape whatever tool wrote it.
 
     LoadTest         one file: the tool, its version, the points, and what was left out
-    Point            one run at one load: what was offered, what came back, how it was measured
+    Point            one run at one load: what was offered, what was observed, how it was measured
     Request          one request of a point, where the tool kept them
     LatencySummary   mean, spread and percentiles of one latency, with the *definition* they were taken by
 
@@ -123,6 +123,11 @@ class LatencySummary:
     def at(self, fraction: float) -> float | None:
         """The percentile in seconds, where the file states exactly this one."""
         return next((value for each, value in self.percentiles if math.isclose(each, fraction, abs_tol=1e-9)), None)
+
+    @property
+    def formula(self) -> str:
+        """What its definition counts, as a formula."""
+        return self.definition.formula
 
     @property
     def middle_s(self) -> float | None:
@@ -266,7 +271,7 @@ class GoodputRule:
 
 @dataclass(frozen=True, kw_only=True)
 class StatedGoodput:
-    """The tool's own goodput. `limits` is None where the file does not store what was promised."""
+    """The tool's own goodput. `limits` is None where the file does not store the SLOs."""
 
     rps: float | None
     attained_fraction: float | None
@@ -319,7 +324,7 @@ class MeasuredRequest:
 
 
 class Flag(enum.Enum):
-    """What a finding is about. The value is stable: calibration and users' scripts look for it."""
+    """What an anomaly is about. The value is stable: calibration and users' scripts look for it."""
 
     CLOSED_LOOP_SATURATION = "closed_loop_saturation"
     COORDINATED_OMISSION = "coordinated_omission"
@@ -347,8 +352,8 @@ class Flag(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointFinding:
-    """Something that is wrong or odd about a point or a file, in a sentence that can be printed alone."""
+class PointAnomaly:
+    """Something that is wrong or unusual about a point or a file, in a sentence that can be printed alone."""
 
     flag: Flag
     weight: Severity
@@ -380,7 +385,7 @@ class Point:
     client_delay: LatencySummary | None = None
     stated_goodput: StatedGoodput | None = None
     requests: tuple[MeasuredRequest, ...] = ()
-    anomalies: tuple[PointFinding, ...] = ()
+    anomalies: tuple[PointAnomaly, ...] = ()
 
     def latency(self, *definitions: Definition) -> LatencySummary | None:
         """The first of these definitions that the point has."""
@@ -414,6 +419,11 @@ class Point:
         return self.achieved_rps * e2e.mean_s
 
     @property
+    def request_count(self) -> int:
+        """How many requests are kept one by one."""
+        return len(self.requests)
+
+    @property
     def has_every_request(self) -> bool:
         """Whether `requests` holds all that were sent, so that counts over it are counts over the point."""
         expected = self.sent_count if self.sent_count is not None else self.completed_count
@@ -436,7 +446,7 @@ class LoadTest:
     format_version: str | None = None
     run_at: str | None = None
     sha256: str | None = None
-    anomalies: tuple[PointFinding, ...] = ()
+    anomalies: tuple[PointAnomaly, ...] = ()
 
 
 def _mean_tokens(lengths: LengthSummary | None, total_tokens: float | None, completed: int | None) -> float | None:

@@ -94,7 +94,7 @@ def generation_of(architecture: str) -> str:
 
 
 def _is_known(vendor: str, known: Catalogue) -> bool:
-    """Whether a device of this vendor was measured; a vendor that is not stated gets the benefit of the doubt."""
+    """Whether a device of this vendor was measured; a vendor that is not stated counts as measured."""
     vendors = {sheet.texts["vendor"].lower() for sheet in known if "vendor" in sheet.texts}
     return not vendor or vendor.lower() in vendors
 

@@ -1,6 +1,6 @@
 """The physical floor of a step: peak rates, no overhead, memory, compute and link perfectly overlapped.
 
-Nothing that ullage puts out may be faster. A measurement that is faster is a finding that names both sides.
+Nothing that ullage puts out may be faster. A measurement that is faster is an anomaly that names both sides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The physics guard: a measurement above what the device can do is a finding that names both sides.
+"""The physics guard: a measurement above what the device can do is an anomaly that names both sides.
 
 What is checked are rates that no schedule can beat: tokens decoded per second, with every sequence of the batch on the
 device at once and its context as short as the test allows; and prompt tokens computed per second.

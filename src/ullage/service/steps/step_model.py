@@ -2,7 +2,6 @@
 
     roofline   `estimated`    work over rates, with fitted efficiencies            roofline.py
     grid       `profiled`     measured steps, interpolated                         grid.py
-    affine     `profiled`     a line through a few measured steps                  affine.py
     any of them, scaled to the user's load tests: `calibrated`                     calibration.py
 
 Whatever the kind, no step is faster than the floor of the device (floor.py), and all of them become the same integer
@@ -161,7 +160,7 @@ def device_rates(device: Device, sharding: Sharding) -> Rates:
         raise InputError(
             field="device",
             value=device.name,
-            problem=f"states no link, and tp = {sharding.tp} sums over devices",
+            problem=f"states no link, and tp = {sharding.tp} needs all-reduces",
             fix="Add link_bandwidth to its sheet: docs/howto/add-a-device.md.",
         )
     compute = {each: rate for each in _PRECISIONS if (rate := device.dense_rate_flops(each)) is not None}

@@ -1,4 +1,4 @@
-"""How well SLOs were kept, over time: of each SLO, the share of requests that arrived and met its limit.
+"""SLO attainment over time: for each SLO, the share of arrived requests that met its limit.
 
 A run is reduced to counts in short windows of arrival. A part of it (before, during, after a loss) is a sum of windows;
 its interval comes from how minutes differ, as in service/trial/quantile.py, because requests of one minute share their
@@ -34,7 +34,7 @@ _ENDED_WELL = (Counts._fields.index("success"), Counts._fields.index("late"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tally:
+class SloTally:
     """Of one SLO: requests that arrived in each window, and those of them that met its limit."""
 
     required_fraction: float
@@ -42,12 +42,12 @@ class Tally:
     good: Ints
 
 
-Tallies = Mapping[str, Tally]
+Tallies = Mapping[str, SloTally]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attainment:
-    """One SLO over one part of a run: what was promised, and what was kept."""
+    """One SLO over one part of a run: the share of requests required and the share attained."""
 
     slo_name: str
     required_fraction: float
@@ -68,7 +68,7 @@ class Attainment:
 
 def tallies(
     outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *, overhead_s: float, span_s: float
-) -> dict[str, Tally]:
+) -> dict[str, SloTally]:
     """Every SLO of every class, window by window of arrival."""
     found = outcome.requests
     if found is None:
@@ -78,12 +78,12 @@ def tallies(
     windows = math.ceil(span_s / WINDOW_S)
     window = np.floor(np.nan_to_num(found.arrival_s, nan=-1.0) / WINDOW_S).astype(np.int64)
     inside = (window >= 0) & (window < windows)
-    counted: dict[str, Tally] = {}
+    counted: dict[str, SloTally] = {}
     for each in classes:
         mine = inside & (class_of == names.index(each.name) if class_of is not None else True)
         for slo in each.slos:
             good, known = _met(found, slo, overhead_s)
-            counted[f"{each.name} {slo.name}"] = Tally(
+            counted[f"{each.name} {slo.name}"] = SloTally(
                 required_fraction=slo.percentile_fraction,
                 sent=np.bincount(window[mine & known], minlength=windows),
                 good=np.bincount(window[mine & known & good], minlength=windows),
@@ -92,7 +92,7 @@ def tallies(
 
 
 def _met(found: RequestArrays, slo: Slo, overhead_s: float) -> tuple[Bools, Bools]:
-    """Which requests met a limit, and of which that can be said: one that still runs has no end yet.
+    """Which requests met a limit, and for which that is known: one that still runs has no end yet.
 
     Gaps between tokens are not kept by request, so a limit on them is judged by their mean in each request.
     """
@@ -121,7 +121,7 @@ def part(runs: Sequence[Tallies], *, from_s: float, until_s: float) -> Attainmen
     return min(found, key=lambda each: each.margin_fraction, default=None)
 
 
-def _share(runs: Sequence[Tally], first: int, last: int) -> Interval | None:
+def _share(runs: Sequence[SloTally], first: int, last: int) -> Interval | None:
     edges = range(first, max(last, first + 1), BATCH_WINDOWS)
     sent, good = (
         np.concatenate([np.add.reduceat(getattr(each, which)[:last], edges) for each in runs]).astype(np.float64)
@@ -141,7 +141,7 @@ def _share(runs: Sequence[Tally], first: int, last: int) -> Interval | None:
     )
 
 
-# A window is hurt where it keeps less than was promised, by more than three standard errors of so few requests.
+# A window is hurt where attainment is below the SLO by more than three standard errors of so few requests.
 _HURT_ERRORS = 3.0
 
 

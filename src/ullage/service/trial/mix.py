@@ -54,8 +54,8 @@ class MixLoad:
             raise InputError(
                 field="classes",
                 value=[each.name for each in self.classes],
-                problem=f"does not say what is promised to each of {names}",
-                fix="Give one request class for each class of the mix; a class without SLOs has no SLOs.",
+                problem=f"does not state the SLOs of each of {names}",
+                fix="Give one request class for each class of the mix; a class may have no SLOs.",
             )
 
     @property
@@ -103,7 +103,7 @@ class MixLoad:
 def simulated_class(slo_class: RequestClass, *, overhead_s: float = 0.0) -> LoadClass:
     """What makes a single request of this class good.
 
-    A request is held to the limit of the class's highest percentile of each metric: a limit on the median is broken
+    A request is held to the limit of the class's highest percentile of each metric: a limit on the median is exceeded
     by half of all good requests. What is spent outside the engine is taken off the limits on TTFT and E2E.
     """
     limits = {metric: _request_limit(slo_class, metric) for metric in Metric}

@@ -14,7 +14,6 @@ from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
-from numpy.random import Generator
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
@@ -24,8 +23,8 @@ from ullage.workload.demand.stated import StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.synthetic.builtin import SOURCE, builtin
-from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel, synthesised
-from ullage.workload.synthetic.stream import Stream
+from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel
+from ullage.workload.synthetic.whatif import traffic
 
 _PERCENTILES = (0.5, 0.95, 0.99)
 # Every request is simulated. A service beyond this rate is many, and a slip in a rate or in growth is likelier.
@@ -61,8 +60,14 @@ class MeasuredClass:
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
-        """What should make the reader of this class's demand conservative."""
+        """What should make the reader of this class's demand cautious."""
         return self.forecast.anomalies if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
+
+    def times(self, ratio: float) -> MeasuredClass:
+        """The same users, so many times over."""
+        (model,) = traffic(ratio)(SyntheticModel(classes=(self.model,))).classes
+        forecast = None if self.forecast is None else self.forecast.times(ratio)
+        return replace(self, forecast=forecast, model=model)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +108,6 @@ class Demand:
     figures: Mapping[str, Figure]
 
     @property
-    def worst_approved_tokens(self) -> int:
-        """The longest context that any class may send."""
-        return max(each.longest_context_tokens for each in self.classes)
-
-    @property
     def model(self) -> SyntheticModel:
         """Ordinary traffic, a week with its season."""
         return SyntheticModel(classes=tuple(each.model for each in self.classes))
@@ -116,10 +116,6 @@ class Demand:
     def busy_model(self) -> SyntheticModel:
         """Every class at its own planning rate at once: what a fleet is sized for."""
         return SyntheticModel(classes=tuple(each.busy_model for each in self.classes))
-
-    def busy_stream(self, *, span_s: float, rng: Generator) -> Stream:
-        """A stream of the busiest hour, for a simulator."""
-        return synthesised(self.busy_model, span_s=span_s, rng=rng)
 
 
 def forecast_demand(
@@ -303,20 +299,20 @@ def _traffic(
     name = stated.request_class.name
     planning_rps = float(planning.value)
 
-    said = (stated.shape or StatedShape()).lengths if evidence is not Evidence.MEASURED else {}
+    stated_lengths = (stated.shape or StatedShape()).lengths if evidence is not Evidence.MEASURED else {}
 
     def read(what: str, value: float, unit: str) -> Figure:
         return Figure(name=f"demand.{name}.{what}", value=value, unit=unit, sources=(source,), own_evidence=evidence)
 
     def length(what: str, value: float, sides: tuple[str, ...]) -> Figure:
-        if not all(said.get(side) for side in sides):
+        if not all(stated_lengths.get(side) for side in sides):
             return read(what, value, "tokens")
         return Figure(
             name=f"demand.{name}.{what}",
             value=value,
             unit="tokens",
             formula="of the distribution through the stated percentiles",
-            inputs=tuple(each for side in sides for each in said[side]),
+            inputs=tuple(each for side in sides for each in stated_lengths[side]),
         )
 
     # Dispersion belongs to the users, not to their number: it is that of the model at its own rate.

@@ -36,7 +36,7 @@ class RouteKind(enum.Enum):
 class RouteStep:
     """One pool of a route. `part` is its share of the class, or, in an escalation, the part that goes on from it.
 
-    The last pool of an escalation has none. `success` is how often its model solves a task; None where nobody said.
+    The last pool of an escalation has none. `success` is how often its model solves a task; None where not stated.
     """
 
     pool: str
@@ -362,7 +362,7 @@ def _notes(routing: Routing) -> Iterator[str]:
         yield "The SLOs of an escalated class hold for every attempt; a task that goes on waits for both."
     silent = [each.request_class for each in routing.routes if each.success_fractions is None]
     if silent:
-        yield f"Nobody has said how often the models solve a task of {', '.join(silent)}: no success rate is given."
+        yield f"How often the models solve a task of {', '.join(silent)} is not stated: no success rate is given."
 
 
 def _number(given: Assumption) -> float:

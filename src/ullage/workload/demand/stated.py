@@ -1,7 +1,7 @@
 """What a user says of a class's traffic beyond its rate: lengths, growth, the busiest hour, planned events.
 
-Whatever is not said is taken from a class of the built-in profile; whatever is said takes its place, by the user's
-word. Lengths are stated as percentiles, because an average says nothing about the requests that fill the memory.
+Whatever is not stated is taken from a class of the built-in profile; whatever is stated takes its place.
+Lengths are stated as percentiles, because an average says nothing about the requests that fill the memory.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _line(score: float, scores: Sequence[float], logs: Sequence[float], slope: f
 
 
 def _within(lengths: LengthModel, shape: StatedShape, longest_tokens: int) -> LengthModel:
-    """The side that was not stated is cut to what the other leaves of the longest context."""
+    """The side that was not stated is truncated to what the other leaves of the longest context."""
     room = longest_tokens - (lengths.output_tokens[-1] if shape.output is not None else lengths.prompt_tokens[-1])
     room = max(1.0, room)
     if shape.prompt is None:

@@ -31,9 +31,17 @@ class Traffic:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is doubtful about the trace, and about each forecast made from it."""
+        """Anomalies of the trace, and of each forecast made from it."""
         forecasts = (anomaly for each in self.classes.values() for anomaly in each.anomalies)
         return tuple(dict.fromkeys(anomaly.sentence for anomaly in (*self.profile.anomalies, *forecasts)))
+
+    def times(self, ratio: float) -> Traffic:
+        """So many times the users: rates, forecasts and streams; the profile stays that of the trace."""
+        return replace(
+            self,
+            classes={name: each.times(ratio) for name, each in self.classes.items()},
+            mean_rates_rps={name: rate * ratio for name, rate in self.mean_rates_rps.items()},
+        )
 
 
 def traffic_of(

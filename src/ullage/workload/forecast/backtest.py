@@ -1,4 +1,4 @@
-"""The rolling backtest: every forecaster, from every past origin, against what came; the least pinball loss wins."""
+"""The rolling backtest: every forecaster, from every past origin, against observation; the least pinball loss wins."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Bands from past errors: split conformal, in ratios of demand to forecast, by lead.
 
-A forecaster is run from past origins, and what came is divided by what it said. The quantiles of these ratios, times
-the new forecast, are its bands; nothing is assumed of the errors' distribution. Two things are owed to honesty.
+A forecaster is run from past origins, and observed demand is divided by predicted. The quantiles of these ratios,
+times the new forecast, are its bands; nothing is assumed of the errors' distribution. Two caveats.
 Ratios of one origin go up and down together, so many hours are few witnesses: `witnesses` counts how many, and the
-bands are widened as Student widened them. And leads longer than the history can test are extrapolated, and said to be.
+bands are widened as Student widened them. And leads longer than the history can test are extrapolated and marked so.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NORMAL: Floats = np.array([NormalDist().inv_cdf(fraction) for fraction in FRACT
 _LOW, _CENTRE, _HIGH = (int(np.argmin(np.abs(FRACTIONS - each))) for each in (0.1, 0.5, 0.9))
 # Fewer origins than this under a lead, and its band is taken from shorter leads.
 _LEAST_ORIGINS = 3
-# At so many witnesses or fewer the side on which past forecasts erred is not believed at all.
-_DOUBT = 3.0
+# At so many witnesses or fewer the side on which past forecasts erred is not trusted at all.
+_SYMMETRIC_WITNESSES = 3.0
 _FEW_WITNESSES = 12.0
 # Demand over forecast beyond these says that the forecast was nothing, not that demand was without bound.
 _LOWEST, _HIGHEST = 1e-3, 1e3
@@ -140,8 +140,8 @@ def _widened(values: Floats, count: float) -> Floats:
     A few witnesses that all erred to one side say how large errors are, not on which side the next will be: the fewer
     they are, the more their errors count as if they could have had either sign.
     """
-    doubt = min(1.0, _DOUBT / count)
-    plain = (1.0 - doubt) * np.quantile(values, FRACTIONS) + doubt * np.quantile(
+    symmetric = min(1.0, _SYMMETRIC_WITNESSES / count)
+    plain = (1.0 - symmetric) * np.quantile(values, FRACTIONS) + symmetric * np.quantile(
         np.concatenate([values, -values]), FRACTIONS
     )
     freedom = max(count - 1.0, 1.5)

@@ -2,14 +2,14 @@
 
     series -> holes and events out -> rolling backtest chooses -> season x level x growth -> events in -> bands
 
-The naive forecast is kept beside it, and so is everything that should make the reader conservative, as findings.
+The naive forecast is kept beside it, and so is everything that should make the reader cautious, as anomalies.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -67,6 +67,11 @@ class Forecast:
     def steps(self) -> int:
         return int(self.quantiles.shape[0])
 
+    @property
+    def fractions(self) -> tuple[float, ...]:
+        """Of the columns of `quantiles`."""
+        return tuple(FRACTIONS.tolist())
+
     def at(self, fraction: float) -> Floats:
         """The quantile of each step; between the kept fractions straight in the normal score, beyond them held."""
         score = NormalDist().inv_cdf(fraction)
@@ -80,6 +85,15 @@ class Forecast:
     @property
     def mean(self) -> float:
         return float(self.at(0.5).mean())
+
+    def times(self, ratio: float) -> Forecast:
+        """The forecast of so many times the demand; the history stays what was seen."""
+        return replace(
+            self,
+            quantiles=self.quantiles * ratio,
+            naive_quantiles=self.naive_quantiles * ratio,
+            busiest=self.busiest * ratio,
+        )
 
 
 def forecast(
@@ -112,7 +126,7 @@ def forecast(
         naive_scores=test.held_out(test.naive, nominal_fraction=BAND_FRACTION, rng=rng),
         busiest=np.sort((futures * predicted[None, :]).max(axis=1)),
         broken=broken,
-        anomalies=_findings(series, clean, test, winner, steps, broken),
+        anomalies=_anomalies(series, clean, test, winner, steps, broken),
     )
 
 
@@ -156,10 +170,10 @@ def _steps(series: DemandSeries, horizon_s: float) -> int:
     return steps
 
 
-def _findings(
+def _anomalies(
     series: DemandSeries, clean: DemandSeries, test: Backtest, winner: BacktestRun, steps: int, broken: Break | None
 ) -> tuple[Anomaly, ...]:
-    """What should make the reader of this forecast conservative."""
+    """What should make the reader of this forecast cautious."""
     name, size = series.name, clean.values.size
     found = []
     days = size * series.step_s / DAY_S
@@ -168,30 +182,30 @@ def _findings(
             "a week was seen once" if days >= 7.0 else "only a daily season shows" if days > 1.0 else "no season shows"
         )
         sentence = f"The history of {name} is {days:.1f} days long: {season}, and the band is wider for it."
-        found.append(_finding(AnomalyKind.COLD_START, Severity.CAUTION, sentence))
+        found.append(_anomaly(AnomalyKind.COLD_START, Severity.CAUTION, sentence))
     missing = size - clean.observed
     if missing:
         sentence = f"{missing} of {size} steps of {name} are holes or past events, and are not learnt from."
-        found.append(_finding(AnomalyKind.HOLES, Severity.NOTE, sentence, share_fraction=missing / size))
+        found.append(_anomaly(AnomalyKind.HOLES, Severity.NOTE, sentence, share_fraction=missing / size))
     if broken is not None:
         ago_days = (series.end_s - broken.at_s) / DAY_S
         sentence = (
             f"The level of {name} changed {broken.ratio:.2f}-fold {ago_days:.0f} days before the end of the history; "
-            "what came before says little about what comes."
+            "earlier demand says little about later demand."
         )
-        found.append(_finding(AnomalyKind.STRUCTURAL_BREAK, Severity.SERIOUS, sentence))
+        found.append(_anomaly(AnomalyKind.STRUCTURAL_BREAK, Severity.SERIOUS, sentence))
     if steps > winner.band.tested_steps:
         tested_days = winner.band.tested_steps * series.step_s / DAY_S
         sentence = (
             f"Leads beyond {tested_days:.1f} days are longer than the history of {name} can test; their band is "
             "extrapolated, wider with the square root of the lead."
         )
-        found.append(_finding(AnomalyKind.LONG_HORIZON, Severity.CAUTION, sentence))
+        found.append(_anomaly(AnomalyKind.LONG_HORIZON, Severity.CAUTION, sentence))
     if winner.name == test.naive.name:
         sentence = f"No forecaster beat repeating the last season of {name}; that is what is shown."
-        found.append(_finding(AnomalyKind.NAIVE_WINS, Severity.NOTE, sentence))
+        found.append(_anomaly(AnomalyKind.NAIVE_WINS, Severity.NOTE, sentence))
     return in_order(found)
 
 
-def _finding(kind: AnomalyKind, weight: Severity, sentence: str, share_fraction: float | None = None) -> Anomaly:
+def _anomaly(kind: AnomalyKind, weight: Severity, sentence: str, share_fraction: float | None = None) -> Anomaly:
     return Anomaly(kind=kind, weight=weight, sentence=sentence, share_fraction=share_fraction, touches=("forecast",))

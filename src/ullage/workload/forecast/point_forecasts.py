@@ -20,7 +20,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """How time is cut: a step, the steps of a day, and the steps of the season.
+    """How time is divided: a step, the steps of a day, and the steps of the season.
 
     The season is a week as soon as one was seen, a day before that, and nothing before the first day is over.
     """

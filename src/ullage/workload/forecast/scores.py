@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Of a forecast against what came. Pinball and CRPS are over the mean demand, so that series compare.
+    """Of a forecast against observed demand. Pinball and CRPS are over the mean demand, so that series compare.
 
     `coverage_low_fraction` and `coverage_high_fraction` bound the coverage itself: blocks of time are drawn again with
     replacement, since hours that follow each other are not separate witnesses.
@@ -56,10 +56,6 @@ def crps(actual: Floats, quantiles: Floats, fractions: Floats) -> float:
     With evenly spaced fractions k / (n + 1) this is the mean over them; the tails beyond the outermost are left out.
     """
     return 2.0 * pinball(actual, quantiles, fractions)
-
-
-def coverage(actual: Floats, low: Floats, high: Floats) -> float:
-    return float(((actual >= low) & (actual <= high)).mean())
 
 
 def coverage_interval(inside: Floats, block: int, rng: Generator, draws: int = 1000) -> tuple[float, float]:

@@ -1,1 +1,1 @@
-"""The profile of a trace: arrivals, lengths, sessions, prefix reuse, and what to doubt about it."""
+"""The profile of a trace: arrivals, lengths, sessions, prefix reuse, and anomalies."""

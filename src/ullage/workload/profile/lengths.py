@@ -53,7 +53,7 @@ class LengthProfile:
 
 
 def lengths_of(counts: Mapping[str, ValueCounts], joint: JointCounts | None) -> LengthProfile:
-    """All that can be said about these lengths."""
+    """All that is known about these lengths."""
     found = {column: each.distribution("tokens") for column, each in counts.items()}
     return LengthProfile(
         prompt_tokens=found.get("prompt_tokens"),

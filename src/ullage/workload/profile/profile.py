@@ -1,4 +1,4 @@
-"""The profile of a trace: everything a plan carries forward about the traffic, and what to doubt about it.
+"""The profile of a trace: everything a plan carries forward about the traffic, and its anomalies.
 
     trace -> summarise (summary.py, merges) -> profile_of -> Profile
 
@@ -31,7 +31,7 @@ from ullage.workload.trace import Clock, RowCounts, Trace
 TenantNames = Callable[[str, int], str]
 
 
-def ranked_names(name: str, rank: int) -> str:
+def ranked_names(_name: str, rank: int) -> str:
     """Tenants by rank: nothing to recognise them by, and nothing to compare two profiles by."""
     return f"tenant-{rank}"
 

@@ -54,7 +54,7 @@ def holes_of(summary: Summary) -> tuple[Hole, ...]:
 def findings_of(
     summary: Summary, *, suggestion: Suggestion | None, as_of: datetime.date | None, max_age_s: float
 ) -> list[Anomaly]:
-    """Everything odd that the summary shows, in the order in which a reader would ask."""
+    """Every anomaly that the summary shows, in the order in which a reader would ask."""
     return [
         *summary.about.anomalies,
         *_clock(summary),

@@ -16,15 +16,9 @@ from typing import Any
 from ullage.errors import InputError
 from ullage.workload.profile.profile import Profile
 
-SCHEMA = "ullage.profile/1"
-DIGITS = 9
-
-
-def to_plain(profile: Profile) -> dict[str, object]:
-    """Dictionaries, lists, strings and numbers, with the schema's name in front."""
-    plain = _plain(profile)
-    assert isinstance(plain, dict)
-    return {"schema": SCHEMA, **plain}
+SCHEMA = "ullage.profile/2"
+# What a document says of itself beside the profile.
+_HEAD = frozenset({"schema", "as_of"})
 
 
 def from_plain(plain: Mapping[str, object], *, where: str = "profile") -> Profile:
@@ -37,22 +31,8 @@ def from_plain(plain: Mapping[str, object], *, where: str = "profile") -> Profil
             problem="is not a profile this version reads",
             fix=f"Save it again with `ullage profile TRACE --save FILE`; this version writes {SCHEMA}.",
         )
-    rest = {key: value for key, value in plain.items() if key != "schema"}
+    rest = {key: value for key, value in plain.items() if key not in _HEAD}
     return typing.cast("Profile", _typed(Profile, rest, where))
-
-
-def _plain(value: object) -> object:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    if isinstance(value, float):
-        rounded = float(f"{value:.{DIGITS}g}")
-        # A whole number is written as one, whether it was counted or computed.
-        return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
-    return value
 
 
 def _typed(kind: Any, value: object, where: str) -> object:

@@ -1,7 +1,7 @@
 """Sessions: turns, time to think, time in tools, tool calls for each task, and prompts that repeat the last one.
 
 Counted over whole sessions. A session cut by the border of a partition would be counted in both, so sessions
-of partitions are kept apart and said to be per partition.
+of partitions are kept apart and marked as per partition.
 """
 
 from __future__ import annotations

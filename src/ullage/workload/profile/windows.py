@@ -1,6 +1,6 @@
-"""Tables of counted windows: the summary that a table of client rates gives, with what it hides said.
+"""Tables of counted windows: the summary that a table of client rates gives, and what it hides.
 
-Arrivals are known by window, so nothing shorter than a window can be said. Lengths, where given, are means of a
+Arrivals are known by window, so nothing shorter than a window is known. Lengths, where given, are means of a
 client in a window: their spread is that between clients, and the tail of single requests is not in it.
 """
 

@@ -2,7 +2,7 @@
 
 Quantiles of lengths, the season, growth and the reuse curve go over as they are; bursts are fitted to the dispersion at
 every width. `matches` then draws the line under it: each figure of the source beside the stream's, with the tolerance
-that was promised and whether it held.
+that was required and whether it held.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ullage.workload.synthetic.stream import Stream
 _DISTANCES = 33
 # Draws that are compared: many of a short trace, whose long bursts are few, one of a trace of weeks.
 _MOST_DRAWS, _ENOUGH_REQUESTS = 24, 2_000_000
-# What a fitted stream is promised to keep, as relative error. Dispersion is a variance of few windows at long widths,
-# and the highest minute is a single one, hence the wide SLO there; lengths are quantiles handed over.
+# What a fitted stream has to reproduce, as relative error. Dispersion is a variance of few windows at long widths,
+# and the highest minute is a single one, hence the wide tolerance there; lengths are quantiles handed over.
 TOLERANCE_FRACTIONS = {"rate": 0.05, "dispersion": 0.35, "length": 0.08, "burst height": 0.25, "reuse": 0.05}
 
 
@@ -67,7 +67,7 @@ class Match:
         """What to say where the stream is not like its source."""
         return (
             f"The synthetic {self.name} is {self.stream_value:.4g} {self.unit} where the source has "
-            f"{self.source_value:.4g}: off by {self.error_fraction:.0%}, promised {self.tolerance_fraction:.0%}."
+            f"{self.source_value:.4g}: off by {self.error_fraction:.0%}, tolerance {self.tolerance_fraction:.0%}."
         )
 
 
@@ -80,7 +80,7 @@ class Synthesis:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """A sentence for each SLO that the model does not keep."""
+        """A sentence for each property that the model does not reproduce within its tolerance."""
         return tuple(each.sentence for each in self.matches if not each.holds)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import pairwise
 from statistics import NormalDist
@@ -253,11 +253,6 @@ def recipe(model: SyntheticModel, *, span_s: float, rng: Generator, start_s: flo
 def cells_in(span_s: float) -> int:
     """Cells of a stream's rates: one more than its span holds, because they begin a part of a cell before it."""
     return math.ceil(span_s / CELL_S) + 1
-
-
-def as_document(model: SyntheticModel) -> dict[str, Any]:
-    """All parameters as plain values, to print, edit and read back."""
-    return asdict(model)
 
 
 def from_document(document: Mapping[str, Any]) -> SyntheticModel:

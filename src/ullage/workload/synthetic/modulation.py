@@ -51,12 +51,6 @@ class Modulation:
         return 1.0 + rate_rps * width_s * float((blocks @ np.array(self.variances))[0])
 
 
-def local_dispersion(counts: NDArray[np.int64]) -> float:
-    """Half the mean squared step between neighbouring windows, over the mean count: 1 for Poisson, season or not."""
-    mean = float(counts.mean())
-    return float(np.mean(np.square(np.diff(counts.astype(np.float64))))) / (2.0 * mean) if mean > 0.0 else 1.0
-
-
 def measured(counts: NDArray[np.int64], width_s: float = 1.0) -> Modulation:
     """The modulation that explains these counts of consecutive windows, at every scale that they can show."""
     widths_s, excess = [], []

@@ -119,41 +119,6 @@ def moved(stream: Stream, shift_ps: int) -> Stream:
     )
 
 
-def resampled(stream: Stream, *, days: int, rng: Generator, start_hour_of_week: int = 0) -> Stream:
-    """`days` whole days, each drawn from the recorded days with the same place in the week.
-
-    With less than two recorded weeks most weekdays were seen once, so days are drawn from all working days or from
-    all weekend days; with less than a week from all days. Every draw keeps a day whole.
-    """
-    recorded = int(stream.until_ps // round(DAY_S * PS_PER_S))
-    if recorded < 1:
-        raise InputError(
-            field="stream",
-            value=f"{stream.span_s / 3600:.3g} h",
-            problem="is shorter than one day, so that there is no day to draw",
-            fix="Use scaled replay, or a synthetic model fitted to it.",
-        )
-    day_ps = round(DAY_S * PS_PER_S)
-    first_day = start_hour_of_week // 24
-    kinds = np.array([_kind(first_day + day, recorded) for day in range(max(days, recorded))])
-    parts = []
-    bounds = np.searchsorted(stream.arrival_ps, np.arange(recorded + 1, dtype=np.int64) * day_ps)
-    for day in range(days):
-        alike = np.flatnonzero(kinds[:recorded] == kinds[day])
-        source = int(rng.choice(alike if alike.size else np.arange(recorded)))
-        part = stream.where(np.arange(bounds[source], bounds[source + 1]))
-        parts.append(replace(part, arrival_ps=part.arrival_ps + (day - source) * day_ps, until_ps=days * day_ps))
-    return joined(parts)
-
-
-def _kind(day_of_week: int, recorded_days: int) -> int:
-    if recorded_days >= 14:
-        return day_of_week % 7
-    if recorded_days >= 7:
-        return 5 if day_of_week % 7 >= 5 else 0
-    return 0
-
-
 def _shift_ps(until_ps: int, copy: int, copies: int) -> int:
     for unit_s in (WEEK_S, DAY_S):
         unit_ps = round(unit_s * PS_PER_S)

@@ -325,7 +325,7 @@ def _mixed(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _stir(state, words):  # type: ignore[no-untyped-def]
-    """The draws that follow a counter, many at once: nothing here waits for what came before, so it runs in lanes."""
+    """The draws that follow a counter, many at once: no draw waits for an earlier one, so it runs in lanes."""
     for at in range(words.size):
         words[at] = _mixed(state + _U(at + 1) * _STEP)
 

@@ -47,22 +47,6 @@ def cache_cold(*, of: str | None = None) -> WhatIf:
     return _for(of, lambda each: replace(each, reuse=ReuseModel()))
 
 
-def new_tenant(arriving: ClassModel) -> WhatIf:
-    """A class that comes on top of all others, such as a tenant with its own shape."""
-
-    def change(model: SyntheticModel) -> SyntheticModel:
-        if any(each.name == arriving.name for each in model.classes):
-            raise InputError(
-                field="new_tenant",
-                value=arriving.name,
-                problem="is already a class of the model",
-                fix="Give it a name of its own, or use traffic() to enlarge the class.",
-            )
-        return SyntheticModel(classes=(*model.classes, arriving))
-
-    return change
-
-
 def mix_shift(shares: Mapping[str, float]) -> WhatIf:
     """The same number of requests, split between the classes in new shares, which add up to one."""
 

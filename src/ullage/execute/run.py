@@ -1,0 +1,51 @@
+"""What every run of a verb has in common: the day ages are counted on, the seed, the cores, and who hears of progress.
+
+A verb opens one context and hands its parts to the core, which takes `seed=` and `map=`; no verb chooses cores itself:
+
+    with running(as_of=None, seed=1, workers=None) as run:
+        plan(spec, as_of=run.as_of, seed=run.seed, map=run.map)
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from ullage.execute.pool import Spread, thread_map
+
+
+class Progress(Protocol):
+    """How a run says how far it is: the share done, from 0 to 1, and where it names them the stage."""
+
+    def __call__(self, fraction: float, stage: str = "", /) -> None: ...
+
+
+def silent(fraction: float, stage: str = "", /) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """One run: the same day and seed give the same answer, on however many cores `map` spreads over."""
+
+    as_of: datetime.date
+    seed: int
+    map: Spread
+    progress: Progress = silent
+
+
+@contextmanager
+def running(
+    *, as_of: datetime.date | None = None, seed: int = 0, workers: int | None = None, progress: Progress = silent
+) -> Iterator[RunContext]:
+    """A run on `workers` threads (every core where it is None), counting ages on `as_of` (today where it is None)."""
+    with thread_map(workers=workers) as spread:
+        yield RunContext(as_of=today(as_of), seed=seed, map=spread, progress=progress)
+
+
+def today(as_of: datetime.date | None) -> datetime.date:
+    """The day that was given, or today."""
+    return as_of or datetime.datetime.now(tz=datetime.UTC).date()

@@ -1,0 +1,143 @@
+"""What was measured, from the files that say it: load tests, calibrations, step profiles, engine logs, price lists."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ullage.errors import InputError
+
+if TYPE_CHECKING:
+    from ullage.facts.model import Model
+    from ullage.files.plan_file import EvidenceSection
+    from ullage.files.sections.prices import PricesSection
+    from ullage.memory.engine_report import EngineMemory
+    from ullage.memory.sharding import Sharding
+    from ullage.prices.price_list import PriceList
+    from ullage.service.calibration.evidence import CalibrationEvidence
+    from ullage.service.calibration.pool_step import StepEvidence, StepProfile
+    from ullage.service.loadtests.loadtest import LoadTest
+
+
+def load_tests(files: Sequence[Path]) -> tuple[LoadTest, ...]:
+    """Results of load tests, whichever tool wrote them; no file at all is an InputError."""
+    from ullage.readers.loadtests import read_loadtest
+
+    if not files:
+        raise InputError(
+            field="files", value="none", problem="there is nothing to read", fix="Give at least one result file."
+        )
+    return tuple(read_loadtest(each) for each in files)
+
+
+def load_step_evidence(
+    section: EvidenceSection,
+    *,
+    folder: Path,
+    model: Model,
+    device: str,
+    engine: str,
+    sharding: Sharding,
+    as_of: datetime.date,
+) -> StepEvidence:
+    """The load tests, calibrations and step profile of one pool; paths are relative to `folder`."""
+    from ullage.evidence import Source
+    from ullage.service.calibration.pool_step import StepEvidence
+
+    tests = load_tests([folder / each for each in section.load_tests]) if section.load_tests else ()
+    named = section.step_profile
+    return StepEvidence(
+        calibrations=tuple(read_calibration(folder / each, field="calibrations") for each in section.calibrations),
+        load_tests=tuple(
+            (test, Source(what=f"load test by {test.tool}", where=test.file, date=as_of)) for test in tests
+        ),
+        profile=None
+        if named is None
+        else read_step_profile(
+            named,
+            folder=folder,
+            model=model,
+            device=device,
+            engine=engine,
+            sharding=sharding,
+            as_of=as_of,
+            field="evidence.step_profile",
+        ),
+    )
+
+
+def load_engine_report(files: Sequence[Path], *, engine: str, as_of: datetime.date) -> EngineMemory | None:
+    """What an engine's logs and metrics report of its memory; nothing where there are none."""
+    from ullage.readers.engines import read_engine_reports
+
+    return read_engine_reports(files, date=as_of, engine=engine) if files else None
+
+
+def load_price_lists(section: PricesSection, folder: Path) -> tuple[PriceList, ...]:
+    """The price files that a plan file names."""
+    from ullage.readers.prices import INSTALLED_LITELLM, read_prices
+    from ullage.readers.prices.price_file import PriceProvenance
+
+    return tuple(
+        read_prices(
+            each.path if each.path == INSTALLED_LITELLM else folder / each.path,
+            PriceProvenance(dated=each.dated, provider=each.provider, on=each.on),
+        )
+        for each in section.files
+    )
+
+
+def read_calibration(file: Path, *, field: str = "--calibration") -> CalibrationEvidence:
+    """What `ullage calibrate --out` wrote, or an InputError that names the file."""
+    from ullage.service.calibration.evidence import evidence_of
+
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not JSON'}"
+        fix = "Give the file that ullage calibrate wrote."
+        raise InputError(field=field, value=str(file), problem=problem.lower(), fix=fix) from None
+    return evidence_of(document if isinstance(document, dict) else {}, file=str(file))
+
+
+def read_step_profile(
+    name: str,
+    *,
+    folder: Path,
+    model: Model,
+    device: str,
+    engine: str,
+    sharding: Sharding,
+    as_of: datetime.date,
+    field: str,
+) -> StepProfile:
+    """The profile in a CSV relative to `folder`, or with the name `aiconfigurator` that package's of this replica."""
+    from ullage.evidence import Source
+    from ullage.readers.profiles import aiconfigurator, read_profile_rows
+    from ullage.service.calibration.pool_step import StepProfile
+    from ullage.service.steps.profile_table import read_profile
+
+    if name != aiconfigurator.NAME:
+        grid, measured = read_profile(read_profile_rows(folder / name, field=field))
+        source = Source(what="profile of measured steps", where=name, date=as_of)
+        return StepProfile(grid=grid, measured=measured, source=source)
+    asked = aiconfigurator.ProfileQuery(
+        model_names=[each for each in (*model.aliases, model.name) if "/" in each],
+        device=device,
+        engine=engine,
+        tp=sharding.tp,
+        pp=sharding.pp,
+        ep=sharding.ep,
+        dp_attention=sharding.dp_attention,
+    )
+    grid, measured = read_profile(aiconfigurator.profile_rows(asked))
+    version = aiconfigurator.installed_version()
+    source = Source(
+        what=f"steps of AIConfigurator {version}, from kernels measured by NVIDIA",
+        where="aiconfigurator-core",
+        date=as_of,
+    )
+    return StepProfile(grid=grid, measured=measured, source=source)

@@ -1,0 +1,169 @@
+"""A plan as a file, a dict or the built-in example, with all that its names and paths stand for, as a specification."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import InputError, unknown_name
+from ullage.load.changes import NO_CHANGES, Changes, changed_document, with_traffic
+
+if TYPE_CHECKING:
+    from ullage.facts.catalogue import Catalogue
+    from ullage.facts.model import Model
+    from ullage.files.plan_file import PlanFile, PoolSection
+    from ullage.files.strict_yaml import Document
+    from ullage.load.plan_spec import Loaded, LoadedPool
+    from ullage.planning.spec import PlanSpec
+
+PlanSource = str | Path | Mapping[str, Any] | None
+"""A plan file by its path, the same as a dict, or None for the built-in example."""
+
+
+def load_plan(
+    source: PlanSource = None, *, as_of: datetime.date, seed: int = 0, changes: Changes = NO_CHANGES
+) -> PlanSpec:
+    """The specification of a plan. Paths in it are relative to the file; those of a dict to the working folder."""
+    from ullage.files.plan_file import read_plan_document
+    from ullage.files.sections.provenance import file_provenance
+    from ullage.load.plan_spec import spec_of
+
+    document = changed_document(_document(source), changes)
+    read = read_plan_document(document)
+    where = ", ".join((document.file, *changes.texts))
+    provenance = file_provenance(file=where, dated=read.dated or as_of, is_example=source is None)
+    spec = spec_of(read, _load(read, _folder(source), as_of, seed), provenance)
+    return with_traffic(_with_readings(spec, read, _folder(source)), changes)
+
+
+def own_traces(source: PlanSource) -> tuple[list[Path], Mapping[str, str]]:
+    """The request logs that a plan is itself made from, where it names any, and their columns."""
+    from ullage.files.plan_file import read_plan_document
+
+    workload = read_plan_document(_document(source)).workload
+    return [_folder(source) / each for each in workload.trace], workload.columns
+
+
+def read_text(file: Path, *, fix: str) -> str:
+    """The text of a file; one that cannot be read is an InputError with this fix."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = (getattr(error, "strerror", None) or "is not text").lower()
+        raise InputError(field="file", value=str(file), problem=problem, fix=fix) from None
+
+
+def _document(source: PlanSource) -> Document:
+    from importlib.resources import files
+
+    from ullage.files.strict_yaml import Document, as_texts, read_yaml
+
+    if source is None:
+        return read_yaml((files("ullage.files") / "example.yaml").read_text(encoding="utf-8"), file="built-in example")
+    if isinstance(source, Mapping):
+        return Document(file="plan", content=as_texts(source))
+    text = read_text(Path(source), fix="Give a plan file, or none for the built-in example.")
+    return read_yaml(text, file=str(source))
+
+
+def _folder(source: PlanSource) -> Path:
+    return Path(source).parent if isinstance(source, str | Path) else Path()
+
+
+def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Loaded:
+    """Look up names, and read the files that the plan file points to; paths are relative to it."""
+    from ullage.facts.device import device_of
+    from ullage.load.evidence import load_price_lists
+    from ullage.load.names import load_catalogue
+    from ullage.load.plan_spec import Loaded
+    from ullage.load.traffic import load_synthetic, load_traffic
+
+    facts = None if read.facts is None else folder / read.facts
+    devices = load_catalogue("devices", facts)
+    synthetic = read.workload.synthetic
+    return Loaded(
+        pools=tuple(_load_pool(read, each, devices, folder, facts, as_of) for each in read.every_pool),
+        engines=load_catalogue("engines", facts),
+        alternatives=tuple(device_of(sheet) for sheet in devices),
+        traffic=load_traffic(read, folder, as_of, seed),
+        synthetic=None if synthetic is None else load_synthetic(folder / synthetic),
+        startups=load_catalogue("startups", facts),
+        operations=load_catalogue("operations", facts),
+        prices=None if facts is None else load_catalogue("prices", facts),
+        price_lists=load_price_lists(read.prices, folder),
+        as_of=as_of,
+        option_devices=tuple(devices.find(each, field="options.devices").name for each in read.options.devices),
+        option_models=_option_models(read, folder, facts),
+    )
+
+
+def _with_readings(spec: PlanSpec, read: PlanFile, folder: Path) -> PlanSpec:
+    """The specification, with what a short name was taken for as an assumption of its pool: h100 is h100-sxm."""
+    from ullage.load.names import load_catalogue, short_reading
+
+    facts = None if read.facts is None else folder / read.facts
+    catalogues = {"device": load_catalogue("devices", facts), "model": load_catalogue("models", facts)}
+    pools = []
+    for pool, section in zip(spec.pools, read.every_pool, strict=True):
+        prefix = "pool" if len(spec.pools) == 1 else f"{pool.name}.pool"
+        found = [
+            short_reading(f"{prefix}.{key}", getattr(section, key), catalogue, chosen=getattr(pool, key).name)
+            for key, catalogue in catalogues.items()
+        ]
+        pools.append(replace(pool, choices=(*pool.choices, *(each for each in found if each is not None))))
+    return replace(spec, pools=tuple(pools))
+
+
+def _load_pool(
+    read: PlanFile, pool: PoolSection, devices: Catalogue, folder: Path, facts: Path | None, as_of: datetime.date
+) -> LoadedPool:
+    """What the names and paths of one pool's section stand for."""
+    from ullage.facts.device import find_device
+    from ullage.load.evidence import load_engine_report, load_step_evidence
+    from ullage.load.names import load_model
+    from ullage.load.plan_spec import LoadedPool
+    from ullage.memory.sharding import Sharding
+    from ullage.readers.engines.startup import read_starts
+
+    # What is said beside several pools is about none of them in particular, so each has its own evidence.
+    evidence = pool.evidence or read.evidence
+    model = load_model(pool.model, facts, folder=folder)
+    device = find_device(pool.device, devices, field="pool.device")
+    sharding = Sharding(
+        tp=pool.value("tensor_parallel"), pp=pool.value("pipeline_parallel"), ep=pool.value("expert_parallel")
+    )
+    logs = [folder / each for each in evidence.engine_logs]
+    return LoadedPool(
+        model=model,
+        device=device,
+        reported=load_engine_report(logs, engine=pool.engine or "", as_of=as_of),
+        tested=load_step_evidence(
+            evidence,
+            folder=folder,
+            model=model,
+            device=device.name,
+            engine=pool.value("engine"),
+            sharding=sharding,
+            as_of=as_of,
+        ),
+        starts=read_starts([folder / each for each in evidence.startup_logs], date=as_of),
+    )
+
+
+def _option_models(read: PlanFile, folder: Path, facts: Path | None) -> dict[str, tuple[Model, ...]]:
+    """The variants that `options` names, by the model they may stand in for."""
+    from ullage.load.names import load_model
+
+    def found(name: str) -> Model:
+        return load_model(name, facts, folder=folder)
+
+    own = {each.model: found(each.model).name for each in read.every_pool} if read.options.models else {}
+    for name in read.options.models:
+        if name not in own and name not in own.values():
+            raise unknown_name(field="options.models", name=name, known=own)
+    return {
+        own.get(name, name): tuple(found(each) for each in variants) for name, variants in read.options.models.items()
+    }

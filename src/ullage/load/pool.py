@@ -1,0 +1,229 @@
+"""The replica that curve, size and simulate work on: that of a plan's pool, or one put together by names."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ullage.errors import InputError, Rejection
+from ullage.load.changes import NO_CHANGES, Changes
+from ullage.load.plan import PlanSource, load_plan
+from ullage.load.typed import parse_share, with_definitions, with_slos
+
+if TYPE_CHECKING:
+    from ullage.evidence import Assumption, Figure
+    from ullage.memory.budget import MemoryBudget
+    from ullage.service.calibration.pool_step import StepProfile
+    from ullage.service.steps.step_model import StepModel
+    from ullage.service.trial.bases import Bases
+    from ullage.workload.classes import RequestClass
+    from ullage.workload.demand.demand import Demand
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveInputs:
+    """What a plan file says of one pool, as far as a curve needs it."""
+
+    service: str
+    replica: str
+    step: StepModel
+    memory: MemoryBudget
+    demand: Demand
+    classes: tuple[RequestClass, ...]
+    slo_limits: tuple[Assumption, ...]
+    deadlines_s: Mapping[str, float]
+    as_of: datetime.date
+
+    def bases(self, seed: int) -> Bases:
+        """One replica of the pool under its busy hour, as a plan tries it."""
+        from ullage.service.stage import pool_bases
+
+        return pool_bases(self.step, self.memory, self.demand, self.classes, seed=seed, deadlines_s=self.deadlines_s)
+
+    @property
+    def inputs(self) -> tuple[Figure | Assumption, ...]:
+        from ullage.service.stage import rests_on
+
+        return rests_on(self.step, self.memory, self.demand, self.slo_limits)
+
+
+def load_pool(
+    source: PlanSource = None,
+    *,
+    slos: Sequence[str] = (),
+    definitions: str | None = None,
+    calibration: str | Path | None = None,
+    beside: str | None = None,
+    as_of: datetime.date,
+    seed: int = 0,
+    changes: Changes = NO_CHANGES,
+) -> CurveInputs | Rejection:
+    """The stages of a plan that come before a curve: demand, memory, step model."""
+    from ullage.evidence import Evidence, Source, number
+    from ullage.load.evidence import read_calibration
+    from ullage.memory.budget import memory_budget
+    from ullage.planning.spec import slo_limits
+    from ullage.service.calibration.pool_step import StepEvidence, pool_step
+    from ullage.workload.demand.demand import forecast_demand
+
+    spec = load_plan(source, as_of=as_of, seed=seed, changes=changes)
+    asked = spec.pool
+    demand = forecast_demand(
+        spec.demands,
+        horizon=spec.policy.horizon,
+        percentile=spec.policy.planning_percentile,
+        measured=None if spec.traffic is None else spec.traffic.classes,
+    )
+    memory = memory_budget(
+        asked.model,
+        asked.device,
+        asked.settings,
+        approved=asked.approved,
+        reported=asked.reported,
+        engines=asked.engines,
+        devices=asked.alternatives,
+    )
+    if isinstance(memory, Rejection):
+        return memory
+    stated = Source(what="stated by the user", where="--slo", date=as_of)
+    demands = spec.demands
+    if slos:
+        changed = with_slos([each.request_class for each in demands], slos)
+        demands = tuple(
+            replace(each, request_class=one, slo_limits=slo_limits(one, evidence=Evidence.STATED, source=stated))
+            for each, one in zip(demands, changed, strict=True)
+        )
+    tested = asked.tested if calibration is None else StepEvidence(calibrations=(read_calibration(Path(calibration)),))
+    return CurveInputs(
+        service=spec.name,
+        replica=_name(memory),
+        step=_beside(pool_step(memory, tested), parse_share(beside, "--beside") or 0.0),
+        memory=memory,
+        demand=demand,
+        classes=with_definitions([each.request_class for each in demands], definitions),
+        slo_limits=tuple(one for each in demands for one in each.slo_limits),
+        deadlines_s={
+            each.request_class.name: number(spec.admission.deadline_of(each.request_class.name)) for each in demands
+        },
+        as_of=as_of,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaChoice:
+    """The replica by name. Without a model and a device, that of the plan file (or of the built-in example).
+
+    `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
+    `step_profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time
+    other engines on the same device run, all together.
+    """
+
+    model: str | Path | None = None
+    device: str | None = None
+    engine: str | None = None
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    dp_attention: int = 1
+    max_sequences: int | None = None
+    budget_tokens: int | None = None
+    max_context_tokens: int | None = None
+    kv_dtype: str | None = None
+    kv_tokens: int | None = None
+    neighbours_busy_fraction: float = 0.0
+    step_profile: str | None = None
+    calibration: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.model is None) != (self.device is None):
+            raise InputError(
+                field="--device" if self.device is None else "--model",
+                value="not given",
+                problem="a replica is a model on a device",
+                fix="Give both, or neither for the replica of the plan file.",
+            )
+
+    @property
+    def is_named(self) -> bool:
+        return self.model is not None
+
+
+def load_replica(
+    choice: ReplicaChoice, planned: CurveInputs | None, *, as_of: datetime.date
+) -> tuple[MemoryBudget, StepModel, str] | Rejection:
+    """The memory, the step model and the name of the replica that was chosen, or else of the plan's."""
+    if choice.is_named:
+        found = _named(choice, as_of)
+        if isinstance(found, Rejection):
+            return found
+        memory, step = found
+        name = _name(memory)
+    else:
+        assert planned is not None
+        memory, step, name = planned.memory, planned.step, planned.replica
+    stated = memory if choice.kv_tokens is None else replace(memory, kv_tokens=choice.kv_tokens)
+    return stated, _beside(step, choice.neighbours_busy_fraction), name
+
+
+def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, StepModel] | Rejection:
+    from ullage.evidence import Source
+    from ullage.facts.device import find_device
+    from ullage.load.evidence import read_calibration
+    from ullage.load.names import load_catalogue, load_model
+    from ullage.memory.budget import memory_budget
+    from ullage.memory.settings import RuntimeSettings
+    from ullage.memory.sharding import Sharding
+    from ullage.service.calibration.pool_step import StepEvidence, pool_step
+
+    assert choice.model is not None
+    assert choice.device is not None
+    engines = load_catalogue("engines")
+    settings = RuntimeSettings(
+        source=Source(what="stated by the user", where="ullage simulate", date=day),
+        engine=None if choice.engine is None else engines.find(choice.engine, field="engine").name,
+        sharding=Sharding(tp=choice.tp, pp=choice.pp, ep=choice.ep, dp_attention=choice.dp_attention),
+        max_sequences=choice.max_sequences,
+        step_tokens=choice.budget_tokens,
+        max_context_tokens=choice.max_context_tokens,
+        kv_dtype=choice.kv_dtype,
+    )
+    memory = memory_budget(load_model(choice.model), find_device(choice.device), settings, engines=engines)
+    if isinstance(memory, Rejection):
+        return memory
+    calibrations = () if choice.calibration is None else (read_calibration(Path(choice.calibration)),)
+    return memory, pool_step(memory, StepEvidence(calibrations=calibrations, profile=_profile(choice, memory, day)))
+
+
+def _profile(choice: ReplicaChoice, memory: MemoryBudget, day: datetime.date) -> StepProfile | None:
+    """The measured steps that were named, where they were."""
+    from ullage.load.evidence import read_step_profile
+
+    if choice.step_profile is None:
+        return None
+    return read_step_profile(
+        choice.step_profile,
+        folder=Path(),
+        model=memory.model,
+        device=memory.device.name,
+        engine=memory.runtime.engine,
+        sharding=memory.runtime.sharding,
+        as_of=day,
+        field="--step-profile",
+    )
+
+
+def _beside(step: StepModel, busy_fraction: float) -> StepModel:
+    """The step model beside other engines on its devices, which slow it; unchanged where there are none."""
+    from ullage.service.steps.colocation import Neighbour, asks_of, beside, slow_ratio
+
+    if not busy_fraction:
+        return step
+    neighbours = [Neighbour(name="others", busy_fraction=busy_fraction)]
+    return beside(step, slow_ratio(asks_of(step), neighbours))
+
+
+def _name(memory: MemoryBudget) -> str:
+    return f"{memory.model.name} on {memory.runtime.sharding.devices} x {memory.device.name}"

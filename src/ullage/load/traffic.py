@@ -1,0 +1,142 @@
+"""Traffic from files: request logs, saved profiles, synthetic models."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ullage.errors import InputError
+
+if TYPE_CHECKING:
+    from ullage.files.plan_file import PlanFile
+    from ullage.workload.classes import RequestClass
+    from ullage.workload.demand.traffic import Traffic
+    from ullage.workload.profile.profile import Profile
+    from ullage.workload.synthetic.model import SyntheticModel
+    from ullage.workload.trace import Trace
+
+
+def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Traffic | None:
+    """The classes of the plan in the traces or the profile it names; nothing where it names none."""
+    import numpy as np
+
+    from ullage.load.plan_spec import request_class
+    from ullage.load.typed import dated_event
+    from ullage.workload.demand.traffic import traffic_of
+
+    workload = read.workload
+    if workload.profile is not None:
+        found = read_profile(folder / workload.profile)
+    elif workload.trace:
+        found = profile_traces(
+            [folder / each for each in workload.trace],
+            columns=workload.columns,
+            zone=workload.zone,
+            classes=[one for each in workload.classes if (one := request_class(each)).rule is not None],
+            as_of=as_of,
+        )
+    else:
+        return None
+    has_calendar = found.coverage.first_time is not None
+    return traffic_of(
+        found,
+        [each.name for each in workload.classes],
+        horizon_s=read.policy.value("horizon"),
+        percentile_fraction=read.policy.value("planning_percentile"),
+        as_of=as_of,
+        rng=np.random.default_rng(seed),
+        events=[
+            dated_event(each.name, each.first, each.until, each.demand, calendar=has_calendar)
+            for each in workload.events
+        ],
+    )
+
+
+def profile_traces(
+    traces: Sequence[str | Path],
+    *,
+    columns: Mapping[str, str] | None = None,
+    format_name: str | None = None,
+    zone: str = "",
+    classes: Sequence[RequestClass] = (),
+    as_of: datetime.date,
+    max_age_s: float | None = None,
+    progress: Callable[[float], None] = lambda _fraction: None,
+) -> Profile:
+    """The profile of the requests in these files, folders or globs; tenants go by their own names."""
+    from ullage.readers.traces.open import open_trace
+    from ullage.workload.profile.profile import profile_of
+    from ullage.workload.profile.quality import MAX_AGE_S
+    from ullage.workload.profile.summarise import summarise
+    from ullage.workload.profile.windows import summarise_windows
+    from ullage.workload.trace import RateTable
+
+    progress(0.0)
+    trace = open_trace([str(each) for each in traces], mapping=columns or None, format_name=format_name, zone=zone)
+    progress(0.2)
+    summary = summarise_windows(trace) if isinstance(trace, RateTable) else summarise(trace, classes=classes)
+    progress(0.9)
+    return profile_of(summary, as_of=as_of, max_age_s=MAX_AGE_S if max_age_s is None else max_age_s)
+
+
+def open_requests(
+    traces: Sequence[str | Path],
+    *,
+    columns: Mapping[str, str] | None = None,
+    zone: str = "",
+    field: str,
+    problem: str,
+    fix: str,
+) -> Trace:
+    """A trace with one row for each request; one that counts in windows is refused with this problem and fix."""
+    from ullage.readers.traces.open import open_trace
+    from ullage.workload.trace import RateTable
+
+    trace = open_trace([str(each) for each in traces], mapping=columns or None, zone=zone)
+    if isinstance(trace, RateTable):
+        raise InputError(field=field, value=str(traces[0]), problem=problem, fix=fix)
+    return trace
+
+
+def read_profile(file: Path) -> Profile:
+    """A profile that `ullage profile --save` wrote."""
+    from ullage.workload.profile.saved import from_plain
+
+    try:
+        plain = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            field="profile", value=str(file), problem=f"cannot be read ({error})", fix="Save it again."
+        ) from None
+    if not isinstance(plain, dict):
+        raise InputError(field="profile", value=str(file), problem="is no saved profile", fix="Save it again.")
+    return from_plain(plain, where=file.name)
+
+
+def is_saved_profile(source: str | Path) -> bool:
+    """Whether this is a profile that was saved, and not a trace."""
+    from ullage.workload.profile.saved import SCHEMA
+
+    path = Path(source)
+    if not (path.is_file() and path.suffix == ".json"):
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return SCHEMA.partition("/")[0] in file.read(200)
+
+
+def load_synthetic(file: Path) -> SyntheticModel:
+    """What `ullage profile --synthesize` printed, edited or not."""
+    from ullage.workload.synthetic.model import from_document
+
+    fix = "Give what ullage profile --synthesize printed."
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
+            raise InputError(field="workload.synthetic", value=str(file), problem="has no model", fix=fix)
+        return from_document(document["model"])
+    except (OSError, ValueError, TypeError) as error:
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise InputError(field="workload.synthetic", value=str(file), problem=problem, fix=fix) from None

@@ -1,0 +1,409 @@
+"""The answer: what a planner wants of a plan, in that order, as one value.
+
+    verdict, why, warnings, next step      the decision
+    traffic, pools                         the bridge: mean load -> busiest hour -> replicas -> machines -> money
+    utilisation, stops, losses, limits     of each pool: how full, what stops growth, what it survives, what to set
+    money, causes, orders                  the bill by line, who causes it, what to ask for and by when
+
+Every number is a figure of the plan, or one made here with its formula and inputs. The page prints these fields and the
+JSON summary encodes them, both in this order; neither computes anything.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+
+from ullage.cost.bill import Bill
+from ullage.cost.units import class_cents, class_groups
+from ullage.errors import NotBuilt
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
+from ullage.fleet.losses import LossVerdict
+from ullage.planning.answer_parts import (
+    BridgeStep,
+    Cause,
+    DeviceOrder,
+    GrowthStop,
+    LimitToSet,
+    LossOutcome,
+    Machines,
+    MoneyLine,
+    NextStep,
+    Number,
+    PoolAnswer,
+    UtilisationState,
+    summed,
+)
+from ullage.planning.bridge import line_figures, replica_steps, traffic_steps
+from ullage.planning.document import Plan
+from ullage.planning.pool_plan import PoolPlan
+from ullage.planning.utilisation import STATES
+from ullage.planning.verdict import Verdict, default_classes, verdict, warnings
+
+LOAD_TEST = Assumption(
+    name="next.load_test_time",
+    value=3600.0,
+    unit="s",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="default of Ullage: a sweep of a dozen loads of three to five minutes each",
+        where="docs/explanation/answer.md",
+        date=datetime.date(2026, 11, 15),
+    ),
+    low=1200.0,
+    high=14400.0,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The plan in short. `not_built` are stages whose lines are left out."""
+
+    service: str
+    as_of: datetime.date
+    until: datetime.date
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    total_usd: Figure | None
+    next_step: NextStep
+    percentile: Assumption
+    traffic: tuple[BridgeStep, ...]
+    pools: tuple[PoolAnswer, ...]
+    money: tuple[MoneyLine, ...]
+    unpriced: tuple[str, ...]
+    per_success: Figure | None
+    prices: str
+    causes: tuple[Cause, ...]
+    orders: tuple[DeviceOrder, ...]
+    reconcile_every: Assumption
+    assumption_count: int
+    stale_count: int
+    not_built: tuple[str, ...]
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """Every figure of the answer by name."""
+        return {each.name: each for each in _figures_in(self)}
+
+
+def answer(plan: Plan) -> Answer:
+    """The answer of a plan."""
+    bill = next((each.answer for each in plan.stages if isinstance(each.answer, Bill)), None)
+    pools = tuple(_pool(plan, each, bill) for each in plan.pools)
+    decided, reasons = verdict(plan)
+    policy = plan.spec.policy
+    until = plan.as_of + datetime.timedelta(seconds=number(policy.horizon))
+    orders = tuple(_orders(plan, pools, bill, until))
+    return Answer(
+        service=plan.spec.name,
+        as_of=plan.as_of,
+        until=until,
+        verdict=decided,
+        reasons=reasons,
+        warnings=warnings(plan),
+        total_usd=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.total_usd"),
+        next_step=_next_step(plan, decided, pools, orders, bill),
+        percentile=policy.planning_percentile,
+        traffic=traffic_steps(plan, pools),
+        pools=pools,
+        money=() if bill is None else _money(bill),
+        unpriced=() if bill is None else tuple(dict.fromkeys(_words(each.name) for each in bill.unpriced)),
+        per_success=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.per_success_usd"),
+        prices="" if bill is None else _prices(bill),
+        causes=() if bill is None or not bill.is_of_devices else _causes(bill),
+        orders=() if decided is Verdict.HOLD else orders,
+        reconcile_every=policy.reconcile_every,
+        assumption_count=len(plan.assumptions),
+        stale_count=len(plan.stale),
+        not_built=tuple(dict.fromkeys(_words(each.name) for each in plan.stages if isinstance(each.answer, NotBuilt))),
+    )
+
+
+# ---- one pool ---------------------------------------------------------------------------------------------------
+
+
+def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
+    name = pool.spec.name
+    steps, rounding, usd = replica_steps(plan, pool, bill)
+    used, reserves = plan.figures_of("utilisation", name), plan.figures_of("reserves", name)
+    ready, packing = plan.figures_of("time_to_ready", name), plan.figures_of("packing", name)
+    load = next(
+        each for each in used["utilisation.planned_fraction"].inputs if each.name.endswith("demand.planning_rate")
+    )
+    return PoolAnswer(
+        name=name,
+        model=pool.spec.model.name,
+        machines=Machines(
+            shape=pool.packing.chosen.shape.name,
+            device=pool.spec.device.name,
+            replicas=reserves["fleet.total_replicas"],
+            devices=packing["packing.devices"],
+            nodes=packing["packing.nodes"],
+        ),
+        load=load,
+        replicas=steps,
+        rounding=rounding,
+        usd=usd,
+        utilisation=tuple(
+            UtilisationState(name=each.replace("_", " "), utilisation=used[f"utilisation.{each}_fraction"])
+            for each in STATES
+            if f"utilisation.{each}_fraction" in used
+        ),
+        stops=_stops(plan, pool, load),
+        holds=plan.figures_of("headroom", name)["headroom.traffic_fraction"],
+        losses=_losses(plan, pool),
+        bursts=_bursts(plan, pool),
+        ready=(ready["ready.cold_p50_s"], ready["ready.cold_p90_s"]),
+        limits=_limits(plan, pool),
+        shed_first=_shed_first(pool),
+    )
+
+
+def _stops(plan: Plan, pool: PoolPlan, load: Number) -> tuple[GrowthStop, ...]:
+    """What stops growth, first and next; the one place that reads what binds."""
+    figures = plan.figures_of("binding", pool.spec.name)
+    prefix = f"{pool.spec.name}." if len(plan.pools) > 1 else ""
+    growth = figures.get("binding.constraint_growth_fraction")
+    at = None
+    if growth is not None:
+        at = Figure(
+            name=f"{prefix}answer.stops_rps",
+            value=number(load) * (1.0 + number(growth)),
+            unit="req/s",
+            formula="planning rate x (1 + growth at which the binding constraint stops the pool)",
+            inputs=(load, growth),
+        )
+    first = GrowthStop(name=pool.binding.binding.name, growth=growth, load=at)
+    return (first, GrowthStop(name=pool.binding.following.name, growth=None, load=None))
+
+
+_OUTCOMES = {
+    LossVerdict.HOLDS: "met",
+    LossVerdict.UNDECIDED: "undecided",
+    LossVerdict.BREAKS: "violated",
+    LossVerdict.OUTAGE: "outage",
+}
+
+
+def _losses(plan: Plan, pool: PoolPlan) -> tuple[LossOutcome, ...]:
+    figures = plan.figures_of("loss_checks", pool.spec.name)
+    return tuple(
+        LossOutcome(
+            name=_words(each.name),
+            covered_by=each.covered_by,
+            outcome=_OUTCOMES[each.verdict],
+            attained=figures.get(f"loss.{each.name}.attained_fraction"),
+        )
+        for each in pool.loss_checks.checks
+    )
+
+
+_BURSTS_S = (120, 900)
+
+
+def _bursts(plan: Plan, pool: PoolPlan) -> tuple[Figure, ...]:
+    """The highest bursts of two and of fifteen minutes that the queue absorbs."""
+    figures = plan.figures_of("admission_limits", pool.spec.name)
+    return tuple(one for each in _BURSTS_S if (one := figures.get(f"burst.queue_{each}s_ratio")) is not None)
+
+
+def _limits(plan: Plan, pool: PoolPlan) -> tuple[LimitToSet, ...]:
+    """Three limits. Until step times are measured, those that hold where steps are slow."""
+    figures = plan.figures_of("admission_limits", pool.spec.name)
+
+    def first(*names: str) -> Figure:
+        return next(figures[f"limit.{each}"] for each in names if f"limit.{each}" in figures)
+
+    return (
+        LimitToSet(where="gateway", name="rate", limit=first("conservative_pool_rate_rps", "pool_rate_rps")),
+        LimitToSet(
+            where="engine",
+            name="running",
+            limit=first("conservative_replica_concurrency", "replica_concurrency"),
+        ),
+        LimitToSet(where="engine", name="waiting", limit=first("replica_queue_requests")),
+    )
+
+
+def _shed_first(pool: PoolPlan) -> str:
+    """The class of the lowest priority; empty where there is only one."""
+    classes = sorted((each.request_class for each in pool.demands), key=lambda each: each.priority)
+    return classes[-1].name if len(classes) > 1 and classes[-1].priority != classes[0].priority else ""
+
+
+# ---- money ------------------------------------------------------------------------------------------------------
+
+
+def _money(bill: Bill) -> tuple[MoneyLine, ...]:
+    """The priced lines by name, in the order of the bill; they sum to it."""
+    names = dict.fromkeys(each.name for each in bill.lines if each.is_priced)
+    found = []
+    for name in names:
+        lines = [each for each in bill.lines if each.name == name and each.figure is not None]
+        figure = Figure(
+            name=f"answer.{name}_usd",
+            value=bill.cents_of(name) / 100.0,
+            unit="USD",
+            formula="sum of the lines of this name",
+            inputs=line_figures(lines),
+        )
+        found.append(MoneyLine(name=_words(name), usd=figure))
+    return tuple(found)
+
+
+def _prices(bill: Bill) -> str:
+    """Where and of when the prices are: `aws us-east-1, 2026-08-22`."""
+    dates = dict.fromkeys(each.isoformat() for each in bill.quotes.dates)
+    return ", ".join((*bill.quotes.regions, " to ".join(dates))) if dates else ""
+
+
+def _causes(bill: Bill) -> tuple[Cause, ...]:
+    """Every class's part of the bill, the largest first; nothing where there is only one."""
+    total = bill.figures.get("bill.total_usd")
+    groups = class_groups(bill.use)
+    cents = class_cents(bill.use, bill.lines)
+    requests = {name: sum(each.requests for each in groups if each.name == name) for name in cents}
+    if total is None or len(cents) < 2 or not sum(cents.values()) or not sum(requests.values()):
+        return ()
+    basis = (total, *bill.use.basis)
+    return tuple(
+        Cause(
+            name=name,
+            bill=Figure(
+                name=f"answer.{name}.bill_fraction",
+                value=cents[name] / sum(cents.values()),
+                unit="fraction",
+                formula="the class's part of the bill, idle and reserve spread by its own use",
+                inputs=basis,
+            ),
+            requests=Figure(
+                name=f"answer.{name}.requests_fraction",
+                value=requests[name] / sum(requests.values()),
+                unit="fraction",
+                formula="the class's requests / all requests",
+                inputs=basis,
+            ),
+        )
+        for name in sorted(cents, key=lambda each: -cents[each])
+    )
+
+
+# ---- what to do -------------------------------------------------------------------------------------------------
+
+
+def _next_step(
+    plan: Plan, decided: Verdict, pools: Sequence[PoolAnswer], orders: Sequence[DeviceOrder], bill: Bill | None
+) -> NextStep:
+    """A load test while it can buy something back, then a trace, then the order; a fleet that is enough is watched."""
+    largest = max(pools, key=lambda each: number(_evidence(each).usd or _evidence(each).amount))
+    if decided is not Verdict.HOLD and number(_evidence(largest).amount):
+        return _load_test(plan, largest, bill)
+    if decided is Verdict.TEST_FIRST:
+        return NextStep(what=f"give a trace of a week of {', '.join(default_classes(plan))} (workload.trace)")
+    if decided is Verdict.BUY:
+        first = min(orders, key=lambda each: each.ask_by)
+        return NextStep(what=f"ask for {number(first.devices):g} {first.device} by {first.ask_by.isoformat()}")
+    return NextStep(what="reconcile with production when the plan is due")
+
+
+def _evidence(pool: PoolAnswer) -> BridgeStep:
+    return pool.replicas[1]
+
+
+def _load_test(plan: Plan, pool: PoolAnswer, bill: Bill | None) -> NextStep:
+    found = next(each for each in plan.pools if each.spec.name == pool.name)
+    devices = found.memory.runtime.sharding.devices
+    quotes = None if bill is None else bill.quotes.devices.get(pool.name)
+    hours = number(LOAD_TEST) / 3600.0
+    cost = None
+    if isinstance(quotes, tuple):
+        cost = Figure(
+            name="next.load_test_usd",
+            value=hours * devices * sum(each.share_fraction * each.usd_per_hour for each in quotes),
+            unit="USD",
+            formula=f"{hours:g} h x {devices} devices x price of a device-hour",
+            inputs=(LOAD_TEST, *(each.hour for each in quotes), *(each.share for each in quotes)),
+        )
+    which = f" of {pool.name}" if len(plan.pools) > 1 else ""
+    counted = f"{devices} {pool.machines.device}"
+    return NextStep(
+        what=f"load-test one replica{which}, {hours:g} h on {counted}",
+        cost_usd=cost,
+        saves_replicas=_evidence(pool).amount,
+        saves_usd=_evidence(pool).usd,
+    )
+
+
+def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: datetime.date) -> Iterator[DeviceOrder]:
+    """Devices by kind, and the last day to ask for them: the slowest way of buying, before the horizon ends."""
+    slowest = max(
+        (plan.spec.options.lead.steps(each) for each in plan.spec.buying.mix.shares),
+        key=lambda steps: sum(number(one) for one in steps),
+    )
+    lead = Figure(
+        name="answer.lead_s",
+        value=sum(number(each) for each in slowest),
+        unit="s",
+        formula="the steps of getting a device, one after the other",
+        inputs=slowest,
+    )
+    ask_by = until - datetime.timedelta(seconds=number(lead))
+    for device in dict.fromkeys(each.machines.device for each in pools):
+        own = [each for each in pools if each.machines.device == device]
+        devices = summed(f"answer.{device}.devices", tuple(each.machines.devices for each in own))
+        yield DeviceOrder(
+            device=device,
+            region=", ".join(_regions(plan, own, bill)),
+            devices=devices,
+            quota=_quota(plan, device),
+            lead=lead,
+            ask_by=ask_by,
+            is_late=ask_by < plan.as_of,
+        )
+
+
+def _regions(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None) -> list[str]:
+    """The regions that the plan file names, or those of the prices; none where nobody says."""
+    named = [
+        region.name for each in pools if (own := plan.spec.sites.get(each.machines.device)) for region in own.regions
+    ]
+    quotes = [] if bill is None else [bill.quotes.devices.get(each.name) for each in pools]
+    priced = [one.region for each in quotes if isinstance(each, tuple) for one in each if one.region]
+    return list(dict.fromkeys(named or priced))
+
+
+def _quota(plan: Plan, device: str) -> Figure | None:
+    """What the regions allow in all; None where one of them states nothing."""
+    pool = next(each for each in plan.pools if each.spec.device.name == device)
+    sites = pool.reserves.placement.sites
+    allowed = [
+        [region.quota] if region.quota is not None else [zone.quota for zone in region.zones]
+        for region in sites.regions
+    ]
+    stated = [one for each in allowed for one in each if one is not None]
+    if len(stated) < sum(len(each) for each in allowed):
+        return None
+    return Figure(
+        name=f"answer.{device}.quota_devices",
+        value=sum(number(each) for each in stated),
+        unit="devices",
+        formula="sum of the stated quotas",
+        inputs=tuple(stated),
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _figures_in(value: object) -> Iterator[Figure]:
+    if isinstance(value, Figure):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _figures_in(each)
+    elif is_dataclass(value) and not isinstance(value, Assumption):
+        for each in fields(value):
+            yield from _figures_in(getattr(value, each.name))

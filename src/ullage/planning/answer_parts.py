@@ -1,0 +1,133 @@
+"""The parts of an answer: steps of the bridge, machines, states, losses, limits, money, orders."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ullage.evidence import Assumption, Figure, number
+
+Number = Figure | Assumption
+
+
+@dataclass(frozen=True, kw_only=True)
+class BridgeStep:
+    """One step of the bridge: a load or a number of replicas, what it costs a month, and a remark of a few words."""
+
+    name: str
+    amount: Number
+    usd: Figure | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machines:
+    """What a pool stands on; `replicas` and `devices` are all of them, `nodes` machines of this shape."""
+
+    shape: str
+    device: str
+    replicas: Figure
+    devices: Figure
+    nodes: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextStep:
+    """The next thing to do, its cost, and what it would save at most in replicas and in USD a month."""
+
+    what: str
+    cost_usd: Figure | None = None
+    saves_replicas: Number | None = None
+    saves_usd: Figure | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtilisationState:
+    name: str
+    utilisation: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowthStop:
+    """A constraint on growth; `growth` is the growth of traffic at which it stops the pool, where that is known."""
+
+    name: str
+    growth: Figure | None
+    load: Figure | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossOutcome:
+    """A loss as simulated: `met`, `violated`, `undecided` or `outage`; `covered_by` names its reserve, if any."""
+
+    name: str
+    covered_by: str
+    outcome: str
+    attained: Figure | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitToSet:
+    """A limit, and where to set it."""
+
+    where: str
+    name: str
+    limit: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolAnswer:
+    """One pool. `replicas` sum to the fleet; `rounding` is devices that come with the last machine."""
+
+    name: str
+    model: str
+    machines: Machines
+    load: Number
+    replicas: tuple[BridgeStep, ...]
+    rounding: BridgeStep
+    usd: Figure | None
+    utilisation: tuple[UtilisationState, ...]
+    stops: tuple[GrowthStop, ...]
+    holds: Figure
+    losses: tuple[LossOutcome, ...]
+    bursts: tuple[Figure, ...]
+    ready: tuple[Figure, ...]
+    limits: tuple[LimitToSet, ...]
+    shed_first: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoneyLine:
+    name: str
+    usd: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """A class's part of the bill by what it uses, and what it would be by the number of its requests."""
+
+    name: str
+    bill: Figure
+    requests: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOrder:
+    """Devices to have by the end of the horizon; `quota` is None where nobody stated one."""
+
+    device: str
+    region: str
+    devices: Number
+    quota: Figure | None
+    lead: Figure
+    ask_by: datetime.date
+    is_late: bool
+
+
+def summed(name: str, parts: Sequence[Number]) -> Number:
+    """The one part there is, or a figure that is the sum of several."""
+    if len(parts) == 1:
+        return parts[0]
+    value = sum(number(each) for each in parts)
+    return Figure(name=name, value=value, unit=parts[0].unit, formula="sum of the parts", inputs=tuple(parts))

@@ -1,0 +1,225 @@
+"""A boundary, part 1: what the step under way did."""
+
+from __future__ import annotations
+
+from ullage.simulate.kernel.books import (
+    add_share,
+    add_to_sums,
+    attempt_time,
+    class_of,
+    held_in,
+    open_account,
+    record_itl,
+    settle,
+    starved_at,
+    terms_of,
+)  # fmt: skip
+from ullage.simulate.kernel.codes import CANCELLED, NOT_MARKED, RUNNING, TIMED_OUT
+from ullage.simulate.kernel.compiling import compiled, inline, once
+from ullage.simulate.kernel.endings import end_attempt, finish_request, is_cancelled, leave
+from ullage.simulate.kernel.queues import (
+    clear_bit,
+    free_slot,
+    is_alive,
+    put_on_wheel,
+    queue_of,
+    state_of,
+    take_off_wheel,
+    unlink,
+)  # fmt: skip
+from ullage.simulate.kernel.state import ReplicaRow, World
+
+
+@once
+def book_decode_steps(w: World, replica: ReplicaRow, steps: int, now_ps: int) -> None:
+    """Books `steps` whole pure-decode steps of the plan, which end now."""
+    n = replica.decodes
+    span_ps = now_ps - replica.begin_ps
+    replica.decode_busy_ps += span_ps
+    replica.decode_tokens += n * steps
+    if w.has_histograms == 1:
+        record_itl(w, replica, replica.first_step_ps, replica.growth_ps, steps, 0)
+    if w.attribute == 1:
+        count = float(steps)
+        pairs = count * (count - 1.0) / 2.0
+        add_to_sums(replica, span_ps, float(span_ps) / n)
+        replica.sum_step_ps += replica.first_step_ps * pairs + replica.growth_ps * pairs * (2.0 * count - 1.0) / 3.0
+    replica.kv_tokens += n * steps
+    replica.step += steps
+
+
+@compiled
+def share_mixed_time(w: World, replica: ReplicaRow, span_ps: int) -> None:
+    """Attributes the time of a step with prefill, or of a walked one."""
+    part_ps = float(span_ps) / (replica.step_tokens + replica.step_decodes)
+    for x in range(replica.starved):
+        s = w.pending[starved_at(w, replica, x)]
+        settle(w, replica, s)
+        slot = w.slots[s]
+        add_share(w, slot.request, 0.0, float(held_in(replica, slot)) * span_ps)
+    add_to_sums(replica, span_ps, part_ps)
+    for x in range(replica.starved):
+        open_account(w, replica, w.pending[starved_at(w, replica, x)])
+    for x in range(replica.pending):
+        slot = w.slots[w.pending[replica.pending_at + x]]
+        add_share(w, slot.request, part_ps * slot.scheduled, float(slot.done) * span_ps)
+
+
+@once
+def book_mixed_time(w: World, replica: ReplicaRow, now_ps: int) -> None:
+    """Books the time of a step with prefill, or of a walked one, up to now; whole or not."""
+    span_ps = now_ps - replica.begin_ps
+    if replica.step_tokens == 0:
+        replica.decode_busy_ps += span_ps
+    elif replica.step_decodes == 0:
+        replica.prefill_busy_ps += span_ps
+    else:
+        replica.mixed_busy_ps += span_ps
+    if w.attribute == 1:
+        share_mixed_time(w, replica, span_ps)
+
+
+@once
+def start_decoding(w: World, replica: ReplicaRow, s: int, now_ps: int) -> None:
+    """A prefill is complete: its next token is out, and the request decodes from the next step on."""
+    slot = w.slots[s]
+    i = slot.request
+    emitted = w.requests[i].emitted
+    target = w.prompt_tokens[i] + emitted
+    left = w.output_tokens[i] - emitted - 1
+    mask = (1 << w.engines[replica.engine].block_shift) - 1
+    if w.first_ps[i] == 0:
+        w.first_ps[i] = now_ps
+    slot.length = target + left
+    replica.prefill_kv_tokens -= target
+    replica.prefills -= 1
+    replica.kv_tokens += target
+    replica.decodes += 1
+    replica.first_tokens += 1
+    w.phases[replica.phases_at + ((target - replica.step) & mask)] += 1
+    put_on_wheel(w, replica, s, replica.step + left)
+    if w.attribute == 1:
+        open_account(w, replica, s)
+    if w.class_count > 1:
+        w.class_decodes[replica.class_decodes_at + class_of(w, i)] += 1
+
+
+@compiled
+def delay_starved(w: World, replica: ReplicaRow) -> None:
+    """A decode that got no token in a walked step ends one step later."""
+    mask = (1 << w.engines[replica.engine].block_shift) - 1
+    for x in range(replica.starved):
+        s = w.pending[starved_at(w, replica, x)]
+        last_step = w.slots[s].last_step
+        length = w.slots[s].length
+        take_off_wheel(w, replica, s)
+        put_on_wheel(w, replica, s, last_step + 1)
+        w.phases[replica.phases_at + ((length - last_step) & mask)] -= 1
+        w.phases[replica.phases_at + ((length - last_step - 1) & mask)] += 1
+
+
+@once
+def complete_mixed(w: World, replica: ReplicaRow, now_ps: int) -> None:
+    """Completes a step with prefill, or a walked one."""
+    book_mixed_time(w, replica, now_ps)
+    if w.has_histograms == 1 and replica.step_decodes > 0:
+        record_itl(w, replica, now_ps - replica.begin_ps, 0, 1, replica.starved)
+    if replica.starved > 0:
+        delay_starved(w, replica)
+    replica.kv_tokens += replica.step_decodes
+    replica.step += 1
+    for x in range(replica.pending):
+        s = w.pending[replica.pending_at + x]
+        slot = w.slots[s]
+        i = slot.request
+        if slot.scheduled > 0 and slot.done == w.prompt_tokens[i] + w.requests[i].emitted:
+            start_decoding(w, replica, s, now_ps)
+    replica.mixed = 0
+
+
+@inline
+def stop_decoding(w: World, replica: ReplicaRow, s: int, i: int, held: int) -> None:
+    """Takes a decoding request out of the sums; the wheel is the caller's business."""
+    mask = (1 << w.engines[replica.engine].block_shift) - 1
+    replica.kv_tokens -= held
+    replica.decodes -= 1
+    w.phases[replica.phases_at + ((held - replica.step) & mask)] -= 1
+    if w.attribute == 1:
+        settle(w, replica, s)
+    if w.class_count > 1:
+        w.class_decodes[replica.class_decodes_at + class_of(w, i)] -= 1
+
+
+@once
+def complete_finished(w: World, replica: ReplicaRow, now_ps: int) -> None:
+    """Every request in the bucket of this step index has its last token."""
+    bucket = replica.step & (w.wheel_steps - 1)
+    s = w.wheel[replica.wheel_at + bucket]
+    if s >= 0:
+        w.wheel[replica.wheel_at + bucket] = -1
+        clear_bit(w, replica, bucket)
+        while s >= 0:
+            slot = w.slots[s]
+            i = slot.request
+            following = slot.next
+            stop_decoding(w, replica, s, i, slot.length)
+            free_slot(w, replica, s)
+            finish_request(w, replica, i, now_ps)
+            s = following
+
+
+@compiled
+def stop_running(w: World, replica: ReplicaRow, s: int) -> tuple[int, int]:
+    """Takes a request off the running list, whatever it does there; returns its tokens computed and emitted."""
+    slot = w.slots[s]
+    i = slot.request
+    held = slot.done
+    emitted = w.requests[i].emitted
+    if slot.last_step < 0:
+        replica.prefill_kv_tokens -= held
+        replica.prefills -= 1
+    else:
+        held = held_in(replica, slot)
+        emitted = w.output_tokens[i] - (slot.length - held)
+        take_off_wheel(w, replica, s)
+        stop_decoding(w, replica, s, i, held)
+    free_slot(w, replica, s)
+    return held, emitted
+
+
+@inline
+def given_up(w: World, i: int, now_ps: int) -> int:
+    """The outcome of a request whose client or deadline has given up on it by now, or -1."""
+    limits = terms_of(w, i)
+    begun_ps = attempt_time(w, i)
+    outcome = -1
+    if is_cancelled(w, i, now_ps):
+        outcome = CANCELLED
+    elif now_ps >= begun_ps + limits.total_timeout_ps or (
+        w.first_ps[i] == 0 and now_ps >= begun_ps + limits.ttft_timeout_ps
+    ):
+        outcome = TIMED_OUT
+    return outcome
+
+
+@compiled
+def drop_given_up(w: World, replica: ReplicaRow, now_ps: int) -> None:
+    """Ends the marked requests whose client or deadline has given up on them, highest number first."""
+    i = replica.marked
+    replica.marked = -1
+    while i >= 0:
+        following = w.mark[i] - 2
+        w.mark[i] = NOT_MARKED
+        state = state_of(w, i)
+        if is_alive(state):
+            outcome = given_up(w, i, now_ps)
+            if outcome >= 0:
+                held, emitted = 0, w.requests[i].emitted
+                if state == RUNNING:
+                    # A running request is in no queue, so its link holds its slot.
+                    held, emitted = stop_running(w, replica, w.requests[i].after)
+                else:
+                    unlink(w, replica, queue_of(w, replica, i), i)
+                leave(w, replica, i, now_ps)
+                end_attempt(w, i, now_ps, outcome, held, emitted)
+        i = following

@@ -1,0 +1,99 @@
+"""The sample and the control tick: what is read from the fleet, and how many replicas are asked for."""
+
+from __future__ import annotations
+
+from ullage.simulate.kernel.codes import CONTROL_RULE, DRAINING, OFF, READY, SIGNAL_OUTSTANDING, STARTING
+from ullage.simulate.kernel.compiling import compiled
+from ullage.simulate.kernel.replicas import drain, switch_off
+from ullage.simulate.kernel.state import World
+from ullage.simulate.kernel.steps import kv_now
+
+
+@compiled
+def take_sample(w: World, now_ps: int) -> None:
+    for r in range(w.replica_count):
+        replica = w.replicas[r]
+        sample = w.samples[w.clock.samples * w.replica_count + r]
+        busy_ps = replica.prefill_busy_ps + replica.decode_busy_ps + replica.mixed_busy_ps
+        if replica.planned > 0 or replica.mixed == 1:
+            busy_ps += now_ps - replica.begin_ps
+        sample.running = replica.decodes + replica.prefills
+        sample.waiting = replica.waiting
+        sample.kv_tokens = kv_now(replica, now_ps)
+        sample.busy_ps = busy_ps
+        sample.state = replica.state
+    w.clock.samples += 1
+
+
+@compiled
+def read_signals(w: World, now_ps: int) -> None:
+    clock = w.clock
+    clock.signal_outstanding = 0
+    clock.signal_waiting = 0
+    clock.signal_tokens = 0
+    clock.signal_ready = 0
+    clock.signal_starting = 0
+    for r in range(w.replica_count):
+        replica = w.replicas[r]
+        if replica.state in (READY, DRAINING):
+            clock.signal_outstanding += replica.outstanding
+            clock.signal_waiting += replica.waiting
+            clock.signal_tokens += kv_now(replica, now_ps) + replica.queue_tokens
+        clock.signal_ready += 1 if replica.state == READY else 0
+        clock.signal_starting += 1 if replica.state == STARTING else 0
+
+
+@compiled
+def scale(w: World, now_ps: int, want: int, keep: int) -> None:
+    """Starts replicas up to `want`; lets go of those above `keep`, starting ones first, never the last."""
+    clock = w.clock
+    supply = clock.signal_ready + clock.signal_starting
+    extra = supply - keep
+    for r in range(w.replica_count):
+        replica = w.replicas[r]
+        if supply < want and replica.state == OFF:
+            supply += 1
+            replica.state = STARTING
+            replica.on_since_ps = now_ps
+            replica.ready_ps = now_ps + w.ready_delay_ps
+            clock.signal_starting += 1
+    for r in range(w.replica_count - 1, -1, -1):
+        replica = w.replicas[r]
+        if extra > 0 and replica.state == STARTING:
+            switch_off(w, replica, now_ps)
+            clock.signal_starting -= 1
+            extra -= 1
+    for r in range(w.replica_count - 1, -1, -1):
+        replica = w.replicas[r]
+        if extra > 0 and clock.signal_ready > 1 and replica.state == READY:
+            drain(w, replica, now_ps)
+            clock.signal_ready -= 1
+            extra -= 1
+
+
+@compiled
+def control(w: World, now_ps: int) -> bool:
+    """A control tick; returns False when it needs an answer from the callback first."""
+    clock = w.clock
+    read_signals(w, now_ps)
+    signal = clock.signal_outstanding if w.signal == SIGNAL_OUTSTANDING else clock.signal_tokens
+    want = clock.want
+    if w.control == CONTROL_RULE:
+        want = (signal * 1000 + w.target_milli - 1) // w.target_milli
+    elif want < 0:
+        return False
+    clock.want = -1
+    want = min(max(want, w.least_replicas), w.most_replicas)
+    tick = w.controls[clock.controls]
+    tick.want = want
+    keep = want
+    for back in range(1, min(w.window_ticks, clock.controls + 1)):
+        keep = max(keep, w.controls[clock.controls - back].want)
+    scale(w, now_ps, want, keep)
+    tick.at_ps = now_ps
+    tick.signal = signal
+    tick.ready = clock.signal_ready
+    tick.starting = clock.signal_starting
+    clock.controls += 1
+    clock.control_ps += w.control_period_ps
+    return True

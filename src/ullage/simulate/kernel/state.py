@@ -1,0 +1,368 @@
+"""The state of a run, record by record. `World` holds them all and is what every function of the kernel is handed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ullage.simulate.kernel.compiling import VERSION
+from ullage.simulate.kernel.records import Int32, Rows, hold, record_dtype
+
+
+class ClockRow:
+    """What moves for the fleet as a whole."""
+
+    now_ps: int
+    issued: int
+    outstanding: int
+    in_backoff: int
+    other_ps: int  # when the next outside event comes that is not an open-loop arrival
+    next_event: int
+    ready_min_ps: int
+    refresh_ps: int
+    sample_ps: int
+    control_ps: int
+    timers: int
+    samples: int
+    controls: int
+    bucket_milli: int
+    last_replica: int
+    # The integrals for Little's law, with multiples of CARRY apart: a week of a fleet does not fit 63 bits.
+    area: int
+    area_carry: int
+    area_at_ps: int
+    sojourn: int
+    sojourn_carry: int
+    want: int
+    ready: int
+    events: int
+    attempts: int
+    signal_outstanding: int
+    signal_waiting: int
+    signal_tokens: int
+    signal_ready: int
+    signal_starting: int
+
+
+class ReplicaRow:
+    """One engine. What every boundary reads stands in the first three cache lines: a fleet does not fit the cache."""
+
+    # The plan: `planned` decode steps from `begin_ps` on, the first of first_step_ps, each growth_ps longer.
+    begin_ps: int
+    planned: int
+    first_step_ps: int
+    growth_ps: int
+    step: int
+    kv_tokens: int
+    decode_busy_ps: int
+    decode_tokens: int
+
+    decodes: Int32
+    prefills: Int32
+    outstanding: Int32
+    waiting: Int32
+    blocked: Int32  # 1: an arrival changes nothing before the plan ends
+    mixed: Int32  # 1: the step under way has prefill, or was walked
+    marked: Int32
+    head: Int32
+    tail: Int32
+    free: Int32
+    pending: Int32
+    starved: Int32
+    step_tokens: Int32
+    step_decodes: Int32
+    state: Int32
+    index: Int32
+
+    engine: Int32
+    # Where this replica's part of World's arrays begins.
+    wheel_at: Int32
+    bits_at: Int32
+    phases_at: Int32
+    pending_at: Int32
+    queues_at: Int32
+    class_decodes_at: Int32
+    preemptions: Int32
+    queue_tokens: int
+    prompt_tokens: int
+    prefill_kv_tokens: int
+    prefill_tokens: int
+
+    first_tokens: int
+    prefill_busy_ps: int
+    mixed_busy_ps: int
+    # Sums over decode steps from `base_step` on: their time, time times step number, time per token.
+    base_step: int
+    sum_ps: float
+    sum_step_ps: float
+    sum_share_ps: float
+    seen_load: int
+
+    cut_tokens: int
+    on_since_ps: int
+    on_ps: int
+    ready_ps: int
+    down_causes: int
+    returns: int
+
+
+class SlotRow:
+    """A running request's place on its replica."""
+
+    request: Int32
+    next: Int32  # in the bucket of the wheel, or in the list of free slots
+    last_step: Int32  # the step index after which its last token is out; -1 in prefill
+    length: Int32  # tokens it holds when its last token is out
+    before: Int32
+    after: Int32
+    done: Int32  # prefill: tokens computed, those of the step under way included
+    scheduled: Int32
+
+
+class RequestRow:
+    """What the kernel itself needs of a request."""
+
+    emitted: Int32
+    after: Int32  # in the waiting queue; the slot of a running request, which is in no queue
+    before: Int32
+    status: Int32  # the state, plus 16 times (replica + 1)
+
+
+class EngineTerms:
+    """A replica type; `decode_at` and `token_at` are where its tables begin in World.segments."""
+
+    max_sequences: int
+    token_budget: int
+    blocks: int
+    block_shift: int
+    queue_bound: int
+    long_prefill: int
+    priority: int
+    kv_shift: int
+    kv_segments: int
+    token_shift: int
+    token_segments: int
+    pair_ps_1024: int
+    is_sum: int  # 1: prefill adds to decode time, 0: the longer of the two
+    decode_at: int
+    token_at: int
+
+
+class SegmentRow:
+    """Part of a step table: time at its beginning, and per token."""
+
+    base_ps: int
+    slope_ps: int
+
+
+class ClassTerms:
+    """A request class: deadlines, SLOs, rank of its priority."""
+
+    ttft_timeout_ps: int
+    total_timeout_ps: int
+    ttft_slo_ps: int
+    tpot_slo_ps: int
+    e2e_slo_ps: int
+    level: int
+
+
+class Counters:
+    """Of one group of requests; the outcomes come first, in the order of their codes."""
+
+    success: int
+    late: int
+    shed: int
+    oversize: int
+    timed_out: int
+    cancelled: int
+    failed: int
+    unfinished: int
+    retried: int
+    preemptions: int
+    prompt_tokens: int
+    output_tokens: int
+    cached_done_tokens: int
+    wasted_output_tokens: int
+    wasted_computed_tokens: int
+    recomputed_tokens: int
+    cached_tokens: int
+
+
+class QueueRow:
+    head: Int32
+    tail: Int32
+
+
+class TimerRow:
+    when_ps: int
+    code: int
+
+
+class DeadlineRow:
+    """The next deadline of one kind in one class, and whose it is."""
+
+    when_ps: int
+    request: int
+
+
+class EventRow:
+    when_ps: int
+    replica: int
+    kind: int
+
+
+class AccountRow:
+    """The sums of its replica when a decoding request was last settled."""
+
+    sum_ps: float
+    sum_step_ps: float
+    sum_share_ps: float
+
+
+class ShareRow:
+    busy_ps: float
+    kv_token_ps: float
+
+
+class SampleRow:
+    running: int
+    waiting: int
+    kv_tokens: int
+    busy_ps: int
+    state: int
+
+
+class ControlRow:
+    at_ps: int
+    signal: int
+    ready: int
+    starting: int
+    want: int
+
+
+class World:
+    """The terms of a run, and where its arrays are. A field here does not change while the kernel runs."""
+
+    request_count: int
+    replica_count: int
+    class_count: int
+    group_count: int
+    event_count: int
+    levels: int
+    leaves: int
+    slots_each: int
+    wheel_steps: int
+    timer_room: int
+    sample_room: int
+    control_room: int
+    most_events: int
+    seed: int
+
+    routing: int
+    refresh_period_ps: int
+    control: int
+    control_period_ps: int
+    ready_delay_ps: int
+    signal: int
+    target_milli: int
+    window_ticks: int
+    least_replicas: int
+    most_replicas: int
+
+    most_attempts: int
+    backoff_ps: int
+    growth_milli: int
+    jitter_milli: int
+    deposit_milli: int
+    bucket_milli: int
+    retry_shed: int
+    retry_timeout: int
+    retry_failure: int
+
+    measure_from_ps: int
+    measure_until_ps: int
+    sample_period_ps: int
+    is_closed: int
+    has_cancel: int
+    has_deadline: int
+    has_cached: int
+    has_histograms: int
+    keep_requests: int
+    attribute: int
+
+    clock: ClockRow
+    replicas: Rows[ReplicaRow]
+    engines: Rows[EngineTerms]
+    segments: Rows[SegmentRow]
+    classes: Rows[ClassTerms]
+    group_class: Rows[int]
+    events: Rows[EventRow]
+    deadlines: Rows[DeadlineRow]
+    timers: Rows[TimerRow]
+    samples: Rows[SampleRow]
+    controls: Rows[ControlRow]
+    due_ps: Rows[int]  # by replica: when its next boundary is
+    due_tree: Rows[Int32]
+    load: Rows[int]  # by replica: what the router sees
+    load_tree: Rows[Int32]
+    ready: Rows[int]
+
+    # By slot, bucket and queue; a replica's own begin where its record says.
+    slots: Rows[SlotRow]
+    accounts: Rows[AccountRow]
+    wheel: Rows[Int32]
+    bits: Rows[int]
+    pending: Rows[Int32]
+    phases: Rows[Int32]
+    queues: Rows[QueueRow]
+    class_decodes: Rows[Int32]
+
+    # By request; empty where the feature is not used.
+    requests: Rows[RequestRow]
+    arrival_ps: Rows[int]
+    prompt_tokens: Rows[Int32]
+    output_tokens: Rows[Int32]
+    cached_tokens: Rows[Int32]
+    group: Rows[Int32]
+    cancel_after_ps: Rows[int]
+    think_ps: Rows[int]
+    client: Rows[Int32]
+    first_ps: Rows[int]  # 0: no token yet, for no token comes out at time 0
+    attempt_ps: Rows[int]
+    tries: Rows[Int32]
+    mark: Rows[Int32]
+    finish_ps: Rows[int]
+    admitted_ps: Rows[int]
+    preemptions: Rows[Int32]
+
+    # By group, those before and after the warm-up apart.
+    counters: Rows[Counters]
+    shares: Rows[ShareRow]
+    histograms: Rows[int]
+    itl: Rows[int]
+
+    def __init__(self, **given: Any) -> None:
+        """The driver's side: numbers, and arrays whose addresses compiled code reads from a table."""
+        self._given = given
+        self._row = np.zeros(1, record_dtype(World))
+        for name, value in given.items():
+            self._row[name] = value.ctypes.data if isinstance(value, np.ndarray) and name != "clock" else value
+        self.clock = self._row["clock"].view(np.recarray)[0]
+        self.address = self._row.ctypes.data
+
+    def __getattr__(self, name: str) -> Any:
+        """Arrays of records are given names of fields when someone looks."""
+        if name not in self.__dict__.get("_given", ()):
+            raise AttributeError(name)
+        value = self._given[name]
+        has_names = isinstance(value, np.ndarray) and value.dtype.names is not None
+        self.__dict__[name] = value.view(np.recarray) if has_names else value
+        return self.__dict__[name]
+
+    def replaced(self, **changed: Any) -> World:
+        """The same run with other arrays or terms."""
+        return World(**(self._given | {"clock": self._row["clock"]} | changed))
+
+
+hold(World, VERSION)

@@ -1,0 +1,423 @@
+"""Every key of a plan file does what its row says: it changes the specification, and the figure that it names.
+
+A key that is read and then forgotten is the worst kind: the file is accepted, and the plan is another one's. So each
+key is set to a value that is not its default, in the smallest plan in which it matters, and the figure of its row is
+computed again by the cheapest stage that carries it (support/key_probes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.key_probes import BASES, Probe, spec_of, with_value, write_files
+from ullage.errors import InputError
+from ullage.files.keys import KeyRow, find_path
+from ullage.files.plan_file import PlanFile, key_rows
+from ullage.files.strict_yaml import Document, read_yaml
+from ullage.planning.spec import PlanSpec
+
+# Base -> key -> a value that is not the default. A key may stand under several bases.
+CASES: dict[str, dict[str, str]] = {
+    "one": {
+        "service": "other",
+        "dated": "2026-10-01",
+        "workload.classes.chat.name": "talk",
+        "workload.classes.chat.rate": "8 req/s",
+        "workload.classes.chat.longest_context": "8192",
+        "workload.classes.chat.slo": "{ttft_p95: 2s, tpot_p95: 20ms}",
+        "workload.classes.chat.definitions": "{tpot: with_first_token}",
+        "workload.classes.chat.priority": "2",
+        "workload.classes.chat.deadline": "20s",
+        "workload.classes.chat.success": "solved",
+        "workload.classes.chat.prompt": "{p50: 900}",
+        "workload.classes.chat.output": "{p50: 300}",
+        "workload.classes.chat.weekly_growth": "5%",
+        "workload.classes.chat.peak_hour": "3",
+        "pool.name": "main",
+        "pool.model": "llama-3.2-3b",
+        "pool.device": "h100-sxm",
+        "pool.tensor_parallel": "2",
+        "pool.pipeline_parallel": "2",
+        "pool.engine": "sglang",
+        "pool.engine_version": "0.7",
+        "pool.memory_fraction": "70%",
+        "pool.token_budget": "1024",
+        "pool.max_sequences": "64",
+        "pool.max_context": "16384",
+        "pool.kv_dtype": "fp8",
+        "pool.approved_concurrency": "8",
+        "pool.least_replicas": "9",
+        "pool.most_replicas": "2",
+        "pool.storage": "local-nvme",
+        "pool.storage_bandwidth": "100 MB/s",
+        "pool.instance": "g6e.48xlarge",
+        "policy.horizon": "60d",
+        "policy.planning_percentile": "80%",
+        "policy.margin": "30%",
+        "policy.zones": "3",
+        "policy.reconcile_every": "14d",
+        "admission.deadline": "30s",
+        "admission.first_token_timeout": "3s",
+        "admission.retry.attempts": "5",
+        "admission.retry.backoff": "5s",
+        "admission.retry.growth": "3",
+        "admission.retry.jitter": "100%",
+        "admission.retry.budget": "50%",
+        "admission.overload": "3",
+        "admission.recovery": "60s",
+        "admission.slo_window": "120s",
+        "admission.warm_replicas": "3",
+        "admission.scale_delay": "120s",
+        "admission.backpressure": "20%",
+        "admission.tenants.acme.name": "acme-labs",
+        "admission.tenants.acme.share": "20%",
+        "admission.tenants.acme.weight": "5",
+        "admission.tenants.acme.most": "10%",
+        "reliability.availability": "99.9999%",
+        "reliability.survives": "nothing",
+        "reliability.device_failures_per_year": "20",
+        "reliability.device_repair": "30d",
+        "reliability.node_failures_per_year": "20",
+        "reliability.node_repair": "30d",
+        "reliability.zone_failures_per_year": "0.05",
+        "reliability.zone_repair": "1h",
+        "reliability.repair_crews": "1",
+        "rollout.strategy": "blue-green",
+        "rollout.surge": "2",
+        "rollout.max_unavailable": "1",
+        "rollout.within": "5min",
+        "rollout.drain": "30min",
+        "rollout.spare_devices": "4",
+        "maintenance.every": "1d",
+        "reserves.counted": "sum",
+        "reserves.batch": "never",
+        "cost.log_bytes_per_request": "5000",
+        "cost.log_retention": "90d",
+        "cost.answer_bytes_per_token": "10",
+        "cost.egress_share": "50%",
+        "cost.zone_share": "50%",
+        "cost.spans_per_request": "20",
+        "cost.series_per_replica": "50",
+        "cost.store_copies": "3",
+        "cost.disk_copies": "0",
+        "cost.engineering.on_call": "20h",
+        "cost.engineering.changes": "20h",
+        "prices.provider": "runpod",
+        "prices.purchase": "spot",
+        "prices.discount": "{aws: 20%}",
+        "claims.capacity": "500 req/s",
+        "claims.concurrency": "9000",
+        "claims.scale_up": "0s",
+        "claims.attribution": "tokens",
+        "claims.cost.per_success": "0.0001 USD",
+        "claims.cost.dated": "2026-11-01",
+        "claims.cost.region": "us-east-1",
+        "claims.cost.model": "llama",
+        "claims.cost.success": "answered",
+        "options.devices": "[h100-sxm]",
+        "options.tensor_parallel": "[4]",
+        "options.pipeline_parallel": "[2]",
+        "options.expert_parallel": "[2]",
+        "options.models": "{llama-3.1-8b: [llama-3.2-3b]}",
+        "options.kv_dtypes": "[auto, fp8]",
+        "options.token_budgets": "[4096]",
+        "options.max_sequences": "[64]",
+        "options.split": "[1000]",
+        "options.lead_times.quota_request": "60d",
+        "options.lead_times.months": "3",
+    },
+    "sellers": {"prices.own.devices.0.provider": "mine", "prices.own.devices.2.region": "here"},
+    "housed": {"prices.own.machines.0.site": "there"},
+    "strained": {"admission.success": "{chat: answer, batch: answer}"},
+    "committed": {"options.lead_times.reservation": "90d"},
+    "experts": {"pool.expert_parallel": "1"},
+    "measured": {
+        "facts": "facts",
+        "evidence.engine_logs": "[engine.log]",
+        "evidence.startup_logs": "[engine.log]",
+        "evidence.load_tests": "[bench.json]",
+        "evidence.step_profile": "steps.csv",
+        "evidence.calibrations": "[calibration.json]",
+        "workload.synthetic": "synthetic.json",
+        "prices.region": "us-west-2",
+        "prices.files.0.path": "other.csv",
+        "prices.files.0.on": "2026-08-03",
+    },
+    "filed": {"prices.files.0.dated": "2026-10-01", "prices.files.0.provider": "lambda"},
+    "profiled": {"workload.profile": "log.json"},
+    "routed": {"routing.chat.class": "code", "workload.events.launch.name": "sale"},
+    "traced": {
+        "workload.trace": "[half.csv]",
+        "workload.columns": "{output_tokens: answer_tokens}",
+        "workload.zone": "America/New_York",
+        "workload.events.launch.from": "2026-11-17",
+        "workload.events.launch.to": "2026-11-20",
+        "workload.events.launch.demand": "5",
+        "workload.classes.short.match.model": "llama-0",
+        "workload.classes.short.match.tenant": "acme",
+        "workload.classes.short.match.path": "/v1/chat*",
+        "workload.classes.short.match.below_prompt_tokens": "320",
+        "workload.classes.short.match.from_prompt_tokens": "320",
+        "workload.classes.short.match.from_output_tokens": "50",
+        "workload.classes.short.match.below_output_tokens": "50",
+        "policy.planning_percentile": "70%",
+        "policy.horizon": "60d",
+    },
+    "pools": {
+        "workload.classes.mail.pool": "large",
+        "routing.chat.escalation.small.goes_on": "40%",
+        "routing.chat.escalation.small.success": "50%",
+        "routing.chat.escalation.large.pool": "third",
+        "routing.chat.carries_answer": "true",
+        "routing.code.shares.small.share": "80%",
+        "routing.code.shares.small.success": "20%",
+        "routing.code.shares.large.pool": "third",
+        "tools.search.name": "find",
+        "tools.search.classes": "[chat]",
+        "tools.search.calls_per_task": "3",
+        "tools.search.requests_per_task": "3",
+        "tools.search.latency": "2s",
+        "tools.search.concurrency": "3",
+        "tools.search.error_rate": "20%",
+        "tools.search.while_waiting": "kept",
+        "tools.fetch.rate_limit": "9 req/s",
+        "claims.pool": "large",
+    },
+    "sites": {
+        "claims.replicas": "1",
+        "claims.least_replicas": "1",
+        "sites.source": "a ticket",
+        "sites.dated": "2026-06-01",
+        "sites.regions.west.name": "north",
+        "sites.regions.west.quotas": "{l40s: 8}",
+        "sites.regions.west.zones.wa.name": "wc",
+        "sites.regions.west.zones.wa.quotas": "{l40s: 2}",
+        "failover.survives": "none",
+        "failover.share": "50%",
+        "rollout.canary": "50%",
+        "maintenance.work": "7h",
+        "maintenance.window": "2h",
+        "maintenance.window_every": "1d",
+        "maintenance.drain": "3h",
+        "maintenance.demand": "10%",
+        "warm.follows": "peak",
+        "warm.start": "hot",
+        "warm.absorbed": "5 req/s",
+        "reserves.overlap": "[failure+rollout+maintenance+region]",
+        "cost.prompt_bytes_per_token": "9",
+    },
+    "parted": {"sites.regions.west.share": "90%"},
+    "own": {
+        "prices.exchange.EUR.rate": "1.3",
+        "prices.exchange.EUR.dated": "2026-06-01",
+        "prices.exchange.EUR.source": "the bank",
+        "prices.spot_lost": "3h",
+        "prices.tier": "batch",
+        "prices.own.devices.0.dated": "2026-06-01",
+        "prices.own.devices.0.source": "contract",
+        "prices.own.devices.0.device": "h100-sxm",
+        "prices.own.devices.0.price": "7 EUR/h",
+        "prices.own.devices.0.devices": "4",
+        "prices.own.devices.0.purchase": "3y-partial-upfront",
+        "prices.own.devices.0.zone": "a",
+        "prices.own.devices.0.instance": "box",
+        "prices.own.devices.0.upfront": "20000 USD",
+        "prices.own.devices.1.interruptions_per_hour": "0.5",
+        "prices.own.machines.0.dated": "2026-06-01",
+        "prices.own.machines.0.source": "invoice",
+        "prices.own.machines.0.device": "h100-sxm",
+        "prices.own.machines.0.devices": "4",
+        "prices.own.machines.0.capex": "190000 USD",
+        "prices.own.machines.0.power": "9 kW",
+        "prices.own.machines.0.life": "800d",
+        "prices.own.machines.0.residual": "50%",
+        "prices.own.machines.0.cooling": "2",
+        "prices.own.machines.0.electricity": "0.5 USD/kWh",
+        "prices.own.machines.0.space": "400 USD/kW-month",
+        "prices.own.machines.0.staff": "900 USD/month",
+        "prices.own.machines.0.upkeep": "20%",
+        "prices.own.machines.0.capital": "20%",
+        "prices.own.tokens.0.dated": "2026-06-01",
+        "prices.own.tokens.0.source": "offer",
+        "prices.own.tokens.0.provider": "other",
+        "prices.own.tokens.0.model": "small",
+        "prices.own.tokens.0.tier": "batch",
+        "prices.own.tokens.0.region": "here",
+        "prices.own.tokens.0.input": "2 USD/Mtok",
+        "prices.own.tokens.0.output": "9 USD/Mtok",
+        "prices.own.tokens.0.cached_read": "0.5 USD/Mtok",
+        "prices.own.tokens.0.cache_write": "9 USD/Mtok",
+        "prices.own.items": "{tool-call search: 0.05 USD/call}",
+        "cost.bought.spare.name": "other",
+        "cost.bought.api.provider": "anthropic",
+        "cost.bought.api.model": "other",
+        "cost.bought.api.rate": "2 req/s",
+        "cost.bought.api.prompt_tokens": "2000",
+        "cost.bought.api.output_tokens": "400",
+        "cost.bought.api.cached": "90%",
+        "cost.bought.api.success": "50%",
+        "cost.tool_calls": "{search: 9}",
+        "cost.tasks.answer.name": "job",
+        "cost.tasks.answer.requests": "{chat: 5}",
+        "cost.tasks.answer.tools": "{search: 4}",
+        "cost.tasks.answer.attempts": "2",
+        "cost.tasks.answer.escalated": "50%",
+        "cost.tasks.answer.escalated_requests": "{api: 9}",
+        "cost.tasks.answer.success": "40%",
+        "cost.evaluation.share": "9%",
+        "cost.evaluation.suites_per_month": "9",
+        "cost.evaluation.items_per_suite": "900",
+        "cost.evaluation.provider": "other",
+        "cost.evaluation.model": "small",
+        "cost.evaluation.prompt_tokens": "5000",
+        "cost.evaluation.output_tokens": "900",
+        "options.lead_times.delivery": "300d",
+    },
+}
+# Parts of one whole cannot be changed alone.
+ALSO = {
+    "routing.code.shares.small.share": {"routing.code.shares.large.share": "20%"},
+    "sites.regions.west.share": {"sites.regions.east.share": "10%"},
+}
+ROWS = {each.path: each for each in key_rows()}
+# The layout has one version, so there is no other value to give.
+NOT_TRIED = {"version"}
+
+
+def table_path(document: Document, key: str) -> str:
+    """The row of a key of a document: entries of lists and names of the user's are one each."""
+    found = ""
+    for part in find_path(PlanFile, document.content, key):
+        found += "[]" if isinstance(part, int) else f".{part}" if found else str(part)
+    return found.replace("exchange.EUR", "exchange{}")
+
+
+def changed(document: Document, key: str, value: str) -> Document:
+    for name, each in {key: value, **ALSO.get(key, {})}.items():
+        document = with_value(document, name, each)
+    return document
+
+
+def differs(one: Any, other: Any) -> bool:
+    """Whether two values differ anywhere; arrays inside them are compared as arrays."""
+    if type(one) is not type(other):
+        return True
+    if is_dataclass(one):
+        return any(differs(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
+    if isinstance(one, dict):
+        return list(one) != list(other) or any(differs(one[each], other[each]) for each in one)
+    if isinstance(one, list | tuple):
+        return len(one) != len(other) or any(map(differs, one, other))
+    return bool(np.any(one != other))
+
+
+def broken(document: Document, probe: Probe, found: PlanSpec, key: str) -> str:
+    """What is wrong with a key that was set in this specification: '' where it does what its row says."""
+    row = ROWS[table_path(document, key)].key
+    assert row is not None
+    if not differs(found, probe.spec):
+        return "the specification does not change"
+    return f"{row.moves} does not move" if row.moves and not probe.moved(found, row.moves) else ""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("keys")
+    write_files(made)
+    return made
+
+
+def test_every_key_is_tried_and_says_what_it_moves() -> None:
+    tried = {
+        table_path(read_yaml(BASES[base], file="plan.yaml"), key).replace("pools[]", "pool")
+        for base, cases in CASES.items()
+        for key in cases
+    }
+    keys = {path: row.key for path, row in ROWS.items() if row.key is not None}
+    assert set(keys) - tried == NOT_TRIED
+    assert [path for path, key in keys.items() if bool(key.moves) == bool(key.still)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", CASES)
+def test_every_key_changes_the_specification_and_its_figure(base: str, folder: Path) -> None:
+    document = read_yaml(BASES[base], file="plan.yaml")
+    probe = Probe(spec_of(document, folder))
+    found = {
+        key: broken(document, probe, spec_of(changed(document, key, value), folder), key)
+        for key, value in CASES[base].items()
+    }
+    assert {key: problem for key, problem in found.items() if problem} == {}
+
+
+def _forgets_trace(was: PlanSpec, now: PlanSpec) -> PlanSpec:
+    """The percentile reaches the forecast from the trace, and not what is read from it."""
+    return replace(now, policy=was.policy)
+
+
+def _forgets_context(was: PlanSpec, now: PlanSpec) -> PlanSpec:
+    """The context reaches the engine's settings, and not what must fit into memory."""
+    return replace(now, pools=tuple(replace(each, approved=was.pool.approved) for each in now.pools))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("base", "key", "forgets"),
+    [("traced", "policy.planning_percentile", _forgets_trace), ("one", "pool.max_context", _forgets_context)],
+)
+def test_a_key_that_is_read_and_forgotten_is_found(
+    base: str, key: str, forgets: Callable[[PlanSpec, PlanSpec], PlanSpec], folder: Path
+) -> None:
+    document = read_yaml(BASES[base], file="plan.yaml")
+    probe = Probe(spec_of(document, folder))
+    heard = spec_of(with_value(document, key, CASES[base][key]), folder)
+    assert broken(document, probe, heard, key) == ""
+    assert broken(document, probe, spec_of(document, folder), key) == "the specification does not change"
+    assert broken(document, probe, forgets(probe.spec, heard), key) != ""
+
+
+def written_defaults() -> Iterator[tuple[str, KeyRow]]:
+    """Keys of the smallest plan whose default is a value."""
+    for path, row in ROWS.items():
+        if row.key is not None and row.default and not row.is_worded and "[]" not in path and "{}" not in path:
+            yield path, row
+
+
+@pytest.mark.parametrize(
+    ("path", "row"), list(written_defaults()), ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_a_default_that_is_written_is_the_default(path: str, row: KeyRow, folder: Path) -> None:
+    """Stating it changes who says it, and no value."""
+    document = read_yaml(BASES["routed"], file="plan.yaml")
+    if path.startswith("cost.evaluation"):
+        document = with_value(document, "cost.evaluation", "{share: 1%}")
+    stated = spec_of(with_value(document, path, row.default), folder)
+    assert values(stated) == values(spec_of(document, folder))
+
+
+def values(spec: PlanSpec) -> list[object]:
+    """Every value of a specification that a plan file can state, whoever says it."""
+    reserves, lead = spec.reserves.inputs, spec.options.lead.inputs
+    inputs = (*spec.inputs, *reserves, *spec.admission.inputs, *spec.cost.inputs, *lead, spec.policy.margin)
+    return [
+        sorted({(each.name, _plain(each.value), each.unit) for each in inputs}),
+        [replace(each.settings, source=None, evidence=None) for each in spec.pools],  # type: ignore[arg-type]
+        spec.buying.tier,
+    ]
+
+
+def _plain(value: int | float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.9g}"
+
+
+def test_a_context_below_what_a_class_may_send_is_refused(folder: Path) -> None:
+    document = with_value(read_yaml(BASES["one"], file="plan.yaml"), "pool.max_context", "2048")
+    with pytest.raises(InputError, match=r"pool\.max_context = 2048: is less than the 4096 tokens that chat may send"):
+        spec_of(document, folder)
+    assert spec_of(with_value(document, "pool.max_context", "8192"), folder).pool.approved.context_tokens == 8192

@@ -1,0 +1,198 @@
+"""The answer on one screen: it fits, its numbers are the plan's, and it survives narrow and plain terminals."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from dataclasses import fields, is_dataclass, replace
+
+import pytest
+from rich.console import Console
+
+from support.planned import ONE_REPLICA, TWO_POOLS, planned, read
+from ullage.errors import Rejection, Remedy
+from ullage.evidence import Assumption, Figure, number
+from ullage.planning.answer import Answer, answer
+from ullage.planning.document import Plan
+from ullage.planning.verdict import Verdict
+from ullage.report.plan.screen import MOST_LINES, WIDTH, Screen
+from ullage.report.quantity import show, show_usd
+from ullage.report.refusal import MOST_REMEDIES, refusal_page
+
+HOSTILE = "x\x1b[2J" + "a very long name | with\n`marks` " * 4
+
+
+def crowded(found: Answer) -> Answer:
+    """Twelve pools with names that nobody should give, every paragraph as long as it may be, and four warnings."""
+    pool = found.pools[0]
+    losses = tuple(replace(each, outcome="violated") for each in pool.losses)
+    pools = tuple(replace(pool, name=f"{place} {HOSTILE}", losses=losses) for place in range(12))
+    return replace(
+        found,
+        service=HOSTILE,
+        reasons=(HOSTILE,) * 4,
+        warnings=(HOSTILE,) * 4,
+        pools=pools,
+        causes=tuple(replace(found.causes[0], name=f"{HOSTILE} {place}") for place in range(9)),
+        orders=tuple(replace(found.orders[0], device=f"{HOSTILE} {place}") for place in range(5)),
+        unpriced=(HOSTILE,) * 5,
+        prices=HOSTILE,
+    )
+
+
+PLANS = [
+    pytest.param(None, id="built-in"),
+    pytest.param(TWO_POOLS, id="two pools", marks=pytest.mark.slow),
+    pytest.param(ONE_REPLICA, id="one replica", marks=pytest.mark.slow),
+]
+ANSWERS = [
+    pytest.param(lambda: answer(planned()), id="built-in"),
+    pytest.param(lambda: crowded(answer(planned())), id="crowded"),
+    pytest.param(lambda: answer(planned(TWO_POOLS)), id="two pools", marks=pytest.mark.slow),
+    pytest.param(lambda: answer(planned(ONE_REPLICA)), id="one replica, no prices", marks=pytest.mark.slow),
+]
+
+
+def lines_of(found: Answer, **asked: object) -> list[str]:
+    return [each.plain for each in Screen(answer=found).lines(**asked)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("made", ANSWERS)
+def test_it_fits_on_one_screen(made: object) -> None:
+    lines = lines_of(made())  # type: ignore[operator]
+    assert len(lines) <= MOST_LINES == 45
+    assert max(len(each) for each in lines) <= WIDTH == 100
+    assert all(each.isprintable() for each in lines)
+
+
+@pytest.mark.parametrize("made", ANSWERS)
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_plain_terminal_gets_the_same_words_without_blocks(made: object, width: int) -> None:
+    found: Answer = made()  # type: ignore[operator]
+    lines = lines_of(found, width=width, ascii_only=True)
+    assert max(len(each) for each in lines) <= width
+    assert all(each.isascii() for each in lines)
+    assert found.verdict.value in lines[0]
+    assert "in all" in "\n".join(lines)
+
+
+def test_a_console_that_cannot_draw_blocks_gets_ascii() -> None:
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Console(file=file, width=100).print(Screen(answer=answer(planned())))
+    file.seek(0)
+    shown = file.read()
+    assert "####" in shown
+    assert "?" not in shown
+
+
+def numbers_in(value: object) -> list[float]:
+    if isinstance(value, Figure | Assumption):
+        return [number(value)]
+    if isinstance(value, tuple):
+        return [one for each in value for one in numbers_in(each)]
+    if is_dataclass(value):
+        return [one for each in fields(value) for one in numbers_in(getattr(value, each.name))]
+    return [float(value)] if isinstance(value, int) and not isinstance(value, bool) else []
+
+
+def spellings(value: float) -> set[str]:
+    written = {show(value, each) for each in ("", "s", "req/s", "fraction")} | {show_usd(value), f"{value:g}"}
+    written |= {f"{value:.3g}", f"{100 * value:.0f}", f"{100 * value:g}"}
+    return {each for text in written for each in re.findall(r"\d[\d,]*\.?\d*", text)}
+
+
+def by_hand(plan: Plan, found: Answer) -> list[float]:
+    """Numbers of the screen that are sums, ratios or parts of sentences, worked out from the plan itself."""
+    rates = [number(each.amount) for each in found.traffic]
+    values = [after / before for before, after in itertools.pairwise(rates)]
+    values += [number(each.mean_rate) for each in plan.spec.demands]
+    values += [len(plan.pools), plan.spec.policy.horizon.value / 86_400.0, 1.0]  # type: ignore[operator]
+    for total in ("nodes", "devices"):
+        values.append(sum(getattr(each.packing.chosen, total) for each in plan.pools))
+    values.append(sum(each.reserves.total_replicas for each in plan.pools))
+    values.append(sum(each.steady_fleet.replicas for each in plan.pools))
+    values.append(sum(number(each.usd) for each in found.pools if each.usd is not None))
+    for pool in plan.pools:
+        values += [pool.demand.planning_rps / pool.steady_fleet.nominal_replicas, pool.reserves.warm.rise_rps]
+        values += [pool.reserves.replicas, pool.memory.runtime.sharding.devices]
+        values += [float(each) for line in pool.reserves.lines for each in re.findall(r"\d+", line.rule)]
+    return values
+
+
+NAMES = re.compile(r"\d{4}-\d\d-\d\d|\bp\d\d\b|for (2|15) min|[A-Za-z]+[\w.-]*\d[\w.-]*")
+"""Dates, percentiles, the lengths of bursts, and names with digits in them."""
+
+
+@pytest.mark.parametrize("text", PLANS)
+def test_every_number_on_it_is_a_figure_of_the_plan(text: str | None) -> None:
+    plan = planned(text)
+    found = answer(plan)
+    known = {one for value in (*numbers_in(found), *by_hand(plan, found)) for one in spellings(value)}
+    said = re.findall(r"\d[\d,]*\.?\d*", NAMES.sub(" ", "\n".join(lines_of(found)).replace(" x", " ")))
+    assert len(said) > 40
+    assert {each.rstrip(".,") for each in said} <= known | {"100"}
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    found = answer(planned())
+    rows = [each for each in lines_of(found) if re.match(r"  (mean|busiest)", each)]
+    lengths = [each.count("█") for each in rows]
+    rates = [number(each.amount) for each in found.traffic]
+    assert lengths[-1] == 16
+    for length, rate in zip(lengths, rates, strict=True):
+        assert length == pytest.approx(16 * rate / rates[-1], abs=1.0)
+
+
+def test_the_decision_stands_above_everything_and_the_last_line_names_what_is_left_out() -> None:
+    found = answer(planned())
+    lines = lines_of(found)
+    assert lines[0].endswith(found.verdict.value)
+    assert found.as_of.isoformat() in lines[0]
+    assert all(each in lines[-1] for each in ("scaling", "uncertainty", "not built"))
+    warned = replace(found, warnings=("loss of a node violates an SLO in spite of its reserve",))
+    place = next(place for place, each in enumerate(lines_of(warned)) if "loss of a node violates" in each)
+    assert place < next(place for place, each in enumerate(lines_of(warned)) if each.startswith("Traffic"))
+    # A stage that exists is not said to be missing.
+    assert "not built" not in "\n".join(lines_of(replace(found, not_built=())))
+
+
+@pytest.mark.parametrize(("verdict", "verb"), [(Verdict.BUY, "Buy 14 machines"), (Verdict.HOLD, "Needed: 14 machines")])
+def test_the_sentence_below_the_verdict_says_what_to_do(verdict: Verdict, verb: str) -> None:
+    nodes = answer(planned()).pools[0].machines.nodes
+    lines = lines_of(replace(answer(planned()), verdict=verdict))
+    assert lines[1].startswith(verb.replace("14", f"{number(nodes):g}"))
+
+
+@pytest.mark.slow
+def test_without_prices_it_says_so_and_shows_no_money() -> None:
+    text = "\n".join(lines_of(answer(planned(ONE_REPLICA))))
+    assert "no price of the devices is known" in text.replace("\n", " ")
+    assert "USD a month" not in text
+    assert "Per success" not in text
+    assert "not priced: compute usage" in text
+
+
+@pytest.mark.slow
+def test_several_pools_have_a_line_each_and_a_total() -> None:
+    plan = planned(TWO_POOLS)
+    lines = lines_of(answer(plan))
+    for pool in plan.pools:
+        (row,) = [each for each in lines if each.startswith(f"  {pool.spec.name} ")]
+        assert row.split()[1] == str(pool.reserves.total_replicas)
+    (total,) = [each for each in lines if each.startswith("  in all ")]
+    assert total.split()[2] == str(sum(each.reserves.total_replicas for each in plan.pools))
+
+
+def test_a_refusal_is_one_screen_too() -> None:
+    remedies = tuple(Remedy(change=f"change {place}", effect="it fits") for place in range(80))
+    refused = Rejection(
+        stage="memory", reason="too large", figure=read("memory.needed_bytes", 1.0, "bytes"), remedies=remedies
+    )
+    console = Console(width=100, file=io.StringIO(), record=True)
+    for each in refusal_page(refused):
+        console.print(each)
+    lines = console.export_text().splitlines()
+    assert lines[0] == "REFUSED at memory: too large"
+    assert len(lines) <= MOST_LINES
+    assert f"and {80 - MOST_REMEDIES} more" in lines[-1]

@@ -1,0 +1,696 @@
+"""The executable specification: a literal simulator, one engine step at a time.
+
+What continuous batching means in this program is what this file does. It follows vLLM V1's scheduler
+line by line where it can, holds no clever data structure, and is some ten thousand times slower than the
+kernel, which must agree with it bit for bit (tests/simulate/test_equality.py).
+
+The rules that are easy to miss:
+
+- An outside event (failure, tick, arrival) comes before a step boundary at the same time. At one time:
+  platform events, replicas becoming ready, router refresh, sample, control tick, cancellation of a request
+  that waits for its retry, arrivals in order of request number. Boundaries at one time: lowest replica first.
+- Arrivals, deadlines, cancellations and finishes touch an engine only at its step boundaries; only the queue
+  bound is checked at arrival, and a failure takes effect at once.
+- Running requests are scheduled first, in order of admission; each decode takes one token of the budget.
+  KV blocks are allocated for the tokens scheduled. Out of blocks: the last admitted (priority scheduling: the
+  least urgent) is preempted, loses its KV and waits again; nothing is admitted in a step that preempted.
+- A step that preempted and scheduled nothing takes no time; the engine schedules again.
+- What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no
+  outside event at some time can depend on a boundary at that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ullage.simulate.kernel import codes as k
+from ullage.simulate.kernel.arithmetic import bin_of, chance32
+from ullage.simulate.kernel.records import fields_of
+from ullage.simulate.kernel.state import Counters
+from ullage.simulate.problem import (
+    NEVER_PS,
+    ClassField,
+    ControlKind,
+    EngineField,
+    Int64s,
+    Problem,
+    RouterArrays,
+    SignalKind,
+)
+
+# Kinds of steps, by which busy time is counted.
+PREFILL, DECODE, MIXED = range(3)
+# The counters' names, outcomes first in the order of their codes, and the column of each.
+COLUMNS = {name: place for place, name in enumerate(fields_of(Counters))}
+
+
+@dataclass(kw_only=True)
+class ReferenceRequest:
+    """One request and what became of it."""
+
+    number: int
+    prompt: int
+    output: int
+    cached: int
+    group: int
+    class_row: list[int]
+    cancel_after_ps: int
+    think_ps: int = 0
+    arrival_ps: int = -1
+    attempt_ps: int = -1
+    attempts: int = 0
+    client: int = -1
+    state: int = k.UNSEEN
+    replica: int = -1
+    computed: int = 0  # tokens whose KV this attempt holds, those of the step under way included
+    emitted: int = 0
+    decoding: bool = False  # has emitted a token since its last admission
+    scheduled: int = 0  # tokens in the step under way
+    first_ps: int = -1
+    finish_ps: int = -1
+    admitted_ps: int = -1
+    preemptions: int = 0
+
+    @property
+    def target(self) -> int:
+        """Tokens that must be computed before the next token comes out."""
+        return self.prompt + self.emitted
+
+    def urgency(self) -> tuple[int, int, int]:
+        return (self.class_row[ClassField.LEVEL], self.attempt_ps, self.number)
+
+    def ends_at(self, now_ps: int) -> int | None:
+        """The outcome of a request whose client or deadline gives up on it by now."""
+        if now_ps >= self.arrival_ps + self.cancel_after_ps:
+            return k.CANCELLED
+        if now_ps >= self.attempt_ps + self.class_row[ClassField.TOTAL_TIMEOUT_PS]:
+            return k.TIMED_OUT
+        if self.first_ps < 0 and now_ps >= self.attempt_ps + self.class_row[ClassField.TTFT_TIMEOUT_PS]:
+            return k.TIMED_OUT
+        return None
+
+
+@dataclass(kw_only=True)
+class ReferenceStep:
+    """What one engine step does."""
+
+    start_ps: int
+    end_ps: int
+    decodes: int
+    prefill_tokens: int
+
+
+@dataclass(kw_only=True)
+class ReferenceReplica:
+    index: int
+    engine: list[int]
+    type: int
+    state: int
+    running: list[ReferenceRequest] = field(default_factory=list)
+    waiting: list[ReferenceRequest] = field(default_factory=list)
+    step: ReferenceStep | None = None
+    boundary_ps: int = NEVER_PS
+    ready_ps: int = NEVER_PS
+    down: int = 0
+    returns: int = k.OFF
+    on_since_ps: int = 0
+    on_ps: int = 0
+    steps: int = 0
+    busy_ps: list[int] = field(default_factory=lambda: [0, 0, 0])
+    prefill_tokens: int = 0
+    decode_tokens: int = 0
+    emitted: int = 0
+    preemptions: int = 0
+    seen: int = 0
+
+    @property
+    def outstanding(self) -> int:
+        return len(self.running) + len(self.waiting)
+
+    @property
+    def kv_tokens(self) -> int:
+        return sum(each.computed for each in self.running)
+
+    @property
+    def queued_tokens(self) -> int:
+        return sum(each.target for each in self.waiting)
+
+    def blocks(self, tokens: int) -> int:
+        shift = self.engine[EngineField.BLOCK_SHIFT]
+        return (tokens + (1 << shift) - 1) >> shift
+
+    def blocks_used(self) -> int:
+        return sum(self.blocks(each.computed) for each in self.running)
+
+
+class Reference:
+    """A run of the literal simulator; `run()` returns the same arrays as the kernel."""
+
+    def __init__(self, problem: Problem, callback: Callable[[Reference], int] | None = None) -> None:
+        self.problem = problem
+        self.callback = callback
+        classes = problem.classes.tolist()
+        group_class = problem.group_class.tolist()
+        zeros = [0] * problem.requests
+        groups = problem.group.tolist() or zeros
+        cached = problem.cached_tokens.tolist() or zeros
+        cancel = problem.cancel_after_ps.tolist() or [NEVER_PS] * problem.requests
+        think = problem.think_ps.tolist() or zeros
+        self.requests = [
+            ReferenceRequest(
+                number=i, prompt=int(problem.prompt_tokens[i]), output=int(problem.output_tokens[i]),
+                cached=cached[i], group=groups[i], class_row=classes[group_class[groups[i]]],
+                cancel_after_ps=cancel[i], think_ps=think[i],
+            )
+            for i in range(problem.requests)
+        ]  # fmt: skip
+        self.group_class = group_class
+        engines = problem.engines.tolist()
+        self.replicas = [
+            ReferenceReplica(
+                index=r, type=kind, engine=engines[kind], state=k.READY if problem.ready_at_start[r] else k.OFF
+            )
+            for r, kind in enumerate(problem.replica_type.tolist())
+        ]
+        self.now_ps = 0
+        self.issued = 0
+        self.attempts = 0
+        self.next_event = 0
+        self.retries: list[tuple[int, int]] = []
+        self.clients = sorted((start, c) for c, start in enumerate(problem.client_start_ps.tolist()))
+        self.refresh_ps = problem.refresh_ps if problem.refresh_ps > 0 else NEVER_PS
+        self.sample_ps = problem.sample_ps
+        self.control_ps = problem.control.period_ps if problem.control.kind else NEVER_PS
+        self.wanted: list[int] = []
+        self.bucket_milli = problem.retry.bucket_milli
+        self.last_replica = -1
+        self.area_ps = 0
+        self.sojourn_ps = 0
+        self.outstanding = 0
+        shape = (2, problem.group_class.size)
+        self.counters = np.zeros((*shape, len(COLUMNS)), np.int64)
+        self.shares = np.zeros((*shape, 2), np.float64)
+        self.histograms = np.zeros((problem.group_class.size, k.METRICS, k.BINS), np.int64)
+        self.itl = np.zeros((problem.classes.shape[0], k.BINS), np.int64)
+        self.samples: list[list[tuple[int, int, int, int, int]]] = []
+        self.controls: list[tuple[int, int, int, int]] = []
+
+    # ---- the clock ----------------------------------------------------------------------------------
+
+    def run(self) -> Reference:
+        while self.issued < len(self.requests) or self.outstanding or self.retries:
+            outside = self.next_outside()
+            boundary = min((each.boundary_ps, each.index) for each in self.replicas)
+            when = min(outside[0], boundary[0])
+            if when >= self.problem.until_ps or when >= NEVER_PS:
+                break
+            self.area_ps += self.outstanding * (when - self.now_ps)
+            self.now_ps = when
+            if outside[0] <= boundary[0]:
+                self.handle_outside(*outside)
+            else:
+                self.handle_boundary(self.replicas[boundary[1]])
+        self.close()
+        return self
+
+    def next_outside(self) -> tuple[int, int, int]:
+        """(time, rank, key) of the next outside event; the smallest comes first."""
+        found = [
+            (self.refresh_ps, k.RANK_REFRESH, 0),
+            (self.sample_ps, k.RANK_SAMPLE, 0),
+            (self.control_ps, k.RANK_CONTROL, 0),
+        ]
+        if self.next_event < self.problem.event_ps.size:
+            found.append((int(self.problem.event_ps[self.next_event]), k.RANK_PLATFORM, self.next_event))
+        found += [(each.ready_ps, k.RANK_READY, each.index) for each in self.replicas]
+        for _, number in self.retries:
+            request = self.requests[number]
+            found.append((request.arrival_ps + request.cancel_after_ps, k.RANK_CANCEL, number))
+        found += [(when, k.RANK_ARRIVAL, number) for when, number in self.retries]
+        if self.problem.closed:
+            found += [(when, k.RANK_CLIENT, c) for when, c in self.clients]
+        elif self.issued < len(self.requests):
+            found.append((int(self.problem.arrival_ps[self.issued]), k.RANK_ARRIVAL, self.issued))
+        return min(found)
+
+    def handle_outside(self, when: int, rank: int, key: int) -> None:
+        if rank == k.RANK_PLATFORM:
+            self.next_event += 1
+            self.platform_event(int(self.problem.event_kind[key]), self.replicas[self.problem.event_replica[key]])
+        elif rank == k.RANK_READY:
+            self.become_ready(self.replicas[key])
+        elif rank == k.RANK_REFRESH:
+            self.refresh_ps += self.problem.refresh_ps
+            for each in self.replicas:
+                each.seen = self.load_of(each)
+        elif rank == k.RANK_SAMPLE:
+            self.sample_ps += self.problem.sample_ps
+            self.sample()
+        elif rank == k.RANK_CONTROL:
+            self.control_ps += self.problem.control.period_ps
+            self.control()
+        elif rank == k.RANK_CANCEL:
+            self.retries = [each for each in self.retries if each[1] != key]
+            self.end(self.requests[key], k.CANCELLED)
+        elif rank == k.RANK_CLIENT:
+            self.clients.remove((when, key))
+            if self.issued < len(self.requests):
+                self.requests[self.issued].client = key
+                self.first_attempt(self.requests[self.issued])
+        elif (when, key) in self.retries:
+            self.retries.remove((when, key))
+            self.attempt(self.requests[key])
+        else:
+            self.first_attempt(self.requests[key])
+
+    # ---- arrivals, endings, retries -----------------------------------------------------------------
+
+    def first_attempt(self, request: ReferenceRequest) -> None:
+        self.issued += 1
+        request.arrival_ps = self.now_ps
+        retry = self.problem.retry
+        self.bucket_milli = min(retry.bucket_milli, self.bucket_milli + retry.deposit_milli)
+        self.attempt(request)
+
+    def attempt(self, request: ReferenceRequest) -> None:
+        request.attempts += 1
+        request.attempt_ps = self.now_ps
+        self.attempts += 1
+        replica = self.route(request)
+        if replica is None:
+            self.end(request, k.FAILED)
+            return
+        request.replica = replica.index
+        engine = replica.engine
+        if replica.blocks(request.prompt + request.output - 1) > engine[EngineField.BLOCKS]:
+            self.end(request, k.OVERSIZE)
+        elif len(replica.waiting) >= engine[EngineField.QUEUE_BOUND]:
+            self.end(request, k.SHED)
+        else:
+            request.state = k.WAITING
+            self.enqueue(replica, request)
+            self.outstanding += 1
+            if replica.boundary_ps == NEVER_PS:
+                replica.boundary_ps = self.now_ps
+
+    def enqueue(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
+        replica.waiting.append(request)
+        if replica.engine[EngineField.PRIORITY]:
+            replica.waiting.sort(key=ReferenceRequest.urgency)
+
+    def end(self, request: ReferenceRequest, outcome: int) -> None:
+        """An attempt is over: the request is repeated, or this is what became of it."""
+        if outcome not in (k.SUCCESS, k.LATE):
+            self.count(request, "wasted_computed_tokens", request.computed - self.hit(request))
+            self.count(request, "wasted_output_tokens", request.emitted)
+        if self.retries_now(request, outcome):
+            self.count(request, "retried", 1)
+            request.state = k.BACKOFF
+            request.computed = request.emitted = 0
+            request.first_ps = -1
+            request.decoding = False
+            self.retries.append((self.now_ps + self.backoff(request), request.number))
+            return
+        request.state = outcome
+        request.finish_ps = self.now_ps
+        self.count(request, list(COLUMNS)[outcome - k.SUCCESS], 1)
+        if outcome in (k.SUCCESS, k.LATE):
+            self.count(request, "prompt_tokens", request.prompt)
+            self.count(request, "output_tokens", request.output)
+            self.count(request, "cached_done_tokens", request.cached)
+            self.record(request, k.E2E, self.now_ps - request.arrival_ps)
+            if request.output > 1:
+                self.record(request, k.TPOT, (self.now_ps - request.first_ps) // (request.output - 1))
+        if request.first_ps >= 0:
+            self.record(request, k.TTFT, request.first_ps - request.arrival_ps)
+        if request.client >= 0 and outcome != k.UNFINISHED and self.issued < len(self.requests):
+            self.clients.append((self.now_ps + max(1, request.think_ps), request.client))
+
+    def hit(self, request: ReferenceRequest) -> int:
+        """Tokens of `computed` that came from the prefix cache and were not computed here."""
+        return request.cached if request.computed > 0 else 0
+
+    def retries_now(self, request: ReferenceRequest, outcome: int) -> bool:
+        terms = self.problem.retry
+        wanted = {k.SHED: terms.on_shed, k.TIMED_OUT: terms.on_timeout, k.FAILED: terms.on_failure}
+        if not wanted.get(outcome, False) or request.attempts >= terms.most_attempts or self.bucket_milli < 1000:
+            return False
+        if self.now_ps >= request.arrival_ps + request.cancel_after_ps:
+            return False
+        self.bucket_milli -= 1000
+        return True
+
+    def backoff(self, request: ReferenceRequest) -> int:
+        terms = self.problem.retry
+        wait = terms.backoff_ps
+        for _ in range(request.attempts - 1):
+            wait = wait * terms.growth_milli // 1000
+        spread = wait * terms.jitter_milli // 1000
+        chance: int = chance32(self.problem.seed, request.number, request.attempts + k.JITTER_STREAM)
+        return max(1, wait + (spread >> 16) * (chance >> 16))
+
+    def finish(self, request: ReferenceRequest) -> None:
+        """The last token is out: success, or late where the class's SLO is missed."""
+        row = request.class_row
+        tpot_slo_ps = row[ClassField.TPOT_SLO_PS]
+        late = (
+            request.first_ps - request.arrival_ps > row[ClassField.TTFT_SLO_PS]
+            or self.now_ps - request.arrival_ps > row[ClassField.E2E_SLO_PS]
+            or (tpot_slo_ps < NEVER_PS and self.now_ps - request.first_ps > tpot_slo_ps * (request.output - 1))
+        )
+        self.end(request, k.LATE if late else k.SUCCESS)
+
+    # ---- routing ------------------------------------------------------------------------------------
+
+    def load_of(self, replica: ReferenceReplica) -> int:
+        routing = self.problem.routing
+        if routing == RouterArrays.LEAST_TOKENS:
+            return sum(each.prompt for each in replica.running + replica.waiting)
+        if routing == RouterArrays.LEAST_KV:
+            return replica.kv_tokens + replica.queued_tokens
+        return replica.outstanding
+
+    def route(self, request: ReferenceRequest) -> ReferenceReplica | None:
+        ready = [each for each in self.replicas if each.state == k.READY]
+        if not ready:
+            return None
+        routing = self.problem.routing
+
+        def visible_load(replica: ReferenceReplica) -> int:
+            return replica.seen if self.problem.refresh_ps > 0 else self.load_of(replica)
+
+        if routing == RouterArrays.ROUND_ROBIN:
+            later = [each for each in ready if each.index > self.last_replica]
+            chosen = (later or ready)[0]
+            self.last_replica = chosen.index
+            return chosen
+        if routing in (RouterArrays.RANDOM, RouterArrays.POWER_OF_TWO):
+            first = ready[self.pick(request, 0, len(ready))]
+            if routing == RouterArrays.RANDOM or len(ready) == 1:
+                return first
+            others = [each for each in ready if each is not first]
+            second = others[self.pick(request, 1, len(others))]
+            return second if visible_load(second) < visible_load(first) else first
+        return min(ready, key=visible_load)
+
+    def pick(self, request: ReferenceRequest, draw: int, choices: int) -> int:
+        chance: int = chance32(self.problem.seed, request.number, 2 * request.attempts + draw)
+        return chance * choices >> 32
+
+    # ---- the engine ---------------------------------------------------------------------------------
+
+    def handle_boundary(self, replica: ReferenceReplica) -> None:
+        self.complete_step(replica)
+        self.drop_given_up(replica)
+        self.start_step(replica)
+        if replica.state == k.DRAINING and replica.outstanding == 0:
+            self.switch_off(replica)
+
+    def complete_step(self, replica: ReferenceReplica) -> None:
+        step = replica.step
+        if step is None:
+            return
+        self.account(replica, step)
+        duration = step.end_ps - step.start_ps
+        for request in replica.running:
+            if request.scheduled and request.decoding:
+                self.itl[self.group_class[request.group], bin_of(duration)] += 1
+        replica.steps += 1
+        replica.step = None
+        for request in list(replica.running):
+            if request.scheduled == 0 or request.computed < request.target:
+                continue
+            request.emitted += 1
+            request.decoding = True
+            if request.first_ps < 0:
+                request.first_ps = self.now_ps
+            replica.emitted += 1
+            if request.emitted == request.output:
+                self.leave(replica, replica.running, request)
+                self.finish(request)
+
+    def account(self, replica: ReferenceReplica, step: ReferenceStep) -> None:
+        """Books the step's time up to now: to the replica by kind, to each group by tokens and by KV held."""
+        duration = self.now_ps - step.start_ps
+        kind = DECODE if step.prefill_tokens == 0 else MIXED if step.decodes else PREFILL
+        replica.busy_ps[kind] += duration
+        for request in replica.running:
+            share = duration * request.scheduled / (step.decodes + step.prefill_tokens)
+            place = (self.measured(request), request.group)
+            self.shares[place][0] += share
+            self.shares[place][1] += float(request.computed) * duration
+
+    def drop_given_up(self, replica: ReferenceReplica) -> None:
+        """Ends what a client or a deadline has given up on, highest number first (the retry budget is finite)."""
+        for request in sorted(replica.running + replica.waiting, key=lambda each: -each.number):
+            outcome = request.ends_at(self.now_ps)
+            if outcome is not None:
+                self.leave(replica, replica.running if request in replica.running else replica.waiting, request)
+                self.end(request, outcome)
+
+    def leave(self, replica: ReferenceReplica, queue: list[ReferenceRequest], request: ReferenceRequest) -> None:
+        queue.remove(request)
+        self.outstanding -= 1
+        self.sojourn_ps += self.now_ps - request.attempt_ps
+
+    def start_step(self, replica: ReferenceReplica) -> None:
+        while True:
+            preempted = self.schedule(replica)
+            scheduled = [each for each in replica.running if each.scheduled]
+            if scheduled or not preempted:
+                break
+        replica.boundary_ps = NEVER_PS
+        if not scheduled:
+            return
+        decodes = sum(1 for each in scheduled if each.decoding)
+        prefills = [each for each in scheduled if not each.decoding]
+        tokens = sum(each.scheduled for each in prefills)
+        pairs = sum(each.scheduled * (2 * each.computed - each.scheduled + 1) // 2 for each in prefills)
+        kv_tokens = sum(each.computed for each in scheduled)
+        end_ps = self.now_ps + self.step_time(replica, decodes, kv_tokens, tokens, pairs)
+        replica.prefill_tokens += tokens
+        replica.decode_tokens += decodes
+        replica.step = ReferenceStep(start_ps=self.now_ps, end_ps=end_ps, decodes=decodes, prefill_tokens=tokens)
+        replica.boundary_ps = end_ps
+
+    def schedule(self, replica: ReferenceReplica) -> bool:
+        """Gives tokens and KV blocks to requests for one step; says whether any was preempted."""
+        engine = replica.engine
+        budget = engine[EngineField.TOKEN_BUDGET]
+        longest = engine[EngineField.LONG_PREFILL]
+        blocks = engine[EngineField.BLOCKS]
+        preempted = False
+        for request in replica.running:
+            request.scheduled = 0
+        place = 0
+        while place < len(replica.running) and budget > 0:
+            request = replica.running[place]
+            new = min(request.target - request.computed, longest, budget)
+            while True:
+                growth = replica.blocks(request.computed + new) - replica.blocks(request.computed)
+                if replica.blocks_used() + growth <= blocks:
+                    break
+                victim = self.victim(replica)
+                if replica.running.index(victim) < place:
+                    place -= 1
+                    budget += victim.scheduled
+                self.preempt(replica, victim)
+                preempted = True
+                if victim is request:
+                    break
+            if request.state != k.RUNNING:
+                break
+            request.scheduled = new
+            request.computed += new
+            budget -= new
+            place += 1
+        while not preempted and replica.waiting and budget > 0:
+            if len(replica.running) >= engine[EngineField.MAX_SEQUENCES]:
+                break
+            request = replica.waiting[0]
+            new = min(request.target - request.cached, longest, budget)
+            if replica.blocks_used() + replica.blocks(request.cached + new) > blocks:
+                break
+            self.admit(replica, request, new)
+            budget -= new
+        return preempted
+
+    def victim(self, replica: ReferenceReplica) -> ReferenceRequest:
+        if replica.engine[EngineField.PRIORITY]:
+            return max(replica.running, key=ReferenceRequest.urgency)
+        return replica.running[-1]
+
+    def preempt(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
+        replica.running.remove(request)
+        self.count(request, "recomputed_tokens", request.computed - request.scheduled - request.cached)
+        request.computed = request.scheduled = 0
+        request.decoding = False
+        request.state = k.PREEMPTED
+        request.preemptions += 1
+        replica.preemptions += 1
+        self.count(request, "preemptions", 1)
+        replica.waiting.insert(0, request)
+        if replica.engine[EngineField.PRIORITY]:
+            replica.waiting.sort(key=ReferenceRequest.urgency)
+
+    def admit(self, replica: ReferenceReplica, request: ReferenceRequest, new: int) -> None:
+        replica.waiting.remove(request)
+        replica.running.append(request)
+        if request.state == k.WAITING and request.attempts == 1:
+            self.record(request, k.QUEUE, self.now_ps - request.arrival_ps)
+            request.admitted_ps = self.now_ps
+        self.count(request, "cached_tokens", request.cached)
+        request.state = k.RUNNING
+        request.scheduled = new
+        request.computed = request.cached + new
+
+    def step_time(self, replica: ReferenceReplica, decodes: int, kv_tokens: int, tokens: int, pairs: int) -> int:
+        engine, kind, problem = replica.engine, replica.type, self.problem
+        segment = min(kv_tokens >> engine[EngineField.KV_SHIFT], engine[EngineField.KV_SEGMENTS] - 1)
+        past = kv_tokens - (segment << engine[EngineField.KV_SHIFT])
+        decode_ps = int(problem.decode_base_ps[kind, decodes, segment])
+        decode_ps += int(problem.decode_slope_ps[kind, decodes, segment]) * past
+        if tokens == 0:
+            return decode_ps
+        batch = tokens if engine[EngineField.IS_SUM] else tokens + decodes
+        segment = min(batch >> engine[EngineField.TOKEN_SHIFT], engine[EngineField.TOKEN_SEGMENTS] - 1)
+        past = batch - (segment << engine[EngineField.TOKEN_SHIFT])
+        prefill_ps = int(problem.token_base_ps[kind, segment]) + int(problem.token_slope_ps[kind, segment]) * past
+        prefill_ps += pairs * engine[EngineField.PAIR_PS_1024] >> 10
+        return decode_ps + prefill_ps if engine[EngineField.IS_SUM] else max(decode_ps, prefill_ps)
+
+    # ---- replicas come and go -----------------------------------------------------------------------
+
+    def platform_event(self, kind: int, replica: ReferenceReplica) -> None:
+        if kind == k.EVENT_READY:
+            if replica.state == k.OFF:
+                replica.on_since_ps = self.now_ps
+            if replica.state in (k.OFF, k.STARTING):
+                self.become_ready(replica)
+            elif replica.state == k.DOWN:
+                replica.returns = k.READY
+        elif kind == k.EVENT_DRAIN:
+            if replica.state == k.STARTING:
+                self.switch_off(replica)
+            elif replica.state == k.READY:
+                self.drain(replica)
+            elif replica.state == k.DOWN:
+                replica.returns = k.OFF
+        elif kind == k.EVENT_FAIL:
+            if replica.state != k.DOWN:
+                replica.returns = k.READY if replica.state in (k.READY, k.STARTING) else k.OFF
+                if replica.state != k.OFF:
+                    self.switch_off(replica)
+                self.evict(replica, k.FAILED)
+                replica.state = k.DOWN
+            replica.down += 1
+        elif kind == k.EVENT_REPAIR and replica.state == k.DOWN:
+            replica.down -= 1
+            if replica.down == 0:
+                replica.state = replica.returns
+                if replica.returns == k.READY:
+                    replica.on_since_ps = self.now_ps
+                    self.become_ready(replica)
+
+    def become_ready(self, replica: ReferenceReplica) -> None:
+        replica.ready_ps = NEVER_PS
+        replica.state = k.READY
+        replica.seen = 0
+
+    def drain(self, replica: ReferenceReplica) -> None:
+        replica.state = k.DRAINING
+        if replica.outstanding == 0:
+            self.switch_off(replica)
+
+    def switch_off(self, replica: ReferenceReplica) -> None:
+        replica.state = k.OFF
+        replica.ready_ps = NEVER_PS
+        replica.on_ps += self.now_ps - replica.on_since_ps
+
+    def evict(self, replica: ReferenceReplica, outcome: int) -> None:
+        """The replica stops in the middle of its step and everything on it ends like this."""
+        if replica.step is not None:
+            self.account(replica, replica.step)
+            replica.step = None
+        replica.boundary_ps = NEVER_PS
+        for queue in (replica.running, replica.waiting):
+            for request in list(queue):
+                self.leave(replica, queue, request)
+                self.end(request, outcome)
+
+    def control(self) -> None:
+        terms = self.problem.control
+        serving = [each for each in self.replicas if each.state in (k.READY, k.DRAINING)]
+        if terms.signal == SignalKind.OUTSTANDING:
+            signal = sum(each.outstanding for each in serving)
+        else:
+            signal = sum(each.kv_tokens + each.queued_tokens for each in serving)
+        if terms.kind == ControlKind.RULE:
+            want = -(-signal * 1000 // terms.target_milli)
+        else:
+            assert self.callback is not None
+            want = self.callback(self)
+        want = min(max(want, terms.least_replicas), terms.most_replicas)
+        self.wanted.append(want)
+        self.scale(want, max(self.wanted[-terms.window_ticks :]))
+        ready = sum(1 for each in self.replicas if each.state == k.READY)
+        starting = sum(1 for each in self.replicas if each.state == k.STARTING)
+        self.controls.append((self.now_ps, signal, ready, starting))
+
+    def scale(self, want: int, keep: int) -> None:
+        """Starts replicas up to `want`; lets go of those above `keep`, starting ones first, never the last."""
+        supply = [each for each in self.replicas if each.state in (k.READY, k.STARTING)]
+        extra = len(supply) - keep
+        for each in [each for each in self.replicas if each.state == k.OFF][: max(0, want - len(supply))]:
+            each.state = k.STARTING
+            each.on_since_ps = self.now_ps
+            each.ready_ps = self.now_ps + self.problem.control.ready_delay_ps
+        for each in reversed(supply):
+            if extra > 0 and each.state == k.STARTING:
+                self.switch_off(each)
+                extra -= 1
+        for each in reversed(supply):
+            ready = sum(1 for one in self.replicas if one.state == k.READY)
+            if extra > 0 and each.state == k.READY and ready > 1:
+                self.drain(each)
+                extra -= 1
+
+    # ---- what is written down -----------------------------------------------------------------------
+
+    def measured(self, request: ReferenceRequest) -> int:
+        return int(self.problem.measure_from_ps <= request.arrival_ps < self.problem.measure_until_ps)
+
+    def count(self, request: ReferenceRequest, column: str, amount: int) -> None:
+        self.counters[self.measured(request), request.group, COLUMNS[column]] += amount
+
+    def record(self, request: ReferenceRequest, metric: int, duration_ps: int) -> None:
+        if self.measured(request):
+            self.histograms[request.group, metric, bin_of(duration_ps)] += 1
+
+    def sample(self) -> None:
+        row = []
+        for each in self.replicas:
+            under_way = self.now_ps - each.step.start_ps if each.step else 0
+            busy = sum(each.busy_ps) + under_way
+            row.append((len(each.running), len(each.waiting), each.kv_tokens, busy, each.state))
+        self.samples.append(row)
+
+    def close(self) -> None:
+        """What is still under way at the horizon stays unfinished."""
+        if self.issued < len(self.requests) or self.outstanding or self.retries:
+            if self.problem.until_ps < NEVER_PS:
+                self.area_ps += self.outstanding * (self.problem.until_ps - self.now_ps)
+                self.now_ps = self.problem.until_ps
+            for each in self.replicas:
+                self.evict(each, k.UNFINISHED)
+            for _, number in sorted(self.retries):
+                self.end(self.requests[number], k.UNFINISHED)
+        for each in self.replicas:
+            if each.state in (k.STARTING, k.READY, k.DRAINING):
+                each.on_ps += self.now_ps - each.on_since_ps
+
+    def column(self, name: str) -> Int64s:
+        return np.array([getattr(each, name) for each in self.requests], np.int64)
