@@ -53,10 +53,10 @@ def curve_page(
 
 def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableType]:
     """The number first, then what it rests on."""
-    noise = f"{size.low_replicas} to {size.high_replicas} by another seed (95 %)"
-    headline = Text(f"{size.replicas} replicas", style="bold")
-    headline.append(f" of {title} for {show(size.rate_rps, 'req/s')} ({rate_from}); {noise}.", style="not bold")
-    devices = size.replicas * size.devices
+    decided = "decided" if size.low_replicas == size.high_replicas else f"undecided from {size.low_replicas} on"
+    headline = Text(f"{size.conservative_replicas} replicas", style="bold")
+    headline.append(f" of {title} for {show(size.rate_rps, 'req/s')} ({rate_from}); {decided}.", style="not bold")
+    devices = size.conservative_replicas * size.devices
     at = size.at_size
     table = _table("", "", "value")
     for name, value in (
@@ -71,8 +71,8 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     return [
         headline,
         Text(
-            f"{size.conservative_replicas} replicas at conservative step times, {size.band.slow_ratio:.3g} x nominal; "
-            f"one case in ten is slower on evidence that is {size.band.evidence}."
+            f"At conservative step times, {size.band.slow_ratio:.3g} x nominal: one case in ten is slower on evidence "
+            f"that is {size.band.evidence}. At nominal ones {size.replicas} replicas would do."
         ),
         "",
         table,
