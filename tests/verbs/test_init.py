@@ -76,7 +76,7 @@ def read(text: str) -> dict[str, object]:
 
 def test_a_model_alone_is_enough_to_plan(tmp_path: Path) -> None:
     text = verbs.init(model="llama-3.1-8b", as_of=AS_OF)
-    assert "decide: nobody said" in text
+    assert "decide: not stated" in text
     file = tmp_path / "plan.yaml"
     save_starter(text, file)
     assert isinstance(verbs.plan(file, as_of=AS_OF), Plan)

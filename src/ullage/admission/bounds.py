@@ -1,11 +1,11 @@
 """Concurrency, queue length and queue age of one replica, found by overloading it.
 
-    running   the most sequences at which a replica that is never idle still keeps the pace it promises
+    running   the most sequences at which a replica that is never idle still meets its TPOT and ITL SLOs
     waiting   what it works off within the longest wait that any class can afford
     age       how long a class may wait: the latest first token that meets its SLO, less its prefill
 
 None of them depends on the size of the pool: in overload every replica is full, so the limits of a pool are those of
-a replica times their number. Searches walk fixed grids that promises and deadlines do not enter, so a stricter one
+a replica times their number. Searches walk fixed grids that do not depend on SLOs and deadlines, so a stricter one
 can never end with a looser limit.
 """
 

@@ -10,7 +10,7 @@ with as many new replicas as the burst needs. Each joins once it was noticed and
 of its level.
 
 A shorter burst may always be as high as a longer one, and a way to absorb is never worse than the queue alone: both
-are true of the system, so what chance says against them is not believed.
+are true of the system, so what chance says against them is noise.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def _is_hopeless(
 
 
 def drain_s(base: Base, length_s: float, height: float) -> float:
-    """How long to watch after the burst: what came above capacity, worked off by what the steady load leaves."""
+    """How long to watch after the burst: arrivals above capacity, worked off by what the steady load leaves."""
     above_rps = max(0.0, height * base.planning_rps - base.capacity_rps)
     left_rps = base.capacity_rps - base.planning_rps
     if left_rps <= 0.01 * base.capacity_rps:

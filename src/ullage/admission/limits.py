@@ -1,4 +1,4 @@
-"""Admission limits: where a pool stops admitting work, so that what it admits is served as promised.
+"""Admission limits: where a pool stops admitting work, so that what it admits meets its SLOs.
 
 Everything is read from the simulated replica: how many sequences it may run, how many requests may wait and for how
 long, how fast each class and tenant may send, what goes first when there is too much, how high and how long a burst
@@ -189,7 +189,7 @@ def _hops(deadlines: Mapping[str, Deadline], bounds: Bounds, policy: AdmissionPo
 def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float) -> tuple[str, ...]:
     """What a reader has to know that no single number says."""
     missed = [f"{each.class_name} {each.slo_name}" for each in found.checks if each.is_missed_with_limits]
-    kept = "those they admit are served as promised" if not missed else f"{', '.join(missed)} is still missed"
+    kept = "admitted requests meet their SLOs" if not missed else f"{', '.join(missed)} is still missed"
     overload = (
         f"At {number(policy.overload):.3g} times what the replicas can do, {kept}, with priority scheduling in the "
         "engine. Waits are to be enforced while the backpressure signal is on; at other times only deadlines are."

@@ -32,7 +32,7 @@ LONGEST_BURST_S = 1800.0
 STEPS = 16
 # Four replicas are a pool with a router; a storm is long, and its runs are the dearest of the stage.
 MOST_REPLICAS = 4
-# Half of the successes that promises would allow are back: a pool that is still down has next to none.
+# Half of the successes that SLOs require are back: a pool that is still down has next to none.
 BACK_FRACTION = 0.5
 _SETTLED_S, _JUDGED_S = 30.0, 60.0
 

@@ -1,10 +1,10 @@
-"""Loss checks: the fleet as planned, simulated while things break, change and surge.
+"""Loss checks: the fleet as planned, simulated while parts fail, versions change and demand surges.
 
-    loss_checks(...)  ->  LossTable of LossCheck: SLOs kept before, during and after, time to recover, verdict
+    loss_checks(...)  ->  LossTable of LossCheck: attainment before, during and after, time to recover, verdict
 
 The fleet is the steady one with its reserves, at the planning rate, with steps as slow as the fleet was sized for: the
-margin for evidence is not there to pay for losses. A check that a reserve covers is promised; what none covers is
-looked at all the same, and its verdict says that nobody has promised it.
+margin for evidence is not there to pay for losses. A check that a reserve covers has to hold; what none covers is
+simulated all the same, and its verdict says that it is not covered.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TITLES = {
 
 
 class LossVerdict(enum.Enum):
-    """What a check shows. Undecided: less is kept than promised, by no more than the runs differ."""
+    """What a check shows. Undecided: attainment is below the SLO by no more than the runs differ."""
 
     HOLDS = "holds"
     UNDECIDED = "undecided"
@@ -83,7 +83,7 @@ QUICK = LossEffort(replications=1, before_s=240.0, after_s=300.0, longest_loss_s
 class LossCheck:
     """One check. The parts show the SLO that comes off worst; None where nothing could be simulated.
 
-    `covered_by` names the reserve that promises it, empty where none does. `recover_s` is how long after the loss the
+    `covered_by` names the reserve that covers it, empty where none does. `recover_s` is how long after the loss the
     last SLO was hurt by it: 0 where none was, None where it still was at the end.
     """
 
@@ -282,7 +282,7 @@ def _outage(name: str, why: str, reserves: Reserves) -> LossCheck:
 
 
 def _covered_by(name: str, reserves: Reserves) -> str:
-    """The reserve that promises a check, empty where none does."""
+    """The reserve that covers a check, empty where none does."""
     fixed = {"normal_day": "steady", "peak_hour": "steady", "rollout": "rollout", "maintenance": "maintenance"}
     if name in fixed:
         return fixed[name]
@@ -309,11 +309,11 @@ def _reason(
     )
     if worst is None:
         return "no request arrived"
-    broken = f"{worst.slo_name} kept for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
+    broken = f"{worst.slo_name} met for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
     if covered:
         return broken
     prices = {"zone": zone_price, "region": "failover: {survives: one} would hold replicas for it"}
-    return f"{broken}; not promised: {prices.get(name, 'no reserve covers it')}"
+    return f"{broken}; not covered: {prices.get(name, 'no reserve covers it')}"
 
 
 def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserves) -> dict[str, Figure]:
@@ -335,7 +335,7 @@ def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserve
                 value=check.during.attained.value,
                 unit="fraction",
                 formula=f"requests that met {check.during.slo_name} during {check.title}, simulated; "
-                f"{check.during.required_fraction:g} is promised",
+                f"{check.during.required_fraction:g} is required",
                 inputs=rests,
             )
         if check.recover_s is not None:

@@ -235,7 +235,7 @@ def _kv_tokens(trial: Trial, outcome: Outcome) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class _Views:
-    """The pool nearly idle, as planned, and where an SLO breaks, which is `growth_fraction` above the plan."""
+    """The pool nearly idle, as planned, and where an SLO is violated, which is `growth_fraction` above the plan."""
 
     trial: Trial
     idle: _State
@@ -258,7 +258,7 @@ class _Views:
         return min(found if math.isfinite(found) else 0.0, self.value_s(state, name, slo))
 
     def is_slow_when_idle(self, breaks: str) -> bool:
-        """Whether an idle pool uses half of the limit of the SLO that breaks first."""
+        """Whether an idle pool uses half of the limit of the SLO that is violated first."""
         return any(
             self.value_s(self.idle, each.name, slo) >= HALF * slo.limit_s
             for each, slo in self.slo_limits()

@@ -147,7 +147,7 @@ def serve(
     seed: int,
     report: Callable[[float], None] | None = None,
 ) -> Served:
-    """Simulate the stream on the pool. Classes of the stream that `classes` does not name are promised nothing.
+    """Simulate the stream on the pool. Classes of the stream that `classes` does not name have no SLOs.
 
     A prefix counts as cached where a cache of one replica's size would still hold it.
     """

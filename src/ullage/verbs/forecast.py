@@ -87,7 +87,7 @@ def forecast(
     )
 
 
-# Rates of less than a minute are bursts, which a profile describes and no forecast foretells.
+# Rates of less than a minute are bursts, which a profile describes and no forecast predicts.
 LEAST_STEP_S = 60.0
 
 

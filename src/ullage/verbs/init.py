@@ -107,7 +107,7 @@ def _classes(profile: Profile | None, tests: Sequence[LoadTest]) -> tuple[Starte
     points = [point for test in tests for point in test.points]
     tokens = [int((each.mean_prompt_tokens or 0) + (each.mean_output_tokens or 0)) for each in points]
     rates = [each.achieved_rps for each in points if each.achieved_rps]
-    where = "decide: nobody said; a trace or a rate of yours belongs here"
+    where = "decide: not stated; a trace or a rate of yours belongs here"
     rate = Found(value=f"{max(rates):.3g} req/s", where="decide: the highest rate of the load test") if rates else None
     longest = Found(
         value=str(_rounded(max(tokens))) if any(tokens) else str(_CONTEXT_TOKENS),
@@ -162,7 +162,7 @@ def _device(stated: str | None, tests: Sequence[LoadTest]) -> Found:
                 return Found(value=find_device(each).name, where=f"the load test says {each}")
             except InputError:
                 continue
-    return Found(value=_DEVICE, where="decide: nobody said; ullage facts devices lists them")
+    return Found(value=_DEVICE, where="decide: not stated; ullage facts devices lists them")
 
 
 def _tensor_parallel(model: str, device: str, classes: Sequence[StarterClass], tests: Sequence[LoadTest]) -> Found:

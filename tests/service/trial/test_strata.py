@@ -71,10 +71,10 @@ def test_the_seed_reaches_every_draw() -> None:
     assert heaviness(first) != heaviness(second)
     fewest = min(each.requests.count for each in loads)
     for name in ("prompt_tokens", "output_tokens", "cached_tokens", "class_of"):
-        columns = [np.asarray(getattr(each.requests, name))[:fewest] for each in loads]
-        assert not np.array_equal(columns[0], columns[1]), name
-    arrivals = [np.asarray(each.arrival_ps)[:fewest] for each in loads]
-    assert not np.array_equal(arrivals[0], arrivals[1])
+        one_column, other_column = (np.asarray(getattr(each.requests, name))[:fewest] for each in loads)
+        assert not np.array_equal(one_column, other_column), name
+    one_arrivals, other_arrivals = (np.asarray(each.arrival_ps)[:fewest] for each in loads)
+    assert not np.array_equal(one_arrivals, other_arrivals)
     again = mix()(rate_rps=20.0, span_s=SPAN_S, seed=first)
     assert np.array_equal(np.asarray(again.arrival_ps), np.asarray(loads[0].arrival_ps))
 

@@ -170,7 +170,7 @@ class PoolScenario:
         return replace(self.mix(rate_rps=self.planning_rps, span_s=span_s, seed=seed), retry=RETRY)
 
     def play(self, setup: DrillScenario, span: Span, *, runs: int = RUNS) -> DrillAttainment:
-        """Simulate the scene and judge it by the SLO that comes off worst."""
+        """Simulate the scenario and judge it by the SLO with the least attainment."""
         found = [self._run(setup, span, seed) for seed in replication_seeds(self.seed, runs)]
         hit_s = span.hit_s - EDGE_S
         during = part(found, from_s=hit_s, until_s=span.end_s)
@@ -237,7 +237,7 @@ class PoolScenario:
                 f"{name}.during_fraction",
                 kept.during.attained.value,
                 "fraction",
-                f"requests that met {slo_name} during {title}, simulated; {required:g} is promised",
+                f"requests that met {slo_name} during {title}, simulated; {required:g} is required",
                 *beside,
             ),
             wanted=f"{100 * required:g} %",

@@ -20,7 +20,7 @@ _WAYS = {"queue": "█", "hot": "▓", "warm": "▒", "scale-up": "░"}
 
 
 def admission_parts(answer: AdmissionLimits) -> list[RenderableType]:
-    """Everything a gateway needs to be told, and why to believe it."""
+    """Everything a gateway needs to be told, and why."""
     parts: list[RenderableType] = [_limits(answer), "", _rates(answer)]
     if answer.tenants:
         parts += ["", _tenants(answer)]

@@ -51,7 +51,7 @@ def _placement(answer: Reserves) -> RenderableType:
 
 
 def loss_parts(answer: LossTable) -> list[RenderableType]:
-    """Every check: SLOs kept before, during and after it, how long it hurt, and what that says."""
+    """Every check: attainment before, during and after it, how long it hurt, and what that says."""
     table = plain_table(
         "Loss checks, simulated", "check", "covered by", "before", "during", "after", "recovers in", "verdict"
     )

@@ -302,12 +302,12 @@ def idle_refusal(
 
 
 def weak_evidence(highest: HighestLoad, band: StepBand, inputs: tuple[Figure | Assumption, ...]) -> Rejection:
-    """A load would pass if the step model were right, and none if it is as wrong as one time in ten it is."""
+    """A load would pass with nominal step times, and none with conservative ones."""
     return Rejection(
         stage="operating point",
         reason=(
-            f"the evidence is too weak: {highest.rps:.3g} req/s would pass, but none would if steps took "
-            f"{band.slow_ratio:.3g} times as long, as one time in ten they do"
+            f"the evidence is too weak: {highest.rps:.3g} req/s would pass with nominal step times, and none with "
+            f"conservative ones, {band.slow_ratio:.3g} x as long"
         ),
         figure=_plain(inputs, "point.highest_rps", highest.rps, "req/s"),
         remedies=(
