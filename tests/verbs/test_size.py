@@ -50,4 +50,4 @@ def test_a_wrong_rate_is_an_error_that_says_how_to_mend_it() -> None:
 
 def test_an_impossible_slo_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["size", "--rate", "4", "--quiet", "--slo", "ttft_p50=1ms"]) == 3
-    assert "Refused at operating point" in capsys.readouterr().out
+    assert "REFUSED at operating point" in capsys.readouterr().out

@@ -57,14 +57,20 @@ SHAPES = {
     "HostLine": Shape(also=("line_bytes",), named=("figure",)),
     # ---- service
     "StepModel": Shape(only=("kind", "evidence")),
-    "Bench": Shape(only=("span_s", "replicas", "routing", "error_fraction")),
+    "Trial": Shape(
+        only=("basis", "span_s", "replicas", "routing", "error_fraction", "deadlines_s", "idle_error_fractions")
+    ),
     "CurveInputs": Shape(only=("replica",)),
     "ServiceCurve": Shape(
         without=("inputs", "effort"), also=("knee_rps", "evidence", "notes", "figures"), named=("figures",)
     ),
     "StablePoint": Shape(also=("passes",)),
     "OperatingPoint": Shape(also=("goodput_per_device_rps", "notes"), named=("figures",)),
-    "PoolSize": Shape(named=("figures",)),
+    "PoolSize": Shape(
+        without=("bases", "nominal", "conservative"),
+        also=("replicas", "conservative_replicas", "low_replicas", "high_replicas", "binding", "band", "notes"),
+        named=("figures",),
+    ),
     "Tried": Shape(also=("is_difference", "change_fraction")),
     "MeasuredPoint": Shape(also=("anomalies",)),
     "PointResidual": Shape(also=("ratio", "is_outside")),
@@ -108,7 +114,7 @@ SHAPES = {
     "CheckResult": Shape(without=("anomalies",)),
     "PoolOptions": Shape(without=("trials",)),
     "Ranked": Shape(without=("trial",)),
-    "CandidateResult": Shape(without=("batch_scores", "reserves"), also=("evidence", "usd_per_hour")),
+    "CandidateResult": Shape(without=("reserves",), also=("evidence", "usd_per_hour")),
     "Fit": Shape(only=("candidate", "devices", "fewest_replicas")),
     "PoolSpec": Shape(only=("name", "model", "device", "settings")),
     "RuntimeSettings": Shape(only=("engine", "version", "sharding", "kv_dtype", "step_tokens", "max_sequences")),
