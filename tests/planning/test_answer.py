@@ -11,7 +11,7 @@ import pytest
 from support.planned import ONE_REPLICA, TWO_POOLS, planned, stated
 from ullage.cost.bill import Bill
 from ullage.evidence import Figure, Source, number, walk
-from ullage.planning.answer import LOAD_TEST, Answer, answer
+from ullage.planning.answer.answer import LOAD_TEST, Answer, answer
 from ullage.planning.document import Plan
 
 PLANS = [

@@ -9,9 +9,9 @@ import pytest
 from support.planned import planned, read, stated, with_pool, with_stage
 from ullage.evidence import Evidence
 from ullage.fleet.losses import LossVerdict
-from ullage.planning.answer import answer
+from ullage.planning.answer.answer import answer
+from ullage.planning.answer.verdict import MOST_UNTESTED_FRACTION, Verdict, verdict, warnings
 from ullage.planning.document import Plan
-from ullage.planning.verdict import MOST_UNTESTED_FRACTION, Verdict, verdict, warnings
 
 
 def with_known_traffic(plan: Plan, classes: tuple[str, ...] = ("chat", "coding")) -> Plan:

@@ -97,8 +97,8 @@ def test_an_explanation_and_a_refusal_list_everything_behind_their_figure() -> N
     refused = Rejection(
         stage="memory", reason="too small", figure=DOUBLE, remedies=(Remedy(change="tp 2", effect="it fits"),)
     )
-    found = refusal_json("memory", refused)
-    assert found["schema"] == "ullage.memory/2"
+    found = refusal_json(refused)
+    assert found["schema"] == "ullage.refusal/2"
     assert found["refused"] == {
         "stage": "memory",
         "reason": "too small",

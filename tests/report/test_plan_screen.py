@@ -13,9 +13,9 @@ from rich.console import Console
 from support.planned import ONE_REPLICA, TWO_POOLS, planned, read
 from ullage.errors import Rejection, Remedy
 from ullage.evidence import Assumption, Figure, number
-from ullage.planning.answer import Answer, answer
+from ullage.planning.answer.answer import Answer, answer
+from ullage.planning.answer.verdict import Verdict
 from ullage.planning.document import Plan
-from ullage.planning.verdict import Verdict
 from ullage.report.plan.screen import MOST_LINES, WIDTH, Screen
 from ullage.report.quantity import show, show_usd
 from ullage.report.refusal import MOST_REMEDIES, refusal_page

@@ -58,13 +58,14 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "curve": (Printed(kind="CurveAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
     "size": (Printed(kind="SizeAnswer", head=_PLANNED, explained=True), _REFUSAL),
     "simulate": (Printed(kind="Simulated", head=("as_of", "seed")), _REFUSAL),
-    "options": (Printed(kind="Options", head=_PLANNED),),
+    "options": (Printed(kind="Options", head=_PLANNED), _REFUSAL),
     "drill": (Printed(kind="Drills", head=_PLANNED), _REFUSAL),
     "check": (Printed(kind="Checks", head=_PLANNED), _REFUSAL),
     "cost": (Printed(kind="CostAnswer", head=_PLANNED, explained=True), _REFUSAL),
     "compare": (Printed(kind="Difference"), _REFUSAL),
     "brownfield": (Printed(kind="BrownfieldPlan", head=_PLANNED), _REFUSAL),
     "facts": (Printed(kind="Facts", head=("as_of",)),),
+    "refusal": (_REFUSAL,),
 }
 _HEAD: dict[str, Any] = {
     "service": {"type": "string"},
@@ -101,6 +102,29 @@ _QUANTITY = {
     "required": ["name", "value", "unit", "evidence"],
     "additionalProperties": False,
 }
+_VALUE = {"type": ["number", "string", "null"]}
+_WHAT_IF = {
+    "type": "object",
+    "properties": {
+        "changes": {"type": "array", "items": {"type": "string"}},
+        "headlines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "unit": {"type": "string"},
+                    "before": _VALUE,
+                    "after": _VALUE,
+                },
+                "required": ["name", "unit", "before", "after"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["changes", "headlines"],
+    "additionalProperties": False,
+}
 _BY_QUANTITY = {"type": "object", "additionalProperties": {"$ref": "#/$defs/Quantity"}}
 
 
@@ -134,15 +158,18 @@ class _Schemas:
     def document(self, verb: str, printed: Printed) -> dict[str, Any]:
         inside = self.fields(classes()[printed.kind])
         properties = {
-            "schema": {"const": schema_name(verb)},
+            "schema": {"const": schema_name("refusal" if printed is _REFUSAL else verb)},
             **{name: _HEAD[name] for name in printed.head},
             **{name: each for name, each in inside.items() if name not in printed.head},
             **({"figures": _BY_QUANTITY, "assumptions": _BY_QUANTITY} if printed.explained else {}),
         }
-        return _object(properties)
+        found = _object(properties)
+        # A plan that was changed on the command line says how, and what its headlines were without the change.
+        found["properties"]["what_if"] = _WHAT_IF
+        return found
 
     def fields(self, kind: type) -> dict[str, Any]:
-        shape = SHAPES.get(kind.__name__, PLAIN)
+        shape = next((SHAPES[each.__name__] for each in kind.__mro__ if each.__name__ in SHAPES), PLAIN)
         names = getattr(kind, "_fields", None) or [each.name for each in dataclasses.fields(kind)]
         return {name: self.field(kind, name, shape) for name in shape.printed(names)}
 
@@ -207,7 +234,7 @@ def classes() -> dict[str, type]:
 
 
 def attribute_type(kind: type, name: str) -> Any:
-    """What a field or a property is said to be."""
+    """What a field or a property is declared as."""
     own = vars(importlib.import_module(kind.__module__))
     names = {**_names_in_package(), **own}
     found = inspect.getattr_static(kind, name, None)

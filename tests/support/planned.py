@@ -1,4 +1,4 @@
-"""Whole plans for tests of what is said about them: made once, and varied by replacing what a stage found."""
+"""Whole plans for tests of their answers: made once, and varied by replacing what a stage found."""
 
 from __future__ import annotations
 

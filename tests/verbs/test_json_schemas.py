@@ -20,8 +20,8 @@ from ullage.cli.app import run
 from ullage.errors import ExitCode
 
 Printer = Callable[..., dict[str, Any]]
-# What `ullage profile --synthesize` prints has a schema, but no verb of its own.
-BESIDE = {"synthetic"}
+# What `ullage profile --synthesize` prints, and a refusal of any verb, have a schema but no verb of their own.
+BESIDE = {"synthetic", "refusal"}
 SMALL = """
 version: 1
 service: small
@@ -153,10 +153,13 @@ def test_a_simulation_in_which_nothing_was_answered(printed: Printer) -> None:
 def test_a_curve_a_size_and_their_refusals(printed: Printer, small: str, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_bytes(to_json(vllm_run(1.0, request_rate=1.0, max_concurrency=None)))
-    curve = printed("curve", small, "--what-if", "--measured", str(file), *QUIET)
+    curve = printed("curve", small, "--sensitivity", "--measured", str(file), *QUIET)
     assert {name for part in (curve["curve"], curve["point"]) for name in part["figures"]} <= set(curve["figures"])
     assert printed("curve", small, "--explain", "point.operating_rps", *QUIET)["explained"] == "point.operating_rps"
     assert printed("size", small, *QUIET)["size"]["replicas"] >= 1
+    changed = printed("size", small, "--set", "pool.tensor_parallel=2", *QUIET)["what_if"]
+    assert changed["changes"] == ["pool.tensor_parallel=2"]
+    assert changed["headlines"]
     tight = ("--slo", "ttft_p50=1ms", *QUIET)
     assert printed("curve", small, *tight, code=ExitCode.REFUSED)["point"]["remedies"]
     assert printed("size", small, *tight, code=ExitCode.REFUSED)["refused"]["stage"]
@@ -198,7 +201,8 @@ def test_a_refused_plan_has_the_one_shape_of_a_refusal(printed: Printer, tmp_pat
     file = tmp_path / "plan.yaml"
     file.write_text(SMALL.replace("tpot_p95: 50ms", "tpot_p95: 0.1ms"))
     found = [printed(verb, str(file), *QUIET, code=ExitCode.REFUSED) for verb in ("plan", "cost", "drill", "check")]
-    assert all({**each, "schema": ""} == {**found[0], "schema": ""} for each in found)
+    assert all(each == found[0] for each in found)
+    validator("refusal").validate(found[0])
 
 
 @pytest.mark.slow

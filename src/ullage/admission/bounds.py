@@ -63,8 +63,8 @@ class Bounds:
 def replica_bounds(
     clients: Clients, deadlines: Mapping[str, Deadline], *, saturation_rps: float, overload: float
 ) -> Bounds:
-    """The limits under which one replica, offered `overload` times what it can do, keeps what it promises to those
-    it admits."""
+    """The limits under which one replica, offered `overload` times what it can do, meets the SLOs of those it
+    admits."""
     pace, binding = most_running(clients, saturation_rps)
     guard = _first_tokens(clients, deadlines, pace, overload * pace.throughput_rps)
     longest_s = max(guard.first_token_s.values())

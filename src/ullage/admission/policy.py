@@ -10,12 +10,13 @@ from __future__ import annotations
 import datetime
 import enum
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source, number
 from ullage.simulate.load import Retry
+from ullage.workload.classes import RequestClass
 
 _DAY = datetime.date(2026, 11, 15)
 _HOUR_S = 3600.0
@@ -190,6 +191,10 @@ class AdmissionPolicy:
     def deadline_of(self, name: str) -> Assumption:
         """The time after which an answer to this class is of no use to anybody."""
         return self.of_class(name).deadline or self.deadline
+
+    def deadlines_s(self, classes: Sequence[RequestClass]) -> dict[str, float]:
+        """When clients of these classes give up, by name."""
+        return {each.name: number(self.deadline_of(each.name)) for each in classes}
 
     def retry(self, *, budget_fraction: float = 1.0) -> Retry:
         """How clients repeat. A budget below 1 also has a small bucket, as that of gRPC: ten retries saved up."""

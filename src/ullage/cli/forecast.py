@@ -39,7 +39,7 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Forecast demand: a fan chart, the busiest hour to plan for, how good past forecasts were, and what to doubt."""
+    """Forecast demand: a fan chart, the busiest hour to plan for, how good past forecasts were, and anomalies."""
     from ullage import verbs
     from ullage.load.typed import parse_columns
     from ullage.units import DURATION, FRACTION, parse

@@ -30,7 +30,7 @@ def command(
     """Write a first plan file from what there is: a trace, a load test, an engine's log, a model's name.
 
     It is written to plan.yaml unless --out names another file; --out - prints it. Every line that was found says where;
-    every line that nobody said is marked to be decided.
+    every line that is not known is marked to be decided.
     """
     from ullage import verbs
     from ullage.verbs.init import save_starter

@@ -35,7 +35,7 @@ class Document:
         parts = [path[:cut] for cut in range(len(path), -1, -1)]
         stated = next((each for each in parts if each in self.options), None)
         if stated is None and path not in self.lines:
-            # What an option made has no line: it is said by that option.
+            # What an option made has no line: it comes from that option.
             stated = next((each for each in self.options if path and each[: len(path)] == path), None)
         if stated is not None:
             option = self.options[stated]

@@ -7,12 +7,11 @@ messages. Entries of a list go by name: `workload.classes.chat.rate=30 req/s`, `
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError
 
 if TYPE_CHECKING:
     from ullage.files.strict_yaml import Document
@@ -57,10 +56,12 @@ def parse_changes(set: SetValues = (), traffic: str | float | None = None) -> Ch
 
 def changed_document(document: Document, changes: Changes) -> Document:
     """The document with these values in place of its own; where each came from is kept for messages."""
+    from ullage.files.plan_file import put_value
+
     content = copy.deepcopy(document.content)
     options = dict(document.options)
     for key, value in changes.values:
-        path = _put(content, key, value)
+        path = put_value(content, key, value)
         options[path] = f"{OPTION} {key}"
     return replace(document, content=content, options=options)
 
@@ -79,71 +80,6 @@ def _pair(text: str) -> tuple[str, Any]:
     if not (equals and key.strip()):
         raise InputError(field=OPTION, value=text, problem="is not KEY=VALUE", fix=_FIX)
     return key.strip(), read_scalar(value, field=f"{OPTION} {key.strip()}")
-
-
-def _put(content: dict[str, Any], key: str, value: Any) -> tuple[str | int, ...]:
-    """Change one value in place; the path at which it now stands."""
-    parts = _parts(key)
-    if parts[0] == "pool" and "pool" not in content and isinstance(content.get("pools"), list):
-        parts = _only_pool(content["pools"], key, parts)
-    holder: Any = content
-    path: tuple[str | int, ...] = ()
-    for part in parts[:-1]:
-        step = _step(holder, part, key)
-        if isinstance(holder, dict):
-            holder.setdefault(step, {})
-            if holder[step] is None:
-                holder[step] = {}
-        holder, path = holder[step], (*path, step)
-    last = _step(holder, parts[-1], key)
-    if value is None and isinstance(holder, dict):
-        holder.pop(last, None)
-    else:
-        holder[last] = value
-    return (*path, last)
-
-
-def _parts(key: str) -> list[str]:
-    """The dotted key in parts. A part that begins with a digit belongs to the one before: ttft_p99.9, llama-3.1-8b."""
-    found: list[str] = []
-    for part in key.split("."):
-        if found and re.match(r"\d+\D|\d+$", part) and re.search(r"\d$", found[-1]):
-            found[-1] = f"{found[-1]}.{part}"
-        else:
-            found.append(part.strip())
-    if not all(found):
-        raise InputError(field=OPTION, value=key, problem="is not a key of the plan file", fix=_FIX)
-    return found
-
-
-def _only_pool(pools: list[Any], key: str, parts: list[str]) -> list[str]:
-    """`pool.` where the file lists its pools: the only one, or a question which."""
-    if len(pools) == 1:
-        return ["pools", "0", *parts[1:]]
-    names = [str(each.get("name")) for each in pools if isinstance(each, dict)]
-    fix = f"Write pools.{names[0]}.{'.'.join(parts[1:])}; the pools are {', '.join(names)}."
-    raise InputError(field=f"{OPTION} {key}", value=key, problem="could be of any of several pools", fix=fix)
-
-
-def _step(holder: Any, part: str, key: str) -> str | int:
-    """The key or the index by which `part` stands in a mapping or a list."""
-    if isinstance(holder, dict):
-        return part
-    if not isinstance(holder, list):
-        problem = f"names {part!r} below a single value"
-        raise InputError(field=f"{OPTION} {key}", value=key, problem=problem, fix=_FIX)
-    names = [_name(each) for each in holder]
-    if part in names:
-        return names.index(part)
-    if part.isdigit() and int(part) < len(holder):
-        return int(part)
-    raise unknown_name(field=f"{OPTION} {key}", name=part, known=[each for each in names if each])
-
-
-def _name(entry: Any) -> str:
-    """What an entry of a list goes by: its name, or the class or pool that it is about."""
-    keys = ("name", "class", "pool")
-    return next((str(entry[each]) for each in keys if each in entry), "") if isinstance(entry, dict) else ""
 
 
 def _shown(value: Any) -> str:

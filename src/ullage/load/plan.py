@@ -128,7 +128,7 @@ def _load_pool(
     from ullage.memory.sharding import Sharding
     from ullage.readers.engines.startup import read_starts
 
-    # What is said beside several pools is about none of them in particular, so each has its own evidence.
+    # What stands beside several pools is about none of them in particular, so each has its own evidence.
     evidence = pool.evidence or read.evidence
     model = load_model(pool.model, facts, folder=folder)
     device = find_device(pool.device, devices, field="pool.device")

@@ -62,7 +62,7 @@ def load_pool(
     changes: Changes = NO_CHANGES,
 ) -> CurveInputs | Rejection:
     """The stages of a plan that come before a curve: demand, memory, step model."""
-    from ullage.evidence import Evidence, Source, number
+    from ullage.evidence import Evidence, Source
     from ullage.load.evidence import read_calibration
     from ullage.memory.budget import memory_budget
     from ullage.planning.spec import slo_limits
@@ -105,9 +105,7 @@ def load_pool(
         demand=demand,
         classes=with_definitions([each.request_class for each in demands], definitions),
         slo_limits=tuple(one for each in demands for one in each.slo_limits),
-        deadlines_s={
-            each.request_class.name: number(spec.admission.deadline_of(each.request_class.name)) for each in demands
-        },
+        deadlines_s=spec.admission.deadlines_s([each.request_class for each in demands]),
         as_of=as_of,
     )
 

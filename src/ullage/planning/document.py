@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ullage.errors import NotBuilt, NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure, assumptions_of
+from ullage.planning.answer.verdict import Verdict, verdict
 from ullage.planning.spec import PlanSpec
-from ullage.planning.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from ullage.planning.pool_plan import PoolPlan
@@ -104,7 +104,7 @@ class Plan:
     def find(self, name: str) -> Figure | Assumption:
         """The printed number of this name; an unknown name is answered with the nearest."""
         # The answer is made of a plan, so that this module cannot know it before there is one.
-        from ullage.planning.answer import answer
+        from ullage.planning.answer.answer import answer
 
         known: dict[str, Figure | Assumption] = {each.name: each for each in self.assumptions}
         known.update(answer(self).figures)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ullage.admission.limits import AdmissionLimits, admission_limits
 from ullage.errors import NotBuilt, NotGiven, Rejection, Remedy
-from ullage.evidence import Assumption, Figure, number
+from ullage.evidence import Assumption, Figure
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
@@ -110,7 +110,7 @@ def plan_pool(
     step = pool_step(memory, pool.tested)
     report(0.05, "service curve")
     inputs = rests_on(step, memory, demand, slo_limits)
-    deadlines_s = {each.name: number(spec.admission.deadline_of(each.name)) for each in classes}
+    deadlines_s = spec.admission.deadlines_s(classes)
     bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=deadlines_s)
     curve = pool_curve(bases, seed=seed, basis=CONSERVATIVE, inputs=inputs, map=map)
     report(0.15, "operating point")
@@ -124,9 +124,7 @@ def plan_pool(
     if isinstance(steady, Rejection):
         return steady
     planned = (steady.figures["fleet.replicas"],)
-    room = headroom(
-        steady.trial, bases.conservative_probe, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map
-    )
+    room = headroom(steady.trial, steady.size.probe, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
     tools = tool_loads(spec.tools, demand, service=service)
     binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
     report(0.85, "admission limits")
@@ -143,7 +141,6 @@ def plan_pool(
     report(0.92, "losses")
     losses = loss_checks(demand, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
-    score = scorecard(steady, demand, measured=spec.measured)
     return PoolPlan(
         spec=pool,
         demands=tuple(demands),
@@ -165,7 +162,7 @@ def plan_pool(
         scaling=scaling_rule(demand, steady, ready),
         margins=margins,
         utilisation=utilisation(demand, margins, steady, room, reserves, packing),
-        scorecard=score,
+        scorecard=scorecard(steady, demand, measured=spec.measured),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ullage.evidence import Assumption, Figure, Source, printed_number, walk
-from ullage.planning.answer import answer
+from ullage.planning.answer.answer import answer
 from ullage.planning.document import Plan
 
 

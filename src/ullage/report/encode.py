@@ -44,9 +44,9 @@ def explained_json(verb: str, root: Figure | Assumption, *, as_of: datetime.date
     return document(verb, Explained(explained=root.name), as_of=as_of, behind=(root,))
 
 
-def refusal_json(verb: str, refused: Rejection) -> dict[str, Any]:
-    """The one shape of a refusal."""
-    return document(verb, RefusalDocument(refused=refused), behind=(refused.figure,))
+def refusal_json(refused: Rejection) -> dict[str, Any]:
+    """The one shape of a refusal, whichever verb refuses."""
+    return document("refusal", RefusalDocument(refused=refused), behind=(refused.figure,))
 
 
 def schema_name(verb: str) -> str:
@@ -101,7 +101,7 @@ def to_json(value: Any, *, as_of: datetime.date | None = None, brief: bool = Fal
         return printed_number(value)
     if isinstance(value, Figure | Assumption):
         return _brief(value) if brief else _quantity(value, as_of)
-    if type(value).__name__ in BY_NAME:
+    if not BY_NAME.isdisjoint(_kinds(value)):
         return value.name
     if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
         return dict(_fields(value, as_of, brief=brief))
@@ -134,12 +134,17 @@ def _quantity(each: Figure | Assumption, as_of: datetime.date | None) -> dict[st
 
 
 def _fields(value: Any, as_of: datetime.date | None, *, brief: bool) -> Iterator[tuple[str, Any]]:
-    shape = SHAPES.get(type(value).__name__, PLAIN)
+    shape = next((SHAPES[each] for each in _kinds(value) if each in SHAPES), PLAIN)
     names = value._fields if hasattr(value, "_fields") else [each.name for each in dataclasses.fields(value)]
     for name in shape.printed(names):
         each = getattr(value, name)
         short = brief or name in shape.brief
         yield name, _names(each) if name in shape.named else to_json(each, as_of=as_of, brief=short)
+
+
+def _kinds(value: Any) -> list[str]:
+    """Its class and those it is made from: an answer of a verb is printed as the value that it is."""
+    return [each.__name__ for each in type(value).__mro__]
 
 
 def _names(value: Any) -> Any:

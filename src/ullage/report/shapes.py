@@ -57,18 +57,30 @@ SHAPES = {
     "HostLine": Shape(also=("line_bytes",), named=("figure",)),
     # ---- service
     "StepModel": Shape(only=("kind", "evidence")),
-    "Trial": Shape(
-        only=("basis", "span_s", "replicas", "routing", "error_fraction", "deadlines_s", "idle_error_fractions")
+    "Trial": Shape(only=("basis", "span_s", "replicas", "routing", "error_fraction")),
+    "LeastReplicas": Shape(
+        only=("replicas", "low_replicas", "is_decided", "binding", "windows", "tested_replicas", "tested_rps")
     ),
     "CurveInputs": Shape(only=("replica",)),
     "ServiceCurve": Shape(
-        without=("inputs", "effort"), also=("knee_rps", "evidence", "notes", "figures"), named=("figures",)
+        without=("bases", "inputs", "effort"),
+        also=("trial", "knee_rps", "evidence", "notes", "figures"),
+        named=("figures",),
     ),
     "StablePoint": Shape(also=("passes",)),
     "OperatingPoint": Shape(also=("goodput_per_device_rps", "notes"), named=("figures",)),
     "PoolSize": Shape(
-        without=("bases", "nominal", "conservative"),
-        also=("replicas", "conservative_replicas", "low_replicas", "high_replicas", "binding", "band", "notes"),
+        without=("bases",),
+        also=(
+            "replicas",
+            "conservative_replicas",
+            "low_replicas",
+            "high_replicas",
+            "binding",
+            "band",
+            "trial",
+            "notes",
+        ),
         named=("figures",),
     ),
     "Tried": Shape(also=("is_difference", "change_fraction")),

@@ -6,7 +6,7 @@
     cache      fewer prompt tokens found in the prefix cache
 
 Every change is tried on the same windows as the pool's size (common random numbers), on the same step basis, and
-looked for by bisection on one ladder, so that an answer is a pair: this much holds beyond doubt, and the next rung
+looked for by bisection on one ladder, so that an answer is a pair: this much surely holds, and the next rung
 violates an SLO that is named, or cannot be told.
 """
 
@@ -74,7 +74,7 @@ class Headroom:
 
     @property
     def capacity_rps(self) -> float:
-        """The highest load that was seen to hold beyond doubt."""
+        """The highest load that surely holds."""
         return self.rate_rps * (1.0 + self.line("traffic").holds_fraction)
 
     @property

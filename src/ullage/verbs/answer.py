@@ -83,9 +83,7 @@ class VerbAnswer:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Refusal(VerbAnswer, Rejection):
-    """A refusal of a verb: where, why, by which figure, and what would help."""
-
-    verb: str
+    """A refusal: where, why, by which figure, and what would help."""
 
     def headlines(self) -> tuple[Headline, ...]:
         return (Headline(name="refused at", value=self.stage), Headline(name="because", value=self.reason))
@@ -98,12 +96,12 @@ class Refusal(VerbAnswer, Rejection):
     def to_dict(self) -> dict[str, Any]:
         from ullage.report.encode import refusal_json
 
-        return refusal_json(self.verb, self)
+        return refusal_json(self)
 
 
-def refusal(verb: str, rejection: Rejection) -> Refusal:
-    """A refusal of the core as the answer of a verb."""
-    return Refusal(verb=verb, **vars(rejection))
+def refusal(rejection: Rejection) -> Refusal:
+    """A refusal of the core as an answer."""
+    return Refusal(**vars(rejection))
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def curve(
             changes=parse_changes(set, traffic),
         )
         if isinstance(pool, Rejection):
-            return refusal("curve", pool)
+            return refusal(pool)
         policy = _policy(margin, pool.as_of)
         run.progress(0.05, "service curve")
         found = pool_curve(pool.bases(seed), seed=seed, inputs=pool.inputs, map=run.map)

@@ -46,7 +46,7 @@ class MemoryAnswer(VerbAnswer):
         from ullage.report.encode import document, refusal_json
 
         if isinstance(self.found, Rejection):
-            return refusal_json("memory", self.found)
+            return refusal_json(self.found)
         return document("memory", self.found, as_of=self.as_of, behind=self.found.figures.values())
 
 

@@ -54,5 +54,5 @@ def plan_spec(spec: PlanSpec, run: RunContext) -> PlanAnswer | Refusal:
 
     found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)
     if isinstance(found, Rejection):
-        return refusal("plan", found)
+        return refusal(found)
     return PlanAnswer(**vars(found.followed_by(uncertainty=study(spec), reconcile=score(spec))))

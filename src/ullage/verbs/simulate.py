@@ -156,10 +156,10 @@ def simulate(
     with running(as_of=as_of, seed=seed, workers=1, progress=progress) as run:
         planned = _planned(load, replica, plan, parse_changes(set), slos, run)
         if isinstance(planned, Rejection):
-            return refusal("simulate", planned)
+            return refusal(planned)
         found = load_replica(replica, planned, as_of=run.as_of)
         if isinstance(found, Rejection):
-            return refusal("simulate", found)
+            return refusal(found)
         memory, step, name = found
         served_by = replica_of(step, memory)
         run.progress(0.02, "traffic")
@@ -343,7 +343,7 @@ def _require_size(requests: float) -> None:
 
 
 def _classes(stream: Stream, planned: CurveInputs | None, slos: Sequence[str]) -> tuple[RequestClass, ...]:
-    """What is promised to the classes of the stream: by the plan where it names them, and by `slos` over that."""
+    """The SLOs of the classes of the stream: by the plan where it names them, and by `slos` over that."""
     from ullage.load.typed import with_slos
     from ullage.workload.classes import RequestClass
 

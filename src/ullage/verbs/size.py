@@ -94,7 +94,7 @@ def size(
             changes=parse_changes(set, traffic),
         )
         if isinstance(pool, Rejection):
-            return refusal("size", pool)
+            return refusal(pool)
         run.progress(0.05, "sizing")
         found = size_pool(
             pool.bases(seed),
@@ -105,5 +105,5 @@ def size(
         )
         run.progress(1.0)
     if isinstance(found, Rejection):
-        return refusal("size", found)
+        return refusal(found)
     return SizeAnswer(pool=pool, size=found, is_rate_stated=stated_rps is not None, seed=seed)

@@ -29,7 +29,7 @@ def test_the_page_of_a_sample_says_what_it_is(sample: Sample, tmp_path: Path) ->
     page = page_of(path)
     assert page.startswith(f"Profile of {path.name}: ")
     assert f"format {sample.name}" in page
-    assert "Findings" in page
+    assert "Anomalies" in page
     if sample.name != "servegen":
         assert f"{len(REQUESTS)} requests" in page
         assert f"{max(each.prompt_tokens for each in REQUESTS)}" in page
@@ -83,6 +83,6 @@ def test_everything_a_log_can_tell_is_on_the_page(tmp_path: Path) -> None:
         assert words in page, words
 
 
-def test_a_narrow_window_loses_no_finding(tmp_path: Path) -> None:
+def test_a_narrow_window_loses_no_anomaly(tmp_path: Path) -> None:
     path = SAMPLES["azure"].write(tmp_path)
     assert "carry no zone" in " ".join(page_of(path, width=60).split())

@@ -33,7 +33,7 @@ def made_up(sent: float, missed: float) -> Window:
         seed=0,
         rate_rps=1.0,
         drift=steady,
-        tallies={"slo": Tally(sent_requests=sent, missed_requests=missed)},
+        tallies={"slo": Tally(sent_count=sent, missed_count=missed)},
         histograms={},
         mean_e2e_s=missed / sent,
         service_s=0.0,
@@ -63,7 +63,7 @@ def candidates(rng: Generator) -> list[list[Window]]:
 
 def share_of(population: list[list[Window]]) -> float:
     tallies = [one.tallies["slo"] for part in population for one in part]
-    return float(sum(each.missed_requests for each in tallies) / sum(each.sent_requests for each in tallies))
+    return float(sum(each.missed_count for each in tallies) / sum(each.sent_count for each in tallies))
 
 
 def drawn(population: list[list[Window]], rng: Generator, counts: tuple[int, ...] = COUNTS) -> Sample:
@@ -113,7 +113,7 @@ def test_strata_tell_more_than_as_many_windows_at_random() -> None:
 
     def at_random() -> float:
         tallies = [plain[place].tallies["slo"] for place in rng.choice(len(plain), count, replace=False)]
-        return float(sum(each.missed_requests for each in tallies) / sum(each.sent_requests for each in tallies))
+        return float(sum(each.missed_count for each in tallies) / sum(each.sent_count for each in tallies))
 
     stratified = np.std([drawn(population, rng).judged("slo", 0.05).missed_fraction for _ in range(300)])
     assert stratified < 0.8 * np.std([at_random() for _ in range(300)])
@@ -224,10 +224,10 @@ def test_a_lost_request_counts_against_the_budget_and_meets_no_slo(bases: Bases)
     hasty = replace(trial, deadlines_s={"chat": middle_s})
     found = window(hasty, rate_rps, 1).tallies
     budget, slo = found[error_budget("chat")], found["chat e2e_p95"]
-    assert free.tallies[error_budget("chat")].missed_requests == 0
-    assert 0.2 < budget.missed_requests / budget.sent_requests < 0.7
-    assert slo.sent_requests == budget.sent_requests
-    assert slo.missed_requests >= budget.missed_requests
+    assert free.tallies[error_budget("chat")].missed_count == 0
+    assert 0.2 < budget.missed_count / budget.sent_count < 0.7
+    assert slo.sent_count == budget.sent_count
+    assert slo.missed_count >= budget.missed_count
     assert judge(hasty, rate_rps, _alone(hasty, rate_rps)).violated[0] in (error_budget("chat"), "chat e2e_p95")
 
 

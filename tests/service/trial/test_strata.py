@@ -1,4 +1,4 @@
-"""Strata: every candidate window in one of them, by what its rates alone foretell."""
+"""Strata: every candidate window in one of them, by what its rates alone predict."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_seed_reaches_every_draw() -> None:
 
 
 def test_a_window_is_as_heavy_as_the_requests_that_are_drawn_for_it() -> None:
-    """Rates foretell: at a high rate, the work of the heaviest two minutes of arrivals is what the rates said."""
+    """Rates predict: at a high rate, the work of the heaviest two minutes of arrivals is what the rates said."""
     load_at, rate_rps = mix(), 400.0
     scale = rate_rps / sum(each.mean_rate_rps for each in load_at.model.classes)
     work = np.array([WORK_S[each.name] for each in load_at.model.classes])

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InternalError, NotGiven, Rejection, Remedy
-from ullage.evidence import Figure, number
+from ullage.evidence import Figure
 from ullage.fleet.sites import UNLIMITED, Sites
 from ullage.planning.options.mixes import Mix, MixKind, MixProblem, Slice, best_mix
 from ullage.planning.options.screen import Fit
@@ -311,12 +311,11 @@ class _MixMaker:
 
     def _base(self, fit: Fit, load: SlicedLoad) -> Trial:
         """One replica with conservative step times under a part of the traffic."""
-        admission = fit.asked.spec.admission
         return Trial(
             replica=fit.replica.slowed(fit.band.slow_ratio),
             load_at=load,
             classes=fit.asked.classes,
-            deadlines_s={each.name: number(admission.deadline_of(each.name)) for each in fit.asked.classes},
+            deadlines_s=fit.asked.spec.admission.deadlines_s(fit.asked.classes),
             idle_error_fractions=self._of(fit).bases.conservative.idle_error_fractions,
             basis=CONSERVATIVE,
         )

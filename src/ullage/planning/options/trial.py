@@ -20,7 +20,7 @@ import numpy as np
 from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.service_use import SECONDS_PER_HOUR
 from ullage.errors import InternalError, Rejection, Remedy
-from ullage.evidence import Assumption, Evidence, Figure, number
+from ullage.evidence import Assumption, Evidence, Figure
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import Sites
@@ -98,7 +98,7 @@ class CandidateTrial:
     @cached_property
     def bases(self) -> Bases:
         fit, asked = self.fit, self.fit.asked
-        deadlines_s = {each.name: number(asked.spec.admission.deadline_of(each.name)) for each in asked.classes}
+        deadlines_s = asked.spec.admission.deadlines_s(asked.classes)
         return pool_bases(fit.step, fit.memory, asked.demand, asked.classes, seed=self._seed, deadlines_s=deadlines_s)
 
     @cached_property

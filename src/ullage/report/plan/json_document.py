@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure
-from ullage.planning.answer import Answer, answer
+from ullage.planning.answer.answer import Answer, answer
 from ullage.planning.document import Plan, Stage
 from ullage.planning.margins import MarginRow, Margins
 from ullage.planning.not_guaranteed import NotGuaranteed, not_guaranteed

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ullage.errors import NotBuilt, NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure
-from ullage.planning.answer import answer
+from ullage.planning.answer.answer import answer
 from ullage.planning.document import Plan, Stage
 from ullage.report.evidence_style import evidence_text
 from ullage.report.markdown import details, escaped, fenced, to_markdown

@@ -1,6 +1,6 @@
 """The answer on one screen: at most 45 lines at 100 columns, bars where the terminal can draw them.
 
-Every line is one field of the answer (planning/answer.py); nothing is computed here but shares for bars. Names of
+Every line is one field of the answer (planning/answer); nothing is computed here but shares for bars. Names of
 services, classes and pools are the user's own text: they are cut, and stripped of what a terminal would act on.
 """
 
@@ -15,9 +15,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from ullage.evidence import number
-from ullage.planning.answer import Answer
-from ullage.planning.answer_parts import BridgeStep, LossOutcome, PoolAnswer
-from ullage.planning.verdict import Verdict
+from ullage.planning.answer.answer import Answer
+from ullage.planning.answer.parts import BridgeStep, LossOutcome, PoolAnswer
+from ullage.planning.answer.verdict import Verdict
 from ullage.report.plan.fleet import counted
 from ullage.report.quantity import show, show_usd
 from ullage.report.tables import BAR_COLUMNS, bar
@@ -382,7 +382,7 @@ def _bar_columns(paper: _Paper) -> int:
 
 
 def _paragraph(label: str, sentence: str, paper: _Paper, *, style: str = "") -> Iterator[Text]:
-    """A label and a sentence beside it, its further lines below its first; nothing where nothing is said."""
+    """A label and a sentence beside it, its further lines below its first; nothing where there is no sentence."""
     if not sentence:
         return
     indent = _LABEL if label else 0

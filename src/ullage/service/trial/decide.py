@@ -134,7 +134,7 @@ class Sample:
         """The share of requests that missed an SLO or error budget, over all windows of the load."""
         missed, sent = (
             [np.array([getattr(one.tallies[name], what) for one in part], np.float64) for part in self.windows]
-            for what in ("missed_requests", "sent_requests")
+            for what in ("missed_count", "sent_count")
         )
         total = self._sum(sent)
         share = self._sum(missed) / total if total > 0.0 else 0.0
@@ -148,7 +148,7 @@ class Sample:
         """How much windows of each stratum differ in what they missed."""
         missed, sent = (
             [np.array([getattr(one.tallies[name], what) for one in part], np.float64) for part in self.windows]
-            for what in ("missed_requests", "sent_requests")
+            for what in ("missed_count", "sent_count")
         )
         hidden = self._hidden(missed, sent, share)
         return [
@@ -228,7 +228,7 @@ class Decision:
 
     @property
     def holds(self) -> bool:
-        """Met beyond doubt: what may be bought."""
+        """Surely met: what may be bought."""
         return self.passes and self.is_decided
 
     @property

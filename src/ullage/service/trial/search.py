@@ -194,7 +194,7 @@ def least_replicas(
     start: int | None = None,
     map: Any = map,  # noqa: A002
 ) -> LeastReplicas:
-    """The least pool that meets every SLO at this rate beyond doubt; scouts show where to look, many windows decide."""
+    """The least pool that surely meets every SLO at this rate; scouts show where to look, many windows decide."""
     if not (math.isfinite(rate_rps) and rate_rps > 0.0):
         raise InputError(
             field="rate", value=rate_rps, problem="must be greater than 0", fix="Give a rate, for example 50 req/s."

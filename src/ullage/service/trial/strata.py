@@ -1,7 +1,7 @@
 """Which windows to simulate: a thousand are drawn, sorted by how heavy they are, and the heavy ones looked at most.
 
 A pool near its limit serves most windows well and collapses in a few. Those few decide a percentile over all of them,
-so a handful of windows taken at random decides by luck. How heavy a window's heaviest two minutes are foretells a
+so a handful of windows taken at random decides by luck. How heavy a window's heaviest two minutes are predicts a
 collapse well (AUC 0.93 to 0.98 on the built-in example), and is known from its rates alone, before any request is
 drawn. The candidates are cut into strata by it; every stratum has its weight, the share of candidates in it, and the
 sum over strata is unbiased however many windows each gets.

@@ -32,8 +32,8 @@ SAMPLES = 60
 class Tally:
     """Of one SLO or error budget in one window: requests (or gaps) that count, and those that missed it."""
 
-    sent_requests: float
-    missed_requests: float
+    sent_count: float
+    missed_count: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +134,14 @@ def _tallies(trial: Trial, outcome: Outcome, by_class: Mapping[str, Mapping[Metr
     for each in trial.classes:
         counts = outcome.of_class(each.name).counts
         lost = _lost(counts)
-        found[error_budget(each.name)] = Tally(sent_requests=counts.requests, missed_requests=lost)
+        found[error_budget(each.name)] = Tally(sent_count=counts.requests, missed_count=lost)
         for slo in each.slos:
             histogram = by_class[each.name][slo.metric]
             total = float(histogram.total_count)
             met = _within(histogram, slo.limit_s - trial.overhead_s(slo.metric))
             # A first token counts where it came, even if its request was lost later.
             sent = max(total, float(counts.requests)) if slo.metric is Metric.TTFT else total + lost
-            found[f"{each.name} {slo.name}"] = Tally(sent_requests=sent, missed_requests=sent - met)
+            found[f"{each.name} {slo.name}"] = Tally(sent_count=sent, missed_count=sent - met)
     return found
 
 

@@ -20,7 +20,8 @@ from ullage.cost.units import class_cents, class_groups
 from ullage.errors import NotBuilt
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.fleet.losses import LossVerdict
-from ullage.planning.answer_parts import (
+from ullage.planning.answer.bridge import line_figures, replica_steps, traffic_steps
+from ullage.planning.answer.parts import (
     BridgeStep,
     Cause,
     DeviceOrder,
@@ -35,11 +36,10 @@ from ullage.planning.answer_parts import (
     UtilisationState,
     summed,
 )
-from ullage.planning.bridge import line_figures, replica_steps, traffic_steps
+from ullage.planning.answer.verdict import Verdict, default_classes, verdict, warnings
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.utilisation import STATES
-from ullage.planning.verdict import Verdict, default_classes, verdict, warnings
 
 LOAD_TEST = Assumption(
     name="next.load_test_time",

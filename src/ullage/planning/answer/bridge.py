@@ -12,7 +12,7 @@ from ullage.cost.bill import Bill
 from ullage.cost.lines.line import BillLine
 from ullage.evidence import Figure, number
 from ullage.fleet.lines import ReserveLine
-from ullage.planning.answer_parts import BridgeStep, PoolAnswer, summed
+from ullage.planning.answer.parts import BridgeStep, PoolAnswer, summed
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 
