@@ -38,7 +38,7 @@ class SizeAnswer(VerbAnswer):
     def headlines(self) -> tuple[Headline, ...]:
         return (
             Headline(name="rate", value=self.size.rate_rps, unit="req/s"),
-            Headline(name="size", value=self.size.replicas, unit="replicas"),
+            Headline(name="size", value=self.size.conservative_replicas, unit="replicas"),
         )
 
     def page(self) -> list[RenderableType]:

@@ -53,8 +53,9 @@ def curve_page(
 
 def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableType]:
     """The number first, then what it rests on."""
+    decided = "decided" if size.low_replicas == size.high_replicas else f"undecided from {size.low_replicas} on"
     headline = Text(f"{size.conservative_replicas} replicas", style="bold")
-    headline.append(f" of {title} for {show(size.rate_rps, 'req/s')} ({rate_from}).", style="not bold")
+    headline.append(f" of {title} for {show(size.rate_rps, 'req/s')} ({rate_from}); {decided}.", style="not bold")
     devices = size.conservative_replicas * size.devices
     at = size.at_size
     table = _table("", "", "value")
@@ -70,8 +71,8 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     return [
         headline,
         Text(
-            f"Step times are conservative, {size.band.slow_ratio:.3g} x nominal: one case in ten is slower on evidence "
-            f"that is {size.band.evidence}. With nominal ones {size.replicas} replicas would do."
+            f"At conservative step times, {size.band.slow_ratio:.3g} x nominal: one case in ten is slower on evidence "
+            f"that is {size.band.evidence}. At nominal ones {size.replicas} replicas would do."
         ),
         *(Text(f"Note: {note}") for note in size.notes),
         "",
