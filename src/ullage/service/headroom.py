@@ -26,12 +26,14 @@ from ullage.service.trial.window import Probe
 from ullage.workload.synthetic.model import ClassModel, ReuseModel, SyntheticModel
 from ullage.workload.synthetic.whatif import outputs, prompts
 
-# Rungs of growth: fine where a plan is tight, coarse where it has plenty. Beyond the last nobody asks.
-GROWTH_RUNGS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00, 1.50, 2.00)
+# Rungs of growth: fine where a plan is tight, coarse where it has plenty. Beyond the last nobody asks. Traffic is what
+# a rate limiter is set by, so its rungs are finer.
+TRAFFIC_RUNGS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00, 1.50, 2.00)
+GROWTH_RUNGS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00, 1.50, 2.00)
 # Rungs of loss: a cache can lose no more than all of its hits.
 LOSS_RUNGS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00)
 # A rung is between two others, so fewer windows decide it than a purchase.
-EFFORT = Effort(most_windows=20, most_requests=1.5e6, first_fraction=0.4)
+EFFORT = Effort(most_windows=16, most_requests=8e5, first_fraction=0.4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +130,7 @@ def _decisions(
 def _margin(change: LoadChange, at: Callable[[int], Decision]) -> LoadMargin:
     """The last rung that holds: bisection, begun low, because the least pool has little to spare."""
     rungs = change.rungs
-    low, high, look = -1, len(rungs), 1
+    low, high, look = -1, len(rungs), 1 if rungs is TRAFFIC_RUNGS else 0
     while high - low > 1:
         low, high = (look, high) if at(look).holds else (low, look)
         look = min(2 * look + 1, (low + high) // 2) if high == len(rungs) else (low + high) // 2
@@ -163,7 +165,7 @@ def _fewer_hits(trial: Trial, rate_rps: float, loss: float) -> tuple[Trial, floa
 
 
 CHANGES: tuple[LoadChange, ...] = (
-    LoadChange(name="traffic", what="more traffic", rungs=GROWTH_RUNGS, made=_more_traffic, needs_mix=False),
+    LoadChange(name="traffic", what="more traffic", rungs=TRAFFIC_RUNGS, made=_more_traffic, needs_mix=False),
     LoadChange(name="prompts", what="longer prompts", rungs=GROWTH_RUNGS, made=_longer_prompts),
     LoadChange(name="outputs", what="longer outputs", rungs=GROWTH_RUNGS, made=_longer_outputs),
     LoadChange(name="cache", what="fewer cached prompt tokens", rungs=LOSS_RUNGS, made=_fewer_hits),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,7 +150,7 @@ class Outcome:
     controls: Controls | None
     requests: RequestArrays | None
 
-    @property
+    @cached_property
     def total(self) -> GroupOutcome:
         return merged(self.groups, class_name="all", tenant="all")
 
@@ -174,6 +175,8 @@ class Outcome:
 def merged(groups: Any, *, class_name: str, tenant: str) -> GroupOutcome:
     """The sum of groups."""
     parts: list[GroupOutcome] = list(groups)
+    if len(parts) == 1:
+        return replace(parts[0], class_name=class_name, tenant=tenant)
     summed: dict[str, Any] = {}
     for each in fields(GroupOutcome):
         values = [getattr(part, each.name) for part in parts]

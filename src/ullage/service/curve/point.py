@@ -90,7 +90,8 @@ def replica_point(
     bases, known = curve.bases, curve.bases.band
     share = _policy_share(policy)
     search = functools.partial(highest_load, seed=curve.seed, map=map)
-    highest = search(bases.nominal, bases.nominal_probe, effort=BRIEF, with_interval=not bases.has_margin)
+    effort = SCOUT if bases.has_margin else BRIEF
+    highest = search(bases.nominal, bases.nominal_probe, effort=effort, with_interval=not bases.has_margin)
     if highest.rps <= 0.0:
         return idle_refusal(bases, highest, seed=curve.seed, inputs=curve.inputs, map=map)
     slow = highest
