@@ -42,3 +42,11 @@ def show_usd(usd: float) -> str:
         if abs(rounded) >= size:
             return f"{brief_number(rounded / size)}{mark}"
     return brief_number(rounded)
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "device"), counted(0, "replica")
+    ('1 device', '0 replicas')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -59,7 +59,7 @@ HALF = 0.5
 # A quarter more: enough to be seen through the noise, little enough to stay near the load in question.
 RELIEF_RATIO = 1.25
 # So few replicas behind a router run out of the same things as many.
-REPLICAS = 4
+REPLICAS = 2
 
 
 @dataclass(frozen=True, kw_only=True)

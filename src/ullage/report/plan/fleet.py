@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ullage.fleet.packing import Packing
 from ullage.fleet.steady import SteadyFleet
-from ullage.report.quantity import show
+from ullage.report.quantity import counted, show
 from ullage.report.tables import plain_table
 from ullage.service.binding import RELIEF_RATIO, Binding, Constraint
 from ullage.service.headroom import Headroom, LoadMargin
@@ -37,14 +37,6 @@ def _least(fleet: SteadyFleet) -> str:
     if fleet.nominal_replicas == 1:
         return "one is enough"
     return f"with one replica fewer, {fleet.size.binding} is violated"
-
-
-def counted(count: int, noun: str) -> str:
-    """
-    >>> counted(1, "device"), counted(0, "replica")
-    ('1 device', '0 replicas')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _bar(name: str, count: int, start: int, whole: int, said: str) -> Text:

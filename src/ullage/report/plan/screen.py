@@ -18,8 +18,7 @@ from ullage.evidence import number
 from ullage.planning.answer.answer import Answer
 from ullage.planning.answer.parts import BridgeStep, LossOutcome, PoolAnswer
 from ullage.planning.answer.verdict import Verdict
-from ullage.report.plan.fleet import counted
-from ullage.report.quantity import show, show_usd
+from ullage.report.quantity import counted, show, show_usd
 from ullage.report.tables import BAR_COLUMNS, bar
 
 MOST_LINES = 45

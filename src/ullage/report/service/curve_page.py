@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ullage.errors import Rejection
-from ullage.report.quantity import show
+from ullage.report.quantity import counted, show
 from ullage.report.refusal import refusal_page
 from ullage.report.service.curve_chart import curve_chart, legend, uses
 from ullage.report.service.curve_measured import measured_parts
@@ -54,7 +54,7 @@ def curve_page(
 def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableType]:
     """The number first, then what it rests on."""
     decided = "decided" if size.low_replicas == size.high_replicas else f"undecided from {size.low_replicas} on"
-    headline = Text(f"{size.conservative_replicas} replicas", style="bold")
+    headline = Text(counted(size.conservative_replicas, "replica"), style="bold")
     headline.append(f" of {title} for {show(size.rate_rps, 'req/s')} ({rate_from}); {decided}.", style="not bold")
     devices = size.conservative_replicas * size.devices
     at = size.at_size
@@ -72,7 +72,7 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
         headline,
         Text(
             f"At conservative step times, {size.band.slow_ratio:.3g} x nominal: one case in ten is slower on evidence "
-            f"that is {size.band.evidence}. At nominal ones {size.replicas} replicas would do."
+            f"that is {size.band.evidence}. At nominal ones {counted(size.replicas, 'replica')} would do."
         ),
         *(Text(f"Note: {note}") for note in size.notes),
         "",

@@ -21,7 +21,7 @@ from ullage.service.curve.curve import ServiceCurve, StablePoint, load_point
 from ullage.service.curve.margin import NO_POLICY, Margin
 from ullage.service.steps.band import DEFAULT_BANDS, StepBand
 from ullage.service.trial.bases import Bases
-from ullage.service.trial.decide import BRIEF, SCOUT
+from ullage.service.trial.decide import SCOUT
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.search import RARE_REQUESTS, HighestLoad, highest_load
 
@@ -90,14 +90,13 @@ def replica_point(
     bases, known = curve.bases, curve.bases.band
     share = _policy_share(policy)
     search = functools.partial(highest_load, seed=curve.seed, map=map)
-    effort = SCOUT if bases.has_margin else BRIEF
-    highest = search(bases.nominal, bases.nominal_probe, effort=effort, with_interval=not bases.has_margin)
+    highest = search(bases.nominal, bases.nominal_probe, effort=SCOUT, with_interval=not bases.has_margin)
     if highest.rps <= 0.0:
         return idle_refusal(bases, highest, seed=curve.seed, inputs=curve.inputs, map=map)
     slow = highest
     if bases.has_margin:
         near_rps = highest.rps / known.slow_ratio
-        slow = search(bases.conservative, bases.conservative_probe, effort=BRIEF, near_rps=near_rps)
+        slow = search(bases.conservative, bases.conservative_probe, effort=SCOUT, near_rps=near_rps)
     brief = functools.partial(search, effort=SCOUT, with_interval=False)
     fast = highest
     if known.fast_ratio < 1.0:

@@ -81,7 +81,7 @@ class PoolSize:
         tried = f"{found.windows} windows of {self.bases.conservative.span_s:.0f} s, the heaviest looked at most"
         notes = [f"Step basis: {self.bases.conservative.basis}. The share of requests over all such windows decides."]
         if found.is_decided:
-            notes.append(f"{found.replicas} replicas are decided for {rate} after {tried}.")
+            notes.append(f"The number of replicas for {rate} is decided after {tried}.")
         else:
             notes.append(
                 f"{found.low_replicas} or {found.replicas} replicas: undecided after {tried}; the larger is taken."
