@@ -128,12 +128,12 @@ def _decisions(
 
 
 def _margin(change: LoadChange, at: Callable[[int], Decision]) -> LoadMargin:
-    """The last rung that holds: bisection, begun low, because the least pool has little to spare."""
+    """The last rung that holds: a low one is tried first, because the least pool has little to spare, then the last."""
     rungs = change.rungs
     low, high, look = -1, len(rungs), 1 if rungs is TRAFFIC_RUNGS else 0
     while high - low > 1:
         low, high = (look, high) if at(look).holds else (low, look)
-        look = min(2 * look + 1, (low + high) // 2) if high == len(rungs) else (low + high) // 2
+        look = len(rungs) - 1 if high == len(rungs) else (low + high) // 2
     return LoadMargin(
         name=change.name,
         what=change.what,
