@@ -77,7 +77,7 @@ def _without_tool_cost() -> Plan:
 
 def _storming() -> Plan:
     """A fleet without room, limits or retry budget, and clients that ask ten times."""
-    loose = starved(_limited(1024, None), 0.9)
+    loose = starved(_limited(1024, None), 0.6)
     policy = loose.spec.admission
     often = replace(
         policy,

@@ -264,13 +264,15 @@ prefill,0,0,100,0.03
 prefill,0,0,1000,0.09
 """
 CALIBRATION = {
-    "schema": "ullage.calibration/1",
+    "schema": "ullage.calibrate/2",
     "provenance": {
         "model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm", "tp": 1, "pp": 1, "ep": 1, "dp_attention": 1,
         "kv_dtype": "bf16", "points": 0, "date": "2026-11-01",
     },
-    "factors": {"fixed": 1.5, "growth": 1.0, "prefill": 1.0, "request": 1.0},
-    "held_out": [],
+    "calibration": {
+        "factors": {"fixed_ratio": 1.5, "growth_ratio": 1.0, "prefill_ratio": 1.0, "request_ratio": 1.0},
+        "held_out": [],
+    },
 }  # fmt: skip
 HISTORY = """\
 date,provider,instance,region,gpu,gpu_count,on_demand_usd_h,spot_min_az,spot_max_az,n_az

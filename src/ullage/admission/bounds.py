@@ -66,6 +66,21 @@ def replica_bounds(
     """The limits under which one replica, offered `overload` times what it can do, meets the SLOs of those it
     admits."""
     pace, binding = most_running(clients, saturation_rps)
+    found = _bounds(clients, deadlines, pace, binding, overload)
+    # Priority scheduling and requests that are taken down change the batch: the limits are held to what they are for.
+    for fewer in reversed(concurrency_grid(pace.running_requests)[:-1]):
+        load = clients.steady(overload * found.pace.throughput_rps)
+        kept = slos_met(clients, clients.run(load, guard=found.guard, patient=True))
+        missed = [each for each in kept if not each.is_kept and not each.is_on_wait]
+        if not missed:
+            break
+        alone = clients.of(replicas=1, span_s=max(clients.span_s, REQUESTS / saturation_rps))
+        found = _bounds(clients, deadlines, saturated(alone, fewer, saturation_rps), missed[0].name, overload)
+    return found
+
+
+def _bounds(clients: Clients, deadlines: Mapping[str, Deadline], pace: Pace, binding: str, overload: float) -> Bounds:
+    """The limits that go with one concurrency."""
     guard = _first_tokens(clients, deadlines, pace, overload * pace.throughput_rps)
     longest_s = max(guard.first_token_s.values())
     # Whatever waits longer than the longest wait that is allowed is taken down anyway; a place beyond it is no use.

@@ -152,7 +152,7 @@ def admission_limits(
             clients, ways, [("planning", planning_rps), ("overload", overload * bounds.pace.throughput_rps)], map
         ),
         recoveries=recoveries(
-            clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS)), ways, capacity_rps, map
+            clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS)), ways, bounds.pace.throughput_rps, map
         ),
         bursts=burst_budget(
             small,
@@ -203,9 +203,10 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
     if bare.capacity_fraction < 1.0:
         notes.append(
             f"Without limits the pool does not come back by itself above {bare.recovers_rps * found.replicas:.3g} "
-            f"req/s, {bare.capacity_fraction:.0%} of its capacity: after a burst its clients ask again faster than it "
-            f"works off what they gave up on. With limits and a retry budget it is back within "
-            f"{number(policy.recovery) / 60:.3g} min up to {whole.capacity_fraction:.0%} of capacity."
+            f"req/s, {bare.capacity_fraction:.0%} of what its replicas complete: after a burst its "
+            "clients ask again faster than it works off what they gave up on. With limits and a retry budget it is "
+            "back within "
+            f"{number(policy.recovery) / 60:.3g} min up to {whole.capacity_fraction:.0%} of it."
         )
     if planning_rps > found.pool_rate_rps:
         notes.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class PoolPlan:
     spec: PoolSpec
     demands: tuple[ClassDemand, ...]
     demand: Demand
-    bases: Bases
+    bases: Bases = field(compare=False)
     memory: MemoryBudget
     step_model: StepModel
     service_curve: ServiceCurve

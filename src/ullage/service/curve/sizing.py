@@ -8,7 +8,7 @@ back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage.errors import InternalError, Rejection
@@ -34,7 +34,7 @@ class PoolSize:
     """
 
     rate_rps: float
-    bases: Bases
+    bases: Bases = field(compare=False)
     nominal: LeastReplicas
     conservative: LeastReplicas
     at_size: StablePoint

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage.errors import InputError
@@ -147,8 +147,8 @@ class LeastReplicas:
 
     replicas: int
     low_replicas: int
-    at: Decision
-    below: Decision | None
+    at: Decision = field(compare=False)
+    below: Decision | None = field(compare=False)
     tested_replicas: int
     tested_rps: float
 
