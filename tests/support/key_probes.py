@@ -212,7 +212,7 @@ BASES = {
     "traced": TRACED,
     "pools": POOLS,
     "sites": SITES,
-    "parted": SITES + "failover: {share: 30%}\n",
+    "parted": SITES.replace("60 req/s", "300 req/s") + "failover: {share: 30%}\n",
     "own": OWN,
 }
 
