@@ -40,7 +40,7 @@ class RegionSection(Section):
     name: Annotated[Name, Key(means="As the provider calls it.", still="It is a label in the list of quotas.")]
     share: Annotated[
         Share | None,
-        Key(means="Its part of the traffic.", default="by its zones", moves="reserve.region_replicas"),
+        Key(means="Its part of the traffic.", default="by its zones", moves="placement.*"),
     ] = None
     quotas: _Quotas
     zones: Annotated[tuple[ZoneSection, ...], Field(min_length=1)]
