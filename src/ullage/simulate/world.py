@@ -71,7 +71,8 @@ class KernelRun:
             self.clock.now_ps = until_ps
             close(self.world, until_ps)
         replicas = self.replicas
-        on = np.isin(replicas.state, (codes.STARTING, codes.READY, codes.DRAINING))
+        state = replicas.state
+        on = (state == codes.STARTING) | (state == codes.READY) | (state == codes.DRAINING)
         replicas.on_ps[on] += int(self.clock.now_ps) - replicas.on_since_ps[on]
         return self
 
@@ -110,11 +111,11 @@ class KernelRun:
     @property
     def counters(self) -> Any:
         """By warm-up (0) or not (1) and group."""
-        return self.world.counters.reshape(2, -1)
+        return self.world.counters.view(np.ndarray).reshape(2, -1)
 
     @property
     def shares(self) -> Any:
-        return self.world.shares.reshape(2, -1)
+        return self.world.shares.view(np.ndarray).reshape(2, -1)
 
     @property
     def histograms(self) -> Any:

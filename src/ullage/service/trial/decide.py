@@ -36,6 +36,8 @@ STABILITY = "stability"
 # So many standard errors between a share and what is allowed leave one seed in a hundred on the other side.
 DECIDED_ERRORS = 2.33
 CONFIDENCE_FRACTION = 0.95
+# An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
+MOST_EXCESS = 3.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
@@ -237,6 +239,14 @@ class Decision:
         if self.instability is not None:
             return -math.inf
         return min((each.distance for each in self.judged), default=math.inf)
+
+    @property
+    def excess(self) -> float:
+        """The logarithm of the largest part used of what is allowed: positive where something is violated."""
+        if self.instability is not None:
+            return MOST_EXCESS
+        used = max((each.use_fraction for each in self.judged), default=0.0)
+        return min(max(math.log(max(used, 1e-9)), -MOST_EXCESS), MOST_EXCESS)
 
     @property
     def windows(self) -> int:

@@ -67,13 +67,14 @@ class MixLoad:
     def has_bursts(self) -> bool:
         return self.bursts and any(any(each.bursts.variances) for each in self.model.classes)
 
-    def heaviness(self, *, span_s: float, seeds: Sequence[int], work_s: Mapping[str, float]) -> Floats:
-        """Of each seed's window, the work that comes in its heaviest two minutes; `work_s` is that of a request.
-
-        Rates alone are drawn here, no requests, so that a thousand windows can be looked at for the price of a few.
-        """
-        weights = np.array([work_s.get(each.name, 1.0) for each in self.model.classes])
-        return np.array([_heaviest(_rates(self.model, self.bursts, span_s, seed) @ weights) for seed in seeds])
+    def work(self, work_s: Mapping[str, float]) -> BurstyWork:
+        """What makes a window heavy: the bursts of each class, and its share of the work; `work_s` is a request's."""
+        each_s = np.array([work_s.get(each.name, 1.0) * each.mean_rate_rps for each in self.model.classes])
+        return BurstyWork(
+            bursts=tuple(each.bursts if self.bursts else Modulation() for each in self.model.classes),
+            # Digits beyond the tenth are rounding: mixes that differ by them have the same heavy windows.
+            shares=tuple(np.round(each_s / each_s.sum(), 10).tolist()),
+        )
 
     def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
         total_rps = sum(each.mean_rate_rps for each in self.model.classes)
@@ -126,6 +127,22 @@ def _request_limit(slo_class: RequestClass, metric: Metric) -> float | None:
 _HEAVY_S = 120.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class BurstyWork:
+    """Classes as far as they decide which windows are heavy. Longer prompts for all of them change nothing here."""
+
+    bursts: tuple[Modulation, ...]
+    shares: tuple[float, ...]
+
+    def heaviness(self, *, span_s: float, seeds: Sequence[int]) -> Floats:
+        """Of each seed's window, the work that comes in its heaviest two minutes.
+
+        Rates alone are drawn here, no requests, so that a thousand windows can be looked at for the price of a few.
+        """
+        shares = np.array(self.shares)
+        return np.array([_heaviest(_levels(self.bursts, span_s, seed) @ shares) for seed in seeds])
+
+
 def _heaviest(rates: Floats) -> float:
     """The largest sum over two minutes of a rate by cells; of all of it where it is shorter."""
     wide = min(rates.size, round(_HEAVY_S / CELL_S))
@@ -139,11 +156,16 @@ def _rates(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Flo
     Bursts move the rate inside the window; its mean is held at the model's, class by class. A load is then what it
     says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the trial.
     """
+    levels = _levels(tuple(each.bursts if bursts else Modulation() for each in model.classes), span_s, seed)
+    rates: Floats = levels * np.array([each.mean_rate_rps for each in model.classes])
+    return rates
+
+
+def _levels(bursts: Sequence[Modulation], span_s: float, seed: int) -> Floats:
+    """By cell and class, how far the rate is above its mean in one seed's window."""
     rng, cells = np.random.default_rng((seed, 0)), cells_in(span_s)
-    levels = [drawn_levels(each.bursts if bursts else Modulation(), cells, CELL_S, rng) for each in model.classes]
-    return np.stack(
-        [each.mean_rate_rps * level / level.mean() for each, level in zip(model.classes, levels, strict=True)], axis=1
-    )
+    drawn = [drawn_levels(each, cells, CELL_S, rng) for each in bursts]
+    return np.stack([each / each.mean() for each in drawn], axis=1)
 
 
 @functools.lru_cache(maxsize=16)

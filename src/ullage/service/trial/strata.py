@@ -13,11 +13,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
 
 import numpy as np
 
-from ullage.service.trial.mix import LoadAt, MixLoad
+from ullage.service.trial.mix import BurstyWork, LoadAt, MixLoad
 from ullage.simulate.statistics import replication_seeds
 
 CANDIDATES = 1024
@@ -41,15 +40,16 @@ class Strata:
 
 def strata_of(load_at: LoadAt, *, span_s: float, seed: int, work_s: Mapping[str, float]) -> Strata:
     """The strata of a mix; a load without bursts has one, because all of its windows are alike."""
-    return _strata(cast("Any", load_at), span_s, seed, tuple(sorted(work_s.items())))
+    if not isinstance(load_at, MixLoad) or not load_at.has_bursts:
+        seeds = replication_seeds(seed, CANDIDATES)
+        return Strata(weights=(1.0,), seeds=(seeds,), first_windows=(sum(FIRST_WINDOWS),))
+    return _strata(load_at.work(work_s), span_s, seed)
 
 
 @functools.lru_cache(maxsize=32)
-def _strata(load_at: Any, span_s: float, seed: int, work_s: tuple[tuple[str, float], ...]) -> Strata:
+def _strata(work: BurstyWork, span_s: float, seed: int) -> Strata:
     seeds = replication_seeds(seed, CANDIDATES)
-    if not isinstance(load_at, MixLoad) or not load_at.has_bursts:
-        return Strata(weights=(1.0,), seeds=(seeds,), first_windows=(sum(FIRST_WINDOWS),))
-    heavy = load_at.heaviness(span_s=span_s, seeds=seeds, work_s=dict(work_s))
+    heavy = work.heaviness(span_s=span_s, seeds=seeds)
     order = np.argsort(-heavy, kind="stable")
     edges = np.cumsum([0, *(round(share * len(seeds)) for share in SHARES)])
     # Within a stratum windows keep the order of their seeds, which has nothing to do with how heavy they are.

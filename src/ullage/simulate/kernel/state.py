@@ -345,9 +345,14 @@ class World:
     def __init__(self, **given: Any) -> None:
         """The driver's side: numbers, and arrays whose addresses compiled code reads from a table."""
         self._given = given
-        self._row = np.zeros(1, record_dtype(World))
-        for name, value in given.items():
-            self._row[name] = value.ctypes.data if isinstance(value, np.ndarray) and name != "clock" else value
+        dtype = record_dtype(World)
+        values = ((name, given[name]) for name in dtype.names or ())
+        # One assignment: a run is set up in the time of some hundred numpy calls, and most runs are short.
+        self._row = np.zeros(1, dtype)
+        self._row[0] = tuple(
+            value if not isinstance(value, np.ndarray) else value[0] if name == "clock" else value.ctypes.data
+            for name, value in values
+        )
         self.clock = self._row["clock"].view(np.recarray)[0]
         self.address = self._row.ctypes.data
 
