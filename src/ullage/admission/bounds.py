@@ -12,7 +12,7 @@ can never end with a looser limit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,17 +61,27 @@ class Bounds:
 
 
 def replica_bounds(
-    clients: Clients, deadlines: Mapping[str, Deadline], *, saturation_rps: float, overload: float
+    clients: Clients,
+    deadlines: Mapping[str, Deadline],
+    *,
+    saturation_rps: float,
+    overload: float,
+    loads_rps: Sequence[float] = (),
 ) -> Bounds:
-    """The limits under which one replica, offered `overload` times what it can do, meets the SLOs of those it
-    admits."""
+    """The limits under which one replica, offered `overload` times what it can do, meets the SLOs of those it admits.
+
+    They are held to it at `loads_rps` too, which are per replica.
+    """
     pace, binding = most_running(clients, saturation_rps)
     found = _bounds(clients, deadlines, pace, binding, overload)
     # Priority scheduling and requests that are taken down change the batch: the limits are held to what they are for.
     for fewer in reversed(concurrency_grid(pace.running_requests)[:-1]):
-        load = clients.steady(overload * found.pace.throughput_rps)
-        kept = slos_met(clients, clients.run(load, guard=found.guard, patient=True))
-        missed = [each for each in kept if not each.is_kept and not each.is_on_wait]
+        missed = [
+            each
+            for rate_rps in (overload * found.pace.throughput_rps, *loads_rps)
+            for each in slos_met(clients, clients.run(clients.steady(rate_rps), guard=found.guard, patient=True))
+            if not each.is_kept and not each.is_on_wait
+        ]
         if not missed:
             break
         alone = clients.of(replicas=1, span_s=max(clients.span_s, REQUESTS / saturation_rps))
