@@ -146,8 +146,8 @@ def saturated(alone: Clients, running: int, saturation_rps: float) -> Pace:
     for each in alone.classes:
         mine = done & (class_of == names.index(each.name))
         spent = {
-            Metric.TTFT: (times.first_token_s - times.admitted_s)[mine] + alone.replica.request_overhead_s,
-            Metric.E2E: (times.end_s - times.admitted_s)[mine] + alone.replica.request_overhead_s,
+            Metric.TTFT: (times.first_token_s - times.admitted_s + times.outside_s)[mine],
+            Metric.E2E: (times.end_s - times.admitted_s + times.outside_s)[mine],
             Metric.TPOT: ((times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1))[mine],
         }
         prefill[each.name] = quantile(spent[Metric.TTFT], 0.95)

@@ -221,7 +221,7 @@ def slos_met(clients: Clients, outcome: Outcome) -> tuple[AdmittedAttainment, ..
             Metric.ITL: outcome.itl[each.name],
         }
         for slo in each.slos:
-            value_s = histograms[slo.metric].quantile_s(slo.percentile_fraction) + clients.trial.overhead_s(slo.metric)
+            value_s = histograms[slo.metric].quantile_s(slo.percentile_fraction)
             found.append(AdmittedAttainment(class_name=each.name, slo=slo, found_s=value_s))
     return tuple(found)
 
@@ -239,12 +239,12 @@ def window_latencies(clients: Clients, load: OpenLoop, outcome: Outcome, *, from
     class_of = np.zeros(inside.size, np.int16) if load.requests.class_of is None else load.requests.class_of
     names = [each.name for each in load.requests.classes]
     found = {
-        Metric.TTFT: times.first_token_s - times.arrival_s,
-        Metric.E2E: times.end_s - times.arrival_s,
+        Metric.TTFT: times.first_token_s - times.arrival_s + times.outside_s,
+        Metric.E2E: times.end_s - times.arrival_s + times.outside_s,
         Metric.TPOT: (times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1),
     }
     return {
-        (each.name, metric): values[inside & (class_of == names.index(each.name))] + clients.trial.overhead_s(metric)
+        (each.name, metric): values[inside & (class_of == names.index(each.name))]
         for each in clients.classes
         for metric, values in found.items()
     }

@@ -204,7 +204,7 @@ def _play(setup: LossFleet, scenario: Scenario, seed: int) -> Tallies:
         until_s=end_s,
         keep_requests=True,
     )
-    return tallies(outcome, load, trial.classes, overhead_s=trial.replica.request_overhead_s, span_s=end_s)
+    return tallies(outcome, load, trial.classes, span_s=end_s)
 
 
 # The last requests of a run may not have come to their first token when it ends, and those that arrived shortly before

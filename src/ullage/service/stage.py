@@ -59,10 +59,10 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             block_tokens=block,
             max_sequences=sequences,
             budget_tokens=budget,
+            request_overhead_s=step.request_overhead_s,
+            crowd_overhead_s=CROWD_FRACTION * step.request_overhead_s,
         ),
         devices=runtime.sharding.devices,
-        # One number for all loads: what it is beside a middling batch.
-        request_overhead_s=step.request_overhead_s * (1.0 + CROWD_FRACTION * _SHOWN_SEQUENCES),
     )
 
 
@@ -113,7 +113,6 @@ def mix_of(demand: Demand, classes: Sequence[RequestClass], replica: Replica) ->
         model=demand.busy_model,
         classes=tuple(classes),
         cache_blocks=replica.engine.kv_tokens / BLOCK_TOKENS,
-        request_overhead_s=replica.request_overhead_s,
     )
 
 

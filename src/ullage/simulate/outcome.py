@@ -120,12 +120,16 @@ class Controls:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestArrays:
-    """Every request by itself; times in seconds, nan where it did not come to that."""
+    """Every request by itself; times in seconds, nan where it did not come to that.
+
+    `first_token_s` and `end_s` are the engine's; the client has both `outside_s` later.
+    """
 
     arrival_s: Floats
     admitted_s: Floats
     first_token_s: Floats
     end_s: Floats
+    outside_s: Floats
     outcome: Ints
     replica: Ints
     output_tokens: Ints
@@ -281,6 +285,7 @@ def _requests(run: KernelRun) -> RequestArrays:
         admitted_s=np.where(world.admitted_ps >= 0, world.admitted_ps / PS_PER_S, np.nan),
         first_token_s=np.where(world.first_ps > 0, world.first_ps / PS_PER_S, np.nan),
         end_s=np.where(world.finish_ps >= 0, world.finish_ps / PS_PER_S, np.nan),
+        outside_s=world.outside_ps / PS_PER_S if world.has_outside else np.zeros(issued.size),
         outcome=np.where(issued, state - codes.SUCCESS, -1),
         replica=run.replica,
         output_tokens=run.emitted.copy(),

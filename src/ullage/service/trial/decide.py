@@ -158,16 +158,13 @@ class Sample:
             for one, other, low in zip(missed, sent, hidden, strict=True)
         ]
 
-    def quantile(
-        self, request_class: RequestClass, metric: Metric, fraction: float, offset_s: float
-    ) -> Interval | None:
+    def quantile(self, request_class: RequestClass, metric: Metric, fraction: float) -> Interval | None:
         """A percentile of all requests of the load, with an interval that covers what another seed would find."""
         return pooled_quantile(
             [one.histograms[request_class.name][metric] for one in self.each],
             fraction,
             weights=self.each_weight,
             strata=[len(part) for part in self.windows],
-            offset_s=offset_s,
         )
 
     @property

@@ -42,7 +42,6 @@ class MixLoad:
     model: SyntheticModel
     classes: tuple[RequestClass, ...]
     cache_blocks: float = 0.0
-    request_overhead_s: float = 0.0
     bursts: bool = True
 
     def __post_init__(self) -> None:
@@ -92,30 +91,27 @@ class MixLoad:
                 prompt_tokens=stream.prompt_tokens,
                 output_tokens=stream.output_tokens,
                 cached_tokens=np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
-                classes=tuple(
-                    simulated_class(slo_class[name], overhead_s=self.request_overhead_s) for name in stream.class_names
-                ),
+                classes=tuple(simulated_class(slo_class[name]) for name in stream.class_names),
                 class_of=stream.class_index,
             ),
             arrival_ps=stream.arrival_ps,
         )
 
 
-def simulated_class(slo_class: RequestClass, *, overhead_s: float = 0.0) -> LoadClass:
+def simulated_class(slo_class: RequestClass) -> LoadClass:
     """What makes a single request of this class good.
 
     A request is held to the limit of the class's highest percentile of each metric: a limit on the median is exceeded
-    by half of all good requests. What is spent outside the engine is taken off the limits on TTFT and E2E.
+    by half of all good requests.
     """
     limits = {metric: _request_limit(slo_class, metric) for metric in Metric}
-    first, whole = limits[Metric.TTFT], limits[Metric.E2E]
     return LoadClass(
         name=slo_class.name,
         priority=slo_class.priority,
-        ttft_slo_s=None if first is None else max(first - overhead_s, 1e-9),
+        ttft_slo_s=limits[Metric.TTFT],
         # The kernel knows TPOT without the first token; another one is counted after the run (defined.py).
         tpot_slo_s=limits[Metric.TPOT] if slo_class.definitions.tpot is TpotCount.WITHOUT_FIRST else None,
-        e2e_slo_s=None if whole is None else max(whole - overhead_s, 1e-9),
+        e2e_slo_s=limits[Metric.E2E],
     )
 
 

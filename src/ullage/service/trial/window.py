@@ -95,18 +95,15 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
     window_s = trial.span_s - from_s
     kv = _mean_of(series, "kv_tokens", inside)
     kv_tokens = trial.replica.engine.kv_tokens
-    overhead_s = trial.replica.request_overhead_s
-    good = good_requests(outcome, load, trial.classes, from_s=from_s, overhead_s=overhead_s)
-    by_class = {
-        each.name: histograms(outcome, load, each, from_s=from_s, overhead_s=overhead_s) for each in trial.classes
-    }
+    good = good_requests(outcome, load, trial.classes, from_s=from_s)
+    by_class = {each.name: histograms(outcome, load, each, from_s=from_s) for each in trial.classes}
     return Window(
         seed=seed,
         rate_rps=rate_rps,
         drift=moved,
         tallies=_tallies(trial, outcome, by_class),
         histograms=by_class,
-        mean_e2e_s=_or_zero(total.e2e.mean_s) + overhead_s,
+        mean_e2e_s=_or_zero(total.e2e.mean_s),
         service_s=max(0.0, _or_zero(total.e2e.mean_s) - _or_zero(total.queue.mean_s)),
         queue_age_s=_or_zero(total.queue.quantile_s(0.95)),
         waiting_requests=_mean_of(series, "waiting", inside),
@@ -138,7 +135,7 @@ def _tallies(trial: Trial, outcome: Outcome, by_class: Mapping[str, Mapping[Metr
         for slo in each.slos:
             histogram = by_class[each.name][slo.metric]
             total = float(histogram.total_count)
-            met = _within(histogram, slo.limit_s - trial.overhead_s(slo.metric))
+            met = _within(histogram, slo.limit_s)
             # A first token counts where it came, even if its request was lost later.
             sent = max(total, float(counts.requests)) if slo.metric is Metric.TTFT else total + lost
             found[f"{each.name} {slo.name}"] = Tally(sent_count=sent, missed_count=sent - met)

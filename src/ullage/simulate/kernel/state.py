@@ -145,6 +145,8 @@ class EngineTerms:
     token_segments: int
     pair_ps_1024: int
     is_sum: int  # 1: prefill adds to decode time, 0: the longer of the two
+    outside_ps: int
+    crowd_ps: int
     decode_at: int
     token_at: int
 
@@ -287,6 +289,7 @@ class World:
     has_cancel: int
     has_deadline: int
     has_cached: int
+    has_outside: int
     has_histograms: int
     keep_requests: int
     attribute: int
@@ -329,6 +332,7 @@ class World:
     think_ps: Rows[int]
     client: Rows[Int32]
     first_ps: Rows[int]  # 0: no token yet, for no token comes out at time 0
+    outside_ps: Rows[int]  # what its first token still needed to reach the client
     attempt_ps: Rows[int]
     tries: Rows[Int32]
     mark: Rows[Int32]
