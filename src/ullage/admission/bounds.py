@@ -150,7 +150,9 @@ def saturated(alone: Clients, running: int, saturation_rps: float) -> Pace:
             Metric.E2E: (times.end_s - times.admitted_s + times.outside_s)[mine],
             Metric.TPOT: ((times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1))[mine],
         }
-        prefill[each.name] = quantile(spent[Metric.TTFT], 0.95)
+        # A class of which nobody came is taken to start as the others do.
+        starts = spent[Metric.TTFT] if mine.any() else (times.first_token_s - times.admitted_s + times.outside_s)[done]
+        prefill[each.name] = quantile(starts, 0.95)
         broken += _broken(each, spent, outcome.itl[each.name].quantile_s)
     ended = int(((times.end_s >= from_s) & (times.end_s < limited.span_s) & (times.outcome <= 1)).sum())
     return Pace(

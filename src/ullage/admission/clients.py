@@ -251,7 +251,9 @@ def window_latencies(clients: Clients, load: OpenLoop, outcome: Outcome, *, from
 
 
 def quantile(values: Floats, fraction: float) -> float:
-    """The percentile of durations of which those that never ended are the longest."""
+    """The percentile of durations of which those that never ended are the longest; nan where there are none."""
+    if not values.size:
+        return math.nan
     ordered = np.sort(np.where(np.isfinite(values), values, math.inf))
     return float(ordered[max(0, math.ceil(fraction * ordered.size) - 1)])
 

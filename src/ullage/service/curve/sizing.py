@@ -122,7 +122,7 @@ def size_pool(
             seed=seed,
             effort=BRIEF,
             start=start,
-            with_undecided=False,
+            is_bought=False,
             map=map,
         )
     at_size = _at_size(bases, conservative)

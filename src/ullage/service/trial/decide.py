@@ -38,6 +38,8 @@ DECIDED_ERRORS = 2.33
 CONFIDENCE_FRACTION = 0.95
 # An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
 MOST_EXCESS = 3.0
+# From so many windows on an error is known well enough to see that a decision would take so many times the budget.
+_HOPELESS_WINDOWS, _HOPELESS_RATIO = 32, 3.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
@@ -271,10 +273,18 @@ def decide(
     while True:
         sample = sampled(trial, rate_rps, strata, counts, map=map)
         found = judge(trial, rate_rps, sample)
-        if found.is_decided or sample.count >= min(most, strata.candidates):
+        if found.is_decided or sample.count >= min(most, strata.candidates) or _is_hopeless(found, most):
             return found
         more = min(most, math.ceil(effort.growth_ratio * sample.count)) - sample.count
         counts = allocated(strata, _worst_spreads(found), counts, more)
+
+
+def _is_hopeless(found: Decision, most: int) -> bool:
+    """Whether many times the windows that may be spent would be needed to tell: errors fall with their root."""
+    if found.windows < _HOPELESS_WINDOWS:
+        return False
+    nearest = min((abs(each.distance) for each in found.judged), default=math.inf)
+    return found.windows * (DECIDED_ERRORS / max(nearest, 1e-9)) ** 2 > _HOPELESS_RATIO * most
 
 
 def sampled(

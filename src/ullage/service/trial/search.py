@@ -27,7 +27,7 @@ from ullage.simulate.statistics import Interval
 STEPS = 128
 MOST_DOUBLINGS = 4
 # The excess grows about so many times as fast as the load does; less than the second of it is not acted upon.
-_STEEPNESS, _LEAST_EXCESS = 8.0, 0.25
+_STEEPNESS, _LEAST_EXCESS, _UNSURE = 8.0, 0.1, 1e-6
 # Most mixes meet their SLOs up to about so much of saturation.
 _LIKELY_FRACTION = 0.6
 SUB_POOL = 64
@@ -35,7 +35,7 @@ SUB_POOL = 64
 MOST_WHOLE = 96
 MOST_REPLICAS = 1_000_000
 # A pool of very many is looked for in steps of about so small a part of it; finer ones no windows tell apart.
-_GRAINS = 256
+_GRAINS = 96
 # Further down than this below the answer nobody looks for what is undecided.
 _MOST_UNDECIDED = 2
 # A window needs so many requests to be judged by; rarer traffic is tried at the rate that has them.
@@ -150,7 +150,7 @@ def _decided_above(at: Callable[[int], Decision], place: int) -> int:
 class LeastReplicas:
     """The least replicas that meet every SLO at a rate, and what one fewer does.
 
-    Of very many replicas the least is known to a 256th part. `low_replicas` is below `replicas` where the numbers
+    Of very many replicas the least is known to a hundredth part. `low_replicas` is below `replicas` where the numbers
     between them are undecided: the windows at hand cannot tell whether they are enough, so the larger is taken.
     `tested_replicas` are those of the sub-pool that stood for the pool, `tested_rps` the rate it was given.
     """
@@ -202,12 +202,12 @@ def least_replicas(
     seed: int,
     effort: Effort = FULL,
     start: int | None = None,
-    with_undecided: bool = True,
+    is_bought: bool = True,
     map: Any = map,  # noqa: A002
 ) -> LeastReplicas:
     """The least pool that surely meets every SLO at this rate; scouts show where to look, many windows decide.
 
-    Without `with_undecided` nobody asks how far down the undecided numbers go.
+    A number that is shown and not bought is the least that passes, sure or not.
     """
     if not (math.isfinite(rate_rps) and rate_rps > 0.0):
         raise InputError(
@@ -239,14 +239,28 @@ def least_replicas(
             known[replicas] = decide(pool, load_rps, probe, seed=seed, effort=effort, map=map)
         return known[replicas]
 
+    def excess(replicas: int) -> float:
+        decision = at(replicas)
+        if not is_bought or decision.holds:
+            return decision.excess
+        # What is not sure is not enough.
+        return max(decision.excess, _UNSURE)
+
     # Fewer replicas are more excess, so numbers are looked through from the far end.
     most = -(-MOST_REPLICAS // grain)
-    near = -last_passing(
+    near = last_passing(
         lambda place: scout(-place * grain), -math.ceil((start or likely) / grain), least=-most - 1, most=-1
     )
-    found = grain * least_passing(lambda number: at(number * grain).holds, near, step=1)
+    found = -grain * last_passing(lambda place: excess(-place * grain), near, least=-most - 1, most=-1)
+    if found > MOST_REPLICAS:
+        raise InputError(
+            field="rate",
+            value=rate_rps,
+            problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
+            fix="Loosen an SLO, or split the service into several pools.",
+        )
     low, lowest = found, max(grain, found - _MOST_UNDECIDED * grain)
-    while with_undecided and low > lowest and not _surely_violated(at(low - grain)):
+    while is_bought and low > lowest and not _surely_violated(at(low - grain)):
         low -= grain
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
@@ -270,7 +284,7 @@ def grain_replicas(likely: int) -> int:
     with fewer.
 
     >>> [grain_replicas(each) for each in (1, 96, 500, 1024, 60_000)]
-    [1, 1, 1, 4, 128]
+    [1, 1, 4, 8, 512]
     """
     return 2 ** max(0, int(math.log2(max(likely, 1) / _GRAINS))) if likely >= _GRAINS else 1
 
@@ -283,34 +297,3 @@ def likely_replicas(rate_rps: float, saturation_rps: float) -> int:
     """
     fewest = rate_rps / saturation_rps
     return max(1, math.floor(fewest + math.sqrt(fewest)))
-
-
-def least_passing(passes: Callable[[int], bool], start: int, *, step: int | None = None) -> int:
-    """The least number from 1 on that passes, if larger ones pass whenever smaller ones do.
-
-    >>> least_passing(lambda n: n >= 7, 3), least_passing(lambda n: n >= 7, 30), least_passing(lambda n: True, 5)
-    (7, 7, 1)
-    """
-    start = max(1, start)
-    high, width = start, step or max(1, start // 16)
-    low = max(0, high - width)
-    if passes(high):
-        while low > 0 and passes(low):
-            high, width = low, 2 * width
-            low = max(0, high - width)
-    else:
-        low = high
-        while not passes(low + width):
-            low, width = low + width, 2 * width
-            if low > MOST_REPLICAS:
-                raise InputError(
-                    field="rate",
-                    value=start,
-                    problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
-                    fix="Loosen an SLO, or split the service into several pools.",
-                )
-        high = low + width
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return high

@@ -20,6 +20,8 @@ from ullage.service.trial.mix import BurstyWork, LoadAt, MixLoad
 from ullage.simulate.statistics import replication_seeds
 
 CANDIDATES = 1024
+# Bursts of many classes even out, and each costs its draws: of more classes than this fewer windows are weighed.
+_FEW_CLASSES, _LEAST_CANDIDATES = 8, 256
 # Shares of the candidates, heaviest first, and how many windows of each are simulated before anything is judged.
 SHARES = (1 / 32, 1 / 16, 5 / 32, 1 / 4, 1 / 2)
 FIRST_WINDOWS = (6, 5, 4, 3, 2)
@@ -48,7 +50,8 @@ def strata_of(load_at: LoadAt, *, span_s: float, seed: int, work_s: Mapping[str,
 
 @functools.lru_cache(maxsize=32)
 def _strata(work: BurstyWork, span_s: float, seed: int) -> Strata:
-    seeds = replication_seeds(seed, CANDIDATES)
+    candidates = max(_LEAST_CANDIDATES, CANDIDATES * _FEW_CLASSES // max(len(work.bursts), _FEW_CLASSES))
+    seeds = replication_seeds(seed, candidates)
     heavy = work.heaviness(span_s=span_s, seeds=seeds)
     order = np.argsort(-heavy, kind="stable")
     edges = np.cumsum([0, *(round(share * len(seeds)) for share in SHARES)])

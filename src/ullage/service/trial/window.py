@@ -66,15 +66,17 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
     known = _KNOWN.get(key)
     if known is None:
         known = read_window(trial, trial.load(rate_rps, seed), rate_rps, seed)
-        while len(_KNOWN) >= _MOST_KNOWN:
+        most = max(64, _MOST_KNOWN // max(1, len(trial.classes)))
+        while len(_KNOWN) >= most:
             _KNOWN.pop(next(iter(_KNOWN)), None)
         _KNOWN[key] = known
     return known
 
 
-# A plan asks for some hundred windows more than once; the oldest are forgotten first.
+# A plan asks for some hundred windows more than once; the oldest are forgotten first. So many windows of one class are
+# 150 MB.
 _KNOWN: dict[tuple[object, ...], Window] = {}
-_MOST_KNOWN = 2048
+_MOST_KNOWN = 1024
 
 
 def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Window:
