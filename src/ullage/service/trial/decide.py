@@ -39,7 +39,7 @@ CONFIDENCE_FRACTION = 0.95
 # An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
 MOST_EXCESS = 3.0
 # From so many windows on an error is known well enough to see that a decision would take so many times the budget.
-_HOPELESS_WINDOWS, _HOPELESS_RATIO = 32, 3.0
+_HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 8.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
