@@ -27,8 +27,7 @@ import numpy as np
 
 from ullage.evidence import Evidence
 from ullage.service.calibration.calibration import Measurement, fit_factors
-from ullage.service.calibration.repeats import measurement_of
-from ullage.service.calibration.replay import EngineLimits
+from ullage.service.calibration.repeats import RepeatTerms, measurement_of
 from ullage.service.loadtests.loadtest import LoadTest, Point, SeenBy
 from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.service.steps.scaled import Factors, ScaledStep
@@ -75,12 +74,11 @@ class Agreement:
     disagreements: tuple[str, ...]
 
 
-def agreement(estimate: StepModel, tests: Sequence[LoadTest], limits: EngineLimits) -> Agreement:
+def agreement(estimate: StepModel, tests: Sequence[LoadTest], terms: RepeatTerms) -> Agreement:
     """Fit each test alone and compare what they say; a test without a point that can be repeated is left out."""
     results = []
     for test, weighing in zip(tests, weighings(tests), strict=True):
-        rng = np.random.default_rng(0)
-        found = [measurement_of(point, limits, rng=rng) for point in test.points]
+        found = [measurement_of(point, terms) for point in test.points]
         used = [each for each in found if isinstance(each, Measurement)]
         if used:
             results.append(_result(estimate, test, weighing, used))

@@ -23,6 +23,8 @@ from ullage.memory.kv import KvDtype
 from ullage.memory.settings import Runtime
 from ullage.memory.sharding import Sharding
 from ullage.service.steps.coefficients import Coefficients, StepErrorBand, coefficients
+from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
+from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.roofline import Rates, Roofline
 from ullage.service.steps.tables import StepTimes, step_table
@@ -48,7 +50,8 @@ class MeasuredRange:
 class StepModel:
     """Step times with their floor, evidence, band and range. `measured` is None for what was never measured here.
 
-    `request_overhead_s` is what a request spends outside the engine's steps before its first token.
+    `request_overhead_s` is what a request spends outside the engine's steps before its first token. `spread` is how far
+    a fit to load tests may be off at any load; `anomalies` are what is wrong with the evidence, worst first.
     """
 
     kind: str
@@ -59,7 +62,9 @@ class StepModel:
     band: StepErrorBand
     facts: tuple[Assumption, ...]
     measured: MeasuredRange | None = None
+    spread: FactorSpread | None = None
     notes: tuple[str, ...] = ()
+    anomalies: tuple[EvidenceAnomaly, ...] = ()
 
     def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
         return np.maximum(self.times.decode_s(sequences, kv_tokens), self.floor.decode_s(sequences, kv_tokens))

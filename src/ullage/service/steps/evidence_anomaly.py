@@ -1,0 +1,14 @@
+"""What is wrong with the evidence that a step model stands on, in a sentence that can be printed alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceAnomaly:
+    """`name` is what the user gives to override it; `refuses` says that the evidence is not used unless they do."""
+
+    name: str
+    sentence: str
+    refuses: bool = False
