@@ -147,6 +147,7 @@ def fit_calibration(
         replicas=stated.replicas,
         cached_fraction=stated.cached_fraction,
         timeout_s=stated.timeout_s,
+        are_limits_stated=max_sequences is not None or budget_tokens is not None,
     )
     return _fitted([Path(each) for each in files], case, outcome.runtime, terms, stated.accepted, day)
 
@@ -161,12 +162,12 @@ def _fitted(
     from ullage.service.calibration.document import CalibrationProvenance
     from ullage.service.calibration.fitted import fit_tests
     from ullage.service.calibration.next_test import next_test
-    from ullage.service.calibration.whose import TestedReplica, differences, refuse
+    from ullage.service.calibration.whose import ReplicaUnderTest, differences, refuse
     from ullage.service.steps.step_model import replica_step
 
     read = load_tests(files)
     cuts = runtime.sharding
-    replica = TestedReplica(model=case.model, device=case.device.name, engine=runtime.engine, sharding=cuts)
+    replica = ReplicaUnderTest(model=case.model, device=case.device.name, engine=runtime.engine, sharding=cuts)
     others = [each for test in read for each in differences(test, replica)]
     refuse(others, accepted, field="FILE")
     step = replica_step(case.model, case.device, runtime)

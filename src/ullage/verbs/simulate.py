@@ -164,7 +164,7 @@ class RepeatedTests(VerbAnswer):
         """What to keep in mind when reading the numbers."""
         found = [*self.step.notes]
         found += [f"{each.point} was left out: it {each.reason}." for each in self.left_out]
-        beyond = [each for each in self.predictions if each.doublings > 0]
+        beyond = [each for each in self.predictions if each.doublings > 0.1]
         found += [
             f"{each.name} lies beyond what the step model was measured in ({2**each.doublings:.2g} times as many "
             "sequences, KV tokens or prompt tokens): its band is wider for it."
@@ -317,8 +317,9 @@ def _repeated(
         timeout_s=pool.timeout_s,
     )
     files = [Path(each) for each in load.load_tests]
+    stems = [each.stem for each in files]
     named = [
-        (f"{path.stem} {point.name}", point)
+        (f"{path.stem if stems.count(path.stem) == 1 else path} {point.name}", point)
         for path, test in zip(files, load_tests(files) if files else (), strict=True)
         for point in test.points
     ]

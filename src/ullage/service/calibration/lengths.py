@@ -49,7 +49,8 @@ def lengths_of_test(
     output = point.mean_output_tokens
     if not (prompt or tokens.nominal_prompt_tokens) or not (output or tokens.nominal_output_tokens):
         return None
-    count = point.completed_count or PROMPTS_PER_CLIENT * (point.load.concurrency_cap_count or 10)
+    # Those that failed were sent too, and loaded the engine until they did.
+    count = point.sent_count or point.completed_count or PROMPTS_PER_CLIENT * (point.load.concurrency_cap_count or 10)
     count = max(1, min(count, MOST_REQUESTS))
     rule = _rule(point)
     drawn = [

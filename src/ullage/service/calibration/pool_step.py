@@ -18,7 +18,7 @@ from ullage.memory.budget import MemoryBudget
 from ullage.service.calibration.evidence import CalibrationEvidence, engine_limits, is_of, with_calibration
 from ullage.service.calibration.fitted import fit_tests
 from ullage.service.calibration.repeats import RepeatTerms
-from ullage.service.calibration.whose import SCALED, TestedReplica, differences, known_device, refuse
+from ullage.service.calibration.whose import SCALED, ReplicaUnderTest, differences, known_device, refuse
 from ullage.service.loadtests.loadtest import LoadTest
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.service.steps.grid import GridStep
@@ -99,7 +99,7 @@ def _own(calibrations: Sequence[CalibrationEvidence], memory: MemoryBudget) -> C
 def _fitted(estimate: StepModel, memory: MemoryBudget, evidence: StepEvidence) -> StepModel:
     """The estimate scaled to load tests; those of another device or parallelism scale it and leave it an estimate."""
     tests = evidence.load_tests
-    replica = TestedReplica(
+    replica = ReplicaUnderTest(
         model=memory.model,
         device=memory.device.name,
         engine=memory.runtime.engine,

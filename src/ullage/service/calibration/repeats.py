@@ -7,7 +7,7 @@ with the reason, never filled in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,
+    LoadTestSubject,
     Loop,
     MeasuredRequest,
     Point,
@@ -47,13 +48,24 @@ class RepeatTerms:
 
     `replicas` are those that shared the load behind one address; a test of several is repeated on one of them with its
     part of the load. `cached_fraction` is the share of prompt tokens that were prefix hits, `timeout_s` when clients
-    gave up.
+    gave up. `are_limits_stated` says that the user stated the scheduler's limits, which then overrule those of a file.
     """
 
     limits: EngineLimits
     replicas: int | None = None
     cached_fraction: float | None = None
     timeout_s: float | None = None
+    are_limits_stated: bool = False
+
+    def limits_of(self, subject: LoadTestSubject) -> EngineLimits:
+        """The scheduler's limits of the engine that was tested."""
+        if self.are_limits_stated:
+            return self.limits
+        return replace(
+            self.limits,
+            max_sequences=subject.max_sequences or self.limits.max_sequences,
+            budget_tokens=subject.step_tokens or self.limits.budget_tokens,
+        )
 
 
 def measurement_of(point: Point, terms: RepeatTerms) -> Measurement | NotRepeatable:
@@ -82,6 +94,7 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
     """
     rng = np.random.default_rng(0)
     replicas = terms.replicas or point.subject.replicas or 1
+    limits = terms.limits_of(point.subject)
     requests = _in_order(point)
     lengths = lengths_of_test(point, requests, rng=rng)
     if lengths is None:
@@ -102,7 +115,7 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
         prompt_tokens=prompt,
         output_tokens=output,
         cached_tokens=None if hits is None else hits.cached_tokens[::replicas],
-        limits=terms.limits if hits is None else hits.limits(terms.limits, prompt, output),
+        limits=limits if hits is None else hits.limits(limits, prompt, output),
         clients=clients,
         arrival_s=arrivals,
         timeout_s=terms.timeout_s or point.load.timeout_s,

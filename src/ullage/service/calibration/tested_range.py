@@ -24,7 +24,7 @@ def range_tested(times: RequestTimes, measurements: Sequence[Measurement]) -> Me
     """
     loads = [load_of(times, each.trial) for each in measurements]
     sequences, held, longest = (max((1.0, *each)) for each in zip(*loads, strict=True)) if loads else (1.0, 1.0, 1.0)
-    return MeasuredRange(sequences=math.ceil(sequences), kv_tokens=math.ceil(held), prefill_tokens=int(longest))
+    return MeasuredRange(sequences=math.ceil(sequences), kv_tokens=math.ceil(held), prefill_tokens=math.ceil(longest))
 
 
 def load_of(times: RequestTimes, trial: LoadTestReplay) -> tuple[float, float, float]:

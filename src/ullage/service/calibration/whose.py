@@ -28,7 +28,7 @@ _WIDE = {"bf16": 16, "fp16": 16, "bfloat16": 16, "float16": 16, "half": 16}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestedReplica:
+class ReplicaUnderTest:
     """The replica that load tests are to speak for."""
 
     model: Model
@@ -41,13 +41,13 @@ SCALED = ("device", "parallelism")
 """What a test may differ in and still scale an estimate."""
 
 
-def differences(test: LoadTest, replica: TestedReplica) -> tuple[EvidenceAnomaly, ...]:
+def differences(test: LoadTest, replica: ReplicaUnderTest) -> tuple[EvidenceAnomaly, ...]:
     """What the file states otherwise than the replica, each once."""
     found = {each.sentence: each for point in test.points for each in _of_subject(test.file, point.subject, replica)}
     return tuple(found.values())
 
 
-def _of_subject(file: str, subject: LoadTestSubject, replica: TestedReplica) -> Iterator[EvidenceAnomaly]:
+def _of_subject(file: str, subject: LoadTestSubject, replica: ReplicaUnderTest) -> Iterator[EvidenceAnomaly]:
     sharding = replica.sharding
     if subject.model is not None and not is_same_model(subject.model, replica.model):
         yield _anomaly("model", file, f"tested the model {subject.model}", replica.model.name)

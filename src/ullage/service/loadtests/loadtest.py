@@ -229,7 +229,10 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadTestSubject:
-    """What was tested, as far as the file says. `replicas` are those behind one address."""
+    """What was tested, as far as the file says. `replicas` are those behind one address.
+
+    `max_sequences` and `step_tokens` are the scheduler's, where launch arguments lie beside the result.
+    """
 
     model: str | None = None
     engine: str | None = None
@@ -242,6 +245,8 @@ class LoadTestSubject:
     replicas: int | None = None
     precision: str | None = None
     dataset: str | None = None
+    max_sequences: int | None = None
+    step_tokens: int | None = None
     notes: tuple[str, ...] = ()
 
 
