@@ -77,6 +77,7 @@ workload:
 pool: {model: llama-3.1-8b, device: h100-sxm}
 prices: {provider: aws, region: us-east-1, files: [{path: history.csv}]}
 """
+TESTED = MEASURED + "evidence: {load_tests: [bench.json]}\n"
 FILED = MEASURED.replace("path: history.csv", "path: machines.csv, dated: 2026-11-01, provider: aws")
 PROFILED = """
 version: 1
@@ -207,6 +208,7 @@ BASES = {
     "committed": ONE.replace("aws}", "aws, purchase: 1y-no-upfront}"),
     "experts": MOE,
     "measured": MEASURED,
+    "tested": TESTED,
     "filed": FILED,
     "profiled": PROFILED,
     "routed": ROUTED,

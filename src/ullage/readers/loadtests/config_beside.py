@@ -2,7 +2,7 @@
 
 inference-perf keeps the law of its lengths, the prompts that it repeats, whether answers may end early and when its
 client gives up in config.yaml (or profile.yaml), beside its result or one folder above; the launch arguments of the
-engine lie in exp-config.yaml. The nearest file that states a thing is believed.
+engine lie in exp-config.yaml. Of two files that state a thing the nearer one counts.
 """
 
 from __future__ import annotations

@@ -12,3 +12,8 @@ class EvidenceAnomaly:
     name: str
     sentence: str
     refuses: bool = False
+
+    @property
+    def is_decisive(self) -> bool:
+        """Whether a plan on this evidence may be wrong for it; lengths that had to be assumed are only said."""
+        return self.name != "lengths"
