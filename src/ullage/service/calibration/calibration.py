@@ -64,13 +64,15 @@ class Target:
 class Measurement:
     """A point of a load test: what was run, and what was observed.
 
-    `weight_fraction` is how much it counts beside the others in one fit: less where it is old or says little.
+    `weight_fraction` is how much it counts beside the others in one fit: less where it is old or says little. `shown`
+    are more numbers that the file states: they are compared with a prediction, and no fit is made to them.
     """
 
     name: str
     trial: LoadTestReplay
     targets: tuple[Target, ...]
     weight_fraction: float = 1.0
+    shown: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,7 +92,7 @@ def fit_tests(
         tested=tested,
         spread=fit.spread,
     )
-    agreed = agreement(estimate, [test for _, test in tests], terms)
+    agreed = agreement(estimate, [test for _, test in tests], terms, together=fit.factors)
     anomalies = (*_broken(breaches), *_anomalies(fit, points, terms), *_disagreements(agreed))
     notes = [each.sentence for each in anomalies]
     notes += [f"{each.point} was left out of the fit: it {each.reason}." for each in left_out]

@@ -56,7 +56,8 @@ class Prediction:
 def predict(step: StepModel, measurement: Measurement) -> Prediction:
     """Simulate a test on this step model, and say how far each of its latencies may be off."""
     found = replay(step, measurement.trial)
-    measured = {(each.latency, each.statistic): each.value for each in measurement.targets}
+    stated = (*measurement.shown, *measurement.targets)
+    measured = {(each.latency, each.statistic): each.value for each in stated}
     shown = [*measured, *((latency, which) for latency in ("ttft", "tpot") for which in ("mean", "p50", "p99"))]
     targets = [Target(latency=latency, statistic=which, value=1.0) for latency, which in dict.fromkeys(shown)]
     ratios, doublings = _ratios(step, measurement, targets)
@@ -71,7 +72,7 @@ def predict(step: StepModel, measurement: Measurement) -> Prediction:
         )
         for each, (low, high) in zip(targets, ratios, strict=True)
     )
-    share_low, share_high = _success_band(step, measurement.trial, found)
+    share_low, share_high = _success_band(step, measurement.trial, found, doublings)
     return Prediction(
         name=measurement.name,
         latencies=latencies,
@@ -114,17 +115,20 @@ def doublings_beyond(tested: MeasuredRange | None, step: StepModel, trial: LoadT
     )
 
 
-def _success_band(step: StepModel, trial: LoadTestReplay, found: Replayed) -> tuple[float, float]:
+def _success_band(step: StepModel, trial: LoadTestReplay, found: Replayed, doublings: float) -> tuple[float, float]:
     """The share that is answered with steps as slow and as fast as one time in ten; clients that wait for ever get all.
 
     Near saturation one point of TPOT is three of this share, so that it has a band of its own.
     """
     if trial.timeout_s is None:
         return found.success_fraction, found.success_fraction
-    slow, fast = (
-        replay(SlowedTimes(times=step, ratio=ratio), trial).success_fraction
-        for ratio in (step.band.tpot_high_ratio, step.band.tpot_low_ratio)
-    )
+    low, high = step.band.tpot_low_ratio, step.band.tpot_high_ratio
+    if step.spread is not None and isinstance(step.times, ScaledStep):
+        # In overload the engine is full, and its steps are those of as many sequences as it runs.
+        sequences, kv_tokens, _ = load_of(step, trial)
+        high = step.spread.ratio("tpot", step.times.decode_shares(sequences, kv_tokens), doublings=doublings)
+        low = 1.0 / high
+    slow, fast = (replay(SlowedTimes(times=step, ratio=ratio), trial).success_fraction for ratio in (high, low))
     return min(slow, found.success_fraction), max(fast, found.success_fraction)
 
 

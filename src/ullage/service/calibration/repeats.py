@@ -79,11 +79,9 @@ def measurement_of(point: Point, terms: RepeatTerms) -> Measurement | NotRepeata
 def repeatable(point: Point, terms: RepeatTerms) -> Measurement | NotRepeatable:
     """The trial of a point, with what was measured, where anything was."""
     found = trial_of(point, terms)
-    return (
-        found
-        if isinstance(found, NotRepeatable)
-        else Measurement(name=point.name, trial=found, targets=_targets(point))
-    )
+    if isinstance(found, NotRepeatable):
+        return found
+    return Measurement(name=point.name, trial=found, targets=_targets(point), shown=_shown(point))
 
 
 def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable:
@@ -145,6 +143,18 @@ def _targets(point: Point) -> tuple[Target, ...]:
         if which is not None and summary is not None:
             seen = "engine_ttft" if latency == "ttft" and summary.seen_by is SeenBy.ENGINE else latency
             found.append(Target(latency=seen, statistic=which[0], value=which[1]))
+    return tuple(found)
+
+
+def _shown(point: Point) -> tuple[Target, ...]:
+    """The median and the tail of what the client saw, where the file states them."""
+    by_chunk = any(each.flag in _BY_CHUNK for each in point.anomalies)
+    found = []
+    for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", () if by_chunk else _TPOT)):
+        summary = point.latency(*definitions)
+        if summary is not None and summary.seen_by is SeenBy.CLIENT:
+            values = (("p50", summary.at(0.5)), ("p99", summary.at(0.99)))
+            found += [Target(latency=latency, statistic=name, value=value) for name, value in values if value]
     return tuple(found)
 
 
