@@ -225,6 +225,15 @@ SAYS: dict[str, tuple[Loop, str, str]] = {
             "tokens.output_lengths.min_tokens tokens.output_lengths.max_tokens tokens.output_lengths.percentiles"
         ),
     ),
+    "console": (
+        Loop.CLOSED,
+        "TTFT TPOT E2E",
+        (
+            "subject.model subject.engine subject.dataset load.concurrency_cap_count duration_s completed_count "
+            "achieved_rps stated_rps tokens.prompt_tokens tokens.output_tokens tokens.counted_by tokens.rule.law "
+            "tokens.rule.said_by tokens.rule.least_fraction tokens.rule.prompt_std_tokens tokens.rule.output_std_tokens"
+        ),
+    ),
     "points_csv": (
         Loop.CLOSED,
         "TTFT TPOT E2E",

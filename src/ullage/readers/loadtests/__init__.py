@@ -14,6 +14,7 @@ from ullage.readers.loadtests import (
     aiperf,
     aiperf_requests,
     aiperf_server,
+    console,
     engine_metrics,
     engine_timestamps,
     genai_perf,
@@ -28,10 +29,10 @@ from ullage.readers.loadtests import (
     sglang,
     vllm,
 )
-from ullage.readers.loadtests.config_beside import ToolConfiguration, configurations_beside, with_configurations
+from ullage.readers.loadtests.beside.config import ToolConfiguration, configurations_beside, with_configurations
+from ullage.readers.loadtests.beside.side_files import known_side_file
 from ullage.readers.loadtests.content import Content, parse
 from ullage.readers.loadtests.guidellm import csv_export, guidance, report
-from ullage.readers.loadtests.side_files import known_side_file
 from ullage.service.loadtests.anomalies import examined, impossible
 from ullage.service.loadtests.loadtest import LoadTest
 
@@ -74,6 +75,7 @@ LOADTEST_READERS: dict[str, LoadTestReader] = {
     "llmperf_requests": _reader("LLMPerf requests", llmperf.recognise_requests, llmperf.read_requests),
     "engine_metrics": _reader("vLLM or SGLang /metrics", engine_metrics.recognise, engine_metrics.read),
     "engine_timestamps": _reader("vLLM request timestamps", engine_timestamps.recognise, engine_timestamps.read),
+    "console": _reader("console text of vLLM's or SGLang's benchmark", console.recognise, console.read),
     "points_csv": _reader("a CSV of points", points_csv.recognise, points_csv.read),
 }
 
