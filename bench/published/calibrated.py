@@ -11,7 +11,7 @@ import datetime
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from bench.published.cases import Case
@@ -45,8 +45,8 @@ def two_points(points: list[Case]) -> list[int]:
 
 
 def lower_half(points: list[Case]) -> list[int]:
-    """The lower half of the loads: the others lie outside the tested range."""
-    return list(range(max(1, len(points) // 2)))
+    """The ends of the lower half of the loads: the loads above lie outside the tested range."""
+    return sorted({0, max(1, len(points) // 2) - 1})
 
 
 PICKS: dict[str, tuple[Pick, int]] = {
@@ -82,7 +82,8 @@ def sweeps(cases: Sequence[Case], solutions: dict[str, Solution], name: str) -> 
             continue
         given = [points[place] for place in pick(points)]
         used = {case.concurrency for case in given}
-        others = [case for case in points if case.concurrency not in used]
+        beyond = max(used) if pick is lower_half else 0
+        others = [case for case in points if case.concurrency not in used and case.concurrency > beyond]
         found += predicted(given, others, solutions[points[0].family])
     return _judged(found)
 
@@ -108,13 +109,13 @@ def predicted(
 ) -> list[tuple[PredictedLatency, PredictedLatency]]:
     """TTFT and TPOT of the other points, each with its band, after a fit to those given."""
     step = fit_tests(
-        estimate(given[0], solution), [(str(place), _test(case)) for place, case in enumerate(given)], _terms(given[0]),
+        estimate(given[0], solution), [("sweep", as_test(*given))], terms_of(*given),
         source=SOURCE, accepted=("physics",),
     ).step  # fmt: skip
     found = []
     for case in others:
-        (point,) = _test(case).points
-        asked = measurement_of(point, _terms(case))
+        (point,) = as_test(case).points
+        asked = measurement_of(point, terms_of(case))
         assert isinstance(asked, Measurement)
         wanted = {each.latency: each for each in predict(step, asked).latencies if each.measured_s is not None}
         found.append((wanted["ttft"], wanted["tpot"]))
@@ -140,21 +141,23 @@ def _judged(found: Sequence[tuple[PredictedLatency, PredictedLatency]]) -> Judge
     return Judged(errors=np.array(errors), inside=np.array([[bool(each.is_inside) for each in pair] for pair in found]))
 
 
-def _terms(case: Case) -> RepeatTerms:
-    return RepeatTerms(limits=case.trial.limits, are_limits_stated=True)
+def terms_of(*cases: Case) -> RepeatTerms:
+    """The flags that a user who ran these tests would state: those of the highest load."""
+    return RepeatTerms(limits=max(cases, key=lambda case: case.concurrency).trial.limits, are_limits_stated=True)
 
 
-def _test(case: Case) -> LoadTest:
-    """The row as a file of InferenceX, read by its reader."""
-    which = "median" if case.statistic == "p50" else "mean"
-    row = {
-        "hw": case.device,
-        "conc": case.concurrency,
-        "tput_per_gpu": 0.0,
-        "isl": case.prompt_tokens,
-        "osl": case.output_tokens,
-        f"{which}_ttft": case.ttft_s,
-        f"{which}_tpot": case.tpot_s,
-    }
-    test = read_bytes(json.dumps(row).encode(), file=f"concurrency {case.concurrency}")
-    return replace(test, run_at=None)
+def as_test(*cases: Case) -> LoadTest:
+    """The rows as a file of InferenceX, read by its reader."""
+    rows = [
+        {
+            "hw": case.device,
+            "conc": case.concurrency,
+            "tput_per_gpu": 0.0,
+            "isl": case.prompt_tokens,
+            "osl": case.output_tokens,
+            f"{'median' if case.statistic == 'p50' else 'mean'}_ttft": case.ttft_s,
+            f"{'median' if case.statistic == 'p50' else 'mean'}_tpot": case.tpot_s,
+        }
+        for case in cases
+    ]
+    return read_bytes(json.dumps(rows).encode(), file="sweep.json")
