@@ -36,13 +36,15 @@ _SAMPLES = 240
 class ServedPool:
     """The replicas that serve the stream, and when work is refused or given up.
 
-    `waiting_requests` bounds the queue of a replica, `timeout_s` is when a client gives up; None is never.
+    `waiting_requests` bounds the queue of a replica, `timeout_s` is when a client gives up; None is never. `poll_steps`
+    is how many steps the scheduler takes between two looks for new requests, for load tests that are repeated.
     """
 
     replicas: int = 1
     routing: str = "least_outstanding"
     waiting_requests: int | None = None
     timeout_s: float | None = None
+    poll_steps: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
