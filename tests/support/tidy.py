@@ -44,7 +44,7 @@ BANNED_NAMES = frozenset({"utils", "util", "common", "helpers", "core", "schemas
 PURE = frozenset(
     "reconcile uncertainty planning cost scaling fleet admission startup service".split()
     + "simulate memory workload prices".split()
-) | {"units.py", "errors.py", "evidence.py"}
+) | {"units.py", "documents.py", "errors.py", "evidence.py", "foreign.py"}
 BANNED_CALLS = frozenset({"open", "print", "input", "eval", "exec", "breakpoint"})
 CLOCK_CALLS = frozenset({"now", "today", "utcnow"})
 GLOBAL_CHANCE = frozenset(

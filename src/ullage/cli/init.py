@@ -34,6 +34,7 @@ def command(
     """
     from ullage import verbs
     from ullage.files.whole import check_target
+    from ullage.foreign import shell_word
     from ullage.verbs.init import save_starter
 
     to_stdout, file = str(out) == "-", out or Path("plan.yaml")
@@ -55,5 +56,5 @@ def command(
         answer_text(text)
         return ExitCode.OK
     save_starter(text, file, force=force)
-    talk(f"Wrote {file}. Look for `decide`, then: ullage plan {file}", quiet=quiet)
+    talk(f"Wrote {file}. Look for `decide`, then: ullage plan {shell_word(str(file))}", quiet=quiet)
     return ExitCode.OK

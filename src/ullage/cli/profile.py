@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, Columns, Force, Format, NoColor, Quiet, Seed, Zone
-from ullage.cli.terminal import answer_text, answered, progress, talk
+from ullage.cli.terminal import answer_json, answered, progress, talk
 from ullage.errors import ExitCode
 
 
@@ -58,7 +58,7 @@ def command(
     from ullage import verbs
     from ullage.files.whole import check_target
     from ullage.load.typed import parse_class, parse_columns
-    from ullage.report.encode import document, to_text
+    from ullage.report.encode import document
     from ullage.units import DURATION, parse
     from ullage.verbs.profile import save_profile, synthesis_of
 
@@ -84,5 +84,5 @@ def command(
     found = synthesis_of(profiled, seed=seed)
     for sentence in found.broken:
         talk(sentence, quiet=quiet)
-    answer_text(to_text(document("synthetic", found, as_of=profiled.as_of, seed=seed)))
+    answer_json(document("synthetic", found, as_of=profiled.as_of, seed=seed))
     return ExitCode.OK

@@ -7,5 +7,6 @@ names.py       models, devices and catalogues by name
 evidence.py    load tests, calibrations, step profiles, engine logs, price lists
 traffic.py     request logs, saved profiles, synthetic models
 pool.py        the replica that curve, size and simulate work on
+texts.py       files that are read whole, within limits
 typed.py       what people type: rates, columns, classes, events, SLOs
 """

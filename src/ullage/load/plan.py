@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import unknown_name
 from ullage.load.changes import NO_CHANGES, Changes, changed_document, with_traffic
+from ullage.load.texts import read_text
 
 if TYPE_CHECKING:
     from ullage.facts.catalogue import Catalogue
@@ -45,15 +46,6 @@ def own_traces(source: PlanSource) -> tuple[list[Path], Mapping[str, str]]:
 
     workload = read_plan_document(_document(source)).workload
     return [_folder(source) / each for each in workload.trace], workload.columns
-
-
-def read_text(file: Path, *, fix: str) -> str:
-    """The text of a file; one that cannot be read is an InputError with this fix."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        problem = (getattr(error, "strerror", None) or "is not text").lower()
-        raise InputError(field="file", value=str(file), problem=problem, fix=fix) from None
 
 
 def _document(source: PlanSource) -> Document:

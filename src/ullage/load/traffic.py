@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ullage.errors import InputError
+from ullage.load.texts import read_json
 
 if TYPE_CHECKING:
     from ullage.files.plan_file import PlanFile
@@ -105,12 +105,7 @@ def read_profile(file: Path) -> Profile:
     """A profile that `ullage profile --save` wrote."""
     from ullage.workload.profile.saved import from_plain
 
-    try:
-        plain = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            field="profile", value=str(file), problem=f"cannot be read ({error})", fix="Save it again."
-        ) from None
+    plain = read_json(file, field="profile", fix="Save it again.")
     if not isinstance(plain, dict):
         raise InputError(field="profile", value=str(file), problem="is no saved profile", fix="Save it again.")
     return from_plain(plain, where=file.name)
@@ -132,11 +127,11 @@ def load_synthetic(file: Path) -> SyntheticModel:
     from ullage.workload.synthetic.model import from_document
 
     fix = "Give what ullage profile --synthesize printed."
+    document = read_json(file, field="workload.synthetic", fix=fix)
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
             raise InputError(field="workload.synthetic", value=str(file), problem="has no model", fix=fix)
         return from_document(document["model"])
-    except (OSError, ValueError, TypeError) as error:
-        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        problem = f"cannot be read: {error}"
         raise InputError(field="workload.synthetic", value=str(file), problem=problem, fix=fix) from None
