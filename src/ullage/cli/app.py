@@ -88,6 +88,10 @@ def _ending(arguments: Sequence[str]) -> int:
         return _fail(f"{error.format_message().rstrip('. ')}. See {command} --help.", ExitCode.WRONG_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
+    except OSError as error:
+        named = "" if error.filename is None else f" {str(error.filename)!r}"
+        reason = (error.strerror or str(error)).lower()
+        return _fail(f"file{named}: {reason}. Check the path and its rights.", ExitCode.WRONG_INPUT)
     except MemoryError:
         return _fail_for_memory()
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user sees a traceback unasked

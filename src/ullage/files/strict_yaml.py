@@ -40,7 +40,7 @@ class Document:
 
     def place(self, path: tuple[str | int, ...]) -> str:
         """Where a path stands, as people write it: `plan.yaml:12: pool.model`, or the option that stated it."""
-        dotted = ".".join(str(part) for part in path)
+        dotted = self._dotted(path)
         parts = [path[:cut] for cut in range(len(path), -1, -1)]
         stated = next((each for each in parts if each in self.options), None)
         if stated is None and path not in self.lines:
@@ -53,6 +53,18 @@ class Document:
             return f"{self.file}: {dotted}".rstrip(": ")
         known = next((each for each in parts if each in self.lines), ())
         return f"{self.file}:{self.lines.get(known, 1)}: {dotted}".rstrip(": ")
+
+    def _dotted(self, path: tuple[str | int, ...]) -> str:
+        """The path as --set takes it: entries of a list by their names, where they have any."""
+        parts: list[str] = []
+        place: Any = self.content
+        for part in path:
+            is_there = isinstance(place, dict) and part in place
+            is_there |= isinstance(place, list) and isinstance(part, int) and part < len(place)
+            place = place[part] if is_there else None
+            name = place.get("name", place.get("class")) if isinstance(part, int) and isinstance(place, dict) else None
+            parts.append(name if isinstance(name, str) else str(part))
+        return ".".join(parts)
 
 
 def read_yaml(text: str, *, file: str) -> Document:
