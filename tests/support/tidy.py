@@ -23,6 +23,8 @@ PLURAL = re.compile(r"(?:^|_)[a-z]{2,}s$")
 # Numbers that have no unit, each with the reason.
 WITHOUT_UNIT = {
     "value": "its unit stands beside it",
+    "least": "its unit stands beside it",
+    "most": "its unit stands beside it",
     "low": "its unit stands beside it",
     "high": "its unit stands beside it",
     "seed": "names a random stream",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,14 @@ PLAIN_WIDTH = 110
 SHOWN_AFTER_S = 1.0
 
 
+class _Sheet(io.StringIO):
+    """Text in memory, for a terminal of stdout's encoding."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return (sys.stdout.encoding if sys.stdout is not None else None) or "utf-8"
+
+
 def answer(*parts: RenderableType, no_color: bool = False) -> None:
     """Print the answer to stdout: coloured and as wide as the window there, plain and of one width elsewhere."""
     from rich.console import Console
@@ -31,8 +40,11 @@ def answer(*parts: RenderableType, no_color: bool = False) -> None:
 
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     plain = no_color or not is_terminal or "NO_COLOR" in os.environ
+    # Drawn on a sheet of its own: stdout is written once, by the one function that knows how that can fail.
+    sheet = _Sheet()
     console = Console(
-        file=sys.stdout,
+        file=sheet,
+        force_terminal=is_terminal,
         width=None if is_terminal else PLAIN_WIDTH,
         color_system=None if plain else "auto",
         highlight=False,
@@ -40,11 +52,10 @@ def answer(*parts: RenderableType, no_color: bool = False) -> None:
         markup=False,
         emoji=False,
     )
-    with console.capture() as captured:
-        for part in seen_parts(parts):
-            console.print(part)
+    for part in seen_parts(parts):
+        console.print(part)
     # Tables pad their last column; nobody wants the blanks in a file.
-    answer_text("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    answer_text("\n".join(line.rstrip() for line in sheet.getvalue().splitlines()))
 
 
 def answer_json(document: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ullage.load.located import located
 from ullage.load.texts import read_text
 
 if TYPE_CHECKING:
+    from ullage.evidence import Assumption
     from ullage.facts.catalogue import Catalogue
     from ullage.facts.model import Model
     from ullage.files.plan_file import PlanFile, PoolSection
@@ -31,16 +32,19 @@ def load_plan(
     """The specification of a plan. Paths in it are relative to the file; those of a dict to the working folder."""
     from ullage.files.plan_file import read_plan_document
     from ullage.files.sections.provenance import file_provenance
+    from ullage.load.dates import check_dates, left_out_events
     from ullage.load.plan_spec import spec_of
 
     document = plan_document(source, changes)
     read = read_plan_document(document)
     where = ", ".join((document.file, *changes.texts))
     with located(lambda: document):
+        check_dates(read, as_of)
         provenance = file_provenance(file=where, dated=read.dated or as_of, is_example=source is None)
         spec = spec_of(read, _load(read, document, _folder(source), as_of, seed), provenance)
         _look_ahead(spec, read, document)
-    return with_traffic(_with_readings(spec, read, _folder(source)), changes)
+    found = _with_readings(spec, read, _folder(source))
+    return with_traffic(_with_choices(found, left_out_events(read, provenance)), changes)
 
 
 def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document:
@@ -49,7 +53,7 @@ def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document
 
 
 def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
-    """Refuse now, by key and line, what a stage would refuse later in its own words."""
+    """Refuse now, by key and line, what a stage would refuse later by the name of an assumption."""
     from ullage.memory.budget import memory_budget
     from ullage.service.stage import scheduler_limits
     from ullage.workload.demand.demand import forecast_demand
@@ -140,6 +144,12 @@ def _with_readings(spec: PlanSpec, read: PlanFile, folder: Path) -> PlanSpec:
         ]
         pools.append(replace(pool, choices=(*pool.choices, *(each for each in found if each is not None))))
     return replace(spec, pools=tuple(pools))
+
+
+def _with_choices(spec: PlanSpec, said: Sequence[Assumption]) -> PlanSpec:
+    """The specification, with these listed among what it was asked for."""
+    first, *others = spec.pools
+    return replace(spec, pools=(replace(first, choices=(*first.choices, *said)), *others))
 
 
 def _load_pool(

@@ -134,12 +134,11 @@ def cost(
         own, columns = own_traces(source)
         logs = [*own]
     with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
-        changes = parse_changes(set, traffic)
-        spec = load_plan(source, as_of=run.as_of, seed=seed, changes=changes)
+        spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
         # A log that does not say who asked is refused before the minutes that a plan takes.
         log = _read_log(logs, columns, choice, notes) if logs else None
         run.progress(0.02, "planning")
-        with located(lambda: plan_document(source, changes)):
+        with located(lambda: plan_document(source, parse_changes(set, traffic))):
             found = plan_spec(spec, run)
         if isinstance(found, Rejection):
             return found
