@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
 from typing import Any
 
 import yaml
@@ -83,6 +85,22 @@ def broken_yaml(error: yaml.YAMLError, file: str, fix: str) -> InputError:
     place = file if mark is None else f"{file}:{mark.line + 1}"
     said = str(getattr(error, "problem", None) or error).splitlines()[0]
     return InputError(field=place, value=said, problem="is not YAML", fix=fix)
+
+
+@contextmanager
+def reading(file: str, *, fix: str) -> Iterator[None]:
+    """Whatever a reader refuses is told with its file, and numbers or depths that it cannot hold are refusals too."""
+    try:
+        yield
+    except InputError as error:
+        if PurePath(file).name in str(error):
+            raise
+        field = f"{file}: {error.field}"
+        raise InputError(field=field, value=error.value, problem=error.problem, fix=error.fix) from None
+    except RecursionError:
+        raise InputError(field=file, value="its depth", problem="is nested too deep", fix=fix) from None
+    except OverflowError as error:
+        raise InputError(field=file, value=str(error), problem="holds a number that nothing has", fix=fix) from None
 
 
 def _events(text: str, file: str, fix: str) -> Iterator[yaml.Event]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,11 +76,29 @@ def profile_traces(
     from ullage.workload.trace import RateTable
 
     progress(0.0)
-    trace = open_trace([str(each) for each in traces], mapping=columns or None, format_name=format_name, zone=zone)
-    progress(0.2)
-    summary = summarise_windows(trace) if isinstance(trace, RateTable) else summarise(trace, classes=classes)
-    progress(0.9)
-    return profile_of(summary, as_of=as_of, max_age_s=MAX_AGE_S if max_age_s is None else max_age_s)
+    with _counted(traces):
+        trace = open_trace([str(each) for each in traces], mapping=columns or None, format_name=format_name, zone=zone)
+        progress(0.2)
+        summary = summarise_windows(trace) if isinstance(trace, RateTable) else summarise(trace, classes=classes)
+        progress(0.9)
+        return profile_of(summary, as_of=as_of, max_age_s=MAX_AGE_S if max_age_s is None else max_age_s)
+
+
+@contextmanager
+def _counted(traces: Sequence[str | Path]) -> Iterator[None]:
+    """Values that cannot be counted, such as a time of 1e308, are a fault of the log and told with its name."""
+    import duckdb
+
+    from ullage.documents import reading
+
+    fix = "Look for numbers that no request has, or leave the column out; see docs/reference/trace-formats.md."
+    with reading(str(traces[0]) if traces else "trace", fix=fix):
+        try:
+            yield
+        except duckdb.Error as error:
+            said = str(error).partition("\n")[0][:200]
+            problem = f"holds a value that cannot be counted ({said})"
+            raise InputError(field="trace", value=str(traces[0]), problem=problem, fix=fix) from None
 
 
 def open_requests(

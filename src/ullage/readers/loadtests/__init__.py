@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.readers.loadtests import (
     aiperf,
@@ -90,8 +91,9 @@ def read_loadtest(path: Path) -> LoadTest:
 
 def read_bytes(data: bytes, *, file: str) -> LoadTest:
     """The load test in these bytes, every point examined; a result that contradicts itself is refused."""
-    content = parse(data, file=file)
-    found = LOADTEST_READERS[recognised(content)].read(content)
+    with reading(file, fix="Give the file as the tool wrote it."):
+        content = parse(data, file=file)
+        found = LOADTEST_READERS[recognised(content)].read(content)
     for point in found.points:
         contradiction = impossible(point)
         if contradiction is not None:
