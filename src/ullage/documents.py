@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePath
 from typing import Any
 
 import yaml
@@ -93,7 +92,7 @@ def reading(file: str, *, fix: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if PurePath(file).name in str(error):
+        if file.rpartition("/")[2] in str(error):
             raise
         field = f"{file}: {error.field}"
         raise InputError(field=field, value=error.value, problem=error.problem, fix=error.fix) from None

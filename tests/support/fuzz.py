@@ -11,6 +11,7 @@ seeds of further ones, so that the search goes where it has not been.
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import dis
 import hashlib
@@ -26,7 +27,7 @@ from pathlib import Path
 from random import Random
 
 from support.fuzz_families import FAMILIES, Family
-from support.fuzz_mutations import mutated
+from support.fuzz_mutations import Stock, mutated
 from ullage.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +83,17 @@ def coverage_of(packages: tuple[str, ...]) -> Coverage:
         if line != code.co_firstlineno
     }
     return Coverage(files=frozenset(map(str, paths)), lines=frozenset(lines))
+
+
+def words_of(files: frozenset[str]) -> set[str]:
+    """The words that readers look for: texts in their source that could be a key or a value of a file."""
+    constants = (
+        node.value
+        for path in sorted(files)
+        for node in ast.walk(ast.parse(Path(path).read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    return {each for each in constants if re.fullmatch(r"[\w.*:/-]{2,40}", each)}
 
 
 def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -145,6 +157,7 @@ def search(family: Family, *, cases: int, seconds: float = float("inf"), seed: i
     chance, coverage = Random(f"{family.name} {seed}"), coverage_of(family.packages)
     seeds, outcomes = list(family.seeds()), collections.Counter[str]()
     findings: dict[str, tuple[bytes, Ending]] = {}
+    stock = Stock(files=seeds, words=sorted(words_of(coverage.files)))
     end_s = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -152,7 +165,7 @@ def search(family: Family, *, cases: int, seconds: float = float("inf"), seed: i
             if time.monotonic() > end_s:
                 break
             # First every seed as it is, then damaged ones.
-            data = seeds[number] if number < len(family.seeds()) else mutated(chance.choice(seeds), seeds, chance)
+            data = seeds[number] if number < len(family.seeds()) else mutated(chance.choice(seeds), stock, chance)
             known = len(coverage.hit)
             found = ending(family, data, folder, coverage)
             outcomes[found.outcome] += 1

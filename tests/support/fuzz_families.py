@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from support import engine_logs, loadtest_samples, trace_samples
 from support.key_probes import BASES
@@ -126,7 +127,8 @@ def _read_trace(file: Path) -> None:
 @cache
 def _test_seeds() -> tuple[bytes, ...]:
     samples = loadtest_samples.SAMPLES.values()
-    return tuple(made for each in samples for made in (each.make(1.0), each.older()))
+    detailed = {**loadtest_samples.vllm_run(), **loadtest_samples.vllm_arrays()}
+    return (loadtest_samples.to_json(detailed), *(made for each in samples for made in (each.make(1.0), each.older())))
 
 
 def _read_test(file: Path) -> None:
@@ -189,7 +191,36 @@ _STARTS = (
 
 @cache
 def _config_seeds() -> tuple[bytes, ...]:
-    return tuple(json.dumps(each).encode() for each in EVERY.values())
+    dense, routed = EVERY["dense"], EVERY["moe"]
+    quantised = [{**dense, "quantization_config": each} for each in _QUANTISED]
+    return tuple(
+        json.dumps(each).encode() for each in (*EVERY.values(), *quantised, *({**routed, **each} for each in _RULES))
+    )
+
+
+_QUANTISED: tuple[dict[str, Any], ...] = (
+    {"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head", "gate"]},
+    {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True},
+    {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "model.layers.0*"]},
+    {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]},
+    {"quant_method": "bitsandbytes", "load_in_4bit": True, "llm_int8_skip_modules": ["lm_head"]},
+    {
+        "quant_method": "compressed-tensors",
+        "config_groups": {
+            "group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 32}},
+            "group_1": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "float"}},
+        },
+        "ignore": ["lm_head"],
+        "kv_cache_scheme": {"num_bits": 8, "type": "float"},
+    },
+)
+_RULES: tuple[dict[str, Any], ...] = (
+    {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 128},
+    {"sliding_window": 128, "sliding_window_pattern": 2},
+    {"full_attention_interval": 2},
+    {"attn_layer_period": 2, "attn_layer_offset": 1},
+    {"hybrid_layer_pattern": [0, 1, 0, 1]},
+)
 
 
 def _read_config(file: Path) -> None:
@@ -210,6 +241,7 @@ _PRICES = (
     (
         "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,AvailabilityZone,Price,SpotPrice\n"
         "p5.48xlarge,192.0,2048.0,H100,8.0,,us-east-1,use1-az1,55.04,20.28\n"
+        "a3-highgpu-8g,208.0,1872.0,,,,us-east-1,use1-az1,5.04,2.28\n,,,H100,1.0,,us-east-1,use1-az1,5.04,2.28\n"
     ),
     (
         "model,provider,mode,input_usd_per_mtok,output_usd_per_mtok,cache_read_usd_per_mtok,cache_write_usd_per_mtok,"
@@ -225,8 +257,8 @@ _PRICES = (
     (
         "what,name,provider,region,zone,instance,devices,purchase,tier,kind,price,upfront,interruptions_per_hour,date,"
         "source\ndevice,h100,acme,berlin,,box,8,1y-no-upfront,,,41.30 EUR/h,,,2026-11-01,our contract\n"
-        "tokens,gpt-x,acme,,,,,,standard,input,1 USD/Mtok,,,2026-11-01,ours\n"
-        "rate,egress,acme,,,,,,,,0.1 USD/GB,,,2026-11-01,x\n"
+        "token,gpt-x,acme,,,,,,standard,input,1 USD/Mtok,,,2026-11-01,ours\n"
+        "item,egress,acme,,,,,,,,0.1 USD/GB,,,2026-11-01,x\n"
     ),
     json.dumps(
         {

@@ -6,6 +6,7 @@ import copy
 import gzip
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -49,7 +50,15 @@ ODD_TEXTS = tuple(str(each) for each in ODD if not isinstance(each, list | dict)
 MOST_BYTES = 200_000
 
 
-def mutated(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+@dataclass(frozen=True, kw_only=True)
+class Stock:
+    """What damage is made from: other files of the family, and the words that its readers look for."""
+
+    files: Sequence[bytes]
+    words: Sequence[str]
+
+
+def mutated(data: bytes, others: Stock, chance: Random) -> bytes:
     """One file from another: a few changes of its structure, now and then of its bytes."""
     found = data
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
@@ -58,7 +67,7 @@ def mutated(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
     return found
 
 
-Change = Callable[[bytes, Sequence[bytes], Random], bytes]
+Change = Callable[[bytes, Stock, Random], bytes]
 
 
 def _structured(data: bytes) -> Change:
@@ -74,7 +83,7 @@ def _structured(data: bytes) -> Change:
 # ---- values in a structure --------------------------------------------------------------------------------------
 
 
-def _changed_json(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+def _changed_json(data: bytes, others: Stock, chance: Random) -> bytes:
     try:
         text = data.decode()
         lines = (
@@ -83,30 +92,36 @@ def _changed_json(data: bytes, others: Sequence[bytes], chance: Random) -> bytes
     except (ValueError, RecursionError):
         return _changed_rows(data, others, chance)
     index = chance.randrange(len(lines))
-    lines[index] = _with_damage(lines[index], chance)
+    lines[index] = _with_damage(lines[index], others.words, chance)
     return "\n".join(json.dumps(each) for each in lines).encode("utf-8", "replace")
 
 
-def _changed_yaml(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+def _changed_yaml(data: bytes, others: Stock, chance: Random) -> bytes:
     try:
         documents = list(yaml.safe_load_all(data.decode()))
         index = chance.randrange(len(documents))
-        documents[index] = _with_damage(documents[index], chance)
+        documents[index] = _with_damage(documents[index], others.words, chance)
         return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True).encode()
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, IndexError):
         return _changed_rows(data, others, chance)
 
 
-def _with_damage(value: Any, chance: Random) -> Any:
+def _with_damage(value: Any, words: Sequence[str], chance: Random) -> Any:
     """The value with one place in it replaced, removed, repeated, renamed or buried."""
     found = copy.deepcopy(value)
     places = list(_places(found))
     if not places:
         return chance.choice(ODD)
     holder, key = chance.choice(places)
-    kind = chance.randrange(8)
+    kind = chance.randrange(11)
     if kind == 0:
         del holder[key]
+    elif kind in (8, 9) and isinstance(holder, dict):
+        # A key that some reader looks for, with a value of a kind that it may have.
+        like = chance.choice((*places, *places, None))
+        holder[chance.choice(words)] = chance.choice(ODD) if like is None else copy.deepcopy(like[0][like[1]])
+    elif kind == 10:
+        holder[key] = chance.choice(words)
     elif kind == 1 and isinstance(holder, list):
         holder.extend(copy.deepcopy(holder[: chance.choice((1, 2, 50))]))
     elif kind == 1:
@@ -142,7 +157,7 @@ def _places(value: Any) -> Any:
 # ---- rows and cells ---------------------------------------------------------------------------------------------
 
 
-def _changed_rows(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+def _changed_rows(data: bytes, others: Stock, chance: Random) -> bytes:
     rows = data.split(b"\n")
     at = chance.randrange(len(rows))
     kind = chance.randrange(8)
@@ -153,48 +168,48 @@ def _changed_rows(data: bytes, others: Sequence[bytes], chance: Random) -> bytes
     elif kind == 2:
         rows[at], rows[0] = rows[0], rows[at]
     elif kind == 3:
-        rows.insert(at, chance.choice(chance.choice(others).split(b"\n")))
+        rows.insert(at, chance.choice(chance.choice(others.files).split(b"\n")))
     else:
-        cells = _cells(rows[at], chance)
-        rows[at] = cells
+        rows[at] = _cells(rows[at], others.words, chance)
     return b"\n".join(rows)
 
 
-def _cells(row: bytes, chance: Random) -> bytes:
+def _cells(row: bytes, words: Sequence[str], chance: Random) -> bytes:
     """A row with one of its cells, words or numbers changed."""
     mark = chance.choice((b",", b" ", b":", b"=", b'"', b"\t"))
     cells = row.split(mark)
     at = chance.randrange(len(cells))
-    cells[at] = b"" if chance.random() < 0.2 else chance.choice(ODD_TEXTS).encode("utf-8", "replace")
+    said = chance.choice(ODD_TEXTS if chance.random() < 0.6 else words)
+    cells[at] = b"" if chance.random() < 0.2 else said.encode("utf-8", "replace")
     return mark.join(cells)
 
 
 # ---- bytes ------------------------------------------------------------------------------------------------------
 
 
-def _flipped(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+def _flipped(data: bytes, others: Stock, chance: Random) -> bytes:
     found = bytearray(data or b"\x00")
     for _ in range(chance.choice((1, 1, 8))):
         found[chance.randrange(len(found))] ^= 1 << chance.randrange(8)
     return bytes(found)
 
 
-def _cut(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+def _cut(data: bytes, others: Stock, chance: Random) -> bytes:
     return data[: chance.randrange(len(data) + 1)]
 
 
-def _spliced(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
-    other = chance.choice(others)
+def _spliced(data: bytes, others: Stock, chance: Random) -> bytes:
+    other = chance.choice(others.files)
     return data[: chance.randrange(len(data) + 1)] + other[chance.randrange(len(other) + 1) :]
 
 
-def _inserted(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+def _inserted(data: bytes, others: Stock, chance: Random) -> bytes:
     at = chance.randrange(len(data) + 1)
     what = chance.choice((b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\x1b[31m", b'"', b"[" * 3000, b"9" * 500))
     return data[:at] + what + data[at:]
 
 
-def _packed(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+def _packed(data: bytes, others: Stock, chance: Random) -> bytes:
     packed = gzip.compress(data, mtime=0)
     return packed if chance.random() < 0.3 else _flipped(packed, others, chance)
 
