@@ -5,7 +5,7 @@ ARGS ?=
 BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options
 export PYTHON
 
-.PHONY: help plan test check soak mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
+.PHONY: help plan test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -26,6 +26,9 @@ check: .venv/.dev lint types pythons ## lint, types and the quick tests: two min
 
 soak: .venv/.dev ## every test with many more random cases
 	HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n 2 $(ARGS)
+
+fuzz: .venv/.dev ## damaged files of six families, ten minutes each; ARGS="--seconds 60 --family traces --seed 7"
+	PYTHONPATH=tests $(BIN)/python -m support.fuzz $(ARGS)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

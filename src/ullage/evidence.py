@@ -205,6 +205,11 @@ def each_once(roots: Iterable[Figure | Assumption]) -> Iterator[Figure | Assumpt
             pending.append(each.source)
 
 
+def by_name(roots: Iterable[Figure | Assumption]) -> dict[str, Figure | Assumption]:
+    """Every number that these rest on, themselves included, by the name that a document prints it under."""
+    return {each.name: each for each in each_once(roots) if not isinstance(each, Source)}
+
+
 def assumptions_of(roots: Iterable[Figure | Assumption]) -> tuple[Assumption, ...]:
     """Every assumption these numbers rest on, each once, in order of name."""
     found = {each for each in each_once(roots) if isinstance(each, Assumption)}

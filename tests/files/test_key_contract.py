@@ -7,6 +7,7 @@ computed again by the cheapest stage that carries it (support/key_probes.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
-from support.key_probes import BASES, Probe, spec_of, with_value, write_files
+from support.key_probes import AS_OF, BASES, Probe, spec_of, with_value, write_files
 from ullage.errors import InputError
 from ullage.files.keys import KeyRow, find_path
 from ullage.files.plan_file import PlanFile, key_rows
 from ullage.files.strict_yaml import Document, read_yaml
+from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
 
 # Base -> key -> a value that is not the default. A key may stand under several bases.
@@ -425,6 +428,67 @@ def _plain(value: int | float | str) -> str:
 
 def test_a_context_below_what_a_class_may_send_is_refused(folder: Path) -> None:
     document = with_value(read_yaml(BASES["one"], file="plan.yaml"), "pool.max_context", "2048")
-    with pytest.raises(InputError, match=r"pool\.max_context = 2048: is less than the 4096 tokens that chat may send"):
+    with pytest.raises(
+        InputError, match=r"pool\.max_context = '2048': is less than the 4096 tokens that chat may send"
+    ):
         spec_of(document, folder)
     assert spec_of(with_value(document, "pool.max_context", "8192"), folder).pool.approved.context_tokens == 8192
+
+
+# ---- what is refused -----------------------------------------------------------------------------------
+
+# Of no kind, of another kind, and beyond every range.
+WRONG = (
+    "",
+    "?",
+    "-1",
+    "0",
+    "inf",
+    "nan",
+    "1e400",
+    "9" * 400,
+    "1e-300",
+    "1 parsec",
+    "[1, [2]]",
+    "{a: {b: c}}",
+    "x" * 300,
+)
+PARSER_WORDS = re.compile(r"[Ii]nput should|Correct the value|pydantic|<[a-z_.]+ object|Traceback|value_error|ctx")
+CASE = [(base, key) for base, keys in CASES.items() for key in keys]
+
+
+def refusal(folder: Path, base: str, key: str, value: str) -> tuple[str, dict[str, Any]] | None:
+    """What the file with this value is refused with, and what the file says; nothing where it is taken."""
+    changed = with_value(read_yaml(BASES[base], file="plan.yaml"), key, value).content
+    file = folder / "plan.yaml"
+    file.write_text(yaml.safe_dump(changed, sort_keys=False, allow_unicode=True))
+    try:
+        load_plan(file, as_of=AS_OF)
+    except InputError as error:
+        return str(error).replace(str(file), "plan.yaml"), changed
+    return None
+
+
+@pytest.mark.parametrize(("base", "key"), CASE, ids=[f"{base}:{key}" for base, key in CASE])
+def test_every_refusal_names_line_key_value_problem_and_fix(folder: Path, base: str, key: str) -> None:
+    for value in WRONG[hash_of(key) % 3 :: 3]:
+        found = refusal(folder, base, key, value)
+        if found is None:
+            continue
+        message, content = found
+        assert PARSER_WORDS.search(message) is None, message
+        place = re.match(r"^plan\.yaml:(\d+): ([^=]+) = ", message)
+        assert place is not None, message
+        problem, _, fix = message.partition(": ")[2].partition(". ")
+        assert problem, message
+        assert fix, message
+        line = (folder / "plan.yaml").read_text().splitlines()[int(place.group(1)) - 1]
+        assert line.strip(), message
+        # The key that is blamed stands in the file, or is one that the schema has and the file lacks.
+        blamed = re.sub(r"(\.\d+|\.\?)$|: .*", "", place.group(2).strip())
+        assert find_path(PlanFile, content, blamed) or "is missing" in message
+
+
+def hash_of(key: str) -> int:
+    """The same third of the wrong values for a key every time; all of them over a few keys."""
+    return sum(map(ord, key))

@@ -62,11 +62,15 @@ def test_a_version_is_a_text_and_not_a_number() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("rate: 20 req/s", "rate: 20", "plan.yaml:7: workload.classes.0.rate = '20': has no unit. Give a request rate"),
+        (
+            "rate: 20 req/s",
+            "rate: 20",
+            "plan.yaml:7: workload.classes.chat.rate = '20': has no unit. Give a request rate",
+        ),
         (
             "rate: 20 req/s",
             "rat: 20 req/s",
-            "plan.yaml:7: workload.classes.0.rat = '20 req/s': is not a known key. Did you mean rate?",
+            "plan.yaml:7: workload.classes.chat.rat = '20 req/s': is not a known key. Did you mean rate?",
         ),
         ("service: two classes\n", "", "service = None: is missing. Add service."),
         (
@@ -77,19 +81,23 @@ def test_a_version_is_a_text_and_not_a_number() -> None:
         (
             "ttft_p95: 1s",
             "ttft_p95: 0s",
-            "plan.yaml:9: workload.classes.0.slo.ttft_p95 = '0s': must be greater than 0.",
+            "plan.yaml:9: workload.classes.chat.slo.ttft_p95 = '0s': must be greater than 0.",
         ),
         (
             "tensor_parallel: 2",
             "tensor_parallel: 0",
-            "plan.yaml:19: pool.tensor_parallel = '0': is not a whole number from 1 on.",
+            "plan.yaml:19: pool.tensor_parallel = '0': is less than can be meant here. Give a value from 1 to 1,024.",
         ),
         (
             "tensor_parallel: 2",
             "tensor_parallel: two",
-            "plan.yaml:19: pool.tensor_parallel = 'two': is not a whole number from 1 on.",
+            "plan.yaml:19: pool.tensor_parallel = 'two': is not a whole number.",
         ),
-        ("name: chat", "name: Chat Room", "plan.yaml:6: workload.classes.0.name = 'Chat Room': is not a short name."),
+        (
+            "name: chat",
+            "name: Chat Room",
+            "plan.yaml:6: workload.classes.Chat Room.name = 'Chat Room': is not a short name.",
+        ),
         ("dated: 2026-11-01", "dated: today", "plan.yaml:3: dated = 'today': is not a date."),
         ("memory_fraction: 90%", "memory_fraction: 190%", "pool.memory_fraction = '190%': is more than 100 %."),
         ("  model: qwen3-32b", "  model: a\n  model: b", "plan.yaml:18: pool.model = 'model': is given twice."),

@@ -60,12 +60,16 @@ def test_a_plan_that_does_not_fit_is_refused_with_remedies(tmp_path: Path) -> No
     [
         ("llama-3.1-8b", "llama-9", "model = 'llama-9': is not known. Did you mean"),
         ("h100-sxm", "h300", "pool.device = 'h300': is not known. Did you mean"),
-        ("ttft_p95", "ttfb_p95", "workload.classes.chat.slo = 'ttfb_p95': is not a metric and a percentile."),
-        ("ttft_p95", "ttft_p100", "must lie strictly between 0 and 1"),
-        ("h100-sxm}", "h100-sxm, tensor_parallel: 3}", "tp = 3"),
+        ("ttft_p95", "ttfb_p95", "workload.classes.chat.slo.ttfb_p95 = '1s': is not a metric and a percentile."),
+        (
+            "ttft_p95",
+            "ttft_p100",
+            "is not a metric and a percentile. Write ttft, tpot, itl or e2e and a percentile between 0 and 100",
+        ),
+        ("h100-sxm}", "h100-sxm, tensor_parallel: 3}", "pool.tensor_parallel = '3': does not divide"),
         (
             "slo: {ttft_p95: 1s}}",
-            "slo: {ttft_p95: 1s}}\n    - {name: chat, rate: 1 req/s, longest_context: 1, slo: {ttft_p95: 1s}}",
+            "slo: {ttft_p95: 1s}}\n    - {name: chat, rate: 1 req/s, longest_context: 100, slo: {ttft_p95: 1s}}",
             "workload.classes = 'chat': is named twice.",
         ),
         ("h100-sxm}", "h100-sxm}\nevidence: {engine_logs: [missing.log]}", "missing.log"),
@@ -135,7 +139,11 @@ def test_a_trace_gives_rates_shapes_and_the_workload_stage(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("name: short,", "name: short, rate: 1 req/s,", "workload.classes.short.rate = 1.0: is given beside a trace"),
+        (
+            "name: short,",
+            "name: short, rate: 1 req/s,",
+            "workload.classes.short.rate = '1 req/s': is given beside a trace",
+        ),
         (", match: {from_prompt_tokens: 2000}", "", "workload.classes = 'long': is not known."),
         ("log.csv", "none.csv", "names no file"),
         ("  trace: [log.csv]\n", "", "workload.classes.short.rate = None: is missing. Give a rate such as 12 req/s"),

@@ -50,6 +50,31 @@ def test_the_source_has_no_anomalies() -> None:
         ),
         (
             "verbs/planted.py",
+            "from pathlib import Path\nPath('a').open('w')\n",
+            "verbs/planted.py:2: Path('a').open() writes; files/whole.py alone does",
+        ),
+        (
+            "cli/planted.py",
+            "with open(file, mode='ab') as out:\n    pass\n",
+            "cli/planted.py:1: open() writes; files/whole.py alone does",
+        ),
+        (
+            "emit/planted.py",
+            "file.write_text('a')\n",
+            "emit/planted.py:1: file.write_text() writes; files/whole.py alone does",
+        ),
+        (
+            "load/planted.py",
+            "import os\nos.replace(a, b)\n",
+            "load/planted.py:2: os.replace() writes; files/whole.py alone does",
+        ),
+        (
+            "readers/planted.py",
+            "query = \"COPY (SELECT 1) TO 'out.csv'\"\n",
+            "readers/planted.py:1: COPY ... TO writes a file; files/whole.py alone does",
+        ),
+        (
+            "verbs/planted.py",
             "def long() -> None:\n" + "    pass\n" * 90,
             "verbs/planted.py:1: function long has 91 lines and does not fit a screen",
         ),

@@ -150,7 +150,7 @@ def test_three_limits_are_those_of_the_plan() -> None:
     limits = pool.admission_limits
     assert [number(each.limit) for each in said.limits] == [
         limits.pool_rate_rps,
-        limits.running_requests,
+        limits.flags.running_requests,
         limits.waiting_requests,
     ]
     assert said.shed_first == "coding"

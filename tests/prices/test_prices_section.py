@@ -189,7 +189,7 @@ def test_a_bill_prices_what_it_was_paid_for(tmp_path: Path) -> None:
         ("{purchase: lease}", r"prices.purchase = 'lease': is not known"),
         ("{purchase: {on-demand: 60%}}", r"the shares sum to 0.6, not to 1"),
         ("{tier: fast}", r"prices.tier = 'fast': is not known"),
-        ("{discount: {awss: 10%}}", r"prices.provider = 'awss': is not known"),
+        ("{discount: {awss: 10%}}", r"prices.discount.awss = '10%': is not known. Did you mean aws"),
         ("{exchange: {euro: {rate: 1.1, dated: 2026-11-01}}}", r"'euro': is not another currency"),
         ("{exchange: {EUR: {rate: 1.1}}}", r"prices.exchange.EUR.dated.*is missing"),
         ("{exchange: {EUR: {rate: 1.1, date: 2026-11-01}}}", r"is not a known key. Did you mean dated or rate"),

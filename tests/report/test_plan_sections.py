@@ -12,8 +12,9 @@ from rich.text import Text
 
 from support.planned import TWO_POOLS, planned
 from ullage.errors import InputError
+from ullage.foreign import markdown
 from ullage.planning.document import Plan
-from ullage.report.markdown import details, escaped, fenced, to_markdown
+from ullage.report.markdown import details, fenced, to_markdown
 from ullage.report.plan.page import SECTIONS, check_sections, plan_document, plan_markdown, plan_sections
 from ullage.report.tables import plain_table
 
@@ -102,9 +103,9 @@ def test_nothing_from_outside_breaks_out_of_a_comment() -> None:
 
 
 def test_escaping_leaves_the_names_of_figures_alone() -> None:
-    assert escaped("demand.chat.mean_rate 20 req/s") == "demand.chat.mean_rate 20 req/s"
-    assert escaped("_x_ a_b") == "\\_x\\_ a_b"
-    assert escaped("# head\ntext") == "\\# head\ntext"
+    assert markdown("demand.chat.mean_rate 20 req/s") == "demand.chat.mean_rate 20 req/s"
+    assert markdown("_x_ a_b") == "\\_x\\_ a_b"
+    assert markdown("# head\ntext") == "\\# head\ntext"
     assert fenced("``` x ````").splitlines()[0] == "`````text"
     assert details("a <b>", "body") == "<details><summary>a &lt;b&gt;</summary>\n\nbody\n\n</details>"
 

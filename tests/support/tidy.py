@@ -23,6 +23,8 @@ PLURAL = re.compile(r"(?:^|_)[a-z]{2,}s$")
 # Numbers that have no unit, each with the reason.
 WITHOUT_UNIT = {
     "value": "its unit stands beside it",
+    "least": "its unit stands beside it",
+    "most": "its unit stands beside it",
     "low": "its unit stands beside it",
     "high": "its unit stands beside it",
     "seed": "names a random stream",
@@ -44,12 +46,24 @@ BANNED_NAMES = frozenset({"utils", "util", "common", "helpers", "core", "schemas
 PURE = frozenset(
     "reconcile uncertainty planning cost scaling fleet admission startup service".split()
     + "simulate memory workload prices".split()
-) | {"units.py", "errors.py", "evidence.py"}
+) | {"units.py", "documents.py", "errors.py", "evidence.py", "foreign.py"}
 BANNED_CALLS = frozenset({"open", "print", "input", "eval", "exec", "breakpoint"})
 CLOCK_CALLS = frozenset({"now", "today", "utcnow"})
 GLOBAL_CHANCE = frozenset(
     "seed rand randn randint random normal uniform choice shuffle permutation exponential".split()
 )
+# One function writes files; the terminal sends to the null device what a closed pipe did not take.
+WRITING_CALLS = frozenset(
+    "write_text write_bytes replace rename renames unlink remove rmdir rmtree truncate mkdir makedirs symlink_to "
+    "hardlink_to link symlink touch copy copyfile copy2 move mkstemp mkdtemp NamedTemporaryFile TemporaryFile tofile "
+    "savetxt to_csv to_parquet to_json write_csv write_parquet".split()
+)
+# Names that values have too: a text is replaced, a dict is copied. Only as functions of these modules do they write.
+ALSO_OF_VALUES = frozenset("replace copy link move remove to_json".split())
+WRITING_MODULES = frozenset({"os", "shutil", "tempfile"})
+WRITING_MODE = re.compile(r"[wax+]")
+WRITING_HOMES = frozenset({"files/whole.py"})
+NULL_DEVICE = "os.open(os.devnull, os.O_WRONLY)"
 NUMBA_HOMES = ("simulate/kernel/", "workload/synthetic/stream.py")
 LONGEST_FUNCTION_LINES = 80
 # A room whose files fit on one screen; a larger one has two subjects and becomes two rooms.
@@ -135,6 +149,7 @@ def _file_anomalies(path: Path, inside: Path) -> Iterator[str]:
         if inside.parts[0] in PURE:
             yield from _purity_anomalies(node, inside)
         yield from _numba_anomalies(node, inside)
+        yield from _writing_anomalies(node, inside)
 
 
 def _class_anomalies(node: ast.ClassDef, inside: Path) -> Iterator[str]:
@@ -180,6 +195,33 @@ def _purity_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
         yield f"{inside}:{node.lineno}: the core reads the clock by {called}()"
     if last in GLOBAL_CHANCE and called in {f"np.random.{last}", f"numpy.random.{last}"}:
         yield f"{inside}:{node.lineno}: the core draws from the global generator by {called}()"
+
+
+def _writing_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
+    """Nothing but files/whole.py opens for writing, or renames and removes files, in Python or in SQL."""
+    if inside.as_posix() in WRITING_HOMES:
+        return
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"\bCOPY\b.*\bTO\b", node.value):
+        yield f"{inside}:{node.lineno}: COPY ... TO writes a file; files/whole.py alone does"
+    if not isinstance(node, ast.Call) or ast.unparse(node) == NULL_DEVICE:
+        return
+    called = ast.unparse(node.func)
+    owner, _, last = called.rpartition(".")
+    of_module = owner.split(".")[0] in WRITING_MODULES
+    is_writer = last in WRITING_CALLS and (of_module or (last not in ALSO_OF_VALUES and bool(owner)))
+    if is_writer or (last in ("open", "fdopen") and (called == "os.open" or _opens_for_writing(node))):
+        yield f"{inside}:{node.lineno}: {called}() writes; files/whole.py alone does"
+
+
+def _opens_for_writing(node: ast.Call) -> bool:
+    """Whether a mode among the arguments is one of writing; a mode that is worked out might be."""
+    modes = [each.value for each in node.keywords if each.arg == "mode"]
+    given = [*modes, *(each for each in node.args[:2] if isinstance(each, ast.Constant))]
+    return any(
+        not isinstance(each, ast.Constant)
+        or (isinstance(each.value, str) and len(each.value) <= 3 and WRITING_MODE.search(each.value) is not None)
+        for each in given
+    )
 
 
 def _numba_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:

@@ -116,7 +116,7 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     assert file.read_text() == "mine"
     save_starter("new", file, force=True)
     assert file.read_text() == "new"
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="lies in no existing folder"):
         save_starter("new", tmp_path / "nowhere" / "plan.yaml")
     assert [each.name for each in tmp_path.iterdir()] == ["plan.yaml"]
 

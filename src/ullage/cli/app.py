@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
+import signal
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 import typer
@@ -14,7 +16,13 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from ullage.cli.help import MODULES, VERBS, top_level_help
+from ullage.cli.terminal import talk
 from ullage.errors import ExitCode, UllageError, unknown_name
+
+# stdin, stdout and stderr are numbered 0, 1 and 2.
+_STANDARD_FILES = 2
+# How long a first Ctrl-C has to end the work before it is raised again.
+_ASK_AGAIN_S = 0.5
 
 
 class _Verbs(TyperGroup):
@@ -61,6 +69,13 @@ def _no_options() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of this command line; what went wrong is on stderr, in one line."""
+    _open_standard_files()
+    with _interrupts() as asked_to_stop:
+        ending = _ending(arguments)
+    return ExitCode.INTERRUPTED if asked_to_stop.is_set() else ending
+
+
+def _ending(arguments: Sequence[str]) -> int:
     try:
         ending = _application().main(args=list(arguments), prog_name="ullage", standalone_mode=False)
         # A verb returns its own exit code; Typer returns 130 for Ctrl-C.
@@ -73,17 +88,62 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(f"{error.format_message().rstrip('. ')}. See {command} --help.", ExitCode.WRONG_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
+    except OSError as error:
+        named = "" if error.filename is None else f" {str(error.filename)!r}"
+        reason = (error.strerror or str(error)).lower()
+        return _fail(f"file{named}: {reason}. Check the path and its rights.", ExitCode.WRONG_INPUT)
+    except MemoryError:
+        return _fail_for_memory()
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user sees a traceback unasked
         return _fail_inside(error)
 
 
+def _open_standard_files() -> None:
+    """A closed stdin, stdout or stderr is given the null device, lest the next file that is opened takes its place."""
+    while (opened := os.open(os.devnull, os.O_WRONLY)) <= _STANDARD_FILES:
+        pass
+    os.close(opened)
+
+
+@contextmanager
+def _interrupts() -> Iterator[Event]:
+    """Ctrl-C asks until it is heard: raised inside a destructor or a library's callback it would be lost there.
+
+    Somebody else's handler, or an interrupt that is ignored, is left alone.
+    """
+    asked = Event()
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield asked
+        return
+
+    def ask(_number: int, _frame: object) -> None:
+        asked.set()
+        signal.setitimer(signal.ITIMER_REAL, _ASK_AGAIN_S)
+        raise KeyboardInterrupt
+
+    alarm = signal.signal(signal.SIGALRM, ask)
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGALRM, alarm)
+
+
 def _fail(message: str, code: ExitCode) -> int:
-    sys.stderr.write(f"error: {message}\n")
+    talk(f"error: {message}", quiet=False)
     return code
 
 
 def _interrupted() -> int:
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     return _fail("interrupted; nothing was written", ExitCode.INTERRUPTED)
+
+
+def _fail_for_memory() -> int:
+    fix = "Give less of it, or a machine with more memory."
+    return _fail(f"memory: not enough of it for what this input asks for. {fix}", ExitCode.WRONG_INPUT)
 
 
 def _fail_inside(error: Exception) -> int:

@@ -13,6 +13,7 @@ from ullage.cli.options import (
     DpAttention,
     Engine,
     Ep,
+    Force,
     KvDtype,
     KvTokens,
     MaxSequences,
@@ -24,6 +25,7 @@ from ullage.cli.options import (
     Tp,
 )
 from ullage.cli.terminal import answered
+from ullage.errors import InputError
 
 if TYPE_CHECKING:
     from ullage.verbs.calibrate_fit import Fitted
@@ -81,10 +83,20 @@ def command(
     timeout: _Timeout = None,
     accept: _Accept = None,
     out: Out = None,
+    force: Force = False,
     json: AsJson = False,
     no_color: NoColor = False,
 ) -> int:
     """Fit the step model of a replica to load tests of any tool, or with --inspect show what was read from them."""
+    if out is not None:
+        from ullage.files.whole import check_target
+
+        if inspect:
+            fix = "Leave out one of the two."
+            raise InputError(
+                field="--out", value=str(out), problem="stands beside --inspect, which fits nothing", fix=fix
+            )
+        check_target(out, field="--out", force=force)
     if not inspect and model is not None and device is not None:
         from ullage.load.typed import parse_duration, parse_share, parse_tokens
         from ullage.verbs.calibrate_fit import StatedTest, fit_calibration
@@ -111,7 +123,7 @@ def command(
             ),
         )
         if out is not None:
-            _write(fitted, out)
+            _write(fitted, out, force=force)
         return answered(fitted, json=json, no_color=no_color)
     from ullage import verbs
 
@@ -119,8 +131,8 @@ def command(
     return answered(found, json=json, no_color=no_color)
 
 
-def _write(fitted: Fitted, out: Path) -> None:
+def _write(fitted: Fitted, out: Path, *, force: bool) -> None:
     from ullage.files.whole import write_whole
     from ullage.report.encode import to_text
 
-    write_whole(out, to_text(fitted.to_dict()), field="--out")
+    write_whole(out, to_text(fitted.to_dict()), field="--out", force=force)

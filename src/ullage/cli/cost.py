@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, By, Columns, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, By, Columns, Force, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answered, progress, talk
 
 Rule = Annotated[
@@ -70,6 +70,7 @@ def command(
     commit: Commit = None,
     before: Before = None,
     focus: Focus = None,
+    force: Force = False,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -82,11 +83,13 @@ def command(
     to every line, to the cent.
     """
     from ullage import verbs
-    from ullage.files.whole import write_whole
+    from ullage.files.whole import check_target, write_whole
     from ullage.load.typed import parse_columns, parse_shares
     from ullage.verbs.answer import Refusal
     from ullage.verbs.what_if import last, what_if
 
+    if focus is not None:
+        check_target(focus, field="--focus", force=force)
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
@@ -116,5 +119,5 @@ def command(
         )
     bill = last(found)
     if focus is not None and not isinstance(bill, Refusal):
-        write_whole(focus, bill.focus(), field="--focus")
+        write_whole(focus, bill.focus(), field="--focus", force=force)
     return answered(found, json=json, no_color=no_color)

@@ -22,7 +22,7 @@ from ullage.cli.options import (
     Slos,
     Traffic,
 )
-from ullage.cli.terminal import answer, answer_text, answered, progress, talk
+from ullage.cli.terminal import answer, answer_json, answered, progress, talk
 from ullage.errors import ExitCode, Rejection
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ def command(
 
 
 def _explain(found: CurveAnswer, name: str, *, json: bool, no_color: bool) -> int:
-    from ullage.report.encode import explained_json, to_text
+    from ullage.report.encode import explained_json
     from ullage.report.explanation import explanation
 
     figure = found.find(name)
     if json:
-        answer_text(to_text(explained_json("curve", figure, as_of=found.pool.as_of)))
+        answer_json(explained_json("curve", figure, as_of=found.pool.as_of))
     else:
         answer(explanation(figure, found.pool.as_of), no_color=no_color)
     return ExitCode.OK

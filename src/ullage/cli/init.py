@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsOf, Device, EngineLogs, Model, Out, Quiet
+from ullage.cli.options import AsOf, Device, EngineLogs, Force, Model, Out, Quiet
 from ullage.cli.terminal import answer_text, progress, talk
 from ullage.errors import ExitCode
 
@@ -23,7 +23,7 @@ def command(
     engine_log: EngineLogs = None,
     service: Annotated[str | None, typer.Option("--service", help="What the plan is called.")] = None,
     out: Out = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Force = False,
     as_of: AsOf = None,
     quiet: Quiet = False,
 ) -> int:
@@ -33,9 +33,13 @@ def command(
     every line that is not known is marked to be decided.
     """
     from ullage import verbs
+    from ullage.files.whole import check_target
+    from ullage.foreign import shell_word
     from ullage.verbs.init import save_starter
 
     to_stdout, file = str(out) == "-", out or Path("plan.yaml")
+    if not to_stdout:
+        check_target(file, field="--out", force=force)
     with progress("reading", quiet=quiet):
         text = verbs.init(
             model=model,
@@ -52,5 +56,5 @@ def command(
         answer_text(text)
         return ExitCode.OK
     save_starter(text, file, force=force)
-    talk(f"Wrote {file}. Look for `decide`, then: ullage plan {file}", quiet=quiet)
+    talk(f"Wrote {file}. Look for `decide`, then: ullage plan {shell_word(str(file))}", quiet=quiet)
     return ExitCode.OK

@@ -25,7 +25,7 @@ from ullage.cli.options import (
     TokenBudget,
     Tp,
 )
-from ullage.cli.terminal import answer, answer_text, answered
+from ullage.cli.terminal import answer, answer_json, answered
 from ullage.errors import ExitCode, InputError, Rejection
 
 if TYPE_CHECKING:
@@ -142,13 +142,13 @@ def command(
 
 
 def _explain(budget: MemoryBudget, name: str, day: datetime.date, *, json: bool, no_color: bool) -> int:
-    from ullage.report.encode import explained_json, to_text
+    from ullage.report.encode import explained_json
     from ullage.report.explanation import explanation
     from ullage.verbs.memory import figure_of
 
     figure = figure_of(budget, name)
     if json:
-        answer_text(to_text(explained_json("memory", figure, as_of=day)))
+        answer_json(explained_json("memory", figure, as_of=day))
     else:
         answer(explanation(figure, day), no_color=no_color)
     return ExitCode.OK

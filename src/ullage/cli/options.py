@@ -38,6 +38,7 @@ Listed = Annotated[bool, typer.Option("--list", help="Print what can be named, a
 Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")]
 Every = Annotated[bool, typer.Option("--all", help="Print everything, not the main part alone.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write it.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Facts = Annotated[
     Path | None,
     typer.Option("--facts", metavar="DIR", help="Your own facts, laid over ours: DIR/devices/*.toml and so on."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ullage.cli.options import AsJson, AsOf, Every, Explain, Markdown, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answer, answer_text, answered, progress, talk
+from ullage.cli.terminal import answer, answer_json, answer_text, answered, progress, talk
 from ullage.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -95,12 +95,12 @@ def _print(
 
 
 def _explain(plan: PlanAnswer, name: str, *, json: bool, no_color: bool) -> int:
-    from ullage.report.encode import explained_json, to_text
+    from ullage.report.encode import explained_json
     from ullage.report.explanation import explanation
 
     figure = plan.find(name)
     if json:
-        answer_text(to_text(explained_json("plan", figure, as_of=plan.as_of)))
+        answer_json(explained_json("plan", figure, as_of=plan.as_of))
     else:
         answer(explanation(figure, plan.as_of), no_color=no_color)
     return ExitCode.OK

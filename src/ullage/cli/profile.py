@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Columns, Format, NoColor, Quiet, Seed, Zone
-from ullage.cli.terminal import answer_text, answered, progress, talk
+from ullage.cli.options import AsJson, AsOf, Columns, Force, Format, NoColor, Quiet, Seed, Zone
+from ullage.cli.terminal import answer_json, answered, progress, talk
 from ullage.errors import ExitCode
 
 
@@ -28,6 +28,7 @@ def command(
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Save the profile, without tenants' names.")
     ] = None,
+    force: Force = False,
     tenant_key: Annotated[
         str | None,
         typer.Option(
@@ -55,11 +56,14 @@ def command(
     Reads the formats listed in docs/reference/trace-formats.md and any table by --column.
     """
     from ullage import verbs
+    from ullage.files.whole import check_target
     from ullage.load.typed import parse_class, parse_columns
-    from ullage.report.encode import document, to_text
+    from ullage.report.encode import document
     from ullage.units import DURATION, parse
     from ullage.verbs.profile import save_profile, synthesis_of
 
+    if save is not None:
+        check_target(save, field="--save", force=force)
     with progress("profiling", quiet=quiet) as report:
         profiled = verbs.profile(
             traces,
@@ -73,12 +77,12 @@ def command(
             progress=report,
         )
     if save is not None:
-        save_profile(profiled, save)
+        save_profile(profiled, save, force=force)
         talk(f"Saved {save}.", quiet=quiet)
     if not synthesize:
         return answered(profiled, json=json, no_color=no_color)
     found = synthesis_of(profiled, seed=seed)
     for sentence in found.broken:
         talk(sentence, quiet=quiet)
-    answer_text(to_text(document("synthetic", found, as_of=profiled.as_of, seed=seed)))
+    answer_json(document("synthetic", found, as_of=profiled.as_of, seed=seed))
     return ExitCode.OK

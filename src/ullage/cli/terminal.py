@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
-from ullage.errors import ExitCode
+from ullage.errors import ExitCode, InputError
+from ullage.foreign import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,33 +24,85 @@ PLAIN_WIDTH = 110
 SHOWN_AFTER_S = 1.0
 
 
+class _Sheet(io.StringIO):
+    """Text in memory, for a terminal of stdout's encoding."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return (sys.stdout.encoding if sys.stdout is not None else None) or "utf-8"
+
+
 def answer(*parts: RenderableType, no_color: bool = False) -> None:
     """Print the answer to stdout: coloured and as wide as the window there, plain and of one width elsewhere."""
     from rich.console import Console
 
-    is_terminal = sys.stdout.isatty()
+    from ullage.report.foreign_parts import seen_parts
+
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
     plain = no_color or not is_terminal or "NO_COLOR" in os.environ
+    # Drawn on a sheet of its own: stdout is written once, by the one function that knows how that can fail.
+    sheet = _Sheet()
     console = Console(
-        file=sys.stdout,
+        file=sheet,
+        force_terminal=is_terminal,
         width=None if is_terminal else PLAIN_WIDTH,
         color_system=None if plain else "auto",
         highlight=False,
+        # Names with brackets or colons in them are names, not markup and not emoji.
+        markup=False,
+        emoji=False,
     )
-    with console.capture() as captured:
-        for part in parts:
-            console.print(part)
+    for part in seen_parts(parts):
+        console.print(part)
     # Tables pad their last column; nobody wants the blanks in a file.
-    answer_text("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    answer_text("\n".join(line.rstrip() for line in sheet.getvalue().splitlines()))
+
+
+def answer_json(document: Mapping[str, Any]) -> None:
+    """Print a document: in full where stdout takes every character, escaped where it does not."""
+    from ullage.foreign import json_text
+    from ullage.report.encode import to_text
+
+    text = to_text(document)
+    answer_text(text if _takes(text) else json_text(text, ascii_only=True))
 
 
 def answer_text(text: str) -> None:
-    """Print text that is already final, such as JSON."""
+    """Print text that is already final; a sign that stdout cannot show becomes a question mark."""
+    if sys.stdout is None:
+        raise _unprinted("closed", "there is nowhere to print the answer to", "Open stdout, or send it to a file.")
+    whole = text if text.endswith("\n") else f"{text}\n"
+    encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.write(whole if _takes(whole) else whole.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has gone: what it did not read, nobody misses.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, less) has gone, and wants no more: that is an ending, not an error.
+        _forget_stdout()
+        talk("note: stdout was closed by its reader before the whole answer was printed", quiet="--quiet" in sys.argv)
+    except OSError as error:
+        _forget_stdout()
+        reason = (error.strerror or "no reason given").lower()
+        fix = "Free some space, or send it elsewhere." if "space" in reason else "Send it elsewhere."
+        raise _unprinted("cannot be written", f"{reason}, so that the answer is not whole", fix) from None
+
+
+def _takes(text: str) -> bool:
+    """Whether stdout can show every character of this text."""
+    try:
+        text.encode((sys.stdout.encoding if sys.stdout is not None else None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _unprinted(value: str, problem: str, fix: str) -> InputError:
+    return InputError(field="stdout", value=value, problem=problem, fix=fix)
+
+
+def _forget_stdout() -> None:
+    """What stdout still holds goes nowhere; otherwise the interpreter would stumble over it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def answered(found: VerbAnswer, *, json: bool, markdown: bool = False, no_color: bool = False) -> int:
@@ -57,9 +111,7 @@ def answered(found: VerbAnswer, *, json: bool, markdown: bool = False, no_color:
     from ullage.verbs.what_if import last
 
     if json:
-        from ullage.report.encode import to_text
-
-        answer_text(to_text(found.to_dict()))
+        answer_json(found.to_dict())
     elif markdown:
         from ullage.report.markdown import to_markdown
 
@@ -70,9 +122,13 @@ def answered(found: VerbAnswer, *, json: bool, markdown: bool = False, no_color:
 
 
 def talk(text: str, *, quiet: bool) -> None:
-    """Say something beside the answer."""
-    if not quiet:
-        sys.stderr.write(f"{text}\n")
+    """Say something beside the answer, on one line; nobody to hear it is no reason to fail."""
+    if quiet or sys.stderr is None:
+        return
+    encoding = sys.stderr.encoding or "utf-8"
+    with suppress(OSError):
+        sys.stderr.write(f"{visible(text).encode(encoding, 'backslashreplace').decode(encoding)}\n")
+        sys.stderr.flush()
 
 
 @contextmanager
@@ -81,7 +137,7 @@ def progress(what: str, *, quiet: bool) -> Iterator[Progress]:
 
     Work that does not say how far it is has a bar that only shows that it goes on.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield _unheard
         return
     from threading import Timer
@@ -91,7 +147,7 @@ def progress(what: str, *, quiet: bool) -> Iterator[Progress]:
 
     bar = Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
@@ -100,7 +156,7 @@ def progress(what: str, *, quiet: bool) -> Iterator[Progress]:
     task = bar.add_task(what, total=None)
 
     def report(fraction: float, stage: str = "", /) -> None:
-        bar.update(task, total=1.0, completed=fraction, description=f"{what}: {stage}" if stage else what)
+        bar.update(task, total=1.0, completed=fraction, description=visible(f"{what}: {stage}" if stage else what))
 
     timer = Timer(SHOWN_AFTER_S, bar.start)
     timer.daemon = True

@@ -17,6 +17,7 @@ from decimal import Decimal
 from ullage.cost.charges import Allocation, ChargeRow
 from ullage.emit.focus_rules import ALLOCATED, COLUMNS, MANDATORY, OWN, problems
 from ullage.errors import InternalError
+from ullage.foreign import csv_cell, json_text
 
 _UNIT_PRICE_DIGITS = 18
 _RARE = ("CapacityReservation", "PricingCurrency", "InvoiceId", "SkuPriceDetails")
@@ -34,7 +35,8 @@ def focus_csv(rows: Sequence[ChargeRow], *, account_id: str, account_name: str =
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=[*used, *own], restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(cells)
+    # Names of services, regions, tenants and resources are other people's text.
+    writer.writerows({name: csv_cell(each) for name, each in row.items()} for row in cells)
     text = out.getvalue()
     found = problems(text)
     if found:
@@ -131,7 +133,8 @@ def _allocation_cells(row: ChargeRow) -> dict[str, str]:
 def _details(allocation: Allocation) -> str:
     """The part, and how the rule was set: FOCUS has names for the one, and `x_` for what is ours."""
     own = {f"{OWN}{key}": each for key, each in sorted(allocation.details.items())}
-    return json.dumps({"Elements": [{"AllocatedRatio": float(allocation.ratio), **own}]}, ensure_ascii=False)
+    found = {"Elements": [{"AllocatedRatio": float(allocation.ratio), **own}]}
+    return json_text(json.dumps(found, ensure_ascii=False))
 
 
 def _unit_price(cost: Decimal, quantity: Decimal) -> str:
@@ -156,4 +159,4 @@ def _moment(value: datetime.datetime) -> str:
 
 
 def _object(values: Mapping[str, str]) -> str:
-    return json.dumps(values, sort_keys=True, ensure_ascii=False) if values else ""
+    return json_text(json.dumps(values, sort_keys=True, ensure_ascii=False)) if values else ""

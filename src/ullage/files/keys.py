@@ -18,6 +18,7 @@ from pydantic import WithJsonSchema
 
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption
+from ullage.files.sections.quantities import Range
 from ullage.files.sections.section import Key, Section, key_of, written
 
 KeyPath = tuple[str | int, ...]
@@ -95,6 +96,34 @@ def section_at(root: type[Section], path: KeyPath) -> type[Section]:
         assert section is not None
         inner = section
     return inner
+
+
+def range_at(root: type[Section], path: KeyPath) -> Range | None:
+    """The range of the number that stands at a path: that of its key, or else that of its type."""
+    kind, inner = "", root
+    for part in path:
+        if kind:
+            kind = ""
+            continue
+        name = next(each for each, field in inner.model_fields.items() if (field.alias or each) == part)
+        field = inner.model_fields[name]
+        section, kind = held(field.annotation)
+        if section is None:
+            return _narrowest(field.annotation, field.metadata)
+        inner = section
+    return None
+
+
+def _narrowest(annotation: Any, metadata: Sequence[Any]) -> Range | None:
+    """The last range of the outermost type that has one."""
+    own = next((each for each in reversed(metadata) if isinstance(each, Range)), None)
+    if own is not None:
+        return own
+    args = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        return _narrowest(args[0], args[1:])
+    inside = [found for each in args if (found := _narrowest(each, ())) is not None]
+    return inside[0] if inside else None
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
@@ -187,7 +216,12 @@ def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> str:
         return f"one of {', '.join(choices)}"
     shown = next((each.json_schema for each in metadata if isinstance(each, WithJsonSchema)), None)
     if shown:
-        return f"{shown['description']}, such as {shown['examples'][0]}"
+        own = next((each for each in reversed(metadata) if isinstance(each, Range)), None)
+        bounds = "" if own is None else f", {own}"
+        return f"{shown['description']}, such as {shown['examples'][0]}{bounds}"
+    narrower = next((each for each in reversed(metadata) if isinstance(each, Range)), None)
+    if narrower is not None:
+        return f"{kind_of(annotation).partition(', from ')[0]}, {narrower}"
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return kind_of(args[0], args[1:])

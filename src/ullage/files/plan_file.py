@@ -7,20 +7,37 @@ made, and listed in the plan as an assumption.
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from ullage.errors import InputError
+from ullage.errors import InputError, InternalError
 from ullage.facts.startup import STORAGES
-from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, rows_of, section_at
+from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, range_at, rows_of, section_at
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.cost import CostSection
 from ullage.files.sections.options import OptionsSection
 from ullage.files.sections.prices import PricesSection
-from ullage.files.sections.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, ShareOrNone, Tokens
+from ullage.files.sections.quantities import (
+    DAY_S,
+    HOUR_S,
+    OUT_OF_RANGE,
+    YEAR_S,
+    Bandwidth,
+    Count,
+    CountOrNone,
+    Duration,
+    Growth,
+    Range,
+    Ratio,
+    RequestRate,
+    Share,
+    ShareOrNone,
+    Tokens,
+)
 from ullage.files.sections.reliability import (
     FailoverSection,
     MaintenanceSection,
@@ -30,11 +47,12 @@ from ullage.files.sections.reliability import (
     WarmSection,
 )
 from ullage.files.sections.routing import RouteSection
-from ullage.files.sections.section import Count, Key, Name, Section, ours
+from ullage.files.sections.section import Key, Name, Section, ours
 from ullage.files.sections.sites import SitesSection
 from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
 from ullage.service.curve.margin import NO_POLICY
+from ullage.units import DURATION, FRACTION, TOKENS
 
 _DAY_S = 86_400.0
 
@@ -106,10 +124,12 @@ class ClassSection(Section):
         ),
     ] = None
     longest_context: Annotated[
-        Tokens, Key(means="The most tokens of prompt and answer in one request.", moves="memory.sequences")
+        Tokens,
+        Range(least=2, most=100000000, dimension=TOKENS),
+        Key(means="The most tokens of prompt and answer in one request.", moves="memory.sequences"),
     ]
     slo: Annotated[
-        dict[str, Duration],
+        dict[str, Annotated[Duration, Range(least=0.0001, most=30 * DAY_S, dimension=DURATION)]],
         Field(
             min_length=1, json_schema_extra={"propertyNames": {"pattern": r"^(ttft|tpot|itl|e2e)_p[0-9]+(\\.[0-9]+)?$"}}
         ),
@@ -127,9 +147,12 @@ class ClassSection(Section):
             moves="point.highest_rps",
         ),
     ] = None
-    priority: Annotated[int, Field(ge=0), Key(means="0 is served first.", moves="limit.*.queue_age_s")] = 0
+    priority: Annotated[
+        CountOrNone, Range(least=0, most=1000), Key(means="0 is served first.", moves="limit.*.queue_age_s")
+    ] = 0
     deadline: Annotated[
         Duration | None,
+        Range(least=0.001, most=30 * DAY_S, dimension=DURATION),
         Key(
             means="After so long an answer is of no use, and clients have given up.",
             default="admission.deadline",
@@ -161,6 +184,7 @@ class ClassSection(Section):
     ] = None
     peak_hour: Annotated[
         Ratio | None,
+        Range(least=1.0, most=168.0),
         Key(means="The busiest hour of the week over the mean.", default=_BUILT_IN, moves=_PER_CLASS),
     ] = None
     pool: Annotated[
@@ -180,7 +204,7 @@ class EventSection(Section):
     name: Annotated[Name, Key(means="What the event is called among the assumptions.", still=_LABEL)]
     first: Annotated[datetime.date, Field(alias="from"), Key(means="The first day.", moves=_PER_CLASS)]
     until: Annotated[datetime.date, Field(alias="to"), Key(means="The day after the last.", moves=_PER_CLASS)]
-    demand: Annotated[Ratio, Key(means="Demand over the usual.", moves=_PER_CLASS)]
+    demand: Annotated[Ratio, Range(least=0.01, most=1000.0), Key(means="Demand over the usual.", moves=_PER_CLASS)]
 
 
 class WorkloadSection(Section):
@@ -334,14 +358,17 @@ class PoolSection(Section):
     ]
     tensor_parallel: Annotated[
         Count | None,
+        Range(least=1, most=1024),
         Key(means="Devices over which each layer is sharded.", default=TENSOR_PARALLEL, moves="memory.weights_bytes"),
     ] = None
     pipeline_parallel: Annotated[
         Count | None,
+        Range(least=1, most=1024),
         Key(means="Stages into which the layers are divided.", default=PIPELINE_PARALLEL, moves="memory.weights_bytes"),
     ] = None
     expert_parallel: Annotated[
         Count | None,
+        Range(least=1, most=1024),
         Key(
             means="Devices over which whole experts are divided.", default=EXPERT_PARALLEL, moves="memory.weights_bytes"
         ),
@@ -355,10 +382,12 @@ class PoolSection(Section):
     ] = None
     memory_fraction: Annotated[
         Share | None,
+        Range(least=0.01, most=1.0, dimension=FRACTION),
         Key(means="Of device memory, for the engine.", default=_ENGINES_OWN, moves="memory.kv_tokens"),
     ] = None
     token_budget: Annotated[
         Tokens | None,
+        Range(least=1, most=16777216, dimension=TOKENS),
         Key(means="Tokens that one step may compute.", default=_ENGINES_OWN, moves="curve.sustained_rps"),
     ] = None
     max_sequences: Annotated[
@@ -367,6 +396,7 @@ class PoolSection(Section):
     ] = None
     max_context: Annotated[
         Tokens | None,
+        Range(least=2, most=100000000, dimension=TOKENS),
         Key(
             means="The longest context that the engine takes; no class may be allowed a longer one.",
             default="the longest context of any class",
@@ -386,10 +416,12 @@ class PoolSection(Section):
     ] = None
     least_replicas: Annotated[
         Count | None,
+        Range(least=1, most=20000),
         Key(means="Replicas that always run, whatever is needed.", default="as many as needed", moves="fleet.replicas"),
     ] = None
     most_replicas: Annotated[
         Count | None,
+        Range(least=1, most=20000),
         Key(
             means="Replicas that may ever run, reserves included; a plan of more is refused.",
             default="no limit",
@@ -427,9 +459,14 @@ class PoolSection(Section):
 class PolicySection(Section):
     """What is decided, not known."""
 
-    horizon: Annotated[Duration | None, Key(means="How far ahead to plan.", default=HORIZON, moves=_PER_CLASS)] = None
+    horizon: Annotated[
+        Duration | None,
+        Range(least=HOUR_S, most=5 * YEAR_S, dimension=DURATION),
+        Key(means="How far ahead to plan.", default=HORIZON, moves=_PER_CLASS),
+    ] = None
     planning_percentile: Annotated[
         Share | None,
+        Range(least=0.01, most=0.99999, dimension=FRACTION),
         Key(means="How sure to be of the busiest hour.", default=PLANNING_PERCENTILE, moves=_PER_CLASS),
     ] = None
     margin: Annotated[
@@ -437,10 +474,13 @@ class PolicySection(Section):
         Key(means="Of its rate, kept free in every pool.", default=NO_POLICY, moves="point.operating_rps"),
     ] = None
     zones: Annotated[
-        Count | None, Key(means="Zones to spread over.", default=ZONES, moves="placement.zone-1.replicas")
+        Count | None,
+        Range(least=1, most=100),
+        Key(means="Zones to spread over.", default=ZONES, moves="placement.zone-1.replicas"),
     ] = None
     reconcile_every: Annotated[
         Duration | None,
+        Range(least=HOUR_S, most=5 * YEAR_S, dimension=DURATION),
         Key(
             means="When to look again.",
             default=RECONCILE_EVERY,
@@ -579,36 +619,66 @@ def _faults(error: ValidationError) -> list[ErrorDetails]:
 
 
 def _input_error(document: Document, detail: ErrorDetails, more: int) -> InputError:
-    path = detail["loc"]
-    problem, fix = _problem(document, detail)
+    path = _stated_path(document.content, detail)
+    problem, fix = _problem(path, detail)
     also = f" ({more} more {'fault' if more == 1 else 'faults'} after this one.)" if more else ""
     value = None if detail["type"] == "missing" else detail["input"]
     return InputError(field=document.place(path), value=value, problem=problem, fix=fix + also)
 
 
-def _problem(document: Document, detail: ErrorDetails) -> tuple[str, str]:
-    kind, path, context = detail["type"], detail["loc"], detail.get("ctx", {})
+def _stated_path(content: dict[str, Any], detail: ErrorDetails) -> KeyPath:
+    """The path as the file has it: without the branch of a choice, or the mark of a key, that the schema adds to it."""
+    if detail["type"] == "missing":
+        return detail["loc"]
+    place: Any = content
+    path: KeyPath = ()
+    for part in detail["loc"]:
+        is_there = (isinstance(place, dict) and part in place) or (
+            isinstance(place, list) and isinstance(part, int) and part < len(place)
+        )
+        if not is_there:
+            break
+        path, place = (*path, part), place[part]
+    return path
+
+
+def _problem(path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
+    kind, context = detail["type"], detail.get("ctx", {})
     if kind == "quantity":
         return str(context["problem"]), str(context["fix"])
+    if kind == OUT_OF_RANGE:
+        return detail["msg"], f"Give a value {range_at(PlanFile, path) or context['range']}."
     if kind == "extra_forbidden":
         return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(PlanFile, path[:-1]))))
     if kind == "missing":
         return "is missing", f"Add {path[-1]}."
-    if kind in ("int_parsing", "int_type", "greater_than_equal"):
-        least = context.get("ge", 1)
-        return "is not a whole number from " + str(least) + " on", "Give for example 2."
-    if kind == "string_pattern_mismatch":
-        return "is not a short name", "Use lower-case letters, digits and hyphens, starting with a letter."
-    if kind.startswith("date_"):
-        return "is not a date", "Give year, month and day, for example 2026-11-15."
-    if kind in ("model_type", "dict_type", "model_attributes_type"):
-        return "is not a section", "Indent its keys below it."
-    if kind in ("list_type", "tuple_type"):
-        return "is not a list", "Write each entry on a line that starts with '- '."
-    if kind in ("too_short", "string_too_short"):
-        return "is empty", "Give at least one."
-    if kind == "string_type":
-        return "is not a text", "Give one value, for example a name."
     if kind == "literal_error" and path == ("version",):
         return "is not a version this program reads", "Write version: 1."
-    return detail["msg"][0].lower() + detail["msg"][1:], "Correct the value."
+    if kind == "literal_error":
+        known = [each.strip("' ") for each in re.split(r",| or ", str(context["expected"]))]
+        return "is not one of those known", nearest(str(detail["input"]), known)
+    if kind == "string_pattern_mismatch" and "%" in str(context["pattern"]):
+        return "is neither a number of replicas nor a share", "Give for example 2 or 25%."
+    found = next((said for start, said in _PROBLEMS.items() if kind.startswith(start)), None)
+    if found is None:
+        raise InternalError(law="every fault of a plan file has its words", left=kind, right=detail["msg"])
+    return found
+
+
+# What the schema calls a fault, by the start of its name: problem and fix as a user reads them.
+_PROBLEMS = {
+    "string_pattern_mismatch": (
+        "is not a short name",
+        "Use lower-case letters, digits and hyphens, starting with a letter.",
+    ),
+    "string_too_long": ("is longer than 63 characters", "Give a shorter name."),
+    "date_": ("is not a date", "Give year, month and day, for example 2026-11-15."),
+    "bool_": ("is neither true nor false", "Write true or false."),
+    "model_": ("is not a section", "Indent its keys below it."),
+    "dict_type": ("is not a section", "Indent its keys below it."),
+    "list_type": ("is not a list", "Write each entry on a line that starts with '- '."),
+    "tuple_type": ("is not a list", "Write each entry on a line that starts with '- '."),
+    "too_short": ("is empty", "Give at least one."),
+    "string_too_short": ("is empty", "Give at least one."),
+    "string_type": ("is not a text", "Give one value, for example a name."),
+}

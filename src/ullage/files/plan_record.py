@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from ullage.documents import json_value
 from ullage.errors import InputError
 from ullage.planning.record import Entry, PlanRecord
 
@@ -14,10 +14,7 @@ _FIX = "Give a file that ullage plan --json wrote, or a plan file."
 
 def read_plan_record(text: str, *, file: str) -> PlanRecord:
     """The record, or an InputError that says what is wrong with the file."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        raise InputError(field=file, value=text[:40], problem="is not JSON", fix=_FIX) from None
+    found = json_value(text, file=file, fix=_FIX)
     if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
         said = found.get("schema") if isinstance(found, dict) else type(found).__name__
         raise InputError(field=f"{file}: schema", value=said, problem=f"is not {_SCHEMA}", fix=_FIX)
@@ -32,7 +29,7 @@ def read_plan_record(text: str, *, file: str) -> PlanRecord:
             figures={name: _figure(name, each) for name, each in found["figures"].items()},
             inputs={name: _input(name, each) for name, each in found["assumptions"].items()},
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         problem = f"lacks or garbles {error.args[0] if error.args else error}"
         raise InputError(field=file, value=str(error), problem=problem, fix=_FIX) from None
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ullage.files.plan_file import PolicySection, PoolSection
 from ullage.files.sections.section import Section, key_of, written
+from ullage.foreign import visible, yaml_scalar
 
 # SLOs to begin with. They are placeholders and the file says so: only the service's owner can make an SLO.
 _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
@@ -57,7 +58,7 @@ def starter_text(starter: Starter) -> str:
         "# A plan file of Ullage: ullage plan FILE. Every key is explained in docs/reference/plan-file.md.",
         "# What is left out has a sourced default, and the plan lists it as assumed.",
         "version: 1",
-        f"service: {_scalar(starter.service)}",
+        f"service: {yaml_scalar(starter.service)}",
         f"dated: {starter.dated.isoformat()}  # when these statements were made; their age counts from here",
         "",
         "workload:",
@@ -88,14 +89,16 @@ def starter_text(starter: Starter) -> str:
 
 def _traffic(starter: Starter) -> list[str]:
     if starter.profile is not None:
-        return [f"  profile: {_scalar(starter.profile)}  # saved by ullage profile: rates, lengths, bursts, seasons"]
+        return [
+            f"  profile: {yaml_scalar(starter.profile)}  # saved by ullage profile: rates, lengths, bursts, seasons"
+        ]
     if starter.traces:
         return ["  # Rates, lengths, bursts and seasons come from these.", f"  trace: {_list(starter.traces)}"]
     return ["  # trace: [requests.csv]  # your request log: rates, lengths, bursts and seasons then come from it"]
 
 
 def _class(each: StarterClass) -> list[str]:
-    lines = [f"    - name: {each.name}"]
+    lines = [f"    - name: {yaml_scalar(each.name)}"]
     if each.rate is not None:
         lines.append(_line("rate", each.rate, indent=6))
     lines += [
@@ -130,18 +133,9 @@ def _default(section: type[Section], name: str) -> str:
 
 
 def _line(key: str, found: Found, *, indent: int = 2) -> str:
-    said = f"  # {found.where}" if found.where else ""
-    return f"{' ' * indent}{key}: {_scalar(found.value)}{said}"
+    said = f"  # {visible(found.where)}" if found.where else ""
+    return f"{' ' * indent}{key}: {yaml_scalar(found.value)}{said}"
 
 
 def _list(values: tuple[str, ...]) -> str:
-    return f"[{', '.join(_scalar(each) for each in values)}]"
-
-
-def _scalar(text: str) -> str:
-    """The text as YAML reads it back: quoted wherever a plain word would not be."""
-    plain = text and all(each.isalnum() or each in " ._/-+%" for each in text)
-    # A dash or a blank in front, and a blank behind, mean something else to YAML.
-    if plain and text == text.strip() and text[0] not in "-%":
-        return text
-    return "'" + text.replace("'", "''") + "'"
+    return f"[{', '.join(yaml_scalar(each) for each in values)}]"

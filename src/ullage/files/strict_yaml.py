@@ -7,6 +7,7 @@ YAML's own guesses are a trap in a file about versions and units: `engine_versio
 from __future__ import annotations
 
 import datetime
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -14,7 +15,15 @@ from typing import Any
 
 import yaml
 
+from ullage.documents import broken_yaml, check_yaml
 from ullage.errors import InputError
+
+# The longest plan file we know has 9,000 characters.
+MOST_CHARACTERS = 1_000_000
+MOST_VALUES = 100_000
+_FIX = "Mend that line; indent with spaces."
+# Control characters, and halves of characters.
+_HIDDEN = ("Cc", "Cs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +40,7 @@ class Document:
 
     def place(self, path: tuple[str | int, ...]) -> str:
         """Where a path stands, as people write it: `plan.yaml:12: pool.model`, or the option that stated it."""
-        dotted = ".".join(str(part) for part in path)
+        dotted = self._dotted(path)
         parts = [path[:cut] for cut in range(len(path), -1, -1)]
         stated = next((each for each in parts if each in self.options), None)
         if stated is None and path not in self.lines:
@@ -45,15 +54,32 @@ class Document:
         known = next((each for each in parts if each in self.lines), ())
         return f"{self.file}:{self.lines.get(known, 1)}: {dotted}".rstrip(": ")
 
+    def _dotted(self, path: tuple[str | int, ...]) -> str:
+        """The path as --set takes it: entries of a list by their names, where they have any."""
+        parts: list[str] = []
+        place: Any = self.content
+        for part in path:
+            is_there = isinstance(place, dict) and part in place
+            is_there |= isinstance(place, list) and isinstance(part, int) and part < len(place)
+            place = place[part] if is_there else None
+            name = place.get("name", place.get("class")) if isinstance(part, int) and isinstance(place, dict) else None
+            parts.append(name if isinstance(name, str) else str(part))
+        return ".".join(parts)
+
 
 def read_yaml(text: str, *, file: str) -> Document:
     """Read one mapping; anything else is an InputError with its line."""
     if "\0" in text:
         raise InputError(field=file, value=text[:20], problem="is a binary file", fix="Give a YAML file.")
+    if len(text) > MOST_CHARACTERS:
+        fix = "Give a plan file; a trace or a load test is named in it by its path."
+        problem = f"is longer than the {MOST_CHARACTERS:,} characters that a plan file may have"
+        raise InputError(field=file, value=f"{len(text):,} characters", problem=problem, fix=fix)
+    check_yaml(text, file=file, fix=_FIX, most_values=MOST_VALUES)
     try:
         root = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
-        raise _broken(error, file) from None
+        raise broken_yaml(error, file, _FIX) from None
     if not isinstance(root, yaml.MappingNode):
         raise InputError(field=file, value=text[:40], problem="is not a mapping", fix="Start with `version: 1`.")
     lines: dict[tuple[str | int, ...], int] = {}
@@ -99,7 +125,7 @@ def _value(
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
         for key_node, each in node.value:
-            key = str(key_node.value)
+            key = _text(key_node, (*path, "?"), file)
             if key in found:
                 place = f"{file}:{key_node.start_mark.line + 1}: {'.'.join(map(str, (*path, key)))}"
                 raise InputError(field=place, value=key, problem="is given twice", fix="Keep one of them.")
@@ -109,11 +135,19 @@ def _value(
     if isinstance(node, yaml.SequenceNode):
         return [_value(each, (*path, index), lines, file, inner) for index, each in enumerate(node.value)]
     assert isinstance(node, yaml.ScalarNode)
-    return None if node.tag.endswith(":null") else str(node.value)
+    return None if node.tag.endswith(":null") else _text(node, path, file)
 
 
-def _broken(error: yaml.YAMLError, file: str) -> InputError:
-    mark = getattr(error, "problem_mark", None)
-    place = file if mark is None else f"{file}:{mark.line + 1}"
-    problem = str(getattr(error, "problem", None) or error).splitlines()[0]
-    return InputError(field=place, value=problem, problem="is not YAML", fix="Mend that line; indent with spaces.")
+def _text(node: yaml.Node, path: tuple[str | int, ...], file: str) -> str:
+    """A text of one line: that of several lines is joined, and one with control characters is nobody's name."""
+    place = f"{file}:{node.start_mark.line + 1}: {'.'.join(map(str, path))}"
+    if not isinstance(node, yaml.ScalarNode):
+        raise InputError(field=place, value="?", problem="is not a name of a key", fix="Write the key as a text.")
+    written = str(node.value)
+    if written.isprintable():
+        return written
+    hidden = next((each for each in written if unicodedata.category(each) in _HIDDEN and each not in "\n\r\t"), None)
+    if hidden is not None:
+        problem = f"holds the control character U+{ord(hidden):04X}"
+        raise InputError(field=place, value=written, problem=problem, fix="Write it without.")
+    return " ".join(written.split()) if any(each in written for each in "\n\r\t") else written

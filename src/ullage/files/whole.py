@@ -1,23 +1,85 @@
-"""Files that are written whole or not at all: a reader never meets half of one, and a full disk loses nothing."""
+"""The only place that writes files: whole or not at all, into regular files, and over an existing one only if told to.
+
+A reader never meets half of a file and a full disk loses nothing. A symbolic link is followed and stays a link, an
+existing file keeps its mode, and a device, a pipe or a folder is refused before anything is done to it.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
+import stat
 from pathlib import Path
 
 from ullage.errors import InputError
 
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+# What a new file is allowed before the user's umask takes its part away.
+_NEW_MODE = 0o666
 
-def write_whole(file: Path, text: str, *, field: str) -> None:
+
+def check_target(file: Path, *, field: str, force: bool = False) -> None:
+    """Refuse now what `write_whole` would refuse after the work is done."""
+    _target(file, field, force=force)
+
+
+def write_whole(file: Path, text: str, *, field: str, force: bool = False) -> None:
     """Write beside the file and put it in its place in one move; what cannot be written is an InputError."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    target, mode = _target(file, field, force=force)
+    beside = target.with_name(f".ullage-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        with beside.open("w", encoding="utf-8", newline="\n") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        beside.replace(file)
+        _fill(beside, text, mode)
+        os.replace(beside, target)
     except OSError as error:
+        raise _unwritable(file, field, error) from None
+    finally:
+        # After the move there is nothing left to remove; after a fault or Ctrl-C nothing half-written stays.
         beside.unlink(missing_ok=True)
-        problem = f"cannot be written ({(error.strerror or 'no reason given').lower()})"
-        raise InputError(field=field, value=str(file), problem=problem, fix="Give another place.") from None
+
+
+def _fill(beside: Path, text: str, mode: int | None) -> None:
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _NEW_MODE)
+    # File names of other encodings arrive as lone surrogates, and leave as the bytes that they were.
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
+        if mode is not None:
+            os.fchmod(descriptor, mode)
+        out.write(text)
+        out.flush()
+        os.fsync(descriptor)
+
+
+def _target(file: Path, field: str, *, force: bool) -> tuple[Path, int | None]:
+    """The regular file behind the name, and the mode to keep; None where there is no file yet."""
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        folder = Path(os.path.realpath(file)).parent
+        if not folder.is_dir():
+            fix = f"Make the folder {folder} first, or give another place."
+            raise InputError(field=field, value=str(file), problem="lies in no existing folder", fix=fix) from None
+        return Path(os.path.realpath(file)), None
+    except (OSError, ValueError) as error:
+        raise _unwritable(file, field, error) from None
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "not a regular file")
+        fix = "Give the name of a regular file."
+        raise InputError(field=field, value=str(file), problem=f"is {kind}, which is not replaced", fix=fix)
+    if not force:
+        fix = "Give another name, or --force to replace it."
+        raise InputError(field=field, value=str(file), problem="exists already", fix=fix)
+    if not os.access(file, os.W_OK):
+        fix = "Give another name, or make it writable."
+        raise InputError(field=field, value=str(file), problem="is write-protected", fix=fix)
+    return Path(os.path.realpath(file)), stat.S_IMODE(found.st_mode)
+
+
+def _unwritable(file: Path, field: str, error: OSError | ValueError) -> InputError:
+    reason = (getattr(error, "strerror", None) or str(error)).lower()
+    fix = "Free some space, or give another place." if "space" in reason else "Give another place."
+    return InputError(field=field, value=str(file), problem=f"cannot be written ({reason})", fix=fix)

@@ -7,5 +7,8 @@ names.py       models, devices and catalogues by name
 evidence.py    load tests, calibrations, step profiles, engine logs, price lists
 traffic.py     request logs, saved profiles, synthetic models
 pool.py        the replica that curve, size and simulate work on
+dates.py       dates in the future refused, events outside the horizon named
+located.py     a fault of a stage, told by file, line and key
+texts.py       files that are read whole, within limits
 typed.py       what people type: rates, columns, classes, events, SLOs
 """

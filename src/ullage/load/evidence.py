@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ullage.errors import InputError
+from ullage.load.texts import read_json
 
 if TYPE_CHECKING:
     from ullage.facts.model import Model
@@ -113,12 +113,7 @@ def read_calibration(file: Path, *, field: str = "--calibration") -> Calibration
     """What `ullage calibrate --out` wrote, or an InputError that names the file."""
     from ullage.service.calibration.evidence import evidence_of
 
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problem = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not JSON'}"
-        fix = "Give the file that ullage calibrate wrote."
-        raise InputError(field=field, value=str(file), problem=problem.lower(), fix=fix) from None
+    document = read_json(file, field=field, fix="Give the file that ullage calibrate wrote.")
     return evidence_of(document if isinstance(document, dict) else {}, file=str(file))
 
 

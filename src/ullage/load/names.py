@@ -33,12 +33,20 @@ def load_model(model: str | Path, directory: Path | None = None, *, folder: Path
     from ullage.readers.models import read_model
 
     beside = None if folder is None else folder / model
-    if beside is not None and beside.exists():
+    if beside is not None and _exists(beside):
         return read_model(beside)
     path = Path(model)
-    if isinstance(model, Path) or path.suffix == ".json" or (path / "config.json").is_file():
+    if isinstance(model, Path) or path.suffix == ".json" or _exists(path / "config.json"):
         return read_model(path)
     return find_model(model, load_catalogue("models", directory))
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file; a name that no file system would take is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def short_reading(key: str, name: str, catalogue: Catalogue, *, chosen: str) -> Assumption | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import Rejection, unknown_name
 from ullage.load.changes import NO_CHANGES, Changes, changed_document, with_traffic
+from ullage.load.located import located
+from ullage.load.texts import read_text
 
 if TYPE_CHECKING:
+    from ullage.evidence import Assumption
     from ullage.facts.catalogue import Catalogue
     from ullage.facts.model import Model
     from ullage.files.plan_file import PlanFile, PoolSection
@@ -29,14 +32,45 @@ def load_plan(
     """The specification of a plan. Paths in it are relative to the file; those of a dict to the working folder."""
     from ullage.files.plan_file import read_plan_document
     from ullage.files.sections.provenance import file_provenance
+    from ullage.load.dates import check_dates, left_out_events
     from ullage.load.plan_spec import spec_of
 
-    document = changed_document(_document(source), changes)
+    document = plan_document(source, changes)
     read = read_plan_document(document)
     where = ", ".join((document.file, *changes.texts))
-    provenance = file_provenance(file=where, dated=read.dated or as_of, is_example=source is None)
-    spec = spec_of(read, _load(read, _folder(source), as_of, seed), provenance)
-    return with_traffic(_with_readings(spec, read, _folder(source)), changes)
+    with located(lambda: document):
+        check_dates(read, as_of)
+        provenance = file_provenance(file=where, dated=read.dated or as_of, is_example=source is None)
+        spec = spec_of(read, _load(read, document, _folder(source), as_of, seed), provenance)
+        _look_ahead(spec, read, document)
+    found = _with_readings(spec, read, _folder(source))
+    return with_traffic(_with_choices(found, left_out_events(read, provenance)), changes)
+
+
+def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document:
+    """What the plan says, key by key with its lines, after these changes."""
+    return changed_document(_document(source), changes)
+
+
+def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
+    """Refuse now, by key and line, what a stage would refuse later by the name of an assumption."""
+    from ullage.memory.budget import memory_budget
+    from ullage.service.stage import scheduler_limits
+    from ullage.workload.demand.demand import forecast_demand
+
+    for index, pool in enumerate(spec.pools):
+        with located(lambda: document, pool=_pool_key(read, index)):
+            memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
+            if not isinstance(memory, Rejection):
+                scheduler_limits(memory)
+    measured = None if spec.traffic is None else spec.traffic.classes
+    forecast_demand(
+        spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile, measured=measured
+    )
+
+
+def _pool_key(read: PlanFile, index: int) -> str:
+    return "pool" if read.pool is not None else f"pools.{index}"
 
 
 def own_traces(source: PlanSource) -> tuple[list[Path], Mapping[str, str]]:
@@ -45,15 +79,6 @@ def own_traces(source: PlanSource) -> tuple[list[Path], Mapping[str, str]]:
 
     workload = read_plan_document(_document(source)).workload
     return [_folder(source) / each for each in workload.trace], workload.columns
-
-
-def read_text(file: Path, *, fix: str) -> str:
-    """The text of a file; one that cannot be read is an InputError with this fix."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        problem = (getattr(error, "strerror", None) or "is not text").lower()
-        raise InputError(field="file", value=str(file), problem=problem, fix=fix) from None
 
 
 def _document(source: PlanSource) -> Document:
@@ -73,7 +98,7 @@ def _folder(source: PlanSource) -> Path:
     return Path(source).parent if isinstance(source, str | Path) else Path()
 
 
-def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Loaded:
+def _load(read: PlanFile, document: Document, folder: Path, as_of: datetime.date, seed: int) -> Loaded:
     """Look up names, and read the files that the plan file points to; paths are relative to it."""
     from ullage.facts.device import device_of
     from ullage.load.evidence import load_price_lists
@@ -84,8 +109,12 @@ def _load(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) -> Load
     facts = None if read.facts is None else folder / read.facts
     devices = load_catalogue("devices", facts)
     synthetic = read.workload.synthetic
+    pools = []
+    for index, each in enumerate(read.every_pool):
+        with located(lambda: document, pool=_pool_key(read, index)):
+            pools.append(_load_pool(read, each, devices, folder, facts, as_of))
     return Loaded(
-        pools=tuple(_load_pool(read, each, devices, folder, facts, as_of) for each in read.every_pool),
+        pools=tuple(pools),
         engines=load_catalogue("engines", facts),
         alternatives=tuple(device_of(sheet) for sheet in devices),
         traffic=load_traffic(read, folder, as_of, seed),
@@ -115,6 +144,12 @@ def _with_readings(spec: PlanSpec, read: PlanFile, folder: Path) -> PlanSpec:
         ]
         pools.append(replace(pool, choices=(*pool.choices, *(each for each in found if each is not None))))
     return replace(spec, pools=tuple(pools))
+
+
+def _with_choices(spec: PlanSpec, said: Sequence[Assumption]) -> PlanSpec:
+    """The specification, with these listed among what it was asked for."""
+    first, *others = spec.pools
+    return replace(spec, pools=(replace(first, choices=(*first.choices, *said)), *others))
 
 
 def _load_pool(

@@ -247,12 +247,12 @@ def _mean_rate(
 
 def _slo(name: str, slo_name: str, limit_s: float) -> Slo:
     found = re.fullmatch(r"(ttft|tpot|itl|e2e)_p(\d+(?:\.\d+)?)", slo_name)
-    if found is None:
+    if found is None or not 0 < float(found.group(2)) < 100:
         raise InputError(
-            field=f"workload.classes.{name}.slo",
+            field=f"workload.classes.{name}.slo.{slo_name}",
             value=slo_name,
             problem="is not a metric and a percentile",
-            fix="Write ttft, tpot, itl or e2e and the percentile, for example ttft_p95.",
+            fix="Write ttft, tpot, itl or e2e and a percentile between 0 and 100, for example ttft_p95.",
         )
     return Slo(metric=Metric(found.group(1)), percentile_fraction=float(found.group(2)) / 100, limit_s=limit_s)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ullage.errors import InputError
+from ullage.load.texts import read_json
 
 if TYPE_CHECKING:
     from ullage.files.plan_file import PlanFile
@@ -75,11 +76,29 @@ def profile_traces(
     from ullage.workload.trace import RateTable
 
     progress(0.0)
-    trace = open_trace([str(each) for each in traces], mapping=columns or None, format_name=format_name, zone=zone)
-    progress(0.2)
-    summary = summarise_windows(trace) if isinstance(trace, RateTable) else summarise(trace, classes=classes)
-    progress(0.9)
-    return profile_of(summary, as_of=as_of, max_age_s=MAX_AGE_S if max_age_s is None else max_age_s)
+    with _counted(traces):
+        trace = open_trace([str(each) for each in traces], mapping=columns or None, format_name=format_name, zone=zone)
+        progress(0.2)
+        summary = summarise_windows(trace) if isinstance(trace, RateTable) else summarise(trace, classes=classes)
+        progress(0.9)
+        return profile_of(summary, as_of=as_of, max_age_s=MAX_AGE_S if max_age_s is None else max_age_s)
+
+
+@contextmanager
+def _counted(traces: Sequence[str | Path]) -> Iterator[None]:
+    """Values that cannot be counted, such as a time of 1e308, are a fault of the log and told with its name."""
+    import duckdb
+
+    from ullage.documents import reading
+
+    fix = "Look for numbers that no request has, or leave the column out; see docs/reference/trace-formats.md."
+    with reading(str(traces[0]) if traces else "trace", fix=fix):
+        try:
+            yield
+        except duckdb.Error as error:
+            said = str(error).partition("\n")[0][:200]
+            problem = f"holds a value that cannot be counted ({said})"
+            raise InputError(field="trace", value=str(traces[0]), problem=problem, fix=fix) from None
 
 
 def open_requests(
@@ -105,12 +124,7 @@ def read_profile(file: Path) -> Profile:
     """A profile that `ullage profile --save` wrote."""
     from ullage.workload.profile.saved import from_plain
 
-    try:
-        plain = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            field="profile", value=str(file), problem=f"cannot be read ({error})", fix="Save it again."
-        ) from None
+    plain = read_json(file, field="profile", fix="Save it again.")
     if not isinstance(plain, dict):
         raise InputError(field="profile", value=str(file), problem="is no saved profile", fix="Save it again.")
     return from_plain(plain, where=file.name)
@@ -132,11 +146,11 @@ def load_synthetic(file: Path) -> SyntheticModel:
     from ullage.workload.synthetic.model import from_document
 
     fix = "Give what ullage profile --synthesize printed."
+    document = read_json(file, field="workload.synthetic", fix=fix)
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
             raise InputError(field="workload.synthetic", value=str(file), problem="has no model", fix=fix)
         return from_document(document["model"])
-    except (OSError, ValueError, TypeError) as error:
-        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        problem = f"cannot be read: {error}"
         raise InputError(field="workload.synthetic", value=str(file), problem=problem, fix=fix) from None

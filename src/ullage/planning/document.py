@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ullage.errors import NotBuilt, NotGiven, unknown_name
-from ullage.evidence import Assumption, Figure, assumptions_of
+from ullage.evidence import Assumption, Figure, assumptions_of, by_name
 from ullage.planning.answer.verdict import Verdict, verdict
 from ullage.planning.spec import PlanSpec
 
@@ -106,8 +106,8 @@ class Plan:
         # The answer is made of a plan, so that this module cannot know it before there is one.
         from ullage.planning.answer.answer import answer
 
-        known: dict[str, Figure | Assumption] = {each.name: each for each in self.assumptions}
-        known.update(answer(self).figures)
+        # What stands behind a figure is printed too, so it is looked up like the figure itself.
+        known = by_name([*self.spec.inputs, *answer(self).figures.values(), *self.figures])
         known.update({each.name: each for each in self.figures})
         if name not in known:
             raise unknown_name(field="--explain", name=name, known=known, fix="ullage plan --json lists every name.")

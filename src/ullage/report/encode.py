@@ -19,6 +19,7 @@ from typing import Any
 
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Figure, Source, each_once, printed_number
+from ullage.foreign import json_text
 from ullage.report.shapes import BY_NAME, PLAIN, SHAPES
 
 VERSION = 2
@@ -193,4 +194,4 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json_text(json.dumps(value, ensure_ascii=False, allow_nan=False))

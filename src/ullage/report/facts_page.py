@@ -13,7 +13,9 @@ from rich.text import Text
 from ullage.evidence import Assumption
 from ullage.facts.quantity import DIMENSIONS, FLAG_UNIT
 from ullage.facts.sheet import FactRow, Sheet, SheetKind
+from ullage.foreign import visible
 from ullage.report.evidence_style import evidence_text
+from ullage.report.foreign_parts import OwnLines
 from ullage.report.quantity import show
 from ullage.units import brief, brief_number
 
@@ -31,7 +33,9 @@ def list_page(kind: SheetKind, sheets: Sequence[Sheet]) -> list[RenderableType]:
         for key, unit in kind.listed.items()
         if any(key in sheet.values or key in sheet.texts for sheet in sheets)
     }
-    table = _table(kind.noun, *(f"{key.replace('_', ' ')}\n{unit}".strip() for key, unit in columns.items()))
+    table = _table(kind.noun)
+    for key, unit in columns.items():
+        table.add_column(OwnLines(f"{visible(key.replace('_', ' '))}\n{visible(unit)}".strip()), overflow="fold")
     table.columns[0].no_wrap = True
     for column, unit in zip(table.columns[1:], columns.values(), strict=True):
         column.justify = "right" if unit else "left"
@@ -67,10 +71,10 @@ def one_page(kind: SheetKind, sheet: Sheet, as_of: datetime.date) -> list[Render
 
 
 def _headline(sheet: Sheet) -> RenderableType:
-    text = Text(f"{sheet.name}: {sheet.texts.get('title', '')}", style="bold")
+    text = OwnLines(visible(f"{sheet.name}: {sheet.texts.get('title', '')}"), style="bold")
     about = [f"{key} {value}" for key, value in sheet.texts.items() if key != "title"]
     about += [f"also called {', '.join(sheet.aliases)}"] if sheet.aliases else []
-    return text.append("".join(f"\n{line}" for line in about), style="not bold")
+    return text.append("".join(f"\n{visible(line)}" for line in about), style="not bold")
 
 
 def _rows_table(key: str, sheet: Sheet, rows: Sequence[FactRow], as_of: datetime.date) -> RenderableType:

@@ -9,15 +9,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-# Emphasis within a word needs an asterisk: the underscores of our own names are left alone.
-_MARKS = re.compile(r"[\\`*\[\]~]|(?<!\w)_|_(?!\w)|^#+(?= )", re.MULTILINE)
-# In a comment these call people and link issues.
-_CALLS = re.compile(r"@(?=\w)|#(?=\d)")
+from ullage.foreign import markdown
+from ullage.report.foreign_parts import seen_parts
 
 
 def to_markdown(parts: Iterable[RenderableType]) -> str:
     """Tables become tables, bold lines headings, other text paragraphs; one input gives the same bytes."""
-    blocks = [block for part in parts if (block := _block(part))]
+    blocks = [block for part in seen_parts(parts) if (block := _block(part))]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -26,13 +24,13 @@ def _block(part: RenderableType) -> str:
         return _table(part)
     if isinstance(part, Text):
         return _text(part)
-    return escaped(str(part)).strip()
+    return markdown(str(part)).strip()
 
 
 def _text(text: Text) -> str:
     if "\n" in text.plain.strip() and _is_drawing(text.plain):
         return fenced(text.plain.strip("\n"))
-    lines = [escaped(line.rstrip()) for line in text.plain.strip().splitlines()]
+    lines = [markdown(line.rstrip()) for line in text.plain.strip().splitlines()]
     if not lines:
         return ""
     if str(text.style) == "bold":
@@ -50,7 +48,7 @@ def _table(table: Table) -> str:
 
 def _cell(cell: RenderableType) -> str:
     plain = cell.plain if isinstance(cell, Text) else str(cell)
-    return escaped(plain.strip()).replace("|", "\\|").replace("\n", "<br>")
+    return markdown(plain.strip()).replace("|", "\\|").replace("\n", "<br>")
 
 
 def fenced(text: str) -> str:
@@ -66,18 +64,7 @@ def fenced(text: str) -> str:
 
 def details(summary: str, body: str) -> str:
     """A part that opens on a click; the blank lines make Markdown of what is inside."""
-    return f"<details><summary>{escaped(summary)}</summary>\n\n{body.strip()}\n\n</details>"
-
-
-def escaped(plain: str) -> str:
-    """Text that Markdown shows as it stands: no emphasis, code, link, image, heading, HTML, mention or reference.
-
-    >>> escaped("*a* [b](c) <d> @team #12 chat.mean_rate")
-    '\\\\*a\\\\* \\\\[b\\\\](c) &lt;d&gt; &#64;team &#35;12 chat.mean_rate'
-    """
-    text = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    text = _MARKS.sub(r"\\\g<0>", text)
-    return _CALLS.sub(lambda found: f"&#{ord(found.group()):d};", text)
+    return f"<details><summary>{markdown(summary)}</summary>\n\n{body.strip()}\n\n</details>"
 
 
 def _is_drawing(plain: str) -> bool:

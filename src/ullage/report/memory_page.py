@@ -10,11 +10,13 @@ from rich.text import Text
 
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Figure, assumptions_of
+from ullage.foreign import visible
 from ullage.memory.budget import Concurrency, Line, MemoryBudget
 from ullage.memory.estimate import LineName
 from ullage.memory.host import HostBudget
 from ullage.memory.parameters import active_parameter_count, parameter_count
 from ullage.report.evidence_style import evidence_text
+from ullage.report.foreign_parts import OwnLines
 from ullage.report.quantity import show
 from ullage.units import brief_number
 
@@ -76,7 +78,8 @@ def _headline(budget: MemoryBudget) -> Text:
     runtime, sharding = budget.runtime, budget.runtime.sharding
     degrees = {"tp": sharding.tp, "pp": sharding.pp, "ep": sharding.ep, "attention groups": sharding.dp_attention}
     cut = ", ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1 or name == "tp")
-    text = Text(f"{budget.model.name} on {budget.device.name}, {runtime.engine} {runtime.version}, {cut}", style="bold")
+    subject = f"{budget.model.name} on {budget.device.name}, {runtime.engine} {runtime.version}, {cut}"
+    text = OwnLines(visible(subject), style="bold")
     whole, active = parameter_count(budget.model), active_parameter_count(budget.model)
     # A dense model passes a token through all of itself but the ends; only experts leave most of it out.
     if 2 * active < whole:

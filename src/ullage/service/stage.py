@@ -38,8 +38,8 @@ from ullage.workload.synthetic.stream import BLOCK_TOKENS
 _SHOWN_SEQUENCES, _SHOWN_KV_TOKENS = 64, 64_000
 
 
-def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
-    """One replica: what memory leaves for KV, what the engine's settings allow, and how long steps take."""
+def scheduler_limits(memory: MemoryBudget) -> tuple[int, int]:
+    """Sequences that may run and tokens that a step may compute; a budget that not every sequence fits is refused."""
     runtime = memory.runtime
     # Groups of data-parallel attention have the scheduler's limits each.
     groups = runtime.sharding.dp_attention
@@ -51,6 +51,13 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             problem=f"is below the {sequences} sequences that may run, so not every one could decode in a step",
             fix="Raise pool.token_budget or lower pool.max_sequences; engines refuse this too.",
         )
+    return sequences, budget
+
+
+def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
+    """One replica: what memory leaves for KV, what the engine's settings allow, and how long steps take."""
+    runtime = memory.runtime
+    sequences, budget = scheduler_limits(memory)
     # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
     block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
     return Replica(

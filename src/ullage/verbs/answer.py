@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError, Rejection, unknown_name
+from ullage.foreign import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,15 +68,20 @@ class VerbAnswer:
 
     def __repr__(self) -> str:
         said = ", ".join(f"{each.name} {each.text}" for each in self.headlines())
-        return f"<{type(self).__name__}: {said}>"
+        return f"<{type(self).__name__}: {visible(said)}>"
 
     def _repr_html_(self) -> str:
         import io
 
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), record=True, width=_HTML_WIDTH, color_system="truecolor")
-        for part in self.page():
+        from ullage.report.foreign_parts import seen_parts
+
+        sheet = io.StringIO()
+        console = Console(
+            file=sheet, record=True, width=_HTML_WIDTH, color_system="truecolor", markup=False, emoji=False
+        )
+        for part in seen_parts(self.page()):
             console.print(part)
         style = "font-family: monospace; line-height: 1.2"
         return console.export_html(inline_styles=True, code_format=f'<pre style="{style}">{{code}}</pre>')

@@ -55,7 +55,7 @@ def changed_since(old: PlanSource, plan: Plan, *, workers: int | None = None) ->
 def _record(source: PlanSource, run: RunContext) -> PlanRecord | Refusal:
     """The numbers of a plan: read back where the file is JSON, planned where it is a plan."""
     from ullage.files.plan_record import read_plan_record
-    from ullage.load.plan import read_text
+    from ullage.load.texts import read_text
     from ullage.planning.record import record_of
     from ullage.verbs.plan import planned
 

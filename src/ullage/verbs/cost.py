@@ -120,7 +120,8 @@ def cost(
     `before` is another plan: the difference of the two bills is explained by cause.
     """
     from ullage.cost.change import explain_change
-    from ullage.load.plan import load_plan, own_traces
+    from ullage.load.located import located
+    from ullage.load.plan import load_plan, own_traces, plan_document
     from ullage.prices.purchase import purchase_of
     from ullage.verbs.plan import plan_spec, planned
 
@@ -137,7 +138,8 @@ def cost(
         # A log that does not say who asked is refused before the minutes that a plan takes.
         log = _read_log(logs, columns, choice, notes) if logs else None
         run.progress(0.02, "planning")
-        found = plan_spec(spec, run)
+        with located(lambda: plan_document(source, parse_changes(set, traffic))):
+            found = plan_spec(spec, run)
         if isinstance(found, Rejection):
             return found
         bill = bill_of(found)

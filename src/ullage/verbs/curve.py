@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import Rejection, unknown_name
+from ullage.evidence import Assumption, Figure, by_name
 from ullage.execute.run import Progress, running, silent
 from ullage.load.changes import SetValues, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer, refusal
@@ -16,7 +17,6 @@ from ullage.verbs.answer import Headline, VerbAnswer, refusal
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ullage.evidence import Assumption, Figure
     from ullage.load.plan import PlanSource
     from ullage.load.pool import CurveInputs
     from ullage.service.calibration.agreement import Agreement
@@ -51,11 +51,12 @@ class CurveAnswer(VerbAnswer):
         own = {point.figure.name: point.figure} if isinstance(point, Rejection) else point.figures
         return {**self.curve.figures, **own}
 
-    def find(self, name: str) -> Figure:
-        """The figure of this name; an unknown one is answered with the nearest."""
-        if name not in self.figures:
-            raise unknown_name(field="--explain", name=name, known=self.figures)
-        return self.figures[name]
+    def find(self, name: str) -> Figure | Assumption:
+        """The number of this name, printed or behind one that is; an unknown one is answered with the nearest."""
+        known = by_name(self.figures.values()) | dict(self.figures)
+        if name not in known:
+            raise unknown_name(field="--explain", name=name, known=known)
+        return known[name]
 
     def headlines(self) -> tuple[Headline, ...]:
         if isinstance(self.point, Rejection):

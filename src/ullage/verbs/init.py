@@ -75,13 +75,9 @@ def init(
 
 def save_starter(text: str, file: Path, *, force: bool = False) -> None:
     """Write the file whole or not at all, and never over another unless told to."""
-    from ullage.errors import InputError
     from ullage.files.whole import write_whole
 
-    if file.exists() and not force:
-        fix = "Give another name with --out, or --force to replace it."
-        raise InputError(field="--out", value=str(file), problem="exists already", fix=fix)
-    write_whole(file, text, field="--out")
+    write_whole(file, text, field="--out", force=force)
 
 
 # ---- what the files say --------------------------------------------------------------------------------

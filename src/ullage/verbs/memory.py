@@ -15,7 +15,7 @@ from ullage.verbs.answer import Headline, VerbAnswer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ullage.evidence import Figure
+    from ullage.evidence import Assumption, Figure
     from ullage.facts.model import Model
     from ullage.memory.adapters import Adapters
     from ullage.memory.budget import MemoryBudget
@@ -136,11 +136,13 @@ _SHOWN_PARTS = (16, 4, 2, 1)
 """Concurrency is shown at these parts of the longest context, since few requests use all of it."""
 
 
-def figure_of(budget: MemoryBudget, name: str) -> Figure:
-    """The figure of this name; an unknown one is answered with the nearest."""
+def figure_of(budget: MemoryBudget, name: str) -> Figure | Assumption:
+    """The number of this name, printed or behind one that is; an unknown one is answered with the nearest."""
     from ullage.errors import unknown_name
+    from ullage.evidence import by_name
 
-    found = budget.figures.get(name) or budget.figures.get(f"memory.{name}")
+    known = by_name(budget.figures.values()) | dict(budget.figures)
+    found = known.get(name) or known.get(f"memory.{name}")
     if found is None:
-        raise unknown_name(field="--explain", name=name, known=budget.figures)
+        raise unknown_name(field="--explain", name=name, known=known)
     return found

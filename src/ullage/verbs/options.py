@@ -26,10 +26,13 @@ def options(
 
     The answer is the same bytes for one plan, date and seed, on however many `workers`.
     """
-    from ullage.load.plan import load_plan
+    from ullage.load.located import located
+    from ullage.load.plan import load_plan, plan_document
     from ullage.planning.options.options import options as compare
     from ullage.verbs.plan_answer import OptionsAnswer
 
     with running(as_of=as_of, seed=seed, workers=workers) as run:
-        spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
-        return OptionsAnswer(**vars(compare(spec, as_of=run.as_of, seed=seed, map=run.map)))
+        changes = parse_changes(set, traffic)
+        spec = load_plan(source, as_of=run.as_of, seed=seed, changes=changes)
+        with located(lambda: plan_document(source, changes)):
+            return OptionsAnswer(**vars(compare(spec, as_of=run.as_of, seed=seed, map=run.map)))

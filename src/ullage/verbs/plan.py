@@ -38,10 +38,13 @@ def plan(
 
 def planned(source: PlanSource, run: RunContext, changes: Changes = NO_CHANGES) -> PlanAnswer | Refusal:
     """The plan of a source in a run that is under way."""
-    from ullage.load.plan import load_plan
+    from ullage.load.located import located
+    from ullage.load.plan import load_plan, plan_document
 
     run.progress(0.01, "reading")
-    return plan_spec(load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes), run)
+    spec = load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
+    with located(lambda: plan_document(source, changes)):
+        return plan_spec(spec, run)
 
 
 def plan_spec(spec: PlanSpec, run: RunContext) -> PlanAnswer | Refusal:

@@ -116,9 +116,9 @@ def keyed_names(key: str) -> TenantNames:
     return names
 
 
-def save_profile(profiled: Profiled, file: Path) -> None:
+def save_profile(profiled: Profiled, file: Path, *, force: bool = False) -> None:
     """Write the profile that can be shared."""
     from ullage.files.whole import write_whole
     from ullage.report.encode import to_text
 
-    write_whole(file, to_text(profiled.to_dict()), field="--save")
+    write_whole(file, to_text(profiled.to_dict()), field="--save", force=force)

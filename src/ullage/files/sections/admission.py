@@ -11,8 +11,9 @@ from ullage.admission import policy as defaults
 from ullage.admission.policy import AdmissionPolicy, ClassPolicy, Success, Tenant
 from ullage.errors import unknown_name
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Duration, Ratio, Share
-from ullage.files.sections.section import Count, Key, Name, Section, ours
+from ullage.files.sections.quantities import DAY_S, HOUR_S, Count, Duration, Range, Ratio, Share, ShareOrNone, StartTime
+from ullage.files.sections.section import Key, Name, Section, ours
+from ullage.units import DURATION
 
 SuccessName = Literal["slo", "deadline", "answer"]
 
@@ -27,22 +28,25 @@ class RetrySection(Section):
 
     attempts: Annotated[
         Count | None,
-        Field(le=20),
+        Range(least=1, most=20),
         Key(means="The first attempt included.", default=defaults.ATTEMPTS, moves=_RETRIES),
     ] = None
     backoff: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=DAY_S, dimension=DURATION),
         Key(means="The wait before the first repetition.", default=defaults.BACKOFF, moves=_RETRIES),
     ] = None
     growth: Annotated[
-        Ratio | None, Key(means="Each further wait is so many times as long.", default=defaults.GROWTH, moves=_RETRIES)
+        Ratio | None,
+        Range(least=0.1, most=100.0),
+        Key(means="Each further wait is so many times as long.", default=defaults.GROWTH, moves=_RETRIES),
     ] = None
     jitter: Annotated[
-        Share | None,
+        ShareOrNone | None,
         Key(means="Up to this share of the wait is added by chance.", default=defaults.JITTER, moves=_RETRIES),
     ] = None
     retry_budget: Annotated[
-        Share | None,
+        ShareOrNone | None,
         Field(alias="budget"),
         Key(
             means="The most retries a gateway lets through, of requests.",
@@ -72,6 +76,7 @@ class AdmissionSection(Section):
 
     deadline: Annotated[
         Duration | None,
+        Range(least=0.001, most=30 * DAY_S, dimension=DURATION),
         Key(
             means="After so long clients give up, where a class has no deadline of its own.",
             default=defaults.DEADLINE,
@@ -80,6 +85,7 @@ class AdmissionSection(Section):
     ] = None
     first_token_timeout: Annotated[
         Duration | None,
+        Range(least=0.001, most=DAY_S, dimension=DURATION),
         Key(
             means="Without a first token by then, clients or proxies close the connection.",
             default=defaults.FIRST_TOKEN_TIMEOUT,
@@ -89,6 +95,7 @@ class AdmissionSection(Section):
     retry: RetrySection = RetrySection()
     overload: Annotated[
         Ratio | None,
+        Range(least=1.01, most=10.0),
         Key(
             means="The load that limits must stand up to, in what replicas can do.",
             default=defaults.OVERLOAD,
@@ -97,6 +104,7 @@ class AdmissionSection(Section):
     ] = None
     recovery: Annotated[
         Duration | None,
+        Range(least=1.0, most=6 * HOUR_S, dimension=DURATION),
         Key(
             means="How soon after a burst all must be well again.",
             default=defaults.RECOVERY,
@@ -105,12 +113,14 @@ class AdmissionSection(Section):
     ] = None
     slo_window: Annotated[
         Duration | None,
+        Range(least=60.0, most=30 * DAY_S, dimension=DURATION),
         Key(
             means="The window over which SLOs are judged.", default=defaults.SLO_WINDOW, moves="burst.queue_120s_ratio"
         ),
     ] = None
     warm_replicas: Annotated[
         Count | None,
+        Range(least=1, most=20000),
         Key(
             means="Replicas kept warm against bursts, in each pool.",
             default="a share of the pool: admission.warm_share",
@@ -118,7 +128,8 @@ class AdmissionSection(Section):
         ),
     ] = None
     scale_delay: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=DAY_S, dimension=DURATION),
         Key(
             means="How long a burst lasts before it is noticed.",
             default=defaults.SCALE_DELAY,

@@ -9,8 +9,8 @@ from ullage.cost.attribution.attribution import ATTRIBUTION_RULES
 from ullage.errors import unknown_name
 from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import RequestRate, StartTime, Usd
-from ullage.files.sections.section import Count, Key, Name, Section
+from ullage.files.sections.quantities import Count, RequestRate, StartTime, Usd
+from ullage.files.sections.section import Key, Name, Section
 from ullage.planning.checks.claims import Claims, CostClaim
 
 _NOT_STATED = "not claimed"

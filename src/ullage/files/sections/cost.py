@@ -17,15 +17,26 @@ from ullage.cost.service_use import ProviderUse, TaskUse
 from ullage.errors import unknown_name
 from ullage.evidence import number
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Duration, RequestRate, Share, Tokens
+from ullage.files.sections.quantities import (
+    HOUR_S,
+    YEAR_S,
+    Duration,
+    Number,
+    Range,
+    RequestRate,
+    Share,
+    ShareOrNone,
+    StartTime,
+    Tokens,
+)
 from ullage.files.sections.section import Key, Name, Section
 from ullage.prices.purchase import HOURS_PER_MONTH
+from ullage.units import DURATION
 
 _HOUR_S = 3600.0
 _MONTH_S = HOURS_PER_MONTH * _HOUR_S
 # A plan file says it as a duration, the bill in months.
 _KEPT = replace(policy.LOG_RETENTION, value=number(policy.LOG_RETENTION) * _MONTH_S, unit="s", low=None, high=None)
-_Number = Annotated[float, Field(ge=0)]
 
 
 _NOT_PRICED = "its line of the bill is not priced"
@@ -35,9 +46,9 @@ _JUDGED, _BOUGHT, _TASK = "bill.evaluation*_usd", "bill.external_usd", "bill.*.p
 class EvaluationSection(Section):
     """How answers are judged."""
 
-    share: Annotated[Share, Key(means="Share of requests whose answer is judged.", moves=_JUDGED)]
-    suites_per_month: Annotated[_Number, Key(means="Releases a month that run the whole suite.", moves=_JUDGED)] = 0.0
-    items_per_suite: Annotated[_Number, Key(means="Answers that a suite judges.", moves=_JUDGED)] = 0.0
+    share: Annotated[ShareOrNone, Key(means="Share of requests whose answer is judged.", moves=_JUDGED)]
+    suites_per_month: Annotated[Number, Key(means="Releases a month that run the whole suite.", moves=_JUDGED)] = 0.0
+    items_per_suite: Annotated[Number, Key(means="Answers that a suite judges.", moves=_JUDGED)] = 0.0
     provider: Annotated[
         str, Key(means="Who sells the judging model's tokens.", default="whoever sells them", moves=_JUDGED)
     ] = ""
@@ -54,11 +65,13 @@ class EngineeringSection(Section):
     """Hours of engineers for each pool, a month."""
 
     on_call: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=YEAR_S, dimension=DURATION),
         Key(means="Hours on call for a pool in a month.", default=_NOT_PRICED, moves="bill.engineering.*_usd"),
     ] = None
     changes: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=YEAR_S, dimension=DURATION),
         Key(means="Hours of changes to a pool in a month.", default=_NOT_PRICED, moves="bill.engineering.*_usd"),
     ] = None
 
@@ -75,7 +88,7 @@ class BoughtSection(Section):
     prompt_tokens: Annotated[Tokens, Key(means="Mean length of a prompt.", moves=_BOUGHT)]
     output_tokens: Annotated[Tokens, Key(means="Mean length of an answer.", moves=_BOUGHT)]
     cached: Annotated[
-        Share | None,
+        ShareOrNone | None,
         Key(means="Share of the prompt that is read from the cache.", default="none", moves=_BOUGHT),
     ] = None
     success: Annotated[
@@ -87,19 +100,21 @@ class TaskSection(Section):
     """What a user asks for, where it takes more than one request."""
 
     name: Annotated[Name, Key(means="What its figures are called by.", still="It is a label in their names.")]
-    requests: Annotated[dict[str, _Number], Key(means="Requests of each class that a task makes.", moves=_TASK)]
+    requests: Annotated[dict[str, Number], Key(means="Requests of each class that a task makes.", moves=_TASK)]
     tools: Annotated[
-        dict[str, _Number],
+        dict[str, Number],
         Field(default_factory=dict),
         Key(means="Calls of each tool that a task makes.", default="none", moves=_TASK),
     ]
-    attempts: Annotated[float, Field(ge=1), Key(means="How often a task is tried, on average.", moves=_TASK)] = 1.0
+    attempts: Annotated[
+        Number, Range(least=1.0, most=1000.0), Key(means="How often a task is tried, on average.", moves=_TASK)
+    ] = 1.0
     escalated: Annotated[
-        Share | None,
+        ShareOrNone | None,
         Key(means="Share of tasks given to another class after the first.", default="none", moves=_TASK),
     ] = None
     escalated_requests: Annotated[
-        dict[str, _Number],
+        dict[str, Number],
         Field(default_factory=dict),
         Key(means="Requests of each class in the second attempt.", default="none", moves=_TASK),
     ]
@@ -112,21 +127,22 @@ class CostSection(Section):
     """What drives the lines of the bill around the devices."""
 
     log_bytes: Annotated[
-        _Number | None,
+        Number | None,
         Field(alias="log_bytes_per_request"),
         Key(means="Bytes that one request leaves in logs.", default=policy.LOG_BYTES, moves="bill.storage.logs_usd"),
     ] = None
     log_retention: Annotated[
         Duration | None,
+        Range(least=HOUR_S, most=100 * YEAR_S, dimension=DURATION),
         Key(means="How long logs are kept.", default=lambda: _KEPT, moves="bill.storage.logs_usd"),
     ] = None
     answer_bytes: Annotated[
-        _Number | None,
+        Number | None,
         Field(alias="answer_bytes_per_token"),
         Key(means="Bytes sent for a token of an answer.", default=policy.ANSWER_BYTES, moves="bill.network.egress_usd"),
     ] = None
     prompt_bytes: Annotated[
-        _Number | None,
+        Number | None,
         Field(alias="prompt_bytes_per_token"),
         Key(
             means="Bytes received for one of a prompt.",
@@ -135,7 +151,7 @@ class CostSection(Section):
         ),
     ] = None
     egress_share: Annotated[
-        Share | None,
+        ShareOrNone | None,
         Key(
             means="Share of answers that leave by the internet.",
             default=policy.EGRESS_SHARE,
@@ -143,7 +159,7 @@ class CostSection(Section):
         ),
     ] = None
     zone_share: Annotated[
-        Share | None,
+        ShareOrNone | None,
         Key(
             means="Share of traffic that crosses zones.",
             default="1 - 1 / zones, of a router that does not know zones",
@@ -151,7 +167,7 @@ class CostSection(Section):
         ),
     ] = None
     spans: Annotated[
-        _Number | None,
+        Number | None,
         Field(alias="spans_per_request"),
         Key(
             means="Spans that one request leaves in traces.",
@@ -160,7 +176,7 @@ class CostSection(Section):
         ),
     ] = None
     series: Annotated[
-        _Number | None,
+        Number | None,
         Field(alias="series_per_replica"),
         Key(
             means="Metric series that one replica keeps.",
@@ -169,7 +185,7 @@ class CostSection(Section):
         ),
     ] = None
     store_copies: Annotated[
-        _Number | None,
+        Number | None,
         Key(
             means="Copies of the weights in a region's store.",
             default=policy.STORE_COPIES,
@@ -177,7 +193,7 @@ class CostSection(Section):
         ),
     ] = None
     disk_copies: Annotated[
-        _Number | None,
+        Number | None,
         Key(
             means="Copies of the weights on a replica's disk.",
             default=policy.DISK_COPIES,
@@ -187,7 +203,7 @@ class CostSection(Section):
     evaluation: EvaluationSection | None = None
     engineering: EngineeringSection = EngineeringSection()
     tool_calls: Annotated[
-        dict[str, _Number] | None,
+        dict[str, Number] | None,
         Key(
             means="Calls of each priced tool a request makes; {} for none.",
             default=_NOT_PRICED,

@@ -10,12 +10,13 @@ from pydantic import Field
 from ullage.evidence import Assumption
 from ullage.facts.model import Model
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Duration, Tokens
-from ullage.files.sections.section import Count, Key, Section
+from ullage.files.sections.quantities import YEAR_S, Count, Range, StartTime, Tokens
+from ullage.files.sections.section import Key, Section
 from ullage.fleet.sites import Sites
 from ullage.planning.options import lead_times
 from ullage.planning.options.lead_times import LeadTimes
 from ullage.planning.options.settings import TENSOR_PARALLEL, OptionSettings
+from ullage.units import DURATION
 
 _POOLS_OWN, _CANDIDATES = "the pool's own", "options.candidates"
 
@@ -24,18 +25,24 @@ class LeadSection(Section):
     """How long a device takes from the day it is asked for."""
 
     quota_request: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=10 * YEAR_S, dimension=DURATION),
         Key(means="Until a larger quota is granted.", default=lead_times.QUOTA, moves="lead.days"),
     ] = None
     reservation: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=10 * YEAR_S, dimension=DURATION),
         Key(means="Until reserved machines begin.", default=lead_times.RESERVATION, moves="lead.days"),
     ] = None
     delivery: Annotated[
-        Duration | None, Key(means="Until bought machines run.", default=lead_times.DELIVERY, moves="lead.days")
+        StartTime | None,
+        Range(least=0.0, most=10 * YEAR_S, dimension=DURATION),
+        Key(means="Until bought machines run.", default=lead_times.DELIVERY, moves="lead.days"),
     ] = None
     months: Annotated[
-        Count | None, Key(means="Months to look ahead.", default=lead_times.MONTHS, moves="order.*.devices")
+        Count | None,
+        Range(least=1, most=120),
+        Key(means="Months to look ahead.", default=lead_times.MONTHS, moves="order.*.devices"),
     ] = None
 
 
@@ -47,7 +54,7 @@ class OptionsSection(Section):
         Key(means="Devices to compare.", default="those sold where the plan buys", moves=_CANDIDATES),
     ] = ()
     tensor_parallel: Annotated[
-        tuple[Count, ...],
+        tuple[Annotated[Count, Range(least=1, most=1024)], ...],
         Key(
             means="Degrees of tensor parallelism.",
             default=f"{', '.join(map(str, TENSOR_PARALLEL))} and the pool's own",
@@ -55,11 +62,11 @@ class OptionsSection(Section):
         ),
     ] = ()
     pipeline_parallel: Annotated[
-        tuple[Count, ...],
+        tuple[Annotated[Count, Range(least=1, most=1024)], ...],
         Key(means="Degrees of pipeline parallelism.", default=_POOLS_OWN, moves=_CANDIDATES),
     ] = ()
     expert_parallel: Annotated[
-        tuple[Count, ...],
+        tuple[Annotated[Count, Range(least=1, most=1024)], ...],
         Key(means="Degrees of expert parallelism.", default="as far as the pool's", moves=_CANDIDATES),
     ] = ()
     models: Annotated[

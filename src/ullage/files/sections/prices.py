@@ -19,8 +19,23 @@ from ullage.evidence import Assumption, Source
 from ullage.facts.device import find_device
 from ullage.facts.price import LIST_MAX_AGE, RATE_MAX_AGE, SPOT_MAX_AGE
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Duration, Mix, MoneyText, Names, PowerText, PriceText, Ratio, Share
-from ullage.files.sections.section import Count, Key, Section
+from ullage.files.sections.quantities import (
+    DAY_S,
+    YEAR_S,
+    Count,
+    Duration,
+    Mix,
+    MoneyText,
+    Names,
+    Number,
+    PowerText,
+    PriceText,
+    Range,
+    Ratio,
+    ShareOrNone,
+    StartTime,
+)
+from ullage.files.sections.section import Key, Section
 from ullage.prices.book import (
     AnyPrice,
     DevicePrice,
@@ -38,7 +53,7 @@ from ullage.prices.packaged import own_hardware_defaults, price_name
 from ullage.prices.price_list import PriceList
 from ullage.prices.purchase import Purchase, PurchaseMix, purchase_of
 from ullage.prices.wanted import check_names
-from ullage.units import Money, Price, amount_per
+from ullage.units import DURATION, Money, Price, amount_per
 
 _RATE_MAX_AGE = datetime.timedelta(days=31)
 """Exchange rates move by several per cent in a quarter; a month-old one is the last that is quietly taken."""
@@ -104,8 +119,8 @@ class OwnDeviceSection(OwnPriceSection):
     ] = ""
     upfront: Annotated[MoneyText | None, Key(means="Paid once for the term.", default="nothing", moves=_COMPUTE)] = None
     interruptions_per_hour: Annotated[
-        float | None,
-        Field(ge=0),
+        Number | None,
+        Range(least=0.0, most=3600.0),
         Key(means="Of spot: how often it is taken.", default="not known: spot loses no time", moves=_COMPUTE),
     ] = None
 
@@ -118,15 +133,18 @@ class OwnMachineSection(OwnPriceSection):
     capex: Annotated[MoneyText, Key(means="The machine with its share of the fabric, installed.", moves=_COMPUTE)]
     power: Annotated[PowerText, Key(means="What it draws on average while it serves.", moves=_COMPUTE)]
     site: Annotated[str, Key(means="Where it stands; a region of the plan.", default="anywhere", moves=_COMPUTE)] = ""
-    life: Annotated[Duration | None, Key(means="How long it serves.", default=_own_default("life"), moves=_COMPUTE)] = (
-        None
-    )
+    life: Annotated[
+        Duration | None,
+        Range(least=DAY_S, most=50 * YEAR_S, dimension=DURATION),
+        Key(means="How long it serves.", default=_own_default("life"), moves=_COMPUTE),
+    ] = None
     residual: Annotated[
-        Share | None,
+        ShareOrNone | None,
         Key(means="What it is still worth then, of what it cost.", default=_own_default("residual"), moves=_COMPUTE),
     ] = None
     cooling: Annotated[
         Ratio | None,
+        Range(least=1.0, most=10.0),
         Key(
             means="Power of the facility over that of machines (PUE).",
             default=_own_default("cooling"),
@@ -142,11 +160,11 @@ class OwnMachineSection(OwnPriceSection):
         Key(means="Hands for one machine, per month.", default=_own_default("staff"), moves=_COMPUTE),
     ] = None
     upkeep: Annotated[
-        Share | None,
+        ShareOrNone | None,
         Key(means="Support and spares in a year, of what it cost.", default=_own_default("upkeep"), moves=_COMPUTE),
     ] = None
     capital: Annotated[
-        Share | None, Key(means="Interest in a year.", default=_own_default("capital"), moves=_COMPUTE)
+        ShareOrNone | None, Key(means="Interest in a year.", default=_own_default("capital"), moves=_COMPUTE)
     ] = None
 
 
@@ -230,7 +248,8 @@ class PricesSection(Section):
         Tier.STANDARD.value
     )
     spot_lost: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=DAY_S, dimension=DURATION),
         Key(
             means="Paid time lost to an interruption of spot, until it serves again.",
             default="none",
@@ -238,7 +257,7 @@ class PricesSection(Section):
         ),
     ] = None
     discount: Annotated[
-        dict[str, Share],
+        dict[str, ShareOrNone],
         Field(default_factory=dict),
         Key(means="By provider: how much less than the list is paid.", default="none", moves=_COMPUTE),
     ]
@@ -291,7 +310,13 @@ def _purchases(section: PricesSection, provenance: Provenance) -> PurchaseMix:
 
 
 def _discounts(section: PricesSection, book: PriceBook, provenance: Provenance) -> tuple[Discount, ...]:
-    check_names(book, providers=tuple(section.discount))
+    for name in section.discount:
+        try:
+            check_names(book, providers=(name,))
+        except InputError as error:
+            raise InputError(
+                field=f"prices.discount.{name}", value=name, problem=error.problem, fix=error.fix
+            ) from None
     return tuple(
         Discount(provider=name, share=provenance.says(f"prices.discount.{name}", share, "fraction"))
         for name, share in section.discount.items()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, GetCoreSchemaHandler, PlainValidator, WithJsonSchema
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from ullage.errors import InputError
 from ullage.units import (
@@ -23,13 +25,52 @@ from ullage.units import (
     parse,
     parse_money,
     parse_price,
+    print_exact,
 )
 
 T = TypeVar("T")
+HOUR_S = 3_600.0
+DAY_S = 24 * HOUR_S
+YEAR_S = 365 * DAY_S
+# More than any company is worth.
+MOST_MONEY = 10**13
+# The fault of a number that its key, or its type, has no room for.
+OUT_OF_RANGE = "out_of_range"
+# The longest whole number that is looked at.
+_MOST_DIGITS = 18
 
 
 def _wrong(problem: str, fix: str) -> PydanticCustomError:
     return PydanticCustomError("quantity", "{problem}", {"problem": problem, "fix": fix})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """The least and the most that a number may be, in the unit it is kept in; told in that which a file is written in.
+
+    A type has a range that nothing sensible leaves; a key whose sense is narrower has one of its own after it.
+    """
+
+    least: float
+    most: float
+    dimension: Dimension | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self.checked, handler(source))
+
+    def checked(self, value: Any) -> Any:
+        if value is None or self.least <= value <= self.most:
+            return value
+        side = "less" if value < self.least else "more"
+        raise PydanticCustomError(OUT_OF_RANGE, "is {side} than can be meant here", {"side": side, "range": str(self)})
+
+    def __str__(self) -> str:
+        return f"from {self._written(self.least)} to {self._written(self.most)}"
+
+    def _written(self, bound: float) -> str:
+        if self.dimension is None:
+            return f"{bound:,.12g}"
+        return print_exact(bound, self.dimension)
 
 
 def reader(read: Callable[..., T]) -> Callable[[Any], T]:
@@ -81,8 +122,44 @@ def _ratio(text: str, *, field: str) -> float:
     return value
 
 
-def _usd(text: str, *, field: str) -> float:
+def _number(text: str, *, field: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise InputError(field=field, value=text, problem="is not a number from 0 on", fix="Give for example 2.")
+    return value
+
+
+def _whole(text: str, *, field: str) -> int:
+    plain = text.strip().removeprefix("+").replace("_", "")
+    if not plain.isdecimal() or not plain.isascii() or len(plain) > _MOST_DIGITS:
+        raise InputError(field=field, value=text, problem="is not a whole number", fix="Give for example 2.")
+    return int(plain)
+
+
+def _bounded_price(text: str, *, field: str) -> Price:
+    """A price below what everything there is costs, for anything there is."""
+    price = parse_price(text, field=field)
+    _check_amount(price.money, text, field)
+    return price
+
+
+def _bounded_money(text: str, *, field: str) -> Money:
     money = parse_money(text, field=field)
+    _check_amount(money, text, field)
+    return money
+
+
+def _check_amount(money: Money, text: str, field: str) -> None:
+    if money.amount > MOST_MONEY:
+        problem = f"is more than {MOST_MONEY:,} {money.currency}"
+        raise InputError(field=field, value=text, problem=problem, fix="Check the amount and its unit.")
+
+
+def _usd(text: str, *, field: str) -> float:
+    money = _bounded_money(text, field=field)
     if money.currency != "USD":
         raise InputError(field=field, value=text, problem="is in another currency", fix="Give USD, as the bill is in.")
     return float(money.amount)
@@ -103,29 +180,73 @@ def _shown(kind: str, example: Any, *, number: bool = True) -> WithJsonSchema:
     return WithJsonSchema({"type": types, "description": kind, "examples": [example]})
 
 
+# Numbers without a unit are written bare.
+_COUNTED = WithJsonSchema({"type": "integer", "minimum": 0, "description": "whole number", "examples": [2]})
+
+
 def _typed(dimension: Dimension) -> WithJsonSchema:
     return _shown(dimension.name, dimension.example)
 
 
-Bandwidth = Annotated[float, BeforeValidator(reader(_above_zero(BANDWIDTH))), _typed(BANDWIDTH)]
-Duration = Annotated[float, BeforeValidator(reader(_above_zero(DURATION))), _typed(DURATION)]
-RequestRate = Annotated[float, BeforeValidator(reader(_above_zero(REQUEST_RATE))), _typed(REQUEST_RATE)]
-Share = Annotated[float, BeforeValidator(reader(_above_zero(FRACTION))), _typed(FRACTION)]
-ShareOrNone = Annotated[
-    float, BeforeValidator(reader(lambda text, field: parse(text, FRACTION, field=field))), _typed(FRACTION)
+Bandwidth = Annotated[
+    float,
+    BeforeValidator(reader(_above_zero(BANDWIDTH))),
+    _typed(BANDWIDTH),
+    Range(least=1e3, most=1e15, dimension=BANDWIDTH),
 ]
-Tokens = Annotated[int, BeforeValidator(reader(_above_zero(TOKENS))), _typed(TOKENS)]
-Growth = Annotated[float, BeforeValidator(reader(_growth)), _shown("share, may be negative", "2%")]
-Ratio = Annotated[float, BeforeValidator(reader(_ratio)), _shown("ratio above 0", 1.5)]
-StartTime = Annotated[float, BeforeValidator(reader(_start)), _shown("duration, may be 0", "30s")]
-Usd = Annotated[float, BeforeValidator(reader(_usd)), _shown("amount in USD", "0.004 USD", number=False)]
-PriceText = Annotated[Price, PlainValidator(reader(parse_price)), _shown("money per unit", "3.29 USD/h", number=False)]
-MoneyText = Annotated[Money, PlainValidator(reader(parse_money)), _shown("amount of money", "1200 USD", number=False)]
+_LONGEST = Range(least=1e-6, most=100 * YEAR_S, dimension=DURATION)
+Duration = Annotated[float, BeforeValidator(reader(_above_zero(DURATION))), _typed(DURATION), _LONGEST]
+# From a request a month to those of the whole planet; a pool of more than can be simulated is refused later, with both.
+RequestRate = Annotated[
+    float,
+    BeforeValidator(reader(_above_zero(REQUEST_RATE))),
+    _typed(REQUEST_RATE),
+    Range(least=3e-7, most=1e9, dimension=REQUEST_RATE),
+]
+Share = Annotated[
+    float,
+    BeforeValidator(reader(_above_zero(FRACTION))),
+    _typed(FRACTION),
+    Range(least=1e-9, most=1.0, dimension=FRACTION),
+]
+ShareOrNone = Annotated[
+    float,
+    BeforeValidator(reader(lambda text, field: parse(text, FRACTION, field=field))),
+    _typed(FRACTION),
+    Range(least=0.0, most=1.0, dimension=FRACTION),
+]
+Tokens = Annotated[
+    int, BeforeValidator(reader(_above_zero(TOKENS))), _typed(TOKENS), Range(least=1, most=10**9, dimension=TOKENS)
+]
+Growth = Annotated[
+    float,
+    BeforeValidator(reader(_growth)),
+    _shown("share, may be negative", "2%"),
+    Range(least=-0.99, most=1.0, dimension=FRACTION),
+]
+Ratio = Annotated[float, BeforeValidator(reader(_ratio)), _shown("ratio above 0", 1.5), Range(least=1e-6, most=1e6)]
+Number = Annotated[float, BeforeValidator(reader(_number)), _shown("number", 2), Range(least=0.0, most=1e12)]
+StartTime = Annotated[
+    float,
+    BeforeValidator(reader(_start)),
+    _shown("duration, may be 0", "30s"),
+    Range(least=0.0, most=100 * YEAR_S, dimension=DURATION),
+]
+Usd = Annotated[float, BeforeValidator(reader(_usd)), _shown("amount in USD, at most 10^13", "0.004 USD", number=False)]
+PriceText = Annotated[
+    Price, PlainValidator(reader(_bounded_price)), _shown("money per unit, at most 10^13", "3.29 USD/h", number=False)
+]
+MoneyText = Annotated[
+    Money, PlainValidator(reader(_bounded_money)), _shown("amount of money, at most 10^13", "1200 USD", number=False)
+]
 PowerText = Annotated[
     float,
-    PlainValidator(reader(lambda text, field: parse(text, POWER, field=field))),
+    PlainValidator(reader(_above_zero(POWER))),
     _shown("power", "6 kW", number=False),
+    Range(least=1.0, most=1e9, dimension=POWER),
 ]
+CountOrNone = Annotated[int, BeforeValidator(reader(_whole)), _COUNTED, Range(least=0, most=10**6)]
+Count = Annotated[int, BeforeValidator(reader(_whole)), _COUNTED, Range(least=1, most=10**6)]
 _TEXT = {"type": "string"}
 Names = Annotated[
     tuple[str, ...],

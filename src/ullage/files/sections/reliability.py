@@ -14,8 +14,21 @@ from pydantic import Field
 from ullage.evidence import Assumption
 from ullage.facts.catalogue import Catalogue
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Duration, Names, RequestRate, Share
-from ullage.files.sections.section import Count, Key, Section
+from ullage.files.sections.quantities import (
+    DAY_S,
+    HOUR_S,
+    YEAR_S,
+    Count,
+    CountOrNone,
+    Duration,
+    Names,
+    Number,
+    Range,
+    RequestRate,
+    Share,
+    StartTime,
+)
+from ullage.files.sections.section import Key, Section
 from ullage.fleet import failure as failure_defaults
 from ullage.fleet import maintenance as maintenance_defaults
 from ullage.fleet import region as region_defaults
@@ -28,9 +41,10 @@ from ullage.fleet.region import RegionPolicy
 from ullage.fleet.reserves import ReservePolicy, ReserveSettings
 from ullage.fleet.rollout import Rollout
 from ullage.fleet.warm import Warm
+from ullage.units import DURATION, FRACTION
 
-PerYear = Annotated[float, Field(ge=0)]
-Replicas = Annotated[str, Field(pattern=r"^(\d+|\d+(\.\d+)?\s*%)$")]
+PerYear = Annotated[Number, Range(least=0.0, most=10_000.0)]
+Replicas = Annotated[str, Field(pattern=r"^([0-9]{1,5}|[0-9]{1,3}(\.[0-9]{1,6})?\s*%)$")]
 _UP, _FAILURE = "reserve.availability_fraction", "reserve.failure_replicas"
 _ROLLOUT, _PATCHED = "reserve.rollout_duration_s", "reserve.maintenance_replicas"
 
@@ -40,6 +54,7 @@ class ReliabilitySection(Section):
 
     availability: Annotated[
         Share | None,
+        Range(least=0.5, most=0.9999999, dimension=FRACTION),
         Key(
             means="The share of time in which enough replicas for the planning rate are up.",
             default=failure_defaults.AVAILABILITY,
@@ -61,7 +76,7 @@ class ReliabilitySection(Section):
             moves=_UP),
     ] = None  # fmt: skip
     device_repair: Annotated[
-        Duration | None,
+        Duration | None, Range(least=1.0, most=YEAR_S, dimension=DURATION),
         Key(means="How long until a failed device serves again.", default=lambda: reliability().device_repair,
             moves=_UP),
     ] = None  # fmt: skip
@@ -73,6 +88,7 @@ class ReliabilitySection(Section):
     ] = None  # fmt: skip
     node_repair: Annotated[
         Duration | None,
+        Range(least=1.0, most=YEAR_S, dimension=DURATION),
         Key(means="How long until a failed node serves again.", default=lambda: reliability().node_repair, moves=_UP),
     ] = None
     zone_failures: Annotated[
@@ -83,6 +99,7 @@ class ReliabilitySection(Section):
     ] = None  # fmt: skip
     zone_repair: Annotated[
         Duration | None,
+        Range(least=1.0, most=YEAR_S, dimension=DURATION),
         Key(means="How long until a lost zone serves again.", default=lambda: reliability().zone_repair, moves=_UP),
     ] = None
     repair_crews: Annotated[
@@ -120,6 +137,7 @@ class RolloutSection(Section):
     ] = None
     within: Annotated[
         Duration | None,
+        Range(least=1.0, most=30 * DAY_S, dimension=DURATION),
         Key(
             means="How long a rollout may take; sets the surge.",
             default=rollout_defaults.WITHIN,
@@ -135,12 +153,12 @@ class RolloutSection(Section):
         ),
     ] = None
     drain: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=DAY_S, dimension=DURATION),
         Key(means="How long a retired replica finishes its answers.", default=rollout_defaults.DRAIN, moves=_ROLLOUT),
     ] = None
     spare_devices: Annotated[
-        int | None,
-        Field(ge=0),
+        CountOrNone | None,
         Key(means="Devices that are free beside the fleet.", default="they will be bought", moves=_ROLLOUT),
     ] = None
 
@@ -150,21 +168,27 @@ class MaintenanceSection(Section):
 
     every: Annotated[
         Duration | None,
+        Range(least=HOUR_S, most=5 * YEAR_S, dimension=DURATION),
         Key(means="How often each node is out of service.", default=maintenance_defaults.EVERY, moves=_PATCHED),
     ] = None
     work: Annotated[
         Duration | None,
+        Range(least=1.0, most=30 * DAY_S, dimension=DURATION),
         Key(means="How long it is out, beside drain and start.", default=maintenance_defaults.WORK, moves=_PATCHED),
     ] = None
     window: Annotated[
-        Duration | None, Key(means="How long one window lasts.", default=maintenance_defaults.WINDOW, moves=_PATCHED)
+        Duration | None,
+        Range(least=1.0, most=30 * DAY_S, dimension=DURATION),
+        Key(means="How long one window lasts.", default=maintenance_defaults.WINDOW, moves=_PATCHED),
     ] = None
     window_every: Annotated[
         Duration | None,
+        Range(least=HOUR_S, most=5 * YEAR_S, dimension=DURATION),
         Key(means="How often there is a window.", default=maintenance_defaults.WINDOW_EVERY, moves=_PATCHED),
     ] = None
     drain: Annotated[
-        Duration | None,
+        StartTime | None,
+        Range(least=0.0, most=DAY_S, dimension=DURATION),
         Key(
             means="How long a node finishes its answers before it is taken out.",
             default=maintenance_defaults.DRAIN,

@@ -12,9 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.units import DIMENSIONS, print_exact
 
-Count = Annotated[int, Field(ge=1)]
 # A name that becomes part of the names of figures, so it has no dots and no spaces.
-Name = Annotated[str, Field(min_length=1, pattern=r"^[a-z][a-z0-9-]*$")]
+Name = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z][a-z0-9-]*$")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,16 +12,15 @@ from pydantic import Field
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Source
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Share
+from ullage.files.sections.quantities import CountOrNone, Share
 from ullage.files.sections.section import Key, Name, Section
 from ullage.fleet.sites import Region, Sites, Zone
 
 QUOTA_AGE = datetime.timedelta(days=30)
 """A quota is asked for again after a month: providers change them without notice."""
 
-_Devices = Annotated[int, Field(ge=0)]
 _Quotas = Annotated[
-    dict[str, _Devices],
+    dict[str, CountOrNone],
     Field(default_factory=dict),
     Key(means="Devices allowed here, by the device's name.", default="not limited", moves="placement.*.replicas"),
 ]

@@ -5,17 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from pydantic import Field
-
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import Duration, RequestRate, Share
-from ullage.files.sections.section import Count, Key, Name, Section
+from ullage.files.sections.quantities import DAY_S, Count, Duration, Number, Range, RequestRate, ShareOrNone
+from ullage.files.sections.section import Key, Name, Section
+from ullage.units import DURATION, FRACTION
 from ullage.workload.demand.tools import DROPPED, KEPT, Tool, default
 
 _NO_LIMIT = "no limit"
-_Number = Annotated[float, Field(gt=0)]
+_Average = Annotated[Number, Range(least=1e-6, most=1e6)]
 
 
 class ToolSection(Section):
@@ -27,7 +26,7 @@ class ToolSection(Section):
         Key(means="Classes whose tasks call it.", default="all of them", moves="tools.*.load_tasks_per_s"),
     ] = ()
     calls_per_task: Annotated[
-        _Number | None,
+        _Average | None,
         Key(
             means="Calls that a task makes on average.",
             default=partial(default, "*", "calls_per_task"),
@@ -35,7 +34,7 @@ class ToolSection(Section):
         ),
     ] = None
     requests_per_task: Annotated[
-        _Number | None,
+        _Average | None,
         Key(
             means="Requests that a task makes on average.",
             default=partial(default, "*", "requests_per_task"),
@@ -44,6 +43,7 @@ class ToolSection(Section):
     ] = None
     latency: Annotated[
         Duration | None,
+        Range(least=1e-06, most=30 * DAY_S, dimension=DURATION),
         Key(
             means="How long a call takes on average.",
             default=partial(default, "*", "latency"),
@@ -62,7 +62,8 @@ class ToolSection(Section):
         ),
     ] = None
     error_rate: Annotated[
-        Share | None,
+        ShareOrNone | None,
+        Range(least=0.0, most=0.99, dimension=FRACTION),
         Key(
             means="Share of calls that fail and are made again.",
             default=partial(default, "*", "error_rate"),

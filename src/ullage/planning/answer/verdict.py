@@ -17,6 +17,7 @@ from ullage.evidence import Evidence, number
 from ullage.planning.checks.claims import claimed
 from ullage.service.loadtests.loadtest import PointAnomaly
 from ullage.workload.anomalies import Anomaly, Severity
+from ullage.workload.demand.tools import ToolLoads
 
 if TYPE_CHECKING:
     from ullage.planning.document import Plan
@@ -54,7 +55,7 @@ def warnings(plan: Plan) -> tuple[str, ...]:
         sentence if len(pools) == len(plan.pools) else f"{', '.join(pools)}: {sentence}"
         for sentence, pools in by_sentence.items()
     ]
-    return (*found, *_serious(plan))
+    return (*found, *_left_out(plan), *_serious(plan))
 
 
 def _held(plan: Plan) -> str:
@@ -109,7 +110,21 @@ def _pool_warnings(pool: PoolPlan) -> list[str]:
         found.append(
             f"{binding.name} already exceeds its limit: {binding.value:.3g} of {binding.limit_value:.3g} {binding.unit}"
         )
+    if isinstance(pool.tools, ToolLoads):
+        # A tool that is full holds every task back, whichever constraint of the replicas is named as binding.
+        full = [each for each in pool.tools.lines if each.use_fraction > 1.0 and each.name not in binding.name]
+        found += [
+            f"tool {each.name} takes {each.capacity_tasks_per_s:.3g} of {each.tasks_per_s:.3g} tasks/s: more devices "
+            "do not help"
+            for each in full
+        ]
     return found
+
+
+def _left_out(plan: Plan) -> list[str]:
+    """What the file states and nothing follows, with the reason."""
+    said = [each for each in plan.spec.pool.choices if each.name.endswith(".left_out")]
+    return [f"{each.name.removesuffix('.left_out')} ({each.value}) {each.source.what}" for each in said]
 
 
 def _serious(plan: Plan) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.memory.engine_report import EngineMemory, merge
 from ullage.readers.engines import device_monitor, metrics, sglang, tensorrt_llm, vllm
@@ -68,7 +69,8 @@ def read_engine_report(path: Path, *, date: datetime.date, engine: str = "") -> 
             problem="is not a log, a metrics page or a monitor's file that we know",
             fix=f"Known: {', '.join(ENGINE_READERS)}. See docs/howto/read-engine-logs.md.",
         )
-    reported = reader.read(text, file=name, date=date)
+    with reading(name, fix="Give the file as the engine or the monitor wrote it."):
+        reported = reader.read(text, file=name, date=date)
     if engine and reported.engine and reported.engine != engine:
         raise InputError(
             field=name,

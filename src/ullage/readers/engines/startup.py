@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.evidence import Source
 from ullage.memory.engine_report import Rank
@@ -60,7 +61,11 @@ _LOADING = re.compile(r"Load weight (begin|end)\.")
 
 def read_starts(paths: Sequence[Path], *, date: datetime.date) -> tuple[MeasuredStart, ...]:
     """Every start that these files tell of. `date` is the day they are of, since many logs state no year."""
-    return tuple(start for path in paths for start in read_start_file(log_text(path), file=path.name, date=date))
+    found: list[MeasuredStart] = []
+    for path in paths:
+        with reading(path.name, fix="Give the log as the engine wrote it."):
+            found += read_start_file(log_text(path), file=path.name, date=date)
+    return tuple(found)
 
 
 def read_start_file(text: str, *, file: str, date: datetime.date) -> tuple[MeasuredStart, ...]:

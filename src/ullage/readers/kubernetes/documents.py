@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
+from ullage.documents import yaml_values
 from ullage.errors import InputError
 
 
@@ -57,15 +56,7 @@ def whole(value: Any, *, field: str, default: int | None = None) -> int:
 
 def read_objects(text: str, *, file: str) -> list[Object]:
     """Every object of the file, Lists taken apart."""
-    try:
-        documents = list(yaml.load_all(text, Loader=yaml.CSafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = file if mark is None else f"{file}:{mark.line + 1}"
-        problem = str(getattr(error, "problem", None) or error).splitlines()[0]
-        raise InputError(
-            field=place, value=problem, problem="is not YAML", fix="Give what kubectl get -o yaml printed."
-        ) from None
+    documents = yaml_values(text, file=file, fix="Give what kubectl get -o yaml printed.")
     found = [each for document in documents for each in _objects(document, file)]
     if not found:
         raise InputError(

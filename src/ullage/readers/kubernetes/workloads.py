@@ -48,12 +48,16 @@ def pool_of(found: Object) -> RunningPool | None:
 def _pods(found: Object) -> list[tuple[Mapping[str, Any], int]]:
     """The pods of one replica: one, or a leader and its workers."""
     if found.kind != "LeaderWorkerSet":
-        return [(found.at("spec", "template", "spec") or {}, 1)]
+        return [(_mapping(found.at("spec", "template", "spec")), 1)]
     template = found.at("spec", "leaderWorkerTemplate") or {}
     size = whole(walked(template, "size"), field=f"{found.where}.spec.leaderWorkerTemplate.size", default=1)
-    worker = walked(template, "workerTemplate", "spec") or {}
-    leader = walked(template, "leaderTemplate", "spec") or worker
+    worker = _mapping(walked(template, "workerTemplate", "spec"))
+    leader = _mapping(walked(template, "leaderTemplate", "spec")) or worker
     return [(leader, 1), (worker, size - 1)] if size > 1 else [(leader, 1)]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _devices(found: Object, pod: Mapping[str, Any]) -> int:

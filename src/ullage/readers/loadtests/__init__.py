@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.readers.loadtests import (
     aiperf,
@@ -96,8 +97,9 @@ def read_bytes(data: bytes, *, file: str, beside: Sequence[ToolConfiguration] = 
 
     `beside` are configurations of the tool that lie with the file.
     """
-    content = parse(data, file=file)
-    found = with_configurations(LOADTEST_READERS[recognised(content)].read(content), beside)
+    with reading(file, fix="Give the file as the tool wrote it."):
+        content = parse(data, file=file)
+        found = with_configurations(LOADTEST_READERS[recognised(content)].read(content), beside)
     for point in found.points:
         contradiction = impossible(point)
         if contradiction is not None:

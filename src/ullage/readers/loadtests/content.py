@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.documents import yaml_values
 from ullage.errors import InputError
 
 # What serving benchmarks print has lines of `key: value` too, and is no YAML.
@@ -134,21 +135,8 @@ def _looks_like_yaml(text: str) -> bool:
 
 
 def _yaml(text: str, file: str) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise _wrong(
-            file, "YAML", "needs the package PyYAML, which is not installed", "Install pyyaml, or give the JSON file."
-        ) from None
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        return yaml.load(text, Loader=loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark is not None else "YAML"
-        raise _wrong(
-            file, where, "is not YAML, or the file is cut short", "Copy it again, or let the tool finish."
-        ) from None
+    found = yaml_values(text, file=file, fix="Copy it again, or let the tool finish.")
+    return found[0] if found else None
 
 
 def _wrong(file: str, value: object, problem: str, fix: str) -> InputError:

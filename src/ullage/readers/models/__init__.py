@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ullage.documents import reading
 from ullage.facts.model import Model
 from ullage.readers.models.assemble import model_from_config
 from ullage.readers.models.files import beside_path, config_path, read_object, source_of
@@ -25,12 +26,13 @@ def read_model(path: Path, *, name: str | None = None) -> Model:
     """Read a model from its config.json, or from a directory that holds one."""
     config = config_path(path)
     beside = beside_path(config)
-    return model_from_config(
-        read_object(config),
-        name=name or _name(config),
-        source=source_of(config),
-        beside=read_object(beside) if beside is not None else None,
-    )
+    with reading(str(config), fix="Give config.json as it was published."):
+        return model_from_config(
+            read_object(config),
+            name=name or _name(config),
+            source=source_of(config),
+            beside=read_object(beside) if beside is not None else None,
+        )
 
 
 def _name(config: Path) -> str:

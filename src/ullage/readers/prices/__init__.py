@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.prices.price_list import PriceList
 from ullage.readers.prices import focus, gpu_catalogue, gpu_history, litellm_csv, litellm_json, plain, skypilot
@@ -57,8 +58,9 @@ def read_prices(path: Path | str, provenance: PriceProvenance = PriceProvenance(
 
 def read_bytes(data: bytes, *, file: str, provenance: PriceProvenance = PriceProvenance()) -> PriceList:  # noqa: B008
     """The prices in these bytes."""
-    content = parse(data, file=file, provenance=provenance)
-    return PRICE_READERS[recognised(content)].read(content)
+    with reading(file, fix="Give the file whole, as it was written."):
+        content = parse(data, file=file, provenance=provenance)
+        return PRICE_READERS[recognised(content)].read(content)
 
 
 def recognised(content: PriceFile) -> str:

@@ -11,13 +11,13 @@ import datetime
 import gzip
 import hashlib
 import io
-import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.documents import json_value
 from ullage.errors import InputError
 from ullage.evidence import Source
 
@@ -67,10 +67,8 @@ def parse(data: bytes, *, file: str, provenance: PriceProvenance) -> PriceFile:
     sha256 = hashlib.sha256(data).hexdigest()
     text = _text(data, file)
     if text.lstrip().startswith("{"):
-        try:
-            return PriceFile(file=file, sha256=sha256, provenance=provenance, document=json.loads(text))
-        except json.JSONDecodeError as error:
-            raise _wrong(file, str(error), "is not JSON", "Give the file whole, as it was written.") from None
+        document = json_value(text, file=file, fix="Give the file whole, as it was written.")
+        return PriceFile(file=file, sha256=sha256, provenance=provenance, document=document)
     reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
     try:
         rows = [_row(file, number, row) for number, row in enumerate(reader, 2)]

@@ -25,6 +25,8 @@ LATEST_EPOCH_S = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC).timestamp()
 # More than this share dropped, and the rest may be no sample of the whole.
 GRAVE_DROPPED_FRACTION = 0.05
 
+# A column has one mend, whichever of its faults was met.
+_SENSIBLE = "CASE WHEN duration_s BETWEEN 0 AND 2592000 THEN duration_s END"
 REPAIRS = {
     "cached tokens above the prompt, taken as the whole prompt": (
         "cached_tokens > prompt_tokens",
@@ -36,7 +38,12 @@ REPAIRS = {
         "reasoning_tokens",
         "LEAST(reasoning_tokens, output_tokens)",
     ),
-    "negative duration, left out": ("duration_s < 0", "duration_s", "CASE WHEN duration_s >= 0 THEN duration_s END"),
+    "duration above 30 days, left out": (
+        "duration_s > 2592000",
+        "duration_s",
+        _SENSIBLE,
+    ),
+    "negative duration, left out": ("duration_s < 0", "duration_s", _SENSIBLE),
     "negative first-token time, left out": ("ttft_s < 0", "ttft_s", "CASE WHEN ttft_s >= 0 THEN ttft_s END"),
 }
 REJECTIONS = {

@@ -128,7 +128,11 @@ def glimpse(connection: DuckDBPyConnection, path: str) -> Glimpse:
 def _unpacked(connection: DuckDBPyConnection, path: str, start: bytes) -> tuple[str, bytes]:
     if start.startswith(b"\x1f\x8b"):
         # A stream cut short still shows its head; whether the rest is whole is for the reader to say.
-        return "gzip", zlib.decompressobj(wbits=31).decompress(start, HEAD_BYTES)
+        try:
+            return "gzip", zlib.decompressobj(wbits=31).decompress(start, HEAD_BYTES)
+        except zlib.error as error:
+            fix = "Copy the file again; gzip -t tests it."
+            raise InputError(field="trace", value=path, problem=f"is damaged gzip ({error})", fix=fix) from None
     if start.startswith(b"\x28\xb5\x2f\xfd"):
         # The standard library has no zstd before Python 3.14; DuckDB has.
         rows = connection.execute(f"SELECT line FROM {raw_lines([path], 'zstd')} LIMIT 50").fetchall()

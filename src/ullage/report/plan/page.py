@@ -13,10 +13,11 @@ from rich.text import Text
 
 from ullage.errors import NotBuilt, NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure
+from ullage.foreign import markdown, visible
 from ullage.planning.answer.answer import answer
 from ullage.planning.document import Plan, Stage
 from ullage.report.evidence_style import evidence_text
-from ullage.report.markdown import details, escaped, fenced, to_markdown
+from ullage.report.markdown import details, fenced, to_markdown
 from ullage.report.money.bill_page import bill_parts
 from ullage.report.plan import sheets as sheet_page
 from ullage.report.plan.admission import admission_parts
@@ -170,7 +171,7 @@ def plan_markdown(plan: Plan, names: Sequence[str] = tuple(SECTIONS), *, every: 
         for name in SECTIONS
         if name in names and (parts := _section(plan, name, every=every))
     ]
-    title = f"## {escaped(found.verdict.value)}: {escaped(found.service)}, {found.as_of.isoformat()}"
+    title = f"## {found.verdict.value}: {markdown(visible(found.service))}, {found.as_of.isoformat()}"
     return "\n\n".join([title, fenced(screen), *folded, to_markdown(_closing(plan))])
 
 

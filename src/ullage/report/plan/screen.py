@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from ullage.evidence import number
+from ullage.foreign import visible
 from ullage.planning.answer.answer import Answer
 from ullage.planning.answer.parts import BridgeStep, LossOutcome, PoolAnswer
 from ullage.planning.answer.verdict import Verdict
@@ -415,10 +416,9 @@ def _clean(foreign: str, most: int = 24) -> str:
     """A user's text on one line: no control characters, no more of it than its place has room for.
 
     >>> _clean("a\\x1b[31m\\nname that goes on", 12)
-    'a[31m name …'
+    'a\ufffd[31m name…'
     """
-    printable = "".join(each if each.isprintable() else " " if each.isspace() else "" for each in foreign)
-    return _cut(" ".join(printable.split()), most)
+    return _cut(" ".join(visible(foreign).split()), most)
 
 
 def _cut(text: str, most: int) -> str:

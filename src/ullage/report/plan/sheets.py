@@ -9,11 +9,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ullage.evidence import Assumption, Evidence, Figure
+from ullage.foreign import visible
 from ullage.planning.document import Plan
 from ullage.planning.margins import Margins
 from ullage.planning.not_guaranteed import not_guaranteed
 from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, SheetRow, rows
 from ullage.report.evidence_style import evidence_text
+from ullage.report.foreign_parts import OwnLines
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
 
@@ -93,16 +95,16 @@ def not_guaranteed_list(plan: Plan) -> list[RenderableType]:
 
 
 def _values(row: SheetRow, *, separator: str, with_names: bool = False) -> Text:
-    text = Text()
+    text = OwnLines()
     shown = row.figures[:_SHOWN]
     for index, each in enumerate(shown):
         if index:
             text.append(separator)
-        text.append(_value(each, with_names))
+        text.append(visible(_value(each, with_names)))
     if len(row.figures) > len(shown):
         text.append(f"{separator}and {len(row.figures) - len(shown)} more: --all", style="dim")
     for missing in row.missing:
-        text.append(f"{separator if text.plain else ''}{missing}", style="dim")
+        text.append(f"{separator if text.plain else ''}{visible(missing)}", style="dim")
     return text
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ullage.errors import unknown_name
+from ullage.foreign import shell_word
 from ullage.service.calibration.calibration import ERROR_SPREADS, Calibration, Measurement, Target, sensitivity
 from ullage.service.calibration.replay import (
     PROMPTS_PER_CLIENT,
@@ -68,7 +69,7 @@ def next_test(
         output_tokens=output,
         requests=requests,
         gain_nats=float(gain),
-        command=COMMANDS[tool](model, prompt, output, clients, requests),
+        command=COMMANDS[tool](shell_word(model), prompt, output, clients, requests),
     )
 
 

@@ -8,8 +8,10 @@ Everything that decides *what* to draw lives in synthetic.py and replay.py; this
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import njit
@@ -315,6 +317,27 @@ _LAST_EDGE, _EDGES, _HEIGHTS, _SURE = _ziggurat()
 _SCALED_EDGES = _EDGES * _PER_BIT_53
 
 
+def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled and kept on disk; a cache that cannot be read or written costs time, and is no reason to fail."""
+    try:
+        made: Any = njit(cache=True)(function)
+    except RuntimeError:
+        return cast("Callable[..., Any]", njit(function))
+    cache = getattr(made, "_cache", None)
+
+    @contextmanager
+    def forgiven() -> Iterator[None]:
+        try:
+            yield
+        except Exception:  # noqa: BLE001 - a damaged file may raise anything as it is unpickled
+            with suppress(Exception):
+                cache.flush()  # type: ignore[union-attr]
+
+    if cache is not None:
+        cache._guard_against_spurious_io_errors = forgiven  # noqa: SLF001
+    return cast("Callable[..., Any]", made)
+
+
 @njit(inline="always")
 def _mixed(state):  # type: ignore[no-untyped-def]
     """SplitMix64: the bits of a counter, well stirred."""
@@ -323,14 +346,14 @@ def _mixed(state):  # type: ignore[no-untyped-def]
     return state ^ (state >> _U(31))
 
 
-@njit(cache=True)
+@_kept
 def _stir(state, words):  # type: ignore[no-untyped-def]
     """The draws that follow a counter, many at once: no draw waits for an earlier one, so it runs in lanes."""
     for at in range(words.size):
         words[at] = _mixed(state + _U(at + 1) * _STEP)
 
 
-@njit(cache=True)
+@_kept
 def _exponential(state, drawn_count):  # type: ignore[no-untyped-def]
     """A value of mean one from the draws after so many of a counter's, and how many have then been taken."""
     taken = drawn_count
@@ -349,7 +372,7 @@ def _exponential(state, drawn_count):  # type: ignore[no-untyped-def]
             return value, taken
 
 
-@njit(cache=True)
+@_kept
 def _draw(  # type: ignore[no-untyped-def]
     state, rates_rps, cell_s, lead_s, pairs, marks, tenants, mean_turns, mean_think_s, pool_room,
     arrival_ps, prompt, output, cached, reuse, class_index, tenant, session,

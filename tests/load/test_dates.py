@@ -1,0 +1,86 @@
+"""Dates of a plan file: none in the future, and an event that nothing follows is listed with the reason."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import pytest
+
+from support.planned import planned
+from ullage.errors import InputError
+from ullage.load.plan import load_plan
+from ullage.planning.answer.verdict import warnings
+from ullage.workload.demand.tools import ToolLoad, ToolLoads
+
+AS_OF = datetime.date(2026, 11, 15)
+PLAN = {
+    "version": 1,
+    "service": "chat",
+    "dated": "2026-11-10",
+    "workload": {"classes": [{"name": "chat", "rate": "4 req/s", "longest_context": 8192, "slo": {"ttft_p95": "2s"}}]},
+    "pool": {"model": "llama-3.1-8b", "device": "h100-sxm"},
+}
+LATE = "2026-12-24"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("dated", LATE),
+        ("sites", {"dated": LATE, "regions": [{"name": "r", "zones": [{"name": "a"}]}]}),
+        ("prices", {"exchange": {"EUR": {"rate": "1.1", "dated": LATE}}}),
+        ("prices", {"own": {"devices": [{"device": "l4", "provider": "x", "price": "1 USD/h", "dated": LATE}]}}),
+        ("claims", {"cost": {"per_success": "1 USD", "dated": LATE}}),
+    ],
+)
+def test_a_date_after_the_day_of_planning_is_refused(key: str, said: object) -> None:
+    with pytest.raises(InputError, match=rf"plan: {key}.* = '{LATE}': is after the day of planning, 2026-11-15"):
+        load_plan({**PLAN, key: said}, as_of=AS_OF)
+
+
+def event(first: str, until: str) -> dict[str, object]:
+    workload = {**PLAN["workload"], "events": [{"name": "sale", "from": first, "to": until, "demand": 3}]}  # type: ignore[dict-item]
+    return {**PLAN, "workload": workload}
+
+
+@pytest.mark.parametrize(
+    ("first", "until", "reason"),
+    [
+        ("2020-01-01", "2020-01-05", "lies before the horizon, 2026-11-10 to 2026-12-10, and moves nothing"),
+        ("2027-01-01", "2027-01-05", "lies after the horizon, 2026-11-10 to 2026-12-10, and moves nothing"),
+        ("2026-11-01", "2026-11-10", "lies before the horizon"),
+    ],
+)
+def test_an_event_outside_the_horizon_is_listed_with_the_reason(first: str, until: str, reason: str) -> None:
+    spec = load_plan(event(first, until), as_of=AS_OF)
+    (listed,) = [each for each in spec.inputs if each.name == "event.sale.left_out"]
+    assert listed.value == f"{first} to {until}"
+    assert reason in listed.source.what
+    made = planned()
+    shown = warnings(replace(made, spec=replace(made.spec, pools=spec.pools)))
+    assert any("event.sale" in each and reason in each for each in shown)
+
+
+def test_an_event_inside_it_is_used_and_not_listed() -> None:
+    names = {each.name for each in load_plan(event("2026-11-20", "2026-11-25"), as_of=AS_OF).inputs}
+    assert "event.sale.demand_ratio" in names
+    assert "event.sale.left_out" not in names
+
+
+def test_a_full_tool_is_a_warning_whatever_binds_the_replicas() -> None:
+    made = planned()
+    pool = made.pools[0]
+    line = ToolLoad(
+        name="search",
+        tasks_per_s=10.0,
+        tried_calls_per_s=10.0,
+        capacity_tasks_per_s=0.02,
+        limited_by="rate limit",
+        waiting_requests=0.0,
+        held_tokens=0.0,
+        recomputed_tokens_per_s=0.0,
+    )
+    full = replace(made, pools=(replace(pool, tools=ToolLoads(lines=(line,), figures={}, notes=())),))
+    assert any("tool search takes 0.02 of 10 tasks/s" in each for each in warnings(full))
+    assert not any("tasks/s" in each for each in warnings(made))
