@@ -91,7 +91,7 @@ def fitted(step: StepModel) -> StepModel:
         fit_spreads={"tpot": 0.04, "ttft": 0.1},
         degrees=8,
     )
-    tested = MeasuredRange(sequences=64, kv_tokens=100_000, prefill_tokens=2_000)
+    tested = MeasuredRange(sequences=64, kv_tokens=100_000, prefill_tokens=PROMPT)
     return calibrated_step(step, Factors(), SOURCE, tested=tested, spread=spread)
 
 

@@ -9,7 +9,7 @@ step model predicts for it (prediction.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -117,7 +117,7 @@ def _residuals(measurement: Measurement, step: StepModel) -> tuple[PointResidual
             low_s=each.low_s,
             high_s=each.high_s,
         )
-        for each in predict(step, measurement).latencies
+        for each in predict(step, replace(measurement, shown=())).latencies
         if each.measured_s is not None
     )
 

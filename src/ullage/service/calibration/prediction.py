@@ -96,10 +96,19 @@ def _ratios(
     asked = Measurement(name=measurement.name, trial=measurement.trial, targets=tuple(targets))
     _, slopes = sensitivity(step.times.times, step.floor, logs, asked)
     doublings = doublings_beyond(step.measured, step, measurement.trial)
+    # A first token is prefill first of all: prompts of another length are another question, shorter ones too.
+    prompts = max(doublings, _prompt_doublings(step.measured, step, measurement.trial))
     ratios = [
-        step.spread.ratio(each.latency, slope, doublings=doublings) for each, slope in zip(targets, slopes, strict=True)
+        step.spread.ratio(each.latency, slope, doublings=doublings if each.latency == "tpot" else prompts)
+        for each, slope in zip(targets, slopes, strict=True)
     ]
     return [(1.0 / each, each) for each in ratios], doublings
+
+
+def _prompt_doublings(tested: MeasuredRange | None, step: StepModel, trial: LoadTestReplay) -> float:
+    if tested is None:
+        return 0.0
+    return abs(math.log2(max(load_of(step, trial)[2], 1.0) / tested.prefill_tokens))
 
 
 def doublings_beyond(tested: MeasuredRange | None, step: StepModel, trial: LoadTestReplay) -> float:
