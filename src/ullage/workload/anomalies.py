@@ -25,6 +25,8 @@ class AnomalyKind(enum.Enum):
     MISSING_LENGTHS = "missing_lengths"
     UNKNOWN_STATUS = "unknown_status"
     NO_COMMON_CLOCK = "no_common_clock"
+    USUAL_NAMES = "usual_names"
+    UNREAD_COLUMNS = "unread_columns"
     UNIT_UNCERTAIN = "unit_uncertain"
     STALE = "stale"
     SHORT = "short"

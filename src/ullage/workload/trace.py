@@ -106,7 +106,8 @@ class Trace:
 
     `start_epoch_s` is the calendar time of arrival_s = 0 in UTC. `zone` is the zone the source wrote in:
     `UTC`, an offset, a name the user gave, or empty where the stamps carry none. `block_tokens` is the
-    number of prompt tokens in a prefix block, where the format fixes it.
+    number of prompt tokens in a prefix block, where the format fixes it. `unread` names columns of the source that
+    nothing was read from: while there are any, nothing can be said not to be logged.
     """
 
     relation: DuckDBPyRelation = field(compare=False)
@@ -119,6 +120,7 @@ class Trace:
     zone: str = ""
     block_tokens: int | None = None
     anomalies: tuple[Anomaly, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def query(self, sql: str) -> DuckDBPyRelation:
         """The answer to SQL in which the trace is called `trace`."""

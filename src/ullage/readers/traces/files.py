@@ -58,6 +58,11 @@ class Glimpse:
     def name(self) -> str:
         return os.path.basename(self.path)
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether fields are key paths."""
+        return self.layout in (Layout.JSON_LINES, Layout.JSON_DOCUMENT)
+
     def type_of(self, field: str) -> str:
         """The SQL type of a field, or nothing where it is text until it is read."""
         return dict(zip(self.fields, self.types, strict=False)).get(field, "")

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ullage.errors import InputError, unknown_name
-from ullage.readers.traces import servegen
 from ullage.readers.traces.clean import clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
 from ullage.readers.traces.files import Glimpse, expand, glimpse
+from ullage.readers.traces.rates import servegen
 from ullage.readers.traces.sql import text
 from ullage.readers.traces.table import FALLBACK, TRACE_READERS
 from ullage.workload.trace import RateTable, RowCounts, RowReason, Trace

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from ullage.readers.traces import (
-    agent_sessions,
-    aiperf,
-    azure,
-    burstgpt,
-    columns,
-    envoy,
-    guidellm,
-    langfuse,
-    litellm,
-    mooncake,
-    openinference,
-    otel,
-    servegen,
-    sglang,
-)
+from ullage.readers.traces import agent_sessions, aiperf, azure, burstgpt, columns, guidellm, mooncake, sglang
 from ullage.readers.traces.draft import TraceReader
+from ullage.readers.traces.gateways import envoy, langfuse, litellm, openinference, otel
+from ullage.readers.traces.rates import servegen
 
 # `columns` is asked only where no other format knows the files: our names may stand in anybody's table.
 FALLBACK = columns.READER

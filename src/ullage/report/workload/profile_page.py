@@ -29,6 +29,8 @@ SPARKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
 SPARK_WIDTH = 72
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+# Poisson counts have a dispersion of 1; up to here a few windows stray by chance.
+EVEN_DISPERSION_RATIO = 2.0
 SHOWN = (0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
 _MARK = {Severity.SERIOUS: ("!", "bold red"), Severity.CAUTION: ("*", "yellow"), Severity.NOTE: ("-", "dim")}
 
@@ -98,14 +100,34 @@ def _arrivals(arrivals: Arrivals | None, bursts: Bursts | None) -> list[Renderab
             Text(f"Gaps between requests deviate by {arrivals.gap_cv_ratio:.3g} times their mean (Poisson: 1).")
         )
     if bursts is not None:
-        parts.append(Text(_bursts(bursts)))
+        parts.append(Text(_bursts(bursts, arrivals)))
     return parts
 
 
-def _bursts(bursts: Bursts) -> str:
-    if bursts.episodes == 0 or bursts.length_s is None or bursts.height_ratio is None or bursts.ramp_rps_per_s is None:
-        return f"No bursts in windows of {show(bursts.width_s, 's')}."
+def _no_bursts(bursts: Bursts, arrivals: Arrivals) -> str:
+    """That nothing stands out of its hour is not that traffic is even: the level itself may move."""
+    width = show(bursts.width_s, "s")
+    honest = [window for window in arrivals.windows if not window.artefact]
+    uneven = max(honest, key=lambda window: window.dispersion_ratio, default=None)
+    if uneven is None or uneven.dispersion_ratio <= EVEN_DISPERSION_RATIO:
+        return f"No bursts in windows of {width}."
+    return (
+        f"No window of {width} stands out of the hour around it, but traffic is uneven: counts of "
+        f"{show(uneven.width_s, 's')} vary {brief_number(uneven.dispersion_ratio)} times as much as chance would have "
+        "them, because the level itself rises and falls."
+    )
+
+
+def _bursts(bursts: Bursts, arrivals: Arrivals) -> str:
+    if bursts.episodes == 0 or bursts.length_s is None or bursts.ramp_rps_per_s is None:
+        return _no_bursts(bursts, arrivals)
     highest = bursts.highest[0]
+    if bursts.height_ratio is None:
+        return (
+            f"{bursts.episodes} burst{'s' if bursts.episodes > 1 else ''} out of silence in windows of "
+            f"{show(bursts.width_s, 's')}, the highest {brief_number(highest.peak_rps)} req/s for "
+            f"{show(highest.length_s, 's')}."
+        )
     return (
         f"{bursts.episodes} burst{'s' if bursts.episodes > 1 else ''} in windows of {show(bursts.width_s, 's')}, "
         f"{bursts.time_fraction:.1%} of the time: median {bursts.height_ratio.at(0.5):.2g} times their level for "
@@ -225,10 +247,12 @@ def _inflight(whole: PartProfile) -> list[RenderableType]:
         return []
     table = _table("In flight, at each second", "", "mean", *[_percent(each) for each in SHOWN])
     for name, found in (("requests", inflight.requests), ("active tokens", inflight.active_tokens)):
-        table.add_row(name, brief_number(found.mean_value), *[f"{found.at(each):,.0f}" for each in SHOWN])
+        if found is not None:
+            table.add_row(name, brief_number(found.mean_value), *[f"{found.at(each):,.0f}" for each in SHOWN])
     series = inflight.active_tokens_series
-    line = Text(f"{spark(series.counts, highest=True)}  highest active tokens over time")
-    return [table, line] if len(series.counts) > 1 else [table]
+    if series is None or len(series.counts) <= 1:
+        return [table]
+    return [table, Text(f"{spark(series.counts, highest=True)}  highest active tokens over time")]
 
 
 def _sessions(sessions: SessionProfile | None) -> list[RenderableType]:

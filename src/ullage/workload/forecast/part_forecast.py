@@ -148,7 +148,7 @@ def _history(name: str, part: PartProfile, arrivals: Arrivals, step_s: float) ->
     prompt, output = part.lengths.prompt_tokens, part.lengths.output_tokens
     inflight = part.inflight
     active = None
-    if inflight is not None and arrivals.mean_rps > 0.0:
+    if inflight is not None and inflight.active_tokens is not None and arrivals.mean_rps > 0.0:
         active = inflight.active_tokens.mean_value / arrivals.mean_rps
     return PartHistory(
         name=name,

@@ -195,7 +195,13 @@ def _part_profile(summary: Summary, part: Part, sessions: SessionProfile | None)
         growth=growth,
         lengths=lengths_of(part.lengths, part.joint),
         outcomes=_outcomes(part.outcomes),
-        inflight=inflight_of(part.load, requests=part.requests, first_s=first_s, last_s=last_s),
+        inflight=inflight_of(
+            part.load,
+            requests=part.requests,
+            first_s=first_s,
+            last_s=last_s,
+            has_lengths={"prompt_tokens", "output_tokens"} <= part.lengths.keys(),
+        ),
         sessions=sessions,
     )
 
@@ -246,13 +252,28 @@ def _outcomes(counts: Mapping[str, int]) -> Outcomes | None:
 def _needs(summary: Summary) -> tuple[str, ...]:
     needs = []
     if summary.about.clock.orders_requests and summary.whole.load is None:
-        needs.append("requests in flight and active tokens: durations are not logged, so a service model must say")
+        absent = _absent(summary, "durations", "duration_ms", "are not logged")
+        needs.append(f"requests in flight and active tokens: {absent}, so a service model must say")
     elif summary.last_s - summary.first_s > MOST_SECONDS:
         needs.append("requests in flight and active tokens: the trace is too long for them; profile a shorter stretch")
-    if summary.about.clock.orders_requests and not summary.reuse:
-        needs.append("prefix reuse: block hashes are not logged, so a hit rate must be stated or measured")
+    if summary.about.clock.orders_requests and not summary.reuse and "cached_tokens" not in summary.about.columns:
+        absent = _absent(summary, "cached tokens and block hashes", "cached_tokens", "are not logged")
+        needs.append(f"prefix reuse: {absent}, so a hit rate must be stated or measured")
     if not summary.sessions:
-        needs.append("sessions: requests carry no session, so each stands for itself")
+        absent = _absent(summary, "sessions", "session", "are not logged")
+        needs.append(f"sessions: {absent}, so each request stands for itself")
     elif summary.groups and not summary.group_sessions:
         needs.append("sessions by class, tenant or model: the trace is too long for them; profile a shorter stretch")
+    if not summary.whole.outcomes:
+        absent = _absent(summary, "outcomes", "status", "are not logged")
+        needs.append(f"failed and cancelled requests: {absent}, so that none counts as failed")
     return tuple(needs)
+
+
+def _absent(summary: Summary, what: str, ours: str, missing: str) -> str:
+    """That something is not logged can only be said where every column was read."""
+    unread = summary.about.unread
+    if not unread:
+        return f"{what} {missing}"
+    shown = ", ".join(unread[:3]) + (", ..." if len(unread) > 3 else "")
+    return f"{what} are in no column that was read (unread: {shown}; --column {ours}=COLUMN)"

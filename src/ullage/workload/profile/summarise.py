@@ -368,4 +368,5 @@ def _about(trace: Trace) -> About:
         columns=trace.columns,
         block_tokens=trace.block_tokens,
         anomalies=trace.anomalies,
+        unread=trace.unread,
     )

@@ -126,6 +126,7 @@ class About:
     columns: frozenset[str]
     block_tokens: int | None
     anomalies: tuple[Anomaly, ...]
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
