@@ -58,9 +58,9 @@ def test_rows_are_the_requests_that_were_written(sample: Sample, tmp_path: Path)
     trace = open_trace([str(sample.write(tmp_path))])
     assert isinstance(trace, Trace)
     assert trace.relation.columns == list(SQL_TYPES)
-    rows = trace.query("SELECT arrival_s, prompt_tokens, output_tokens FROM trace ORDER BY arrival_s").fetchall()
+    rows = trace.query(f"SELECT {', '.join(sample.columns)} FROM trace ORDER BY arrival_s").fetchall()
     assert rows == [
-        (pytest.approx(each.arrival_s, abs=1e-5), each.prompt_tokens, each.output_tokens) for each in REQUESTS
+        tuple(pytest.approx(getattr(each, column), abs=1e-5) for column in sample.columns) for each in REQUESTS
     ]
     if trace.clock is Clock.UTC:
         assert trace.start_epoch_s == pytest.approx(START_EPOCH_S, abs=1e-5)

@@ -32,7 +32,7 @@ def test_the_page_of_a_sample_says_what_it_is(sample: Sample, tmp_path: Path) ->
     assert "Anomalies" in page
     if sample.name != "servegen":
         assert f"{len(REQUESTS)} requests" in page
-        assert f"{max(each.prompt_tokens for each in REQUESTS)}" in page
+        assert "prompt_tokens" not in sample.columns or f"{max(each.prompt_tokens for each in REQUESTS)}" in page
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)

@@ -36,7 +36,7 @@ USUAL_NAMES: dict[str, tuple[str, ...]] = {
         "outputlength", "numoutputtokens", "numcompletiontokens", "numgeneratedtokens", "numdecodetokens",
         "noutputtokens", "ncompletiontokens", "outputtokencount", "completiontokencount", "candidatestokencount",
         "tokensout", "tokenscompletion", "tokensoutput", "outputsequencelength", "osl", "generatedlength",
-        "responselength", "genlen",
+        "genlen",
     ),
     "cached_tokens": (
         "cachedtokens", "cachedprompttokens", "cachedinputtokens", "cachereadtokens", "cachereadinputtokens",

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ullage.readers.traces import agent_sessions, aiperf, azure, burstgpt, columns, guidellm, mooncake, sglang
 from ullage.readers.traces.draft import TraceReader
-from ullage.readers.traces.gateways import envoy, langfuse, litellm, openinference, otel
+from ullage.readers.traces.gateways import (
+    access_lines,
+    azure_openai,
+    bedrock,
+    envoy,
+    helicone,
+    langfuse,
+    litellm,
+    openinference,
+    otel,
+    vertex,
+)
 from ullage.readers.traces.rates import servegen
 
 # `columns` is asked only where no other format knows the files: our names may stand in anybody's table.
@@ -27,5 +38,10 @@ TRACE_READERS: dict[str, TraceReader] = {
         openinference.READER,
         langfuse.READER,
         envoy.READER,
+        access_lines.READER,
+        bedrock.READER,
+        azure_openai.READER,
+        vertex.READER,
+        helicone.READER,
     )
 }
