@@ -49,6 +49,7 @@ class Sample:
     render: Callable[[Sequence[Request], float, str], bytes]
     lines: bool = True
     columns: tuple[str, ...] = ("arrival_s", "prompt_tokens", "output_tokens")
+    is_counted: bool = False
 
     def write(
         self,
@@ -393,6 +394,49 @@ def _helicone(requests: Sequence[Request], scale: float, filler: str) -> bytes:
     return "\n".join([f"{head}time_to_first_token", *rows, ""]).encode()
 
 
+# What these say of a window is taken for what came in it: the sample's requests are its windows, a count each.
+
+
+def _rates(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    rows = [f"{r.stamp(scale)},{r.prompt_tokens},{r.output_tokens}" for r in requests]
+    return "\n".join(["minute,requests,input_tokens", *rows, ""]).encode()
+
+
+def _prometheus(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    values = [[r.epoch_s(scale), str(r.prompt_tokens)] for r in requests]
+    result = {"metric": {"model_name": "m", "note": filler}, "values": values}
+    return _document({"status": "success", "data": {"resultType": "matrix", "result": [result]}})
+
+
+def _cloudwatch(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    result = {
+        "Id": filler,
+        "Label": "Invocations",
+        "Timestamps": [r.stamp(scale) for r in requests],
+        "Values": [float(r.prompt_tokens) for r in requests],
+    }
+    return _document({"MetricDataResults": [result]})
+
+
+def _azure_monitor(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    data = [{"timeStamp": r.stamp(scale), "total": float(r.prompt_tokens)} for r in requests]
+    series = {"metadatavalues": [{"name": {"value": "modeldeploymentname"}, "value": "m"}], "data": data}
+    metric = {"name": {"value": "AzureOpenAIRequests"}, "unit": "Count", "timeseries": [series]}
+    return _document({"interval": "PT1M", "namespace": filler, "value": [metric]})
+
+
+def _openai_usage(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    buckets = [
+        {
+            "start_time": r.epoch_s(scale),
+            "end_time": r.epoch_s(scale) + 2 * scale,
+            "results": [{"num_model_requests": r.prompt_tokens, "model": "m"}],
+        }
+        for r in requests
+    ]
+    return _document({"object": filler, "data": buckets})
+
+
 NO_LENGTHS = ("arrival_s",)
 SAMPLES: dict[str, Sample] = {
     sample.name: sample
@@ -406,7 +450,7 @@ SAMPLES: dict[str, Sample] = {
         Sample(name="sglang", suffix=".log", render=_sglang),
         Sample(name="guidellm", suffix=".json", render=_guidellm, lines=False),
         Sample(name="aiperf", suffix=".jsonl", render=_aiperf),
-        Sample(name="servegen", suffix=".csv", render=_servegen),
+        Sample(name="servegen", suffix=".csv", render=_servegen, is_counted=True),
         Sample(name="burstgpt", suffix=".csv", render=_burstgpt),
         Sample(name="openinference", suffix=".jsonl", render=_openinference),
         Sample(name="langfuse", suffix=".jsonl", render=_langfuse),
@@ -416,5 +460,10 @@ SAMPLES: dict[str, Sample] = {
         Sample(name="azure-openai", suffix=".json", render=_azure_openai),
         Sample(name="vertex", suffix=".json", render=_vertex),
         Sample(name="helicone", suffix=".csv", render=_helicone),
+        Sample(name="rates", suffix=".csv", render=_rates, is_counted=True),
+        Sample(name="prometheus", suffix=".json", render=_prometheus, lines=False, is_counted=True),
+        Sample(name="cloudwatch", suffix=".json", render=_cloudwatch, lines=False, is_counted=True),
+        Sample(name="azure-monitor", suffix=".json", render=_azure_monitor, lines=False, is_counted=True),
+        Sample(name="openai-usage", suffix=".json", render=_openai_usage, lines=False, is_counted=True),
     )
 }

@@ -76,6 +76,7 @@ class MatchSection(Section):
         str | None, Key(means="A shell pattern for its model, such as llama*.", default=_ANY, moves=_PER_CLASS)
     ] = None
     tenant: Annotated[str | None, Key(means="A shell pattern for its tenant.", default=_ANY, moves=_PER_CLASS)] = None
+    product: Annotated[str | None, Key(means="A shell pattern for its product.", default=_ANY, moves=_PER_CLASS)] = None
     path: Annotated[
         str | None, Key(means="A shell pattern for its path, such as /v1/chat*.", default=_ANY, moves=_PER_CLASS)
     ] = None
@@ -209,6 +210,15 @@ class WorkloadSection(Section):
             means="Request logs of this service, relative to the plan file: files, folders, globs.",
             default=_NONE,
             moves="demand.*.mean_rate",
+        ),
+    ] = ()
+    lengths: Annotated[
+        tuple[str, ...],
+        Key(
+            means="Request logs that prompts and outputs are measured in, where the trace has none: a web log, or "
+            "rates.",
+            default="what the classes state, or the built-in profile's",
+            moves="demand.*.request_tokens",
         ),
     ] = ()
     columns: Annotated[

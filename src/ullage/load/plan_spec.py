@@ -164,7 +164,7 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, provenance: P
         shape=shape_of(
             section,
             provenance,
-            is_traced=loaded.traffic is not None,
+            has_lengths=loaded.traffic is not None and loaded.traffic.classes[name].lengths_from is None,
             is_forecast=loaded.traffic is not None and loaded.traffic.classes[name].forecast is not None,
             model=model,
             model_source=provenance.source,

@@ -25,6 +25,7 @@ class AnomalyKind(enum.Enum):
     MISSING_LENGTHS = "missing_lengths"
     UNKNOWN_STATUS = "unknown_status"
     NO_COMMON_CLOCK = "no_common_clock"
+    COUNTED = "counted"
     USUAL_NAMES = "usual_names"
     UNREAD_COLUMNS = "unread_columns"
     UNIT_UNCERTAIN = "unit_uncertain"

@@ -135,11 +135,12 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class RateTable:
-    """Requests counted in windows instead of listed: what some publishers give for privacy.
+    """Requests counted in windows instead of listed: what monitoring systems, reports and some publishers give.
 
-    `rates` has window_s (the start of the window), tenant, model, class, requests and gap_cv; a row for
-    every window that was watched, with 0 where nothing came. `lengths` has tenant, model, class, field
-    (a token column's name) and mean_tokens, or is None.
+    `rates` has window_s (the start of the window), the dimensions, requests, gap_cv and the sums of prompt_tokens,
+    output_tokens and cached_tokens in the window, each NULL where not known; a row for every window that was watched,
+    with 0 where nothing came. `lengths` has tenant, model, class, field (a token column's name) and mean_tokens, or is
+    None.
     """
 
     rates: DuckDBPyRelation = field(compare=False)
@@ -148,4 +149,6 @@ class RateTable:
     rows: RowCounts
     format: str
     sources: tuple[str, ...]
+    clock: Clock = Clock.RELATIVE
+    zone: str = ""
     anomalies: tuple[Anomaly, ...] = ()

@@ -30,7 +30,7 @@ def test_the_page_of_a_sample_says_what_it_is(sample: Sample, tmp_path: Path) ->
     assert page.startswith(f"Profile of {path.name}: ")
     assert f"format {sample.name}" in page
     assert "Anomalies" in page
-    if sample.name != "servegen":
+    if not sample.is_counted:
         assert f"{len(REQUESTS)} requests" in page
         assert "prompt_tokens" not in sample.columns or f"{max(each.prompt_tokens for each in REQUESTS)}" in page
 

@@ -112,7 +112,7 @@ def test_azure_reads_properties_as_object_and_as_text(tmp_path: Path) -> None:
     assert trace.start_epoch_s == pytest.approx(1715929481.539415)
 
 
-PUBLISHED = {
+PUBLISHED: dict[str, tuple[str, int, dict[str, float]]] = {
     "azure_openai_gateway.log": ("azure-openai", 3, {"prompt_tokens": 14, "output_tokens": 8, "duration_s": 1.44}),
     "azure_openai_reqresp.log": ("azure-openai", 1, {"duration_s": 1.021}),
     "bedrock_invocation.log": ("bedrock", 18, {"prompt_tokens": 8419, "output_tokens": 1567}),

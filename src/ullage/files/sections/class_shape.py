@@ -21,7 +21,7 @@ def shape_of(
     section: ClassSection,
     provenance: Provenance,
     *,
-    is_traced: bool,
+    has_lengths: bool,
     is_forecast: bool,
     model: ClassModel | None,
     model_source: Source | None,
@@ -29,7 +29,7 @@ def shape_of(
 ) -> StatedShape | None:
     """The shape that was stated, or None where nothing was; beside a trace it would contradict what was measured."""
     field = f"workload.classes.{section.name}"
-    told = (*(_OF_A_TRACE if is_traced else ()), *(_OF_A_FORECAST if is_forecast else ()))
+    told = (*(_OF_A_TRACE if has_lengths else ()), *(_OF_A_FORECAST if is_forecast else ()))
     for name in told:
         value = getattr(section, name)
         if value is not None:

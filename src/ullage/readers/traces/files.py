@@ -165,8 +165,8 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
     first, _, rest = head.lstrip().partition("\n")
     if _is_log_line(first) and _parsed(first) is None:
         # A log says a time in each line or in none; the field stands for whether there is one.
-        fields = ("line", "time") if _TIME_OF_DAY.search(first) else ("line",)
-        return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=fields)
+        named = ("line", "time") if _TIME_OF_DAY.search(first) else ("line",)
+        return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=named)
     if first[:1] not in ("{", "["):
         delimiter = max(",;\t|", key=first.count)
         names = next(csv.reader(io.StringIO(first.rstrip("\r")), delimiter=delimiter))

@@ -16,12 +16,13 @@ from ullage.readers.traces.gateways import (
     otel,
     vertex,
 )
-from ullage.readers.traces.rates import servegen
+from ullage.readers.traces.rates import monitors, servegen, tables
+from ullage.readers.traces.rates.points import RateReader
 
-# `columns` is asked only where no other format knows the files: our names may stand in anybody's table.
-FALLBACK = columns.READER
+# Asked in this order, and only where no other format knows the files: such names may stand in anybody's table.
+FALLBACKS: tuple[TraceReader | RateReader, ...] = (tables.TABLE, columns.READER)
 
-TRACE_READERS: dict[str, TraceReader] = {
+TRACE_READERS: dict[str, TraceReader | RateReader] = {
     reader.name: reader
     for reader in (
         columns.READER,
@@ -43,5 +44,10 @@ TRACE_READERS: dict[str, TraceReader] = {
         azure_openai.READER,
         vertex.READER,
         helicone.READER,
+        tables.TABLE,
+        tables.OPENAI_USAGE,
+        monitors.PROMETHEUS,
+        monitors.CLOUDWATCH,
+        monitors.AZURE_MONITOR,
     )
 }

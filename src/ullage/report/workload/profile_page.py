@@ -47,7 +47,7 @@ def profile_page(profile: Profile) -> list[RenderableType]:
         _inflight(whole),
         _sessions(whole.sessions),
         _reuse(profile.reuse),
-        *(_groups(profile, dimension) for dimension in ("class", "model", "tenant")),
+        *(_groups(profile, dimension) for dimension in ("class", "model", "product", "tenant")),
         _anomalies(profile),
     ]
     page: list[RenderableType] = []

@@ -19,7 +19,7 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.workload.anomalies import Anomaly
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand.stated import StatedShape, with_lengths
+from ullage.workload.demand.stated import BorrowedLengths, StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.synthetic.builtin import SOURCE, builtin
@@ -50,13 +50,14 @@ class MeasuredClass:
     """What a trace says about a class: its forecast, the model fitted to it, and where both come from.
 
     A trace of `logged_s` seconds that is too short to forecast from has no forecast; its model still has the rate, the
-    lengths and the bursts, and season and growth are then borrowed.
+    lengths and the bursts, and season and growth are then borrowed. One without lengths has them from elsewhere.
     """
 
     forecast: Forecast | None
     model: ClassModel
     source: Source
     logged_s: float = math.inf
+    lengths_from: BorrowedLengths | None = None
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -139,7 +140,7 @@ def forecast_demand(
         )
     found = measured or {}
     classes = tuple(
-        _from_trace(each, found[each.request_class.name], horizon, percentile)
+        _measured(each, found[each.request_class.name], horizon, percentile)
         if each.request_class.name in found
         else _from_statement(each, horizon, percentile)
         for each in stated
@@ -183,7 +184,7 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
             fix="Give for example 20 req/s.",
         )
     shape = stated.shape or StatedShape()
-    like = shape.model or _like(name, longest)
+    like = shape.model or built_in_like(name, longest)
     model = replace(like, name=name, mean_rate_rps=mean_rps, lengths=_fitting(like.lengths, longest))
     if shape.prompt is not None or shape.output is not None:
         model = with_lengths(model, shape, longest_tokens=longest)
@@ -233,7 +234,7 @@ def _from_short_trace(
 ) -> ClassTraffic:
     """The rate, lengths and bursts of the log; the season and the growth of the built-in class that is most alike."""
     name, shape = stated.request_class.name, stated.shape or StatedShape()
-    like = _like(name, int(number(stated.longest_context)))
+    like = built_in_like(name, int(number(stated.longest_context)))
     assumed = _Assumed(name, like.name)
     season = np.array(like.season) / np.mean(like.season)
     peak = shape.peak_hour or assumed("peak_hour_ratio", float(season.max()), "ratio", 1.0, 6.0)
@@ -370,6 +371,36 @@ def _total(classes: Sequence[ClassTraffic], horizon: Assumption, percentile: Ass
     )
 
 
+def _measured(stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
+    """A class of a trace. Where the trace has no lengths, those that were stated or borrowed come with their source."""
+    origin, shape = found.lengths_from, stated.shape or StatedShape()
+    if origin is None:
+        return _from_trace(stated, found, horizon, percentile)
+    longest = int(number(stated.longest_context))
+    model = replace(found.model, lengths=_fitting(found.model.lengths, longest))
+    if shape.prompt is not None or shape.output is not None:
+        model = with_lengths(model, shape, longest_tokens=longest)
+    traffic = _from_trace(stated, replace(found, model=model), horizon, percentile)
+    figures = dict(traffic.figures)
+    for key, figure in traffic.figures.items():
+        what = key.removeprefix(f"demand.{traffic.name}.")
+        sides = ("prompt", "output") if what == "request_tokens" else (what.partition("_p")[0],)
+        if what != "request_tokens" and not (sides[0] in shape.lengths and "_p" in what):
+            continue
+        figures[key] = replace(
+            figure,
+            sources=(origin.source,),
+            own_evidence=Evidence.STATED if all(shape.lengths[side] for side in sides) else origin.evidence,
+            inputs=tuple(each for side in sides for each in shape.lengths[side]),
+        )
+    rate = figures[f"demand.{traffic.name}.token_rate"]
+    request = figures[f"demand.{traffic.name}.request_tokens"]
+    figures[rate.name] = replace(
+        rate, inputs=tuple(request if each.name == request.name else each for each in rate.inputs)
+    )
+    return replace(traffic, figures=figures)
+
+
 class _Assumed:
     """Assumptions of one class that its stand-in from the built-in profile lends it."""
 
@@ -389,7 +420,7 @@ class _Assumed:
         )
 
 
-def _like(name: str, longest_tokens: int) -> ClassModel:
+def built_in_like(name: str, longest_tokens: int) -> ClassModel:
     """The built-in class of this name, or else the one whose longest context is nearest."""
     classes = builtin().classes
     named = [each for each in classes if each.name == name]

@@ -13,8 +13,17 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Source
+from ullage.evidence import Assumption, Evidence, Source
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class BorrowedLengths:
+    """Lengths of a class whose trace has none, and where they come from: another log, or the built-in profile."""
+
+    model: LengthModel
+    source: Source
+    evidence: Evidence
 
 
 @dataclass(frozen=True, kw_only=True)

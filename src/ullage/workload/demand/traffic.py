@@ -11,11 +11,13 @@ from numpy.random import Generator
 from ullage.errors import unknown_name
 from ullage.evidence import Figure, Source
 from ullage.workload.demand.demand import MeasuredClass
+from ullage.workload.demand.stated import BorrowedLengths
 from ullage.workload.forecast.demand_series import DemandEvent
 from ullage.workload.forecast.forecast import LEAST_STEPS
 from ullage.workload.forecast.part_forecast import ALL, forecast_parts, histories_of
 from ullage.workload.profile.figures import profile_figures, profile_source
 from ullage.workload.profile.profile import Profile
+from ullage.workload.profile.seasons import HOUR_S
 from ullage.workload.synthetic.fit import fitted
 
 
@@ -53,13 +55,17 @@ def traffic_of(
     as_of: datetime.date,
     rng: Generator,
     events: Sequence[DemandEvent] = (),
+    borrowed: Mapping[str, BorrowedLengths] | None = None,
 ) -> Traffic:
     """The classes of a plan in a trace. A plan with one class takes all requests for it; with several, the trace (or
     the rules it was profiled by) must tell them apart. A trace too short to forecast from still says all but season and
-    growth."""
+    growth. `borrowed` are lengths of classes that the trace has none of."""
     source = profile_source(profile, as_of=as_of)
     histories = {each.name: each for each in histories_of(profile, horizon_s=horizon_s)}
-    models = {each.name: each for each in fitted(profile).classes}
+    elsewhere = borrowed or {}
+    groups = {each.name for each in profile.of("class")}
+    lengths = {name if name in groups and len(groups) > 1 else ALL: each.model for name, each in elsewhere.items()}
+    models = {each.name: each for each in fitted(profile, lengths=lengths).classes}
     found: dict[str, MeasuredClass] = {}
     rates: dict[str, float] = {}
     for name in names:
@@ -68,7 +74,8 @@ def traffic_of(
             fix = "Add a match to the class, or name it as the trace does."
             raise unknown_name(field="workload.classes", name=name, known=models, fix=fix)
         forecast = None
-        if histories[known].series.observed >= LEAST_STEPS:
+        # The hour that is planned for is not in windows of a day: its height over the mean is then borrowed.
+        if histories[known].series.observed >= LEAST_STEPS and profile.coverage.window_s <= HOUR_S:
             (part,) = forecast_parts(
                 [histories[known]], horizon_s=horizon_s, percentile_fraction=percentile_fraction, rng=rng, events=events
             )
@@ -79,6 +86,7 @@ def traffic_of(
             model=replace(models[known], name=name),
             source=source,
             logged_s=profile.coverage.span_s,
+            lengths_from=elsewhere.get(name),
         )
         rates[name] = models[known].mean_rate_rps
     figures = {each.name: each for each in profile_figures(profile, as_of=as_of)}

@@ -22,7 +22,7 @@ from ullage.workload.profile.profile import PartProfile, Profile
 from ullage.workload.synthetic.model import SyntheticModel
 
 ALL = "all"
-DIMENSIONS = ("class", "model", "tenant")
+DIMENSIONS = ("class", "model", "product", "tenant")
 HOUR_S, QUARTER_S = 3600.0, 900.0
 # Up to this horizon a grid of a quarter of an hour is worth its cost.
 _FINE_HORIZON_S = 2 * 86_400.0

@@ -20,7 +20,7 @@ from ullage.workload.profile.inflight import MOST_SECONDS, InFlight, inflight_of
 from ullage.workload.profile.lengths import LengthProfile, lengths_of
 from ullage.workload.profile.quality import MAX_AGE_S, findings_of, holes_of, resolution_s
 from ullage.workload.profile.reuse import ReuseProfile
-from ullage.workload.profile.seasons import Growth, Season, growth_of, season_of
+from ullage.workload.profile.seasons import HOUR_S, Growth, Season, growth_of, season_of
 from ullage.workload.profile.sessions import SessionProfile
 from ullage.workload.profile.shapes import Suggestion, suggestion_of
 from ullage.workload.profile.summarise import OTHERS, UNKNOWN, summarise
@@ -38,7 +38,10 @@ def ranked_names(_name: str, rank: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """When the trace was taken. Times are ISO 8601 in UTC, None without a calendar; `zone` is the source's own."""
+    """When the trace was taken. Times are ISO 8601 in UTC, None without a calendar; `zone` is the source's own.
+
+    `window_s` is how finely arrivals are known: a second where requests are listed, the window where they are counted.
+    """
 
     clock: Clock
     zone: str
@@ -46,6 +49,7 @@ class Coverage:
     last_time: str | None
     span_s: float
     covered_fraction: float | None
+    window_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,8 +188,9 @@ def _part_profile(summary: Summary, part: Part, sessions: SessionProfile | None)
             most_bins=MOST_BINS if is_whole else GROUP_BINS,
         )
         bursts = bursts_of(part.arrivals, first_s=first_s, last_s=last_s, resolution_s=grain_s)
-        if part.evenly_watched:
+        if part.evenly_watched and summary.least_width_s <= HOUR_S:
             season = season_of(part.arrivals, first_s=first_s, last_s=last_s, calendar=calendar)
+        if part.evenly_watched:
             growth = growth_of(part.arrivals, first_s=first_s, last_s=last_s)
     return PartProfile(
         requests=part.requests,
@@ -193,7 +198,7 @@ def _part_profile(summary: Summary, part: Part, sessions: SessionProfile | None)
         bursts=bursts,
         season=season,
         growth=growth,
-        lengths=lengths_of(part.lengths, part.joint),
+        lengths=lengths_of(part.lengths, part.joint, are_means=summary.least_width_s > 1),
         outcomes=_outcomes(part.outcomes),
         inflight=inflight_of(
             part.load,
@@ -230,6 +235,7 @@ def _coverage(summary: Summary) -> Coverage:
         last_time=_iso(summary.last_s) if calendar else None,
         span_s=span_s,
         covered_fraction=1.0 - silent_s / span_s if span_s > 0 else None,
+        window_s=float(summary.least_width_s),
     )
 
 

@@ -122,7 +122,12 @@ def _expression(trace: Trace, dimension: str, classes: Sequence[RequestClass]) -
 def _rule_sql(rule: ClassRule) -> str:
     conditions = [
         f"{column} GLOB {literal(pattern)}"
-        for column, pattern in (("model", rule.model), ("tenant", rule.tenant), ("path", rule.path))
+        for column, pattern in (
+            ("model", rule.model),
+            ("tenant", rule.tenant),
+            ("product", rule.product),
+            ("path", rule.path),
+        )
         if pattern is not None
     ]
     for column, low, high in (
