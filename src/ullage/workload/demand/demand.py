@@ -387,11 +387,14 @@ def _measured(stated: StatedClass, found: MeasuredClass, horizon: Assumption, pe
         sides = ("prompt", "output") if what == "request_tokens" else (what.partition("_p")[0],)
         if what != "request_tokens" and not (sides[0] in shape.lengths and "_p" in what):
             continue
+        given = tuple(each for side in sides for each in shape.lengths[side])
+        is_stated = all(shape.lengths[side] for side in sides)
         figures[key] = replace(
             figure,
-            sources=(origin.source,),
-            own_evidence=Evidence.STATED if all(shape.lengths[side] for side in sides) else origin.evidence,
-            inputs=tuple(each for side in sides for each in shape.lengths[side]),
+            sources=() if is_stated else (origin.source,),
+            own_evidence=None if is_stated else origin.evidence,
+            formula="of the distribution through the stated percentiles" if given else "",
+            inputs=given,
         )
     rate = figures[f"demand.{traffic.name}.token_rate"]
     request = figures[f"demand.{traffic.name}.request_tokens"]
