@@ -289,11 +289,25 @@ def _reuse(reuse: ReuseProfile | None) -> list[RenderableType]:
     size = f" of {reuse.block_tokens} tokens" if reuse.block_tokens else ""
     sampled = "" if reuse.sampled_fraction == 1 else f", from a sample of {reuse.sampled_fraction:.1%} of blocks"
     title = f"Prefix reuse: {reuse.uses:,} uses of {reuse.distinct_blocks:,} blocks{size}{sampled}"
-    table = _table("", "cache, blocks", "cold", "warm")
+    table = _table("", "cache, blocks", *(["tokens"] if reuse.block_tokens else []), "cold", "warm")
     for point in reuse.points:
-        table.add_row(f"{point.cache_blocks:,}", f"{point.cold_hit_fraction:.1%}", f"{point.warm_hit_fraction:.1%}")
-    table.add_row("endless", f"{reuse.endless_cold_fraction:.1%}", f"{reuse.endless_warm_fraction:.1%}")
-    parts: list[RenderableType] = [Text(title, style="bold"), table]
+        held = [brief_number(point.cache_blocks * reuse.block_tokens)] if reuse.block_tokens else []
+        row = [f"{point.cache_blocks:,}", *held, f"{point.cold_hit_fraction:.1%}", f"{point.warm_hit_fraction:.1%}"]
+        table.add_row(*row)
+    ends = [f"{reuse.endless_cold_fraction:.1%}", f"{reuse.endless_warm_fraction:.1%}"]
+    table.add_row("endless", *([""] if reuse.block_tokens else []), *ends)
+    of = "prompt tokens" if reuse.block_tokens else "prompt blocks (their size is not known)"
+    parts: list[RenderableType] = [Text(title, style="bold"), Text(f"Share of {of} that a prefix cache holds:"), table]
+    if reuse.unchained_fraction > 0:
+        parts.append(
+            Text(
+                f"The ids are not chained: {reuse.unchained_fraction:.1%} of them follow different predecessors. They "
+                "were chained before counting, because engines reuse a block only after the same beginning."
+            )
+        )
+    parts.append(
+        Text(f"{reuse.any_place_fraction:.1%} of block ids recur at any place, which no engine reuses as such.")
+    )
     if reuse.by_tenant:
         alone = ", ".join(f"{name} {curve.endless_warm_fraction:.1%}" for name, curve in reuse.by_tenant)
         parts.append(Text(f"Each tenant in an endless cache of its own, warm: {alone}."))
