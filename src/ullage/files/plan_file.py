@@ -17,10 +17,21 @@ from ullage.facts.startup import STORAGES
 from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, rows_of, section_at
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
+from ullage.files.sections.class_traffic import OutcomesSection, UsersSection
 from ullage.files.sections.cost import CostSection
 from ullage.files.sections.options import OptionsSection
 from ullage.files.sections.prices import PricesSection
-from ullage.files.sections.quantities import Bandwidth, Duration, Growth, Ratio, RequestRate, Share, ShareOrNone, Tokens
+from ullage.files.sections.quantities import (
+    Bandwidth,
+    Duration,
+    Growth,
+    Ratio,
+    RequestRate,
+    Share,
+    ShareOrNone,
+    TokenRate,
+    Tokens,
+)
 from ullage.files.sections.reliability import (
     FailoverSection,
     MaintenanceSection,
@@ -101,7 +112,7 @@ class ClassSection(Section):
     rate: Annotated[
         RequestRate | None,
         Key(
-            means="How often requests of this class arrive, on average.",
+            means="How often requests of this class arrive, on average; beside a trace, what the trace is scaled to.",
             default="what the trace or the synthetic model says",
             moves="demand.*.mean_rate",
         ),
@@ -164,6 +175,24 @@ class ClassSection(Section):
         Ratio | None,
         Key(means="The busiest hour of the week over the mean.", default=_BUILT_IN, moves=_PER_CLASS),
     ] = None
+    cached_fraction: Annotated[
+        ShareOrNone | None,
+        Key(
+            means="The share of prompt tokens that the engine's prefix cache holds, such as 40%; it decides the plan.",
+            default="what the log shows, 0 where it shows nothing, or the built-in profile's",
+            moves="demand.*.cached_fraction",
+        ),
+    ] = None
+    tokens: Annotated[
+        TokenRate | None,
+        Key(
+            means="Tokens of prompts and answers together over time, such as 50M tokens/day, in place of a rate.",
+            default="rate",
+            moves="demand.*.mean_rate",
+        ),
+    ] = None
+    users: Annotated[UsersSection | None, Key(means="Users in place of a rate.")] = None
+    outcomes: Annotated[OutcomesSection | None, Key(means="How requests end.")] = None
     pool: Annotated[
         Name | None,
         Key(

@@ -15,6 +15,16 @@ from ullage.files.sections.section import Section, key_of, written
 _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
 
 
+# What decides a plan and only the service's owner knows; until it is answered, the built-in profile answers.
+_QUESTIONS = (
+    "How long are prompts and answers, in tokens? Plausible answers differ by several times the fleet.",
+    "prompt: {p50: 1200, p95: 6000}",
+    "output: {p50: 250, p95: 900}",
+    "Which share of prompt tokens repeats an earlier prompt's beginning (system prompts, conversations)?",
+    "cached_fraction: 40%",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """A value for the file, and where it was found; an empty `where` means that nobody stated it."""
@@ -101,6 +111,8 @@ def _class(each: StarterClass) -> list[str]:
         _line("longest_context", each.longest_context, indent=6),
         f"      slo: {_SLO}  # decide: these are placeholders, not your SLOs",
     ]
+    if each.rate is not None:
+        lines += [f"      # {question}" for question in _QUESTIONS]
     return lines
 
 

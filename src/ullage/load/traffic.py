@@ -43,7 +43,7 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
         return None
     has_calendar = found.coverage.first_time is not None
     borrowed = _borrowed(found, workload, folder, as_of) if lacks_lengths(found) else {}
-    return traffic_of(
+    traffic = traffic_of(
         found,
         [each.name for each in workload.classes],
         horizon_s=read.policy.value("horizon"),
@@ -56,6 +56,7 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
         ],
         borrowed=borrowed,
     )
+    return traffic.at_rates({each.name: each.rate for each in workload.classes if each.rate is not None})
 
 
 def lacks_lengths(profile: Profile) -> bool:

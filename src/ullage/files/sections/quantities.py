@@ -16,6 +16,7 @@ from ullage.units import (
     FRACTION,
     POWER,
     REQUEST_RATE,
+    TOKEN_RATE,
     TOKENS,
     Dimension,
     Money,
@@ -110,6 +111,7 @@ def _typed(dimension: Dimension) -> WithJsonSchema:
 Bandwidth = Annotated[float, BeforeValidator(reader(_above_zero(BANDWIDTH))), _typed(BANDWIDTH)]
 Duration = Annotated[float, BeforeValidator(reader(_above_zero(DURATION))), _typed(DURATION)]
 RequestRate = Annotated[float, BeforeValidator(reader(_above_zero(REQUEST_RATE))), _typed(REQUEST_RATE)]
+TokenRate = Annotated[float, BeforeValidator(reader(_above_zero(TOKEN_RATE))), _typed(TOKEN_RATE)]
 Share = Annotated[float, BeforeValidator(reader(_above_zero(FRACTION))), _typed(FRACTION)]
 ShareOrNone = Annotated[
     float, BeforeValidator(reader(lambda text, field: parse(text, FRACTION, field=field))), _typed(FRACTION)

@@ -233,9 +233,10 @@ def _outcomes(whole: PartProfile) -> list[RenderableType]:
     if outcomes is None:
         return []
     unknown = f", {outcomes.unknown_count:,} without a status" if outcomes.unknown_count else ""
+    refused = f" ({outcomes.refused_fraction:.2%} before any output)" if outcomes.refused_count else ""
     return [
         Text(
-            f"Outcomes: {outcomes.failed_fraction:.2%} failed, {outcomes.cancelled_fraction:.2%} cancelled, "
+            f"Outcomes: {outcomes.failed_fraction:.2%} failed{refused}, {outcomes.cancelled_fraction:.2%} cancelled, "
             f"of {outcomes.known_count:,}{unknown}."
         )
     ]

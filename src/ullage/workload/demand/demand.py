@@ -19,11 +19,20 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.workload.anomalies import Anomaly
 from ullage.workload.classes import RequestClass
+from ullage.workload.demand.outcomes import ALL_SUCCEED, ClassOutcomes
 from ullage.workload.demand.stated import BorrowedLengths, StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.synthetic.builtin import SOURCE, builtin
-from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel
+from ullage.workload.synthetic.model import (
+    HOURS_PER_WEEK,
+    WEEK_S,
+    ClassModel,
+    LengthModel,
+    ReuseModel,
+    SessionModel,
+    SyntheticModel,
+)
 from ullage.workload.synthetic.whatif import traffic
 
 _PERCENTILES = (0.5, 0.95, 0.99)
@@ -58,6 +67,8 @@ class MeasuredClass:
     source: Source
     logged_s: float = math.inf
     lengths_from: BorrowedLengths | None = None
+    outcomes: ClassOutcomes | None = None
+    knows_reuse: bool = True
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -85,6 +96,7 @@ class ClassTraffic:
     longest_context_tokens: int
     model: ClassModel
     figures: Mapping[str, Figure]
+    outcomes: ClassOutcomes = ALL_SUCCEED
 
     @property
     def busy_model(self) -> ClassModel:
@@ -140,9 +152,13 @@ def forecast_demand(
         )
     found = measured or {}
     classes = tuple(
-        _measured(each, found[each.request_class.name], horizon, percentile)
-        if each.request_class.name in found
-        else _from_statement(each, horizon, percentile)
+        completed(
+            _measured(each, found[each.request_class.name], horizon, percentile)
+            if each.request_class.name in found
+            else _from_statement(each, horizon, percentile),
+            each.shape or StatedShape(),
+            found.get(each.request_class.name),
+        )
         for each in stated
     )
     total = _total(classes, horizon, percentile)
@@ -402,6 +418,104 @@ def _measured(stated: StatedClass, found: MeasuredClass, horizon: Assumption, pe
         rate, inputs=tuple(request if each.name == request.name else each for each in rate.inputs)
     )
     return replace(traffic, figures=figures)
+
+
+# ---- what is reused, how requests end, who sends them ------------------------------------------------------------
+
+_NOT_LOGGED = replace(SOURCE, what="not logged and not stated: taken as no reuse at all")
+_NO_OUTCOMES = replace(SOURCE, what="no outcome is logged or stated: every answer in time counts")
+
+
+def completed(traffic: ClassTraffic, shape: StatedShape, found: MeasuredClass | None) -> ClassTraffic:
+    """The class with its users' week, its cached share, and what its ends leave of it for the engine."""
+    model = traffic.model
+    if shape.users is not None:
+        sessions = SessionModel(mean_turns=number(shape.users.turns), mean_think_s=number(shape.users.think))
+        model = replace(model, season=shape.users.season, sessions=sessions)
+    if shape.cached is not None:
+        share = (number(shape.cached),) * 2
+        model = replace(model, reuse=ReuseModel(first_turn_fractions=share, later_turn_fractions=share))
+    stated = shape.outcomes
+    outcomes = stated or (found.outcomes if found is not None else None) or ALL_SUCCEED
+    ends = _success_figure(traffic.name, outcomes, found if stated is None else None)
+    cached = _cached_figure(traffic.name, model, shape, found)
+    with_ends = _reaching(replace(traffic, model=model), outcomes)
+    return replace(with_ends, figures={**with_ends.figures, ends.name: ends, cached.name: cached}, outcomes=outcomes)
+
+
+def _reaching(traffic: ClassTraffic, outcomes: ClassOutcomes) -> ClassTraffic:
+    """Rates and answers as the engine sees them: without what was refused, and with what was cut."""
+    model = outcomes.applied(traffic.model)
+    if model == traffic.model:
+        return traffic
+    prompts, outputs = model.lengths.pairs()
+    reached, name = outcomes.reached_fraction, traffic.name
+    tokens = float(prompts.mean() + outputs.mean())
+    values = {f"demand.{name}.{what}": _value(traffic, what) * reached
+              for what in ("planning_rate", "mean_rate", "peak_minute")}  # fmt: skip
+    values[f"demand.{name}.request_tokens"] = tokens
+    values[f"demand.{name}.token_rate"] = values[f"demand.{name}.planning_rate"] * tokens
+    for fraction in _PERCENTILES:
+        values[f"demand.{name}.output_p{100 * fraction:g}"] = float(np.quantile(outputs, fraction))
+    figures = {
+        key: figure
+        if values.get(key, figure.value) == figure.value
+        else replace(
+            figure,
+            value=values[key],
+            formula=f"{figure.formula or 'as measured'}, as far as requests reach an engine and answers are written",
+            inputs=(*figure.inputs, *outcomes.inputs),
+        )
+        for key, figure in traffic.figures.items()
+    }
+    return replace(
+        traffic,
+        model=model,
+        mean_rps=traffic.mean_rps * reached,
+        planning_rps=traffic.planning_rps * reached,
+        peak_minute_rps=traffic.peak_minute_rps * reached,
+        figures=figures,
+    )
+
+
+def _success_figure(name: str, outcomes: ClassOutcomes, found: MeasuredClass | None) -> Figure:
+    is_logged = found is not None and found.outcomes is not None
+    return Figure(
+        name=f"demand.{name}.success_fraction",
+        value=outcomes.success_fraction,
+        unit="fraction",
+        formula="1 - (failed + cancelled) / (1 - refused), before SLOs" if outcomes.inputs else "",
+        inputs=outcomes.inputs,
+        sources=() if outcomes.inputs else (found.source if is_logged and found is not None else _NO_OUTCOMES,),
+        own_evidence=None if outcomes.inputs else Evidence.MEASURED if is_logged else Evidence.ASSUMED,
+    )
+
+
+def _cached_figure(name: str, model: ClassModel, shape: StatedShape, found: MeasuredClass | None) -> Figure:
+    """The share of prompt tokens that an endless cache would hold."""
+    first = 1.0 / model.sessions.mean_turns
+    reuse = model.reuse
+    value = first * float(np.mean(reuse.first_turn_fractions)) + (1.0 - first) * float(
+        np.mean(reuse.later_turn_fractions)
+    )
+    if shape.cached is not None:
+        return Figure(
+            name=f"demand.{name}.cached_fraction",
+            value=value,
+            unit="fraction",
+            formula="the stated share, of every prompt",
+            inputs=(shape.cached,),
+        )
+    own = shape.model is not None and shape.model_source is not None
+    if found is not None:
+        source, evidence = (found.source, Evidence.MEASURED) if found.knows_reuse else (_NOT_LOGGED, Evidence.ASSUMED)
+    elif own and shape.model_source is not None:
+        source, evidence = shape.model_source, Evidence.STATED
+    else:
+        source, evidence = SOURCE, Evidence.ASSUMED
+    return Figure(
+        name=f"demand.{name}.cached_fraction", value=value, unit="fraction", sources=(source,), own_evidence=evidence
+    )
 
 
 class _Assumed:

@@ -54,16 +54,24 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcomes:
-    """How requests ended, where the source says so; requests without a status are `unknown`."""
+    """How requests ended, where the source says so; requests without a status are `unknown`.
+
+    `refused_count` are those of the failed for which not one token was written, as far as the source knows outputs.
+    """
 
     ok_count: int
     failed_count: int
+    refused_count: int
     cancelled_count: int
     unknown_count: int
 
     @property
     def failed_fraction(self) -> float:
         return self.failed_count / self.known_count if self.known_count else 0.0
+
+    @property
+    def refused_fraction(self) -> float:
+        return self.refused_count / self.known_count if self.known_count else 0.0
 
     @property
     def cancelled_fraction(self) -> float:
@@ -249,7 +257,8 @@ def _outcomes(counts: Mapping[str, int]) -> Outcomes | None:
         return None
     return Outcomes(
         ok_count=counts.get("ok", 0),
-        failed_count=counts.get("failed", 0),
+        failed_count=counts.get("failed", 0) + counts.get("refused", 0),
+        refused_count=counts.get("refused", 0),
         cancelled_count=counts.get("cancelled", 0),
         unknown_count=counts.get("unknown", 0),
     )

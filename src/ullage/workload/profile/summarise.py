@@ -261,6 +261,9 @@ def _split(counted: dict[str, NDArray[Any]], places: int) -> list[tuple[NDArray[
 def _outcomes(trace: Trace, code: str) -> tuple[dict[int, int], dict[int, dict[str, int]]]:
     """Requests of each place, and how they ended where the source says so."""
     outcome = "COALESCE(status, 'unknown')" if trace.knows("status") else "''"
+    if trace.knows("status", "output_tokens"):
+        # Without one token written no work was done worth the name: a quota, a wrong key, a filter.
+        outcome = f"CASE WHEN status = 'failed' AND COALESCE(output_tokens, 0) = 0 THEN 'refused' ELSE {outcome} END"
     rows = trace.query(f"SELECT {code} AS code, {outcome} AS outcome, count(*) FROM trace GROUP BY ALL ORDER BY ALL")
     requests: dict[int, int] = {}
     outcomes: dict[int, dict[str, int]] = {}
