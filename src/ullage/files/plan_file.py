@@ -186,7 +186,7 @@ class ClassSection(Section):
     tokens: Annotated[
         TokenRate | None,
         Key(
-            means="Tokens of prompts and answers together over time, such as 50M tokens/day, in place of a rate.",
+            means="Tokens of prompts and answers together over time, such as 50 Mtokens/day, in place of a rate.",
             default="rate",
             moves="demand.*.mean_rate",
         ),
