@@ -394,7 +394,7 @@ def _helicone(requests: Sequence[Request], scale: float, filler: str) -> bytes:
     return "\n".join([f"{head}time_to_first_token", *rows, ""]).encode()
 
 
-# What these say of a window is taken for what came in it: the sample's requests are its windows, a count each.
+# What these say of a window counts requests in it: the sample's requests are its windows, a count each.
 
 
 def _rates(requests: Sequence[Request], scale: float, filler: str) -> bytes:

@@ -5,7 +5,7 @@ A reader of rates hands over SQL for points, one row each:
     at_s      when the window begins (a monitoring system's own stamp)
     series    what belongs together: one line of a chart
     role      requests, prompt_tokens, output_tokens or cached_tokens
-    measure   count (in the window), rps, rpm, rph, counter (ever growing), or '' where nobody said
+    measure   count (in the window), rps, rpm, rph, counter (ever growing), or '' where nothing states it
     value     the number
     width_s   how long the window is, where the source says so
     model, tenant, product, class, time_ (the stamp as it was written)
