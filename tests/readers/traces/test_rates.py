@@ -126,6 +126,17 @@ def test_the_user_states_the_unit(tmp_path: Path) -> None:
     assert profiled(series, mapping={"rate_rpm": "value"}).whole.requests == 24 * 600
 
 
+def test_parts_of_a_count_are_not_counted_twice(tmp_path: Path) -> None:
+    head = "date,api_requests,successful_requests,failed_requests,prompt_tokens,completion_tokens,"
+    head += "cache_read_input_tokens,cache_creation_input_tokens,input_audio_tokens"
+    rows = [f"2026-11-{day:02d},100,90,10,50000,4000,20000,900,700" for day in range(1, 15)]
+    found = profiled(csv(tmp_path / "a.csv", head, rows))
+    assert found.whole.requests == 1400
+    assert found.whole.lengths.prompt_tokens is not None
+    assert found.whole.lengths.prompt_tokens.mean_value == 500
+    assert found.whole.lengths.cached_prompt_fraction == pytest.approx(0.4)
+
+
 def test_missing_windows_are_not_silence(tmp_path: Path) -> None:
     rows = [f"{stamp(at)},{count}" for at, count in enumerate(HOURLY) if not 100 <= at < 150]
     found = profiled(csv(tmp_path / "a.csv", "timestamp,requests", rows))

@@ -90,6 +90,9 @@ def meaning_of(name: str) -> tuple[str, str] | None:
 
 def _role(words: str) -> str | None:
     if "token" in words:
+        # Parts of another column, and what is written into a cache instead of read from it.
+        if re.search(r"audio|image|text|uncached|creat|write|total tokens", words):
+            return None
         if re.search(r"cache", words):
             return "cached_tokens"
         if re.search(r"prompt|input|context", words):

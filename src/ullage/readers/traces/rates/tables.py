@@ -49,7 +49,9 @@ def _series_of(file: Glimpse) -> dict[str, tuple[str, str]]:
         meaning = None if field == time or ("." in field.strip(".") and file.is_nested) else meaning_of(field)
         if meaning is not None:
             found[field] = meaning
-    return found
+    # Successes beside a count of all are a part of it; alone they are all that is known.
+    total = [field for field, (role, _) in found.items() if role == "requests" and "succe" not in field.lower()]
+    return {field: each for field, each in found.items() if each[0] != "requests" or not total or field in total}
 
 
 def _recognises(file: Glimpse) -> bool:
