@@ -16,10 +16,12 @@ _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
 
 
 # What decides a plan and only the service's owner knows; until it is answered, the built-in profile answers.
-_QUESTIONS = (
+_LENGTHS = (
     "How long are prompts and answers, in tokens? Plausible answers differ by several times the fleet.",
     "prompt: {p50: 1200, p95: 6000}",
     "output: {p50: 250, p95: 900}",
+)
+_CACHED = (
     "Which share of prompt tokens repeats an earlier prompt's beginning (system prompts, conversations)?",
     "cached_fraction: 40%",
 )
@@ -35,11 +37,13 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class StarterClass:
-    """A class of requests: with a rate of its own, or found in a trace by its name."""
+    """A class of requests: with a rate of its own, or found in a trace by its name; what it asks was not found."""
 
     name: str
     rate: Found | None
     longest_context: Found
+    asks_lengths: bool = True
+    asks_cached: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,9 +115,8 @@ def _class(each: StarterClass) -> list[str]:
         _line("longest_context", each.longest_context, indent=6),
         f"      slo: {_SLO}  # decide: these are placeholders, not your SLOs",
     ]
-    if each.rate is not None:
-        lines += [f"      # {question}" for question in _QUESTIONS]
-    return lines
+    asked = (*(_LENGTHS if each.asks_lengths else ()), *(_CACHED if each.asks_cached else ()))
+    return [*lines, *(f"      # {line}" for line in asked)]
 
 
 def _evidence(starter: Starter) -> list[str]:
