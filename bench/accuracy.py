@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from bench import accuracy_point
 from bench.fit_efficiencies import VENDOR_SPREAD, held_out
-from bench.published.calibrated import PICKS, sweeps
+from bench.published.calibrated import PICKS, Judged, other_mixes, sweeps
 from bench.published.cases import Case, LeftOut, serving_cases
 from bench.published.fit import Floats, Linearised, Simulated, Solution, linearise, solve
-from bench.published.open_loop import STATISTICS, OpenRun, factors_of, log_errors, open_runs, predicted
+from bench.published.open_loop import open_predictions, open_summary
 from bench.published.score import score, table
 from bench.published.sweeps import Sweep
 from bench.published.sweeps import sweeps as sweeps_elsewhere
@@ -93,16 +93,23 @@ def _coverage(errors: Floats, members: NDArray[np.str_], vendors: NDArray[np.str
 
 
 def _calibrated(scored: Sequence[Case], linear: Linearised) -> Iterator[str]:
-    yield "Calibrated on points of a configuration, predicting its other loads (efficiencies without the family):"
+    yield (
+        "By the users' path (`calibrate`, then `simulate --load-test`), calibrated on points of a configuration and "
+        "predicting others (efficiencies without the family); covered is the share inside the 80 % band:"
+    )
     yield ""
     solutions = _without_family(scored, linear)
-    rows = []
-    for name in PICKS:
-        errors = sweeps(scored, solutions, name)
-        rows.append((f"**{name}**, all", *_scores(errors)))
-        named = [case for case in scored if case.source == "InferenceX"]
-        rows.append((f"{name}, InferenceX by name", *_scores(sweeps(named, solutions, name))))
-    yield from table(HEADER, rows)
+    named = [case for case in scored if case.source == "InferenceX"]
+    rows = [(f"**{name}**, InferenceX by name", *_judged(sweeps(named, solutions, name))) for name in PICKS]
+    rows.append(("two points of another mix, InferenceX by name", *_judged(other_mixes(named, solutions))))
+    rest = [case for case in scored if case.source != "InferenceX"]
+    rows += [(f"{name}, origin not named", *_judged(sweeps(rest, solutions, name))) for name in list(PICKS)[:2]]
+    yield from table((*HEADER, "covered TPOT / TTFT"), rows)
+
+
+def _judged(found: Judged) -> tuple[object, ...]:
+    covered = f"{100 * found.inside[:, 1].mean():.0f} / {100 * found.inside[:, 0].mean():.0f} %"
+    return (*_scores(found.errors), covered)
 
 
 def _apart(cases: Sequence[Case], scored: Sequence[Case], linear: Linearised) -> Iterator[str]:
@@ -124,25 +131,17 @@ def _without_family(scored: Sequence[Case], linear: Linearised) -> dict[str, Sol
 
 
 def _open_loop() -> Iterator[str]:
-    yield "vLLM on H100, open loop; error of each statistic in %, and the share of requests that succeed:"
+    yield (
+        "By the users' path, vLLM on H100 under open-loop load, from the files as inference-perf wrote them with its "
+        "configuration beside them: calibrated on one workload, predicting another; error in %, and the share that "
+        "succeeds with its band:"
+    )
     yield ""
-    runs = list(open_runs())
-    names = [f"{latency} {which}" for latency, which in STATISTICS]
-    rows = [_open_row(run, None) for run in runs]
-    for given in runs:
-        if given.workload != "reasoning":
-            others = (run for run in runs if run.model == given.model and run is not given)
-            rows += [_open_row(run, given) for run in others]
-    yield from table(("calibrated on", "predicted", *names, "succeed, simulated", "measured"), rows)
-
-
-def _open_row(run: OpenRun, given: OpenRun | None) -> tuple[str, ...]:
-    found = predicted(run, None if given is None else factors_of(given))
-    errors = [f"{100 * np.expm1(each):+.0f}" for each in log_errors(run, found)]
-    model = run.model.rsplit("/", 1)[1].removesuffix("-hf")
-    source = "nothing (estimated)" if given is None else given.workload
-    shares = (f"{found.success_fraction:.2f}", f"{run.measured.success_fraction:.2f}")
-    return (source, f"{model} {run.workload}", *errors, *shares)
+    found = list(open_predictions())
+    rows = [each.row for each in found]
+    yield from table(("calibrated on", "predicted", "TPOT", "TTFT mean", "TTFT p99", "inside", "share: band"), rows)
+    yield ""
+    yield from open_summary(found)
 
 
 def _elsewhere() -> Iterator[str]:

@@ -22,11 +22,14 @@ from bench.published.sweeps import NoSweep, Sweep, SweepRun, half_of, sweeps
 
 from ullage.evidence import Evidence
 from ullage.service.calibration.calibration import Calibration, calibrate, scaled
-from ullage.service.calibration.evidence import held_out_band
-from ullage.service.calibration.measured import SlowedTimes
+from ullage.service.calibration.prediction import fit_band
 from ullage.service.calibration.replay import RequestTimes, replay
+from ullage.service.calibration.tested_range import range_tested
 from ullage.service.stage import band_of
 from ullage.service.steps.band import DEFAULT_BANDS, StepBand
+from ullage.service.steps.scaled import ScaledStep
+from ullage.service.steps.slowed import SlowedTimes
+from ullage.service.steps.step_model import MeasuredRange
 
 TTFT_S = 1.0
 TPOT_RATIO = 2.0
@@ -66,10 +69,11 @@ def _sweeps(covered: list[Coverage]) -> Iterator[str]:
         step = sweep.step
         fitted = calibrate(step, step.floor, [run.measurement for run in lower_half(sweep)])
         times = scaled(step, step.floor, fitted.factors)
+        tested = range_tested(times, [run.measurement for run in lower_half(sweep)])
         measured, simulated, estimated = _measured_place(sweep), _place(sweep, times), _place(sweep, step)
         off = simulated - measured
         near, exact = near + (abs(off) <= 1), exact + (off == 0)
-        low, high = _band_places(sweep, times, _own_band(fitted))
+        low, high = _band_places(sweep, times, _own_band(sweep, fitted, tested))
         covered.append(Coverage(kind="half a sweep", subject=sweep.name, is_inside=low <= measured <= high))
         low, high = _band_places(sweep, step, band_of(step))
         covered.append(Coverage(kind="estimated", subject=sweep.name, is_inside=low <= measured <= high))
@@ -106,12 +110,14 @@ def _last(passing: Iterator[bool]) -> int:
     return max((place for place, passes in enumerate(passing) if passes), default=-1)
 
 
-def _own_band(fitted: Calibration) -> StepBand:
-    """As a plan has it: from the points left out in turn, or what calibrations in general leave."""
-    found = held_out_band(fitted.held_out)
+def _own_band(sweep: Sweep, fitted: Calibration, tested: MeasuredRange) -> StepBand:
+    """As a plan has it: from the fit's own spread, for what the replica may run."""
+    limits = sweep.runs[0].measurement.trial.limits
+    found = fit_band(
+        ScaledStep(times=sweep.step, factors=fitted.factors), fitted.spread, tested,
+        most_sequences=limits.max_sequences, most_kv_tokens=limits.kv_tokens,
+    )  # fmt: skip
     default = DEFAULT_BANDS[Evidence.CALIBRATED]
-    if found is None:
-        return default
     return replace(default, fast_ratio=found.tpot_low_ratio, slow_ratio=found.tpot_high_ratio)
 
 

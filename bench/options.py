@@ -97,7 +97,6 @@ def whole_week(best: CandidateResult) -> tuple[float, float, int]:
         model=fit.asked.demand.model,
         classes=fit.asked.classes,
         cache_blocks=fit.mix.cache_blocks,
-        request_overhead_s=fit.replica.request_overhead_s,
     )(rate_rps=1.0, span_s=60.0, seed=0)
     load = OpenLoop(
         requests=Requests(

@@ -26,7 +26,7 @@ from bench.published.sweeps import BLOCK_TOKENS, Sweep, sweeps
 from numpy.typing import NDArray
 
 from ullage.service.calibration.calibration import Calibration, calibrate
-from ullage.service.calibration.replay import EngineLimits
+from ullage.service.calibration.replay import CROWD_FRACTION, EngineLimits
 from ullage.service.steps.scaled import ScaledStep
 from ullage.service.steps.step_model import StepModel
 from ullage.service.steps.tables import step_table
@@ -166,6 +166,8 @@ def predict(run: Run, times: ScaledStep, limits: EngineLimits, cached: Tokens) -
         block_tokens=limits.block_tokens,
         max_sequences=limits.max_sequences,
         budget_tokens=max(limits.budget_tokens, limits.max_sequences),
+        request_overhead_s=times.request_overhead_s,
+        crowd_overhead_s=CROWD_FRACTION * times.request_overhead_s,
     )
     load = OpenLoop(
         requests=Requests(prompt_tokens=run.prompt_tokens, output_tokens=run.output_tokens, cached_tokens=cached),
@@ -174,7 +176,7 @@ def predict(run: Run, times: ScaledStep, limits: EngineLimits, cached: Tokens) -
     fleet = Fleet(replicas=REPLICAS, routing="least_outstanding")
     requests = simulate(engine, fleet, load, seed=0, keep_requests=True, attribution=False).requests
     assert requests is not None
-    first = requests.first_token_s - requests.arrival_s + times.request_overhead_s
+    first = requests.first_token_s - requests.arrival_s + requests.outside_s
     tpot = (requests.end_s - requests.first_token_s) / np.maximum(run.output_tokens - 1, 1)
     return first, tpot[run.output_tokens > 1]
 

@@ -71,6 +71,8 @@ class Case:
     ttft_s: float
     tpot_s: float
     concurrency: int
+    prompt_tokens: int
+    output_tokens: int
     work: ReplicaWork
     rates: Rates
     trial: LoadTestReplay
@@ -140,6 +142,8 @@ def _case(row: dict[str, str]) -> Case:
         ttft_s=float(row[f"ttft_{statistic}_ms"]) / 1e3,
         tpot_s=float(row[f"tpot_{statistic}_ms"]) / 1e3,
         concurrency=clients,
+        prompt_tokens=prompt,
+        output_tokens=output,
         work=_work(family, precision, sharding, cache),
         rates=device_rates(_device(device), sharding),
         trial=_trial(

@@ -1,134 +1,117 @@
-"""The vLLM runs on H100 under open-loop load: calibrated on one workload, another one is predicted.
+"""The vLLM runs on H100 under open-loop load by the users' path: calibrated on one workload, another one is predicted.
 
-About 45 prompts are reused throughout with prefix caching on, so all but the last block of a prompt is a cache hit
-once each has been seen. Sequences, token budget and KV blocks are stated with the requests; the real answer length is
-the one requested.
+The files are inference-perf's, one a stage, with its configuration and the engine's launch arguments beside them, read
+as a user's would be. Sent in overload, a part of the requests fails when its clients give up: its share is predicted
+with a band.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
 from bench.published.cases import DATA
-from bench.published.fit import Floats
 
-from ullage.facts.device import find_device
-from ullage.memory.kv import kv_dtype
-from ullage.memory.sharding import Sharding
-from ullage.readers.models import read_model
-from ullage.service.calibration.calibration import Measurement, Target, fit_factors, scaled
-from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, Replayed, replay
-from ullage.service.steps.scaled import Factors
-from ullage.service.steps.step_model import StepModel, roofline_model
+from ullage.load.evidence import load_tests
+from ullage.load.pool import ReplicaChoice
+from ullage.service.calibration.prediction import PredictedLatency, Prediction
+from ullage.service.loadtests.loadtest import Point
+from ullage.verbs.calibrate_fit import Fitted, fit_calibration
+from ullage.verbs.simulate import LoadChoice, RepeatedTests, simulate
 
-PROMPTS = 45
-TIMEOUT_S = 300.0
+RUNS = DATA / "loadtests" / "inference-perf" / "inference-sim-training"
 # Llama-2-70B has the layers of Llama-3.1-70B and a smaller vocabulary.
-CONFIGS = {
-    "meta-llama/Llama-2-7b-hf": "inference-sim--llama-2-7b-hf",
-    "meta-llama/Llama-2-70b-hf": "inference-sim--llama-3.1-70b-instruct",
-}
-VOCABULARY_TOKENS = 32_000
-STATISTICS = (("tpot", "mean"), ("e2e", "mean"), ("e2e", "p99"), ("ttft", "mean"), ("ttft", "p90"), ("ttft", "p99"))
+CONFIGS = {"7b": ("inference-sim--llama-2-7b-hf", 1), "70b": ("inference-sim--llama-3.1-70b-instruct", 4)}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OpenRun:
-    """One run: the trial that repeats it, and what was measured."""
+@dataclass(frozen=True, kw_only=True)
+class OpenPrediction:
+    """One stage of one run, predicted from another run of the same replica."""
 
-    name: str
-    workload: str
-    model: str
-    tp: int
-    trial: LoadTestReplay
-    measured: Replayed
+    given: str
+    asked: str
+    prediction: Prediction
+    success_fraction: float
 
-    def step_model(self) -> StepModel:
-        model = read_model(DATA / "model_configs" / f"{CONFIGS[self.model]}_config.json")
-        model = replace(model, vocabulary_tokens=VOCABULARY_TOKENS)
-        device = find_device("h100-sxm")
-        return roofline_model(model, device, sharding=Sharding(tp=self.tp), engine="vllm", cache=kv_dtype("fp16"))
+    def error(self, latency: str, statistic: str) -> float | None:
+        found = self._find(latency, statistic)
+        return None if found is None or found.measured_s is None else found.predicted_s / found.measured_s - 1.0
+
+    def _find(self, latency: str, statistic: str) -> PredictedLatency | None:
+        wanted = (latency, statistic)
+        return next((each for each in self.prediction.latencies if (each.latency, each.statistic) == wanted), None)
 
     @property
-    def measurement(self) -> Measurement:
-        wanted = (("ttft", "mean"), ("ttft", "p50"), ("tpot", "p10"), ("tpot", "p50"), ("tpot", "p90"))
-        return Measurement(
-            name=self.name,
-            trial=self.trial,
-            targets=tuple(
-                Target(latency=latency, statistic=which, value=self.measured.statistic(latency, which))
-                for latency, which in wanted
-            ),
+    def inside(self) -> list[bool]:
+        return [each.is_inside for each in self.prediction.latencies if each.is_inside is not None]
+
+    @property
+    def is_overload(self) -> bool:
+        return self.success_fraction < 0.999
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        shown = [self.error(*each) for each in (("tpot", "mean"), ("ttft", "mean"), ("ttft", "p99"))]
+        errors = ["-" if each is None else f"{100 * each:+.1f}" for each in shown]
+        found = self.prediction
+        band = f"{found.success_low_fraction:.2f} to {found.success_high_fraction:.2f}"
+        share = f"{found.success_fraction:.2f} of {self.success_fraction:.2f}: {band}" if self.is_overload else "all"
+        return (self.given, self.asked, *errors, f"{sum(self.inside)} of {len(self.inside)}", share)
+
+
+def open_predictions() -> Iterator[OpenPrediction]:
+    for size, (config, tp) in CONFIGS.items():
+        model = DATA / "model_configs" / f"{config}_config.json"
+        runs = {folder.name.rsplit("-", 1)[1]: _stages(folder) for folder in sorted(RUNS.glob(f"*llama-2-{size}*"))}
+        for given, files in runs.items():
+            if given == "reasoning":
+                continue
+            fitted = fit_calibration(files, model=model, device="h100-sxm", tp=tp)
+            for asked, others in runs.items():
+                if asked != given:
+                    yield from _predicted(f"{size} {given}", f"{size} {asked}", fitted, others, model, tp)
+
+
+def _stages(folder: Path) -> list[Path]:
+    return sorted(folder.glob("results/stage_*_lifecycle_metrics.json"))
+
+
+def _predicted(
+    given: str, asked: str, fitted: Fitted, files: Sequence[Path], model: Path, tp: int
+) -> Iterator[OpenPrediction]:
+    import tempfile
+
+    from ullage.report.encode import to_text
+
+    with tempfile.TemporaryDirectory() as folder:
+        saved = Path(folder) / "calibration.json"
+        saved.write_text(to_text(fitted.to_dict()))
+        choice = ReplicaChoice(model=model, device="h100-sxm", tp=tp, calibration=saved)
+        found = simulate(LoadChoice(load_tests=tuple(map(str, files))), replica=choice)
+    assert isinstance(found, RepeatedTests)
+    points = [point for test in load_tests(files) for point in test.points]
+    for place, (point, prediction) in enumerate(zip(points, found.predictions, strict=True)):
+        yield OpenPrediction(
+            given=given, asked=f"{asked} stage {place}", prediction=prediction, success_fraction=_share(point)
         )
 
 
-def open_runs() -> Iterator[OpenRun]:
-    rows: dict[str, list[dict[str, str]]] = defaultdict(list)
-    with gzip.open(DATA / "measured" / "vllm_h100_requests.csv.gz", "rt", newline="") as file:
-        for row in csv.DictReader(file):
-            rows[row["experiment"]].append(row)
-    for name, requests in rows.items():
-        yield _run(name, sorted(requests, key=lambda row: float(row["arrival_s"])))
+def _share(point: Point) -> float:
+    return (point.completed_count or 0) / (point.sent_count or 1)
 
 
-def _run(name: str, rows: list[dict[str, str]]) -> OpenRun:
-    first = rows[0]
-    prompt = np.array([int(row["input_tokens"]) for row in rows], np.int32)
-    # A request that failed has no counted prompt; it was as long as the others.
-    prompt[prompt == 0] = int(np.median(prompt[prompt > 0]))
-    output = np.array([int(row["output_len_requested"]) for row in rows], np.int32)
-    block = int(first["block_size"])
-    cached = (np.maximum(prompt - 1, 0) // block * block).astype(np.int32)
-    cached[:PROMPTS] = 0
-    good = np.array([row["error"] in ("", "0") for row in rows])
-    ttft = np.array([float(row["ttft_s"] or "nan") for row in rows])[good]
-    e2e = np.array([float(row["e2e_s"] or "nan") for row in rows])[good]
-    return OpenRun(
-        name=name,
-        workload=name.rsplit("-", 1)[1],
-        model=first["model"],
-        tp=int(first["tp"]),
-        trial=LoadTestReplay(
-            prompt_tokens=prompt,
-            output_tokens=output,
-            cached_tokens=cached,
-            arrival_s=np.array([float(row["arrival_s"]) for row in rows]),
-            timeout_s=TIMEOUT_S,
-            limits=EngineLimits(
-                max_sequences=int(first["max_num_seqs"]),
-                budget_tokens=int(first["max_num_batched_tokens"]),
-                kv_tokens=int(first["kv_blocks"]) * block,
-                block_tokens=block,
-            ),
-        ),
-        measured=Replayed(
-            ttft_s=ttft,
-            tpot_s=(e2e - ttft) / np.maximum(output[good] - 1, 1),
-            e2e_s=e2e,
-            duration_s=float(rows[-1]["arrival_s"]),
-            output_tokens=int(output[good].sum()),
-            sent_count=len(rows),
-        ),
-    )
-
-
-def predicted(run: OpenRun, factors: Factors | None) -> Replayed:
-    step = run.step_model()
-    return replay(step if factors is None else scaled(step, step.floor, factors), run.trial)
-
-
-def factors_of(run: OpenRun) -> Factors:
-    step = run.step_model()
-    return fit_factors(step, step.floor, [run.measurement])
-
-
-def log_errors(run: OpenRun, found: Replayed) -> Floats:
-    """Simulated against measured, one value for each of `STATISTICS`."""
-    ratios = [found.statistic(*each) / run.measured.statistic(*each) for each in STATISTICS]
-    errors: Floats = np.log(ratios)
-    return errors
+def open_summary(found: Sequence[OpenPrediction]) -> Iterator[str]:
+    """The means that the musts name: stages that kept up apart from overload."""
+    kept = [each for each in found if not each.is_overload]
+    for name, wanted in (("TPOT", ("tpot", "mean")), ("TTFT mean", ("ttft", "mean")), ("TTFT p99", ("ttft", "p99"))):
+        errors = [abs(error) for each in kept if (error := each.error(*wanted)) is not None]
+        yield f"- {name} of stages that kept up: MAPE {100 * math.fsum(errors) / len(errors):.1f} % over {len(errors)}."
+    inside = [one for each in kept for one in each.inside]
+    yield f"- Inside the band: {sum(inside)} of {len(inside)}."
+    for each in found:
+        if each.is_overload:
+            low, high = each.prediction.success_low_fraction, each.prediction.success_high_fraction
+            held = "holds" if low <= each.success_fraction <= high else "does not hold"
+            yield f"- Overload {each.asked} from {each.given}: the band of the share {held}, {high - low:.2f} wide."

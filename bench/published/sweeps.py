@@ -38,7 +38,7 @@ from ullage.memory.sharding import Sharding
 from ullage.readers.loadtests import read_loadtest
 from ullage.readers.models.quantisation import FP8
 from ullage.service.calibration.calibration import Measurement
-from ullage.service.calibration.repeats import NotRepeatable, measurement_of
+from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, measurement_of
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.loadtests.loadtest import (
     Definition,
@@ -283,7 +283,7 @@ def _sweep(
     limits = replace(server.limits, kv_tokens=max(server.limits.kv_tokens, least_kv_tokens))
     runs = []
     for rate_rps, point in points:
-        found = measurement_of(point, limits, rng=np.random.default_rng(0))
+        found = measurement_of(point, RepeatTerms(limits=limits))
         ttft, tpot = point.latency(Definition.TTFT), point.latency(Definition.TPOT)
         if isinstance(found, NotRepeatable) or ttft is None or tpot is None:
             reason = found.reason if isinstance(found, NotRepeatable) else "states no TTFT or no TPOT"

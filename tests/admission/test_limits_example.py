@@ -9,6 +9,7 @@ import pytest
 
 import ullage
 from ullage.admission.limits import AdmissionLimits
+from ullage.admission.proof import ENGINE_ALONE, WITH_GATEWAY
 from ullage.planning.document import Plan
 
 pytestmark = pytest.mark.slow
@@ -35,9 +36,25 @@ def test_a_pool_without_limits_stays_down_at_a_load_that_it_carries() -> None:
     assert bare.capacity_fraction < whole.capacity_fraction == 1.0
 
 
-def test_limits_turn_away_no_more_at_the_planning_rate_than_slos_allow() -> None:
-    # A fleet without room to spare turns away what its bursts bring beyond it.
-    assert limits().refused_fraction < 0.1
+def test_the_engines_flags_cost_the_planned_load_nothing() -> None:
+    """A limit that overload asks for would violate SLOs at the planned load; the flag that is always on does not."""
+    assert limits().flags.running_requests >= limits().running_requests
+    assert all(not each.missed for each in limits().proofs if each.load_ratio == 1.0)
+
+
+def test_behind_the_gateway_admitted_requests_meet_their_slos_at_every_proven_load() -> None:
+    proven = [each for each in limits().proofs if each.enforced_by == WITH_GATEWAY]
+    assert [each.load_ratio for each in proven] == [1.0, 1.5, 3.0]
+    assert all(not each.missed for each in proven)
+
+
+def test_the_plan_says_what_the_engines_flags_alone_lose() -> None:
+    by_way = {(each.enforced_by, each.load_ratio): each for each in limits().proofs}
+    for ratio in (1.5, 3.0):
+        alone, both = by_way[ENGINE_ALONE, ratio], by_way[WITH_GATEWAY, ratio]
+        assert alone.success_fraction < both.success_fraction
+        assert alone.missed
+    assert any("engine's flags alone" in note for note in limits().notes)
 
 
 def test_the_limits_allow_the_plan_with_the_step_times_it_was_sized_with() -> None:

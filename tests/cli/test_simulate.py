@@ -79,13 +79,19 @@ def test_a_calibrated_replica_is_as_slow_as_it_was_measured(tmp_path: Path, caps
     assert (slower > 1) == (factors["fixed_ratio"] > 1)
 
 
-def test_a_calibration_of_another_replica_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_calibration_of_another_engine_is_refused_and_of_another_device_scales(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     test, saved = tmp_path / "one.json", tmp_path / "calibration.json"
     test.write_bytes(to_json(vllm_run(1.0)))
     assert run(["calibrate", str(test), *REPLICA, "--out", str(saved)]) == ExitCode.OK
-    wrong = ["--model", "llama-3.1-8b", "--device", "h200-sxm", *PLAIN, "--rate", "2 req/s"]
-    assert run(["simulate", *wrong, "--calibration", str(saved)]) == ExitCode.WRONG_INPUT
-    assert "provenance.device" in capsys.readouterr().err
+    wrong = [*REPLICA, "--engine", "sglang", *PLAIN, "--rate", "2 req/s", "--calibration", str(saved)]
+    assert run(["simulate", *wrong]) == ExitCode.WRONG_INPUT
+    assert "provenance.engine" in capsys.readouterr().err
+    other = ["--model", "llama-3.1-8b", "--device", "h200-sxm", *PLAIN, "--rate", "2 req/s"]
+    found = asked(capsys, *other, "--calibration", str(saved))
+    assert found["step"]["evidence"] == "estimated"
+    assert "scaled" in found["step"]["kind"]
 
 
 def test_without_arguments_the_example_is_served(capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,6 +153,13 @@ CASES: dict[str, dict[str, str]] = {
         "prices.files.0.path": "other.csv",
         "prices.files.0.on": "2026-08-03",
     },
+    "tested": {
+        "evidence.cached_share": "90%",
+        "evidence.tested_replicas": "4",
+        "evidence.tested_device": "h200-sxm",
+        "evidence.tested_tensor_parallel": "2",
+        "evidence.accept": "[physics]",
+    },
     "filed": {"prices.files.0.dated": "2026-10-01", "prices.files.0.provider": "lambda"},
     "profiled": {"workload.profile": "log.json"},
     "routed": {"routing.chat.class": "code", "workload.events.launch.name": "sale"},

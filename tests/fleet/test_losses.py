@@ -169,7 +169,7 @@ def test_tallies_agree_with_the_simulators_own_count() -> None:
     slo_class = class_with_slos("chat", ttft_p95=0.03)
     load = PoissonLoad(classes=(slo_class,))(rate_rps=40.0, span_s=120.0, seed=1)
     outcome = play(batching_replica().engine, Fleet(), load, seed=1, keep_requests=True)
-    (tally,) = tallies(outcome, load, [slo_class], overhead_s=0.0, span_s=200.0).values()
+    (tally,) = tallies(outcome, load, [slo_class], span_s=200.0).values()
     assert int(tally.good.sum()) == outcome.total.counts.success
     assert int(tally.sent.sum()) == outcome.total.counts.requests
     assert outcome.total.counts.late > 0

@@ -16,13 +16,14 @@ from ullage.memory.sharding import Sharding
 from ullage.readers.loadtests import read_loadtest
 from ullage.service.calibration.agreement import HALF_LIFE_DAYS, agreement, day_of, weighings
 from ullage.service.calibration.calibration import Measurement, fit_factors
-from ullage.service.calibration.pool_step import measurements_of
+from ullage.service.calibration.fitted import measurements_of
+from ullage.service.calibration.repeats import RepeatTerms
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.loadtests.loadtest import Flag, LatencySummary, LoadTest, PointAnomaly, SeenBy
 from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.workload.anomalies import Severity
 
-LIMITS = EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=400_000)
+TERMS = RepeatTerms(limits=EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=400_000))
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +41,14 @@ def a_test(folder: Path, name: str = "a", *, k: float = 1.0, day: str = "2026110
 
 
 def test_the_same_test_twice_agrees(step: StepModel, tmp_path: Path) -> None:
-    found = agreement(step, [a_test(tmp_path, "a"), a_test(tmp_path, "b")], LIMITS)
+    found = agreement(step, [a_test(tmp_path, "a"), a_test(tmp_path, "b")], TERMS)
     first, second = found.results
     assert first.decode_ratio == second.decode_ratio
     assert found.disagreements == ()
 
 
 def test_tests_of_different_speed_disagree_and_both_are_named(step: StepModel, tmp_path: Path) -> None:
-    found = agreement(step, [a_test(tmp_path, "fast"), a_test(tmp_path, "slow", k=3.0)], LIMITS)
+    found = agreement(step, [a_test(tmp_path, "fast"), a_test(tmp_path, "slow", k=3.0)], TERMS)
     assert found.results[1].decode_ratio > 2 * found.results[0].decode_ratio
     assert any("fast.json" in each and "slow.json" in each for each in found.disagreements)
 
@@ -93,7 +94,7 @@ def test_a_common_fit_follows_the_heavier_test(step: StepModel, tmp_path: Path) 
     young = replace(old, run_at=new.run_at)
 
     def fixed(*tests: LoadTest) -> float:
-        used: list[Measurement] = measurements_of([(each.file, each) for each in tests], LIMITS)[0]
+        used: list[Measurement] = measurements_of([(each.file, each) for each in tests], TERMS)[0]
         return fit_factors(step, step.floor, used).fixed_ratio
 
     assert fixed(new) < fixed(new, old) < fixed(new, young) < fixed(old)

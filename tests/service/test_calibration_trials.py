@@ -10,8 +10,8 @@ import pytest
 from ullage.errors import InputError
 from ullage.report.encode import schema_name, to_json
 from ullage.service.calibration.calibration import Calibration, Measurement
-from ullage.service.calibration.document import SCHEMA, factors_of
-from ullage.service.calibration.repeats import NotRepeatable, measurement_of
+from ullage.service.calibration.document import SCHEMA, factors_of, spread_of
+from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, measurement_of
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.loadtests.anomalies import decode_time_disagrees
 from ullage.service.loadtests.loadtest import (
@@ -25,9 +25,10 @@ from ullage.service.loadtests.loadtest import (
     Status,
     Tokens,
 )
+from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import Factors
 
-LIMITS = EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=100_000)
+TERMS = RepeatTerms(limits=EngineLimits(max_sequences=64, budget_tokens=2048, kv_tokens=100_000))
 POINT = Point(
     name="run 1",
     subject=LoadTestSubject(),
@@ -44,7 +45,7 @@ POINT = Point(
 
 
 def repeated(point: Point) -> Measurement:
-    found = measurement_of(point, LIMITS, rng=np.random.default_rng(0))
+    found = measurement_of(point, TERMS)
     assert isinstance(found, Measurement)
     return found
 
@@ -127,12 +128,12 @@ def test_cached_tokens_are_shared_out() -> None:
     ],
 )
 def test_what_cannot_be_repeated_says_why(change: dict[str, object], said: str) -> None:
-    found = measurement_of(replace(POINT, **change), LIMITS, rng=np.random.default_rng(0))  # type: ignore[arg-type]
+    found = measurement_of(replace(POINT, **change), TERMS)  # type: ignore[arg-type]
     assert isinstance(found, NotRepeatable)
     assert said in found.reason
 
 
-OTHERS = {"growth_ratio": 1, "prefill_ratio": 1, "request_ratio": 1}
+OTHERS = {"sequences_ratio": 1, "kv_ratio": 1, "prefill_ratio": 1, "request_ratio": 1}
 
 
 def saved(**factors: object) -> dict[str, object]:
@@ -140,18 +141,33 @@ def saved(**factors: object) -> dict[str, object]:
 
 
 def test_a_document_gives_back_its_factors() -> None:
-    factors = Factors(fixed_ratio=1.25, growth_ratio=0.5, prefill_ratio=2.0, request_ratio=0.75)
-    calibration = Calibration(factors=factors, parameters=(), residuals=(), held_out=(), covariance=())
+    factors = Factors(fixed_ratio=1.25, sequences_ratio=0.5, kv_ratio=0.7, prefill_ratio=2.0, request_ratio=0.75)
+    spread = FactorSpread(
+        covariance=tuple(tuple(0.01 * (row == column) for column in range(5)) for row in range(5)),
+        fit_spreads={"tpot": 0.04, "ttft": 0.1},
+        degrees=5,
+    )
+    calibration = Calibration(factors=factors, parameters=(), residuals=(), held_out=(), spread=spread)
     assert schema_name("calibrate") == SCHEMA
-    assert factors_of({"schema": SCHEMA, "calibration": to_json(calibration)}, file="c.json") == factors
+    document = {"schema": SCHEMA, "calibration": to_json(calibration)}
+    assert factors_of(document, file="c.json") == factors
+    assert spread_of(document, file="c.json") == spread
+
+
+@pytest.mark.parametrize(
+    "spread", [None, {}, {"covariance": [[1.0]], "fit_spreads": {"tpot": 1, "ttft": 1}, "degrees": 5}]
+)
+def test_a_document_says_how_far_it_may_be_off(spread: object) -> None:
+    with pytest.raises(InputError, match="how far a fit may be off"):
+        spread_of({"schema": SCHEMA, "calibration": {"spread": spread}}, file="c.json")
 
 
 @pytest.mark.parametrize(
     ("document", "said"),
     [
         ({"schema": "other/2"}, "schema"),
-        ({"schema": SCHEMA}, "four factors"),
-        (saved(fixed_ratio=1), "four factors"),
+        ({"schema": SCHEMA}, "five factors"),
+        (saved(fixed_ratio=1), "five factors"),
         (saved(fixed_ratio=0, **OTHERS), "factors.fixed"),
         (saved(fixed_ratio="1", **OTHERS), "factors.fixed"),
     ],

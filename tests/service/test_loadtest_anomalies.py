@@ -212,3 +212,29 @@ def test_failed_requests_are_late_but_have_no_latency() -> None:
     assert ttft.sample_count == 1
     assert delay is not None
     assert delay.mean_s == 0.5
+
+
+def test_a_run_that_states_no_e2e_is_given_time_for_its_last_answers() -> None:
+    """300 requests at 10 a second are sent in 30 s, and answers of 4 s make 34 of it: nothing is overloaded."""
+    tokens = Tokens(output_tokens=300 * 270.0)
+    short = replace(
+        SOUND,
+        load=OfferedLoad(loop=Loop.OPEN, offered_rps=10.0),
+        completed_count=300,
+        achieved_rps=300 / 34.0,
+        sent_rps=None,
+        stated_rps=None,
+        mean_concurrency_count=None,
+        tokens=tokens,
+        latencies=(latency(Definition.TTFT, 0.05), latency(Definition.TPOT, 0.0135)),
+    )
+    assert Flag.OVERLOAD not in flags(short)
+    assert Flag.OVERLOAD in flags(replace(short, achieved_rps=300 / 60.0))
+
+
+def test_a_queue_does_not_hide_behind_the_longest_request() -> None:
+    """Sent in 100 s and answered in 140: the slowest request waited 40 s for its first token, and that is the queue."""
+    waited = (LatencySummary(definition=Definition.TTFT, mean_s=20.0, percentiles=((0.5, 0.1), (0.99, 40.0))),)
+    e2e = LatencySummary(definition=Definition.E2E, mean_s=21.0, percentiles=((0.5, 1.0), (0.99, 41.0)))
+    late = replace(SOUND, achieved_rps=400 / 140.0, mean_concurrency_count=None, latencies=(*waited, e2e))
+    assert Flag.OVERLOAD in flags(late)

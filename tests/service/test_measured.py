@@ -13,6 +13,7 @@ from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.sharding import Sharding
 from ullage.service.calibration.measured import MeasuredPoint, measured_points
+from ullage.service.calibration.repeats import RepeatTerms
 from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, Replayed, replay
 from ullage.service.loadtests.loadtest import (
     Definition,
@@ -25,8 +26,10 @@ from ullage.service.loadtests.loadtest import (
     Status,
     Tokens,
 )
-from ullage.service.steps.band import DEFAULT_BANDS
-from ullage.service.steps.step_model import StepModel, roofline_model
+from ullage.service.stage import calibrated_step
+from ullage.service.steps.factor_spread import FactorSpread
+from ullage.service.steps.scaled import Factors
+from ullage.service.steps.step_model import MeasuredRange, StepModel, roofline_model
 from ullage.workload.classes import Metric, RequestClass, Slo
 
 SOURCE = Source(what="test", where="here", date=datetime.date(2026, 11, 15))
@@ -81,12 +84,22 @@ def point(replayed: Replayed, ratio: float = 1.0, **changes: object) -> Point:
     return Point(**{**settings, **changes})  # type: ignore[arg-type]
 
 
+def fitted(step: StepModel) -> StepModel:
+    """The estimate as if load tests had left it as it is."""
+    spread = FactorSpread(
+        covariance=tuple(tuple(0.0004 * (row == column) for column in range(5)) for row in range(5)),
+        fit_spreads={"tpot": 0.04, "ttft": 0.1},
+        degrees=8,
+    )
+    tested = MeasuredRange(sequences=64, kv_tokens=100_000, prefill_tokens=2_000)
+    return calibrated_step(step, Factors(), SOURCE, tested=tested, spread=spread)
+
+
 def beside(step: StepModel, *points: Point, evidence: Evidence = Evidence.CALIBRATED) -> tuple[MeasuredPoint, ...]:
     return measured_points(
         [(each.name, each) for each in points],
-        step,
-        LIMITS,
-        band=DEFAULT_BANDS[evidence],
+        fitted(step) if evidence is Evidence.CALIBRATED else step,
+        RepeatTerms(limits=LIMITS),
         classes=(CHAT,),
         mix_tokens=(float(PROMPT), float(OUTPUT)),
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.calibrations import calibration_document, spread
 from support.loadtest_samples import to_json, vllm_run
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
@@ -19,8 +19,7 @@ from ullage.facts.model_sheet import find_model
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
 from ullage.readers.loadtests import read_loadtest
-from ullage.service.calibration.calibration import Residual
-from ullage.service.calibration.evidence import LEAST_RATIO, evidence_of, held_out_band
+from ullage.service.calibration.evidence import evidence_of
 from ullage.service.calibration.pool_step import StepEvidence, pool_step
 from ullage.service.stage import band_of
 
@@ -35,39 +34,6 @@ def memory() -> MemoryBudget:
     return found
 
 
-def residual(error: float, latency: str = "tpot", point: int = 0) -> Residual:
-    return Residual(
-        point=str(point), latency=latency, statistic="mean", measured_value=1.0, simulated_value=math.exp(error)
-    )
-
-
-def document(**changes: Any) -> dict[str, Any]:
-    held_out = [
-        {"point": str(point), "latency": "tpot", "measured_value": 1.0, "simulated_value": 1.1}
-        for point in range(changes.pop("points", 0))
-    ]
-    configuration = {
-        "model": "llama-3.1-8b",
-        "device": "h100-sxm",
-        "engine": "vllm",
-        "tp": 1,
-        "pp": 1,
-        "ep": 1,
-        "dp_attention": 1,
-        "kv_dtype": "bf16",
-        "points": len(held_out),
-        "date": "2026-11-01",
-    }
-    return {
-        "schema": "ullage.calibrate/2",
-        "provenance": {**configuration, **changes},
-        "calibration": {
-            "factors": {"fixed_ratio": 1.5, "growth_ratio": 1.0, "prefill_ratio": 1.0, "request_ratio": 1.0},
-            "held_out": held_out,
-        },
-    }
-
-
 def test_without_evidence_it_is_the_estimate(memory: MemoryBudget) -> None:
     step = pool_step(memory)
     assert step.evidence is Evidence.ESTIMATED
@@ -75,17 +41,23 @@ def test_without_evidence_it_is_the_estimate(memory: MemoryBudget) -> None:
 
 
 def test_a_calibration_scales_the_estimate(memory: MemoryBudget) -> None:
-    tested = StepEvidence(calibrations=(evidence_of(document(), file="c.json"),))
+    tested = StepEvidence(calibrations=(evidence_of(calibration_document(), file="c.json"),))
     step, estimate = pool_step(memory, tested), pool_step(memory)
     assert step.evidence is Evidence.CALIBRATED
     assert step.step_s(sequences=1, kv_tokens=1) == pytest.approx(1.5 * estimate.step_s(sequences=1, kv_tokens=1))
 
 
 def test_of_several_calibrations_the_pools_own_is_taken(memory: MemoryBudget) -> None:
-    other, own = evidence_of(document(device="h200-sxm"), file="a"), evidence_of(document(), file="b")
+    other, own = (
+        evidence_of(calibration_document(device="h200-sxm"), file="a"),
+        evidence_of(calibration_document(), file="b"),
+    )
     assert pool_step(memory, StepEvidence(calibrations=(other, own))).evidence is Evidence.CALIBRATED
-    with pytest.raises(InputError, match=r"provenance\.device"):
-        pool_step(memory, StepEvidence(calibrations=(other,)))
+    engine = evidence_of(calibration_document(engine="sglang"), file="c")
+    with pytest.raises(InputError, match=r"provenance\.engine"):
+        pool_step(memory, StepEvidence(calibrations=(engine,)))
+    accepted = StepEvidence(calibrations=(engine,), accepted=("engine",))
+    assert pool_step(memory, accepted).evidence is Evidence.CALIBRATED
     with pytest.raises(InputError, match="same configuration"):
         pool_step(memory, StepEvidence(calibrations=(own, own)))
 
@@ -107,35 +79,39 @@ def test_load_tests_beside_a_calibration_are_refused(tmp_path: Path) -> None:
     file.write_bytes(to_json(vllm_run(1.0)))
     with pytest.raises(InputError, match="fits to load tests already"):
         StepEvidence(
-            calibrations=(evidence_of(document(), file="c.json"),), load_tests=((read_loadtest(file), SOURCE),)
+            calibrations=(evidence_of(calibration_document(), file="c.json"),),
+            load_tests=((read_loadtest(file), SOURCE),),
         )
 
 
-def test_the_band_is_the_calibrations_own_from_three_points_on(memory: MemoryBudget) -> None:
-    assert held_out_band([residual(0.1), residual(-0.1, point=1)]) is None
-    # Three statistics of one point are one point.
-    assert held_out_band([residual(0.1), residual(-0.1), residual(0.1)]) is None
-    found = held_out_band([residual(0.1), residual(-0.1, point=1), residual(0.1, point=2)])
-    assert found is not None
-    # Student's 90th percentile with three points is 1.638.
-    assert found.tpot_high_ratio == pytest.approx(math.exp(1.638 * 0.1), rel=1e-3)
-    step = pool_step(memory, StepEvidence(calibrations=(evidence_of(document(points=3), file="c.json"),)))
-    assert band_of(step).slow_ratio == pytest.approx(1.1**1.638, rel=1e-3)
-    two = pool_step(memory, StepEvidence(calibrations=(evidence_of(document(points=2), file="c.json"),)))
-    assert band_of(two).slow_ratio == 1.10
+def with_spread(each: float, **changes: Any) -> dict[str, Any]:
+    made = calibration_document(**changes)
+    return {**made, "calibration": {**made["calibration"], "spread": spread(each)}}
 
 
-def test_more_points_of_the_same_error_are_believed_more() -> None:
-    few, many = (held_out_band([residual(0.1, point=each) for each in range(count)]) for count in (3, 30))
-    assert few is not None
-    assert many is not None
-    assert many.tpot_high_ratio < few.tpot_high_ratio
+def test_the_band_of_a_plan_is_the_calibrations_own(memory: MemoryBudget) -> None:
+    """Factors that are known less make a wider band, and so does a replica that may run more than was tested."""
+
+    def slow(document: dict[str, Any]) -> float:
+        tested = StepEvidence(calibrations=(evidence_of(document, file="c.json"),))
+        return band_of(pool_step(memory, tested)).slow_ratio
+
+    known, guessed = slow(with_spread(0.01)), slow(with_spread(0.2))
+    assert 1.05 < known < guessed
+    little = {**with_spread(0.01), "tested": {"sequences": 2, "kv_tokens": 2_500, "prefill_tokens": 1_000}}
+    assert slow(little) > known
 
 
-def test_a_lucky_fit_is_not_believed_beyond_what_repeats_differ_by() -> None:
-    found = held_out_band([residual(0.0, point=each) for each in range(5)])
-    assert found is not None
-    assert found.tpot_high_ratio == LEAST_RATIO
+@pytest.mark.parametrize("change", [{"device": "h200-sxm"}, {"tp": 2}])
+def test_tests_of_another_device_scale_an_estimate_and_leave_it_one(
+    memory: MemoryBudget, change: dict[str, Any]
+) -> None:
+    step = pool_step(memory, StepEvidence(calibrations=(evidence_of(calibration_document(**change), file="c.json"),)))
+    estimate = pool_step(memory)
+    assert step.evidence is Evidence.ESTIMATED
+    assert step.band == estimate.band
+    assert step.step_s(sequences=1, kv_tokens=1) == pytest.approx(1.5 * estimate.step_s(sequences=1, kv_tokens=1))
+    assert any("stays one" in note for note in step.notes)
 
 
 PLAN = """

@@ -76,7 +76,7 @@ def test_fixed_and_growth_are_told_apart() -> None:
     few, many = np.array([1.0, 64.0]), np.array([64.0, 64.0])
     base = times.decode_s(few, many)
     fixed = ScaledStep(times=times, factors=Factors(fixed_ratio=1.5)).decode_s(few, many)
-    growth = ScaledStep(times=times, factors=Factors(growth_ratio=1.5)).decode_s(few, many)
+    growth = ScaledStep(times=times, factors=Factors(sequences_ratio=1.5)).decode_s(few, many)
     assert fixed - base == pytest.approx([0.5 * base[0]] * 2)
     assert growth[0] == pytest.approx(base[0])
     assert growth[1] - growth[0] == pytest.approx(1.5 * (base[1] - base[0]))

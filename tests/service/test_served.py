@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,7 +66,7 @@ def run(arrival_s: np.ndarray, **changes: object) -> Served:
 
 def test_a_request_alone_takes_its_steps() -> None:
     """One request: a step with its prompt, then one step for each further token, and the overhead before the first."""
-    replica = replace(batching_replica(), request_overhead_s=0.03)
+    replica = batching_replica(request_overhead_s=0.03)
     found = run(np.array([0.0, 100.0]), replica=replica).classes[0]
     step_s, prefill_s = 0.01 + 2e-4, 200 * 2e-5
     assert found.latencies["ttft"].mean_s == pytest.approx(0.01 + prefill_s + 0.03, rel=0.02)

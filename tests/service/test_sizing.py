@@ -14,7 +14,7 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence
 from ullage.service.curve.margin import NO_POLICY
 from ullage.service.curve.sizing import PoolSize, size_pool
-from ullage.service.trial.search import least_passing, likely_replicas
+from ullage.service.trial.search import likely_replicas
 
 
 @functools.cache
@@ -85,11 +85,6 @@ def test_an_slo_that_only_nominal_steps_meet_is_refused_for_its_evidence() -> No
     refused = size_pool(bases, rate_rps=10.0, seed=1, effort=QUICK)
     assert isinstance(refused, Rejection)
     assert "evidence" in refused.reason
-
-
-@given(st.integers(1, 500), st.integers(1, 500))
-def test_the_least_number_is_found_from_any_start(border: int, start: int) -> None:
-    assert least_passing(lambda number: number >= border, start) == border
 
 
 @given(st.floats(0.1, 1e4), st.floats(0.05, 10.0))

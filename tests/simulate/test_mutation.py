@@ -123,6 +123,8 @@ MUTANTS = {
         "for back in range(1, min(1, clock.controls + 1)):",
     ),
     "think time is skipped": ("now_ps + w.think_ps[i], RANK_CLIENT", "now_ps, RANK_CLIENT"),
+    "a first token leaves at once": ("first_ps - sent_ps > slo.ttft_slo_ps", "first_ps - arrival_ps > slo.ttft_slo_ps"),
+    "a crowd beside a first token costs nothing": ("terms.crowd_ps * replica.step_decodes", "0"),
     "the decode's time share is given to no one": (
         "add_to_sums(replica, span_ps, float(span_ps) / n)",
         "add_to_sums(replica, span_ps, 0.0)",

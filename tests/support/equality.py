@@ -27,6 +27,7 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
     world, issued = run.world, reference.issued
     requests = [
         ("state", run.state), ("first_ps", np.where(world.first_ps == 0, -1, world.first_ps)),
+        ("outside_ps", world.outside_ps if world.has_outside else np.zeros(world.request_count, np.int64)),
         ("finish_ps", world.finish_ps), ("admitted_ps", world.admitted_ps), ("emitted", run.emitted),
         ("preemptions", world.preemptions), ("replica", run.replica),
     ]  # fmt: skip

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from support.calibrations import calibration_document
 from support.loadtest_samples import to_json, vllm_run
 from ullage.admission.limits import admission_limits
 from ullage.errors import NotGiven, Rejection
@@ -76,6 +77,7 @@ workload:
 pool: {model: llama-3.1-8b, device: h100-sxm}
 prices: {provider: aws, region: us-east-1, files: [{path: history.csv}]}
 """
+TESTED = MEASURED + "evidence: {load_tests: [bench.json]}\n"
 FILED = MEASURED.replace("path: history.csv", "path: machines.csv, dated: 2026-11-01, provider: aws")
 PROFILED = """
 version: 1
@@ -235,6 +237,7 @@ BASES = {
     "committed": ONE.replace("aws}", "aws, purchase: 1y-no-upfront}"),
     "experts": MOE,
     "measured": MEASURED,
+    "tested": TESTED,
     "filed": FILED,
     "profiled": PROFILED,
     "routed": ROUTED,
@@ -299,17 +302,7 @@ decode,64,64000,0,0.04
 prefill,0,0,100,0.03
 prefill,0,0,1000,0.09
 """
-CALIBRATION = {
-    "schema": "ullage.calibrate/2",
-    "provenance": {
-        "model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm", "tp": 1, "pp": 1, "ep": 1, "dp_attention": 1,
-        "kv_dtype": "bf16", "points": 0, "date": "2026-11-01",
-    },
-    "calibration": {
-        "factors": {"fixed_ratio": 1.5, "growth_ratio": 1.0, "prefill_ratio": 1.0, "request_ratio": 1.0},
-        "held_out": [],
-    },
-}  # fmt: skip
+CALIBRATION = calibration_document()
 HISTORY = """\
 date,provider,instance,region,gpu,gpu_count,on_demand_usd_h,spot_min_az,spot_max_az,n_az
 2026-08-01,aws,p5.48xlarge,us-east-1,H100,8.0,9,1,1,1

@@ -790,7 +790,30 @@ def engine_metrics(k: float = 1.0, *, engine: str = "vllm", scrapes: bool = True
     return f"# SCRAPE 1000.0\n{page(10)}# SCRAPE {1000.0 + DURATION_S}\n{page(10 + REQUESTS)}".encode()
 
 
+def console_text(k: float = 1.0, *, backend: str = "vllm", cap: int = 4) -> bytes:
+    """What a serving benchmark prints, with the arguments it was started with."""
+    values = flat(k, 1000.0, ttft_ms=TTFT_S, tpot_ms=TPOT_S, e2el_ms=E2E_S)
+    titles = {"mean": "Mean", "median": "Median", "std": "Std", "p99": "P99"}
+    lines = [
+        f"Namespace(backend='{backend}', model='example/model', dataset_name='random', random_range_ratio=0.0)",
+        "Traffic request rate: inf",
+        f"Maximum request concurrency: {cap}",
+        "============ Serving Benchmark Result ============",
+        f"Successful requests:                     {REQUESTS}",
+        f"Benchmark duration (s):                  {DURATION_S}",
+        f"Total input tokens:                      {REQUESTS * PROMPT:,}",
+        f"Total generated tokens:                  {REQUESTS * OUTPUT}",
+        f"Request throughput (req/s):              {REQUESTS / DURATION_S}",
+    ]
+    for name, value in values.items():
+        which, latency, _ = name.split("_")
+        if which in titles:
+            lines.append(f"{titles[which]} {latency.upper()} (ms):      {value}")
+    return ("\n".join([*lines, "=" * 50]) + "\n").encode()
+
+
 SAMPLES: dict[str, Sample] = {
+    "console": Sample(make=console_text, older=lambda: console_text(backend="sglang")),
     "vllm": Sample(make=lambda k: to_json(vllm_run(k)), older=vllm_older),
     "sglang": Sample(make=lambda k: to_lines([sglang_run(k)]), older=sglang_older),
     "guidellm": Sample(make=lambda k: to_json(guidellm_report(k)), older=guidellm_oldest),

@@ -70,6 +70,7 @@ class ReferenceRequest:
     decoding: bool = False  # has emitted a token since its last admission
     scheduled: int = 0  # tokens in the step under way
     first_ps: int = -1
+    outside_ps: int = 0
     finish_ps: int = -1
     admitted_ps: int = -1
     preemptions: int = 0
@@ -321,11 +322,11 @@ class Reference:
             self.count(request, "prompt_tokens", request.prompt)
             self.count(request, "output_tokens", request.output)
             self.count(request, "cached_done_tokens", request.cached)
-            self.record(request, k.E2E, self.now_ps - request.arrival_ps)
+            self.record(request, k.E2E, self.now_ps - request.arrival_ps + request.outside_ps)
             if request.output > 1:
                 self.record(request, k.TPOT, (self.now_ps - request.first_ps) // (request.output - 1))
         if request.first_ps >= 0:
-            self.record(request, k.TTFT, request.first_ps - request.arrival_ps)
+            self.record(request, k.TTFT, request.first_ps - request.arrival_ps + request.outside_ps)
         if request.client >= 0 and outcome != k.UNFINISHED and self.issued < len(self.requests):
             self.clients.append((self.now_ps + max(1, request.think_ps), request.client))
 
@@ -356,9 +357,10 @@ class Reference:
         """The last token is out: success, or late where the class's SLO is missed."""
         row = request.class_row
         tpot_slo_ps = row[ClassField.TPOT_SLO_PS]
+        outside_ps = request.outside_ps
         late = (
-            request.first_ps - request.arrival_ps > row[ClassField.TTFT_SLO_PS]
-            or self.now_ps - request.arrival_ps > row[ClassField.E2E_SLO_PS]
+            request.first_ps - request.arrival_ps + outside_ps > row[ClassField.TTFT_SLO_PS]
+            or self.now_ps - request.arrival_ps + outside_ps > row[ClassField.E2E_SLO_PS]
             or (tpot_slo_ps < NEVER_PS and self.now_ps - request.first_ps > tpot_slo_ps * (request.output - 1))
         )
         self.end(request, k.LATE if late else k.SUCCESS)
@@ -427,6 +429,9 @@ class Reference:
             request.decoding = True
             if request.first_ps < 0:
                 request.first_ps = self.now_ps
+                engine = replica.engine
+                beside = engine[EngineField.CROWD_PS] * step.decodes
+                request.outside_ps = engine[EngineField.OUTSIDE_PS] + beside
             replica.emitted += 1
             if request.emitted == request.output:
                 self.leave(replica, replica.running, request)

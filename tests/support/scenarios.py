@@ -177,6 +177,8 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     fields[EngineField.TOKEN_SEGMENTS] = 4 if row["step"] == "table" else 1
     fields[EngineField.PAIR_PS_1024] = int(rng.integers(0, 3000))
     fields[EngineField.IS_SUM] = int(row["step"] == "affine")
+    fields[EngineField.OUTSIDE_PS] = (0, 7, 10**6)[sequences % 3]
+    fields[EngineField.CROWD_PS] = (0, 3, 10**5)[budget % 3]
     return fields
 
 

@@ -64,7 +64,13 @@ def batching_replica(**changes: float) -> Replica:
         prefill_token_s=given["prefill_token_s"],
         max_sequences=16,
     )
-    engine = Engine(step=step, kv_blocks=int(given["kv_blocks"]), max_sequences=16, budget_tokens=512)
+    engine = Engine(
+        step=step,
+        kv_blocks=int(given["kv_blocks"]),
+        max_sequences=16,
+        budget_tokens=512,
+        request_overhead_s=given.get("request_overhead_s", 0.0),
+    )
     return Replica(engine=engine, devices=2)
 
 

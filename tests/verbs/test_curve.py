@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.calibrations import FACTORS, calibration_document
 from support.loadtest_samples import to_json, vllm_run
 from ullage.cli.app import run
 from ullage.errors import InputError, Rejection
@@ -127,12 +128,8 @@ def test_slos_are_replaced_added_and_given_to_all() -> None:
 
 
 def _calibration(**changes: object) -> dict[str, object]:
-    provenance = {
-        "model": "qwen3-32b", "device": "h100-sxm", "engine": "vllm", "tp": 2, "pp": 1, "ep": 1, "dp_attention": 1,
-        "kv_dtype": "bf16", "points": 2, "date": "2026-11-01", **changes,
-    }  # fmt: skip
-    factors = {"fixed_ratio": 1.2, "growth_ratio": 1.0, "prefill_ratio": 1.1, "request_ratio": 1.0}
-    return {"schema": "ullage.calibrate/2", "provenance": provenance, "calibration": {"factors": factors}}
+    factors = {**FACTORS, "fixed_ratio": 1.2, "prefill_ratio": 1.1}
+    return calibration_document(factors, **{"model": "qwen3-32b", "tp": 2, **changes})
 
 
 def test_a_calibration_scales_the_steps_and_narrows_the_band(tmp_path: Path) -> None:
@@ -147,7 +144,7 @@ def test_a_calibration_scales_the_steps_and_narrows_the_band(tmp_path: Path) -> 
     assert band_of(fitted.step).slow_ratio < band_of(plain.step).slow_ratio
 
 
-@pytest.mark.parametrize("change", [{"model": "qwen3-8b"}, {"tp": 4}, {"kv_dtype": "fp8"}, {"date": "soon"}])
+@pytest.mark.parametrize("change", [{"model": "qwen3-8b"}, {"engine": "sglang"}, {"kv_dtype": "fp8"}, {"date": "soon"}])
 def test_a_calibration_of_another_configuration_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     file = tmp_path / "calibration.json"
     file.write_text(json.dumps(_calibration(**change)))

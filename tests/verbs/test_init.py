@@ -94,7 +94,8 @@ def test_a_trace_gives_the_longest_context_and_no_rate(trace: Path, tmp_path: Pa
 def test_a_load_test_names_its_model(load_test: Path, tmp_path: Path) -> None:
     found = read(verbs.init(load_tests=[load_test], folder=tmp_path, as_of=AS_OF))
     assert found["pool"]["model"] == "llama-3.1-8b"  # type: ignore[index]
-    assert found["evidence"] == {"load_tests": ["bench.json"]}
+    tested = {"tested_device": found["pool"]["device"], "tested_tensor_parallel": found["pool"]["tensor_parallel"]}  # type: ignore[index]
+    assert found["evidence"] == {"load_tests": ["bench.json"], **tested}
 
 
 def test_a_large_model_is_cut_until_it_fits() -> None:

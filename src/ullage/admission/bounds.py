@@ -12,7 +12,7 @@ can never end with a looser limit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,17 +61,27 @@ class Bounds:
 
 
 def replica_bounds(
-    clients: Clients, deadlines: Mapping[str, Deadline], *, saturation_rps: float, overload: float
+    clients: Clients,
+    deadlines: Mapping[str, Deadline],
+    *,
+    saturation_rps: float,
+    overload: float,
+    loads_rps: Sequence[float] = (),
 ) -> Bounds:
-    """The limits under which one replica, offered `overload` times what it can do, meets the SLOs of those it
-    admits."""
+    """The limits under which one replica, offered `overload` times what it can do, meets the SLOs of those it admits.
+
+    They are held to it at `loads_rps` too, which are per replica.
+    """
     pace, binding = most_running(clients, saturation_rps)
     found = _bounds(clients, deadlines, pace, binding, overload)
     # Priority scheduling and requests that are taken down change the batch: the limits are held to what they are for.
     for fewer in reversed(concurrency_grid(pace.running_requests)[:-1]):
-        load = clients.steady(overload * found.pace.throughput_rps)
-        kept = slos_met(clients, clients.run(load, guard=found.guard, patient=True))
-        missed = [each for each in kept if not each.is_kept and not each.is_on_wait]
+        missed = [
+            each
+            for rate_rps in (overload * found.pace.throughput_rps, *loads_rps)
+            for each in slos_met(clients, clients.run(clients.steady(rate_rps), guard=found.guard, patient=True))
+            if not each.is_kept and not each.is_on_wait
+        ]
         if not missed:
             break
         alone = clients.of(replicas=1, span_s=max(clients.span_s, REQUESTS / saturation_rps))
@@ -136,11 +146,13 @@ def saturated(alone: Clients, running: int, saturation_rps: float) -> Pace:
     for each in alone.classes:
         mine = done & (class_of == names.index(each.name))
         spent = {
-            Metric.TTFT: (times.first_token_s - times.admitted_s)[mine] + alone.replica.request_overhead_s,
-            Metric.E2E: (times.end_s - times.admitted_s)[mine] + alone.replica.request_overhead_s,
+            Metric.TTFT: (times.first_token_s - times.admitted_s + times.outside_s)[mine],
+            Metric.E2E: (times.end_s - times.admitted_s + times.outside_s)[mine],
             Metric.TPOT: ((times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1))[mine],
         }
-        prefill[each.name] = quantile(spent[Metric.TTFT], 0.95)
+        # A class of which nobody came is taken to start as the others do.
+        starts = spent[Metric.TTFT] if mine.any() else (times.first_token_s - times.admitted_s + times.outside_s)[done]
+        prefill[each.name] = quantile(starts, 0.95)
         broken += _broken(each, spent, outcome.itl[each.name].quantile_s)
     ended = int(((times.end_s >= from_s) & (times.end_s < limited.span_s) & (times.outcome <= 1)).sum())
     return Pace(

@@ -221,7 +221,7 @@ def slos_met(clients: Clients, outcome: Outcome) -> tuple[AdmittedAttainment, ..
             Metric.ITL: outcome.itl[each.name],
         }
         for slo in each.slos:
-            value_s = histograms[slo.metric].quantile_s(slo.percentile_fraction) + clients.trial.overhead_s(slo.metric)
+            value_s = histograms[slo.metric].quantile_s(slo.percentile_fraction)
             found.append(AdmittedAttainment(class_name=each.name, slo=slo, found_s=value_s))
     return tuple(found)
 
@@ -239,19 +239,21 @@ def window_latencies(clients: Clients, load: OpenLoop, outcome: Outcome, *, from
     class_of = np.zeros(inside.size, np.int16) if load.requests.class_of is None else load.requests.class_of
     names = [each.name for each in load.requests.classes]
     found = {
-        Metric.TTFT: times.first_token_s - times.arrival_s,
-        Metric.E2E: times.end_s - times.arrival_s,
+        Metric.TTFT: times.first_token_s - times.arrival_s + times.outside_s,
+        Metric.E2E: times.end_s - times.arrival_s + times.outside_s,
         Metric.TPOT: (times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1),
     }
     return {
-        (each.name, metric): values[inside & (class_of == names.index(each.name))] + clients.trial.overhead_s(metric)
+        (each.name, metric): values[inside & (class_of == names.index(each.name))]
         for each in clients.classes
         for metric, values in found.items()
     }
 
 
 def quantile(values: Floats, fraction: float) -> float:
-    """The percentile of durations of which those that never ended are the longest."""
+    """The percentile of durations of which those that never ended are the longest; nan where there are none."""
+    if not values.size:
+        return math.nan
     ordered = np.sort(np.where(np.isfinite(values), values, math.inf))
     return float(ordered[max(0, math.ceil(fraction * ordered.size) - 1)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ullage.admission.policy import AdmissionPolicy
+from ullage.admission.proof import ENGINE_ALONE, WITH_GATEWAY
 from ullage.admission.retries import BUDGET, LIMITS, LIMITS_AND_BUDGET, NO_LIMITS, burst_length_s
 from ullage.evidence import Assumption, Figure, number
 from ullage.memory.budget import MemoryBudget
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ullage.admission.limits import AdmissionLimits
 
 _SHORT = {NO_LIMITS: "bare", BUDGET: "budget_alone", LIMITS: "limited", LIMITS_AND_BUDGET: "budgeted"}
+
+_SHORT_WAY = {ENGINE_ALONE: "engine", WITH_GATEWAY: "gateway"}
 
 Inputs = tuple[Figure | Assumption, ...]
 
@@ -66,6 +69,21 @@ def _capacity(
         f"most sequences at which a replica that is never idle meets its SLOs; bound by {found.bounds.binding}",
         curve.inputs,
     )
+    make(
+        "limit.engine_running_requests",
+        found.flags.running_requests,
+        "requests",
+        "least limit on running sequences with which the planned load, bursts included, meets every SLO, simulated",
+        (running, *fleet),
+    )
+    for each in found.proofs:
+        make(
+            f"limit.{_SHORT_WAY[each.enforced_by]}_success_at_{each.load_ratio:g}",
+            each.success_fraction,
+            "fraction",
+            f"requests that meet every limit at {each.load_ratio:g} times the planned load, {each.enforced_by}",
+            (running, *fleet),
+        )
     waiting = make(
         "limit.replica_queue_requests",
         found.waiting_requests,

@@ -13,6 +13,7 @@ from ullage.admission.policy import AdmissionPolicy
 from ullage.admission.retries import NO_LIMITS, Protection
 from ullage.evidence import number
 from ullage.memory.budget import MemoryBudget
+from ullage.service.trial.trial import Guard
 
 # The gauge that counts what waits, by engine; a gateway that reads another counts the same requests.
 WAITING_METRICS = {
@@ -89,6 +90,7 @@ def overload_checks(
 
 def limit_lines(
     bounds: Bounds,
+    flags: Guard,
     deadlines: Mapping[str, Deadline],
     memory: MemoryBudget,
     *,
@@ -100,14 +102,21 @@ def limit_lines(
     waiting = bounds.waiting_requests
     lines = [
         LimitLine(
-            name="running requests",
+            name="running, the engine's flag",
+            replica_value=flags.running_requests,
+            pool_value=None,
+            unit="requests",
+            why=_why_flag(flags, guard),
+        ),
+        LimitLine(
+            name="running, in overload",
             replica_value=guard.running_requests,
             pool_value=guard.running_requests * replicas,
             unit="requests",
             why=bounds.binding if bounds.binding == OWN_LIMIT else f"more would violate {bounds.binding}",
         ),
         LimitLine(
-            name="waiting requests",
+            name="waiting, in overload",
             replica_value=waiting,
             pool_value=waiting * replicas,
             unit="requests",
@@ -134,6 +143,12 @@ def limit_lines(
         lines.append(_age_line(f"{name}: wait, in overload", bounds.ages_s[name], "the same, less its prefill at p95"))
         lines.append(_age_line(f"{name}: wait, at any load", deadlines[name].latest_start_s, "deadline less the floor"))
     return tuple(lines)
+
+
+def _why_flag(flags: Guard, guard: Guard) -> str:
+    if flags.running_requests == guard.running_requests:
+        return "the same at any load"
+    return "at any load: fewer would violate an SLO at the planned load, bursts included"
 
 
 def _age_line(name: str, value_s: float, why: str) -> LimitLine:

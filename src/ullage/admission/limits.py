@@ -13,7 +13,7 @@ from typing import Any
 
 from ullage.admission.bounds import Bounds, replica_bounds
 from ullage.admission.bursts import BurstPoint, absorbers, burst_budget
-from ullage.admission.clients import MOST_REPLICAS, Clients, clients_of
+from ullage.admission.clients import MOST_REPLICAS, clients_of
 from ullage.admission.deadlines import Deadline, HopRule, class_deadlines, hop_rules
 from ullage.admission.limit_figures import limit_figures
 from ullage.admission.limit_rows import (
@@ -25,11 +25,19 @@ from ullage.admission.limit_rows import (
     overload_checks,
 )
 from ullage.admission.policy import AdmissionPolicy
+from ullage.admission.proof import (
+    ENGINE_ALONE,
+    OVERLOADS,
+    WITH_GATEWAY,
+    LimitProof,
+    engine_flags,
+    limit_proofs,
+    planned_load,
+)
 from ullage.admission.rates import ClassRate, ShedStep, TenantRate, class_rates, shed_order, tenant_rates
 from ullage.admission.retries import (
     LIMITS_AND_BUDGET,
     NO_LIMITS,
-    Protection,
     Recovery,
     RetryLoad,
     protections,
@@ -41,6 +49,7 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Figure, number
 from ullage.memory.budget import MemoryBudget
 from ullage.service.curve.curve import ServiceCurve
+from ullage.service.trial.trial import Guard
 from ullage.startup.ready import TimeToReady
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.demand.demand import Demand
@@ -58,6 +67,7 @@ class AdmissionLimits:
     classes: tuple[RequestClass, ...]
     replicas: int
     bounds: Bounds
+    flags: Guard
     capacity_rps: float
     context_tokens: int
     deadlines: Mapping[str, Deadline]
@@ -68,8 +78,7 @@ class AdmissionLimits:
     backpressure: Backpressure
     hops: tuple[HopRule, ...]
     checks: tuple[LimitCheck, ...]
-    refused_fraction: float
-    late_fraction: float
+    proofs: tuple[LimitProof, ...]
     retries: tuple[RetryLoad, ...]
     recoveries: tuple[Recovery, ...]
     bursts: tuple[BurstPoint, ...]
@@ -122,38 +131,41 @@ def admission_limits(
     clients = clients_of(curve, policy, replicas=MOST_REPLICAS)
     overload = number(policy.overload)
     scale_rps = curve.bases.conservative_probe.saturation_rps
-    bounds = replica_bounds(clients, deadlines, saturation_rps=scale_rps, overload=overload)
-    capacity_rps = min(capacity_rps / replicas, bounds.pace.throughput_rps)
+    planned_rps = min(demand.planning_rps / replicas, 2.0 * scale_rps)
+    proven_rps = [ratio * planned_rps for ratio in OVERLOADS]
+    bounds = replica_bounds(clients, deadlines, saturation_rps=scale_rps, overload=overload, loads_rps=proven_rps)
+    capacity_rps /= replicas
     # A pool that is far too small for its plan is not simulated at that plan: twice its capacity says enough.
     planning_rps = min(demand.planning_rps / replicas, 2.0 * capacity_rps)
     ways = protections(bounds.guard, policy)
     bare, _, limited, _ = ways
     rates = class_rates(demand, classes, bounds.pace.busy_s, capacity_rps=capacity_rps * replicas)
     tenants = tenant_rates(demand, policy, capacity_rps=capacity_rps * replicas)
-    refused, late = _at_planning(curve, clients, limited, planning_rps)
+    trial, scale = replace(curve.bases.conservative, replicas=replicas), curve.bases.conservative_probe
+    planned = planned_load(trial, scale, rate_rps=planning_rps * replicas, seed=curve.seed)
+    flags = engine_flags(planned, bounds.guard, memory.runtime.engine, map)
     small = clients.of(replicas=min(replicas, MOST_REPLICAS))
     found = AdmissionLimits(
         classes=tuple(classes),
         replicas=replicas,
         bounds=bounds,
+        flags=flags,
         capacity_rps=capacity_rps,
         context_tokens=min(memory.longest_context_tokens, memory.approved.context_tokens),
         deadlines=deadlines,
-        lines=limit_lines(bounds, deadlines, memory, capacity_rps=capacity_rps, replicas=replicas),
+        lines=limit_lines(bounds, flags, deadlines, memory, capacity_rps=capacity_rps, replicas=replicas),
         rates=rates,
         tenants=tenants,
         shed=shed_order(rates, tenants, retry_budget=number(policy.retry_budget)),
         backpressure=backpressure_of(bounds, memory, policy, capacity_rps=capacity_rps, planning_rps=planning_rps),
         hops=_hops(deadlines, bounds, policy),
         checks=overload_checks(clients, (limited, bare), overload, overload * bounds.pace.throughput_rps),
-        refused_fraction=refused,
-        late_fraction=late,
-        retries=retry_loads(
-            clients, ways, [("planning", planning_rps), ("overload", overload * bounds.pace.throughput_rps)], map
+        proofs=limit_proofs(planned, clients, flags, bounds.guard, planning_rps=planning_rps, map=map),
+        retries=(
+            *retry_loads(clients, protections(flags, policy), [("planning", planning_rps)], map),
+            *retry_loads(clients, ways, [("overload", overload * bounds.pace.throughput_rps)], map),
         ),
-        recoveries=recoveries(
-            clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS)), ways, bounds.pace.throughput_rps, map
-        ),
+        recoveries=recoveries(clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS)), ways, scale_rps, map),
         bursts=burst_budget(
             small,
             absorbers(small, ready, replicas=replicas),
@@ -168,21 +180,25 @@ def admission_limits(
     return replace(found, figures=figures, notes=_notes(found, policy, demand.planning_rps))
 
 
-def _at_planning(curve: ServiceCurve, clients: Clients, limits: Protection, planning_rps: float) -> tuple[float, float]:
-    """What is refused with the limits, and what is late without them, in the busy hour with its bursts."""
-    bursty = clients.of(load_at=curve.trial.load_at)
-    load = bursty.steady(planning_rps)
-    guarded = bursty.run(load, guard=limits.guard, patient=True).total.counts
-    free = bursty.run(load, patient=True).total.counts
-    return (guarded.shed + guarded.timed_out) / max(guarded.requests, 1), free.late / max(free.requests, 1)
-
-
 def _hops(deadlines: Mapping[str, Deadline], bounds: Bounds, policy: AdmissionPolicy) -> tuple[HopRule, ...]:
     backoff_s = number(policy.backoff)
     return tuple(
         rule
         for name, each in deadlines.items()
         for rule in hop_rules(each, wait_s=bounds.ages_s[name], backoff_s=backoff_s)
+    )
+
+
+def _without_gateway(found: AdmissionLimits) -> str:
+    """What is lost where only the engine's flags are set."""
+    worst = max(each.load_ratio for each in found.proofs)
+    alone, both = (
+        next(each.success_fraction for each in found.proofs if (each.enforced_by, each.load_ratio) == (way, worst))
+        for way in (ENGINE_ALONE, WITH_GATEWAY)
+    )
+    return (
+        f"With the engine's flags alone {alone:.1%} of requests succeed at {worst:.3g} times the planned load, with "
+        f"the gateway's limits {both:.1%}: an engine queues what it is sent, and a growing queue makes everybody late."
     )
 
 
@@ -194,11 +210,7 @@ def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float)
         f"At {number(policy.overload):.3g} times what the replicas can do, {kept}, with priority scheduling in the "
         "engine. Waits are to be enforced while the backpressure signal is on; at other times only deadlines are."
     )
-    planned = (
-        f"At the planning rate, bursts included, the limits would turn away {found.refused_fraction:.1%}; without "
-        f"them {found.late_fraction:.1%} miss an SLO."
-    )
-    notes = [overload, planned]
+    notes = [overload, _without_gateway(found)]
     bare, whole = found.recovery(NO_LIMITS), found.recovery(LIMITS_AND_BUDGET)
     if bare.capacity_fraction < 1.0:
         notes.append(

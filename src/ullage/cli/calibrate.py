@@ -29,6 +29,22 @@ if TYPE_CHECKING:
     from ullage.verbs.calibrate_fit import Fitted
 
 
+_CachedShare = Annotated[
+    str | None,
+    typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
+]
+_Replicas = Annotated[
+    int | None, typer.Option("--replicas", min=1, help="Replicas that shared the test's load. Default: the file's.")
+]
+_Timeout = Annotated[
+    str | None, typer.Option("--timeout", metavar="TIME", help="When the test's clients gave up. Default: the file's.")
+]
+_Accept = Annotated[
+    list[str] | None,
+    typer.Option("--accept", metavar="NAME", help="Use the tests in spite of this anomaly: model, device, physics."),
+]
+
+
 def command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Result files of load tests, of any tool.")],
     inspect: Annotated[bool, typer.Option("--inspect", help="Show what was read from each file, and stop.")] = False,
@@ -60,14 +76,18 @@ def command(
     poll_steps: Annotated[
         int, typer.Option("--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval).")
     ] = 1,
+    cached_share: _CachedShare = None,
+    replicas: _Replicas = None,
+    timeout: _Timeout = None,
+    accept: _Accept = None,
     out: Out = None,
     json: AsJson = False,
     no_color: NoColor = False,
 ) -> int:
     """Fit the step model of a replica to load tests of any tool, or with --inspect show what was read from them."""
     if not inspect and model is not None and device is not None:
-        from ullage.load.typed import parse_tokens
-        from ullage.verbs.calibrate_fit import fit_calibration
+        from ullage.load.typed import parse_duration, parse_share, parse_tokens
+        from ullage.verbs.calibrate_fit import StatedTest, fit_calibration
 
         fitted = fit_calibration(
             files,
@@ -83,6 +103,12 @@ def command(
             budget_tokens=parse_tokens(token_budget, "--token-budget"),
             kv_dtype=kv_dtype,
             poll_steps=poll_steps,
+            stated=StatedTest(
+                cached_fraction=parse_share(cached_share, "--cached-share"),
+                replicas=replicas,
+                timeout_s=parse_duration(timeout, "--timeout"),
+                accepted=tuple(accept or ()),
+            ),
         )
         if out is not None:
             _write(fitted, out)

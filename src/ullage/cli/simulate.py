@@ -62,6 +62,28 @@ _OutputTokens = Annotated[int | None, typer.Option("--output-tokens", min=1, hel
 _Arrivals = Annotated[
     str, typer.Option("--arrivals", metavar="NAME", help="How made-up requests come: poisson or constant.")
 ]
+_LoadTests = Annotated[
+    list[str] | None,
+    typer.Option("--load-test", metavar="FILE", help="Repeat a load test, of any tool, as it was run. Repeatable."),
+]
+_Clients = Annotated[
+    int | None,
+    typer.Option("--clients", min=1, help="Made-up requests from clients that wait for their answers, not at a rate."),
+]
+_Requests = Annotated[
+    int | None, typer.Option("--requests", min=1, help="How many of them in all. Default: ten for each client.")
+]
+_LengthsFrom = Annotated[
+    str | None,
+    typer.Option("--lengths-from", metavar="SHARE", help="Made-up lengths: drawn from this share up. Default: alike."),
+]
+_CachedShare = Annotated[
+    str | None,
+    typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
+]
+_PollSteps = Annotated[
+    int, typer.Option("--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval).")
+]
 _Span = Annotated[
     str | None,
     typer.Option("--span", metavar="TIME", help="How long: the first part of a trace. Default: all, or 10 min."),
@@ -96,6 +118,12 @@ def command(
     prompt_tokens: _PromptTokens = None,
     output_tokens: _OutputTokens = None,
     arrivals: _Arrivals = "poisson",
+    load_test: _LoadTests = None,
+    clients: _Clients = None,
+    requests: _Requests = None,
+    lengths_from: _LengthsFrom = None,
+    cached_share: _CachedShare = None,
+    poll_steps: _PollSteps = 1,
     span: _Span = None,
     slo: Slos = None,
     column: Columns = None,
@@ -130,11 +158,14 @@ def command(
     load = LoadChoice(
         traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone,
         prompt_tokens=prompt_tokens, output_tokens=output_tokens, arrivals=arrivals,
-        rate_rps=parse_rate(rate), span_s=parse_duration(span, "--span"),
+        rate_rps=parse_rate(rate), span_s=parse_duration(span, "--span"), load_tests=tuple(load_test or ()),
+        clients=clients, request_count=requests, cached_fraction=parse_share(cached_share, "--cached-share"),
+        least_fraction=1.0 if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
     pool = ServedPool(
-        replicas=replicas, routing=routing, waiting_requests=queue_limit, timeout_s=parse_duration(timeout, "--timeout")
-    )
+        replicas=replicas, routing=routing, waiting_requests=queue_limit,
+        timeout_s=parse_duration(timeout, "--timeout"), poll_steps=poll_steps,
+    )  # fmt: skip
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, slos=slo or [], as_of=as_of, seed=seed)
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, progress=report), changed, traffic)

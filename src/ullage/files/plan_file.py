@@ -313,6 +313,46 @@ class EvidenceSection(Section):
             moves="step.decode_1_s",
         ),
     ] = ()
+    cached_share: Annotated[
+        ShareOrNone | None,
+        Key(
+            means="Of the load tests' prompt tokens, what were prefix hits.",
+            default="as their files say, or none",
+            moves="step.prefill_1000_s",
+        ),
+    ] = None
+    tested_replicas: Annotated[
+        Count | None,
+        Key(
+            means="Replicas that shared the load of the load tests.",
+            default="as their files say, or 1",
+            moves="step.decode_64_s",
+        ),
+    ] = None
+    tested_device: Annotated[
+        str | None,
+        Key(
+            means="The device that the load tests ran on; on another one they scale an estimate.",
+            default="as their files say, or the pool's",
+            moves="step.decode_1_s",
+        ),
+    ] = None
+    tested_tensor_parallel: Annotated[
+        Count | None,
+        Key(
+            means="The tensor parallelism that the load tests ran with.",
+            default="as their files say, or the pool's",
+            moves="step.decode_1_s",
+        ),
+    ] = None
+    accept: Annotated[
+        tuple[str, ...],
+        Key(
+            means="Anomalies in spite of which evidence is used: model, device, engine, parallelism, physics ...",
+            default="evidence of something else is refused",
+            still="It lets evidence in; the figures move by the evidence itself.",
+        ),
+    ] = ()
 
 
 class PoolSection(Section):

@@ -61,6 +61,7 @@ class Starter:
     engine: Found | None
     engine_version: Found | None
     load_tests: tuple[str, ...]
+    anomalies: tuple[str, ...]
     engine_logs: tuple[str, ...]
 
 
@@ -126,6 +127,11 @@ def _evidence(starter: Starter) -> list[str]:
         ("startup_logs", (), "start-up logs: how long a start takes"),
     )
     said = [f"  {name}: {_list(paths)}" for name, paths, _ in kinds if paths]
+    if starter.load_tests:
+        tested = "where the load tests ran: on anything else they scale an estimate"
+        said += [f"  tested_device: {_scalar(starter.device.value)}  # {tested}"]
+        said += [f"  tested_tensor_parallel: {_scalar(starter.tensor_parallel.value)}"]
+        said += [f"  # decide: {' '.join(each.split())}" for each in starter.anomalies]
     wanted = [f"  # {name}: [FILE]  # {what}" for name, paths, what in kinds if not paths]
     return [*(["evidence:"] if said else ["# evidence:  # what is measured is not guessed"]), *said, *wanted]
 

@@ -7,7 +7,8 @@ would pile up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -35,6 +36,8 @@ SLOW_RATIO = 2.0
 BURST_S = 60.0
 # A cache is full again when as many tokens have passed as it holds; not sooner than a minute, as sessions come back.
 LEAST_REFILL_S = 60.0
+# A part of a fleet evens out less of what chance brings than the whole, so what it survives the whole survives.
+MOST_PLAYED = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,8 @@ class Times:
 class LossFleet:
     """What scenarios are played on: the fleet as it serves, its traffic, and the reserves it was given.
 
-    `serving` places the replicas behind the router; those beyond its number are devices kept free.
+    `serving` places the replicas behind the router; those beyond its number are devices kept free. Of a very large
+    fleet only MOST_PLAYED replicas are simulated, with their share of the load and of every loss, rounded up.
     """
 
     trial: Trial
@@ -62,7 +66,19 @@ class LossFleet:
 
     @property
     def replicas(self) -> int:
-        return self.serving.replicas
+        return min(self.serving.replicas, MOST_PLAYED)
+
+    @property
+    def share_fraction(self) -> float:
+        return self.replicas / self.serving.replicas
+
+    def part(self, replicas: int) -> int:
+        """So many of the fleet's replicas in the part of it that is simulated."""
+        return math.ceil(replicas * self.share_fraction - 1e-9)
+
+    def some(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """The part's own replicas that stand for these of the fleet."""
+        return tuple(numbers) if self.share_fraction == 1.0 else tuple(range(self.part(len(numbers))))
 
     @property
     def replica(self) -> Replica:
@@ -80,7 +96,7 @@ class LossFleet:
 
     @property
     def planning_rps(self) -> float:
-        return self.demand.planning_rps
+        return self.demand.planning_rps * self.share_fraction
 
     @property
     def nodes(self) -> tuple[tuple[int, ...], ...]:
@@ -109,7 +125,7 @@ Impossible = str
 
 
 def normal_day(setup: LossFleet) -> Scenario:
-    rate_rps = sum(each.mean_rps for each in setup.demand.classes)
+    rate_rps = setup.share_fraction * sum(each.mean_rps for each in setup.demand.classes)
 
     def load(seed: int) -> OpenLoop:
         return _retried(setup.ordinary(rate_rps=rate_rps, span_s=setup.times.end_s, seed=seed))
@@ -152,31 +168,42 @@ def lost_region(setup: LossFleet) -> Scenario | Impossible:
         full = setup.mix(rate_rps=setup.planning_rps * carried[own], span_s=times.end_s, seed=seed)
         return _retried(_thinned(full, _between(full, times.lost_s, times.back_s, 1.0, 1.0 / ratio), seed))
 
-    return Scenario(fleet=Fleet(replicas=held[own]), engines=(setup.replica.engine,), load_of=load)
+    return Scenario(fleet=Fleet(replicas=setup.part(held[own])), engines=(setup.replica.engine,), load_of=load)
 
 
 def rollout_at_peak(setup: LossFleet) -> Scenario:
     """New replicas on free devices take the place of old ones, turn by turn, until the time is over."""
     rollout, times = setup.reserves.rollout, setup.times
-    free = list(range(setup.replicas, setup.replicas + rollout.surge_replicas))
+    surge = setup.part(rollout.surge_replicas)
+    free = list(range(setup.replicas, setup.replicas + surge))
     old = list(range(setup.replicas))
     events: list[FleetEvent] = []
+    started_count = retired_count = 0
     for turn in rollout.course.turns:
         at_s = times.lost_s + turn.at_s
         if at_s >= times.back_s:
             break
-        if turn.ready_replicas:
-            started, free = free[: turn.ready_replicas], free[turn.ready_replicas :]
+        before, started_count = started_count, started_count + turn.ready_replicas
+        # Of a part of the fleet whole replicas come and go: those that go are rounded up, those that come down.
+        ready = min(_floor(started_count * setup.share_fraction) - _floor(before * setup.share_fraction), len(free))
+        if ready > 0:
+            started, free = free[:ready], free[ready:]
             events.append(FleetEvent(at_s=at_s, kind="ready", replicas=tuple(started)))
-        if turn.retired_replicas:
-            retired, old = old[: turn.retired_replicas], old[turn.retired_replicas :]
+        before, retired_count = retired_count, retired_count + turn.retired_replicas
+        gone = min(setup.part(retired_count) - setup.part(before), len(old))
+        if gone > 0:
+            retired, old = old[:gone], old[gone:]
             events.append(FleetEvent(at_s=at_s, kind="drain", replicas=tuple(retired)))
             free += retired
-    return _scenario(setup, tuple(events), spare_replicas=rollout.surge_replicas)
+    return _scenario(setup, tuple(events), spare_replicas=surge)
+
+
+def _floor(count: float) -> int:
+    return math.floor(count + 1e-9)
 
 
 def maintenance_at_peak(setup: LossFleet) -> Scenario | Impossible:
-    out = tuple(replica for node in setup.nodes[: setup.reserves.maintenance.nodes] for replica in node)
+    out = setup.some([one for node in setup.nodes[: setup.reserves.maintenance.nodes] for one in node])
     if len(out) >= setup.replicas:
         return "all replicas are drained at once"
     times = setup.times
@@ -192,8 +219,8 @@ def maintenance_at_peak(setup: LossFleet) -> Scenario | Impossible:
 def burst_during_scale_up(setup: LossFleet) -> Scenario:
     """Demand has risen by what it rises in one start, the replicas for it are still starting, and a burst comes."""
     times, warm = setup.times, setup.reserves.warm
-    below = 1.0 - warm.rise_rps / setup.planning_rps
-    missing = int(setup.reserves.steady_replicas * (1.0 - below))
+    below = 1.0 - warm.rise_rps / setup.demand.planning_rps
+    missing = int(setup.part(setup.reserves.steady_replicas) * (1.0 - below))
     peak = sum(each.peak_minute_rps for each in setup.demand.classes)
     height = max(1.0, peak / sum(each.planning_rps for each in setup.demand.classes))
 
@@ -211,7 +238,7 @@ def burst_during_scale_up(setup: LossFleet) -> Scenario:
 
 def cache_flush(setup: LossFleet) -> Scenario:
     """All cached prefixes are gone at once, and every prompt is computed in full until caches are full again."""
-    tokens_per_s = float(setup.demand.figures["demand.token_rate"].value)
+    tokens_per_s = setup.share_fraction * float(setup.demand.figures["demand.token_rate"].value)
     refill_s = max(LEAST_REFILL_S, setup.replica.engine.kv_tokens * setup.replicas / tokens_per_s)
     times = setup.times
 
@@ -257,7 +284,8 @@ SCENARIOS: dict[str, Callable[[LossFleet], Scenario | Impossible]] = {
 }
 
 
-def _lost(setup: LossFleet, lost: tuple[int, ...], why_not: str) -> Scenario | Impossible:
+def _lost(setup: LossFleet, of_fleet: tuple[int, ...], why_not: str) -> Scenario | Impossible:
+    lost = setup.some(of_fleet)
     if len(lost) >= setup.replicas:
         return why_not
     times = setup.times

@@ -204,7 +204,7 @@ def _play(setup: LossFleet, scenario: Scenario, seed: int) -> Tallies:
         until_s=end_s,
         keep_requests=True,
     )
-    return tallies(outcome, load, trial.classes, overhead_s=trial.replica.request_overhead_s, span_s=end_s)
+    return tallies(outcome, load, trial.classes, span_s=end_s)
 
 
 # The last requests of a run may not have come to their first token when it ends, and those that arrived shortly before
@@ -325,7 +325,7 @@ def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserve
             name=name,
             value=str(check.verdict),
             unit="",
-            formula=f"{check.title}, covered by {check.covered_by or 'nothing'}, simulated on the whole fleet",
+            formula=f"{check.title}, covered by {check.covered_by or 'nothing'}, simulated",
             inputs=rests,
         )
         if check.during is not None:
@@ -359,9 +359,11 @@ _TAKEN_FOR_GRANTED = (
 def _notes(setup: LossFleet, steady: SteadyFleet, effort: LossEffort) -> tuple[str, ...]:
     loss_s = setup.times.back_s - setup.times.lost_s
     runs = "one run" if effort.replications == 1 else f"{effort.replications} runs"
-    slow_ratio = steady.size.band.slow_ratio
+    slow_ratio, whole = steady.size.band.slow_ratio, setup.serving.replicas
+    played = f"{setup.replicas} of {whole}" if setup.replicas < whole else f"{whole}"
+    share = " with their share of the load and of every loss, rounded up" if setup.replicas < whole else ""
     return (
-        f"{setup.replicas} serving replicas at the planning rate, {runs} of each check. "
+        f"{played} serving replicas{share} at the planning rate, {runs} of each check. "
         + (f"Steps are {slow_ratio:.3g} times as long nominal, as the fleet was sized. " if slow_ratio > 1.0 else "")
         + f"A loss lasts {loss_s / 60:.3g} min; a longer one that violates an SLO goes on breaking it.",
         _TAKEN_FOR_GRANTED,

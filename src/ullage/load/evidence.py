@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,12 +49,16 @@ def load_step_evidence(
     from ullage.service.calibration.pool_step import StepEvidence
 
     tests = load_tests([folder / each for each in section.load_tests]) if section.load_tests else ()
+    tests = tuple(_as_stated(each, section) for each in tests)
     named = section.step_profile
     return StepEvidence(
         calibrations=tuple(read_calibration(folder / each, field="calibrations") for each in section.calibrations),
         load_tests=tuple(
             (test, Source(what=f"load test by {test.tool}", where=test.file, date=as_of)) for test in tests
         ),
+        cached_fraction=section.cached_share,
+        replicas=section.tested_replicas,
+        accepted=section.accept,
         profile=None
         if named is None
         else read_step_profile(
@@ -67,6 +72,20 @@ def load_step_evidence(
             field="evidence.step_profile",
         ),
     )
+
+
+def _as_stated(test: LoadTest, section: EvidenceSection) -> LoadTest:
+    """The test with what the plan file states of where it ran, over what its own file says."""
+    from ullage.facts.device import find_device
+
+    device, tp = section.tested_device, section.tested_tensor_parallel
+    if device is not None:
+        device = find_device(device, field="evidence.tested_device").name
+    points = tuple(
+        replace(each, subject=replace(each.subject, hardware=device or each.subject.hardware, tp=tp or each.subject.tp))
+        for each in test.points
+    )
+    return replace(test, points=points)
 
 
 def load_engine_report(files: Sequence[Path], *, engine: str, as_of: datetime.date) -> EngineMemory | None:

@@ -248,7 +248,7 @@ class _Views:
 
     def value_s(self, state: _State, name: str, slo: Slo) -> float:
         found = state.latencies[name, slo.metric].quantile_s(slo.percentile_fraction)
-        return (found if math.isfinite(found) else 0.0) + self.trial.overhead_s(slo.metric)
+        return found if math.isfinite(found) else 0.0
 
     def queue_s(self, state: _State, name: str, slo: Slo) -> float:
         """Time before admission at the SLO's percentile; a gap between tokens has none in it."""

@@ -128,12 +128,13 @@ def _decisions(
 
 
 def _margin(change: LoadChange, at: Callable[[int], Decision]) -> LoadMargin:
-    """The last rung that holds: a low one is tried first, because the least pool has little to spare, then the last."""
+    """The last rung that holds, looked for from below: the least pool has little to spare, and overload takes long."""
     rungs = change.rungs
-    low, high, look = -1, len(rungs), 1 if rungs is TRAFFIC_RUNGS else 0
+    low, high, stride = -1, len(rungs), 2 if rungs is TRAFFIC_RUNGS else 1
     while high - low > 1:
+        look = min(low + stride, len(rungs) - 1) if high == len(rungs) else (low + high) // 2
         low, high = (look, high) if at(look).holds else (low, look)
-        look = len(rungs) - 1 if high == len(rungs) else (low + high) // 2
+        stride *= 2
     return LoadMargin(
         name=change.name,
         what=change.what,

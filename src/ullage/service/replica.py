@@ -12,30 +12,36 @@ from ullage.simulate.engine import Engine, StepTable
 
 @dataclass(frozen=True, kw_only=True)
 class Replica:
-    """`request_overhead_s` is what a request spends before its first token and outside the engine's steps."""
-
     engine: Engine
     devices: int = 1
-    request_overhead_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.devices < 1 or self.request_overhead_s < 0.0:
+        if self.devices < 1:
             raise InputError(
                 field="replica.devices",
-                value=(self.devices, self.request_overhead_s),
-                problem="a replica has at least one device, and its overhead is not negative",
+                value=self.devices,
+                problem="a replica has at least one device",
                 fix="Give the devices of one engine, tp x pp.",
             )
+
+    @property
+    def request_overhead_s(self) -> float:
+        """What a request alone spends outside the engine's steps before its first token; simulated latencies have it
+        in them, and a deadline counted at the engine is earlier by it."""
+        return self.engine.request_overhead_s
 
     def slowed(self, ratio: float) -> Replica:
         """The same replica with every step `ratio` times as long: what an error of the step model would do."""
         if ratio == 1.0:
             return self
-        return replace(
-            self,
-            engine=replace(self.engine, step=slowed_table(self.engine.step, ratio)),
-            request_overhead_s=self.request_overhead_s * ratio,
+        engine = self.engine
+        slow = replace(
+            engine,
+            step=slowed_table(engine.step, ratio),
+            request_overhead_s=engine.request_overhead_s * ratio,
+            crowd_overhead_s=engine.crowd_overhead_s * ratio,
         )
+        return replace(self, engine=slow)
 
 
 def slowed_table(table: StepTable, ratio: float) -> StepTable:

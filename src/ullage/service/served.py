@@ -36,13 +36,15 @@ _SAMPLES = 240
 class ServedPool:
     """The replicas that serve the stream, and when work is refused or given up.
 
-    `waiting_requests` bounds the queue of a replica, `timeout_s` is when a client gives up; None is never.
+    `waiting_requests` bounds the queue of a replica, `timeout_s` is when a client gives up; None is never. `poll_steps`
+    is how many steps the scheduler takes between two looks for new requests, for load tests that are repeated.
     """
 
     replicas: int = 1
     routing: str = "least_outstanding"
     waiting_requests: int | None = None
     timeout_s: float | None = None
+    poll_steps: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,10 +162,7 @@ def serve(
             prompt_tokens=served.prompt_tokens,
             output_tokens=served.output_tokens,
             cached_tokens=np.minimum(served.cached_tokens, served.prompt_tokens - 1),
-            classes=tuple(
-                replace(simulated_class(each, overhead_s=replica.request_overhead_s), total_timeout_s=pool.timeout_s)
-                for each in own
-            ),
+            classes=tuple(replace(simulated_class(each), total_timeout_s=pool.timeout_s) for each in own),
             class_of=served.class_index,
         ),
         arrival_ps=served.arrival_ps,
@@ -195,7 +194,7 @@ def _read(
         offered_rps=stream.rate_rps,
         goodput_rps=total.counts.success / stream.span_s,
         output_tokens_per_s=total.output_tokens / outcome.duration_s,
-        classes=tuple(_class(replica, stream, each, outcome) for each in classes if _has(outcome, each.name)),
+        classes=tuple(_class(stream, each, outcome) for each in classes if _has(outcome, each.name)),
         waiting_requests=_mean(series.waiting[came].sum(axis=1)),
         most_waiting_requests=int(series.waiting[came].sum(axis=1).max(initial=0)),
         running_requests=_mean(series.running[came].sum(axis=1)),
@@ -218,7 +217,7 @@ def _has(outcome: Outcome, name: str) -> bool:
     return any(each.class_name == name and each.counts.requests for each in outcome.groups)
 
 
-def _class(replica: Replica, stream: Stream, slo_class: RequestClass, outcome: Outcome) -> ClassServed:
+def _class(stream: Stream, slo_class: RequestClass, outcome: Outcome) -> ClassServed:
     group = outcome.of_class(slo_class.name)
     histograms = {
         Metric.TTFT: group.ttft,
@@ -226,21 +225,17 @@ def _class(replica: Replica, stream: Stream, slo_class: RequestClass, outcome: O
         Metric.ITL: outcome.itl[slo_class.name],
         Metric.E2E: group.e2e,
     }
-    # What a request spends outside the engine lies before its first token.
-    outside_s = {
-        metric: replica.request_overhead_s if metric in (Metric.TTFT, Metric.E2E) else 0.0 for metric in histograms
-    }
     return ClassServed(
         name=slo_class.name,
         counts=group.counts,
         latencies={
-            **{str(metric): _latency(each, outside_s[metric]) for metric, each in histograms.items()},
-            "queue": _latency(group.queue, 0.0),
+            **{str(metric): _latency(each) for metric, each in histograms.items()},
+            "queue": _latency(group.queue),
         },
         slo_limits=tuple(
             SloAttainment(
                 slo=slo,
-                found_s=histograms[slo.metric].quantile_s(slo.percentile_fraction) + outside_s[slo.metric],
+                found_s=histograms[slo.metric].quantile_s(slo.percentile_fraction),
             )
             for slo in slo_class.slos
         ),
@@ -252,10 +247,10 @@ def _class(replica: Replica, stream: Stream, slo_class: RequestClass, outcome: O
     )
 
 
-def _latency(histogram: LogHistogram, outside_s: float) -> Latency:
+def _latency(histogram: LogHistogram) -> Latency:
     return Latency(
-        mean_s=histogram.mean_s + outside_s,
-        quantiles_s={each: histogram.quantile_s(each) + outside_s for each in SHOWN_FRACTIONS},
+        mean_s=histogram.mean_s,
+        quantiles_s={each: histogram.quantile_s(each) for each in SHOWN_FRACTIONS},
     )
 
 

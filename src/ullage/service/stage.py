@@ -23,6 +23,7 @@ from ullage.service.curve.point import OperatingPoint, replica_point
 from ullage.service.replica import Replica
 from ullage.service.steps.band import DEFAULT_BANDS, StepBand, step_band
 from ullage.service.steps.coefficients import OTHER_LOAD, StepErrorBand
+from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 from ullage.service.trial.bases import Bases, bases_of
@@ -59,10 +60,10 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             block_tokens=block,
             max_sequences=sequences,
             budget_tokens=budget,
+            request_overhead_s=step.request_overhead_s,
+            crowd_overhead_s=CROWD_FRACTION * step.request_overhead_s,
         ),
         devices=runtime.sharding.devices,
-        # One number for all loads: what it is beside a middling batch.
-        request_overhead_s=step.request_overhead_s * (1.0 + CROWD_FRACTION * _SHOWN_SEQUENCES),
     )
 
 
@@ -73,11 +74,12 @@ def calibrated_step(
     *,
     band: StepErrorBand | None = None,
     tested: MeasuredRange | None = None,
+    spread: FactorSpread | None = None,
 ) -> StepModel:
     """The step model scaled to load tests of this very configuration, not below the device's floor.
 
-    `band` is the calibration's own, from points it had not seen; without it, what calibrations in general leave.
-    `tested` is the range that the tests covered.
+    `band` is the calibration's own; without it, what calibrations in general leave. `tested` is the range that the
+    tests covered, `spread` how far a prediction may be off at any load.
     """
     scaled = ScaledStep(times=step, factors=factors)
     found = tuple(
@@ -98,6 +100,7 @@ def calibrated_step(
         request_overhead_s=scaled.request_overhead_s,
         band=step.band if band is None else band,
         measured=tested,
+        spread=spread,
         # The estimate's coefficients have been replaced by what was measured; only the device's floor still holds.
         facts=found,
     )
@@ -113,7 +116,6 @@ def mix_of(demand: Demand, classes: Sequence[RequestClass], replica: Replica) ->
         model=demand.busy_model,
         classes=tuple(classes),
         cache_blocks=replica.engine.kv_tokens / BLOCK_TOKENS,
-        request_overhead_s=replica.request_overhead_s,
     )
 
 

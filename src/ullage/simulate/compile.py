@@ -108,6 +108,8 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.TOKEN_SHIFT: step.token_segment_tokens.bit_length() - 1,
         EngineField.PAIR_PS_1024: round(step.pair_ps * 1024),
         EngineField.IS_SUM: int(step.combine == "sum"),
+        EngineField.OUTSIDE_PS: to_ps(engine.request_overhead_s),
+        EngineField.CROWD_PS: to_ps(engine.crowd_overhead_s),
     }.items():
         row[field] = value
     row[EngineField.KV_SEGMENTS] = step.decode_base_ps.shape[1]

@@ -104,6 +104,9 @@ class Engine:
 
     `kv_blocks` is what memory left for KV; `waiting_requests` bounds the queue (None: no bound);
     `long_prefill_tokens` caps one request's prefill in one step (vLLM's long_prefill_token_threshold).
+    `request_overhead_s` is what a request spends outside the steps before its client has the first token, and
+    `crowd_overhead_s` what every sequence that decodes in that step adds to it: the server sends their tokens from the
+    same loop. TTFT and E2E have both in them, and so have the SLOs on them.
     """
 
     step: StepTable
@@ -114,8 +117,17 @@ class Engine:
     waiting_requests: int | None = None
     long_prefill_tokens: int | None = None
     scheduling: Literal["fcfs", "priority"] = "fcfs"
+    request_overhead_s: float = 0.0
+    crowd_overhead_s: float = 0.0
 
     def __post_init__(self) -> None:
+        if not min(self.request_overhead_s, self.crowd_overhead_s) >= 0.0:
+            raise InputError(
+                field="engine.request_overhead_s",
+                value=(self.request_overhead_s, self.crowd_overhead_s),
+                problem="what a request spends outside the steps is not negative",
+                fix="Give 0 or more.",
+            )
         for name in ("kv_blocks", "max_sequences", "budget_tokens"):
             if getattr(self, name) < 1:
                 raise InputError(

@@ -14,7 +14,8 @@ def check_laws(run: KernelRun) -> None:
         run.area_ps,
         run.sojourn_ps,
     )
-    total = {name: int(run.counters[name].sum()) for name in run.counters.dtype.names}
+    counters = run.counters
+    total = {name: int(counters[name].sum()) for name in counters.dtype.names}
     ended = sum(total[name] for name in OUTCOMES)
     _equal("every request issued comes to one end", int(run.clock.issued), ended)
     _equal("every attempt ends its request or is repeated", int(run.clock.attempts), ended + total["retried"])

@@ -120,12 +120,16 @@ class Controls:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestArrays:
-    """Every request by itself; times in seconds, nan where it did not come to that."""
+    """Every request by itself; times in seconds, nan where it did not come to that.
+
+    `first_token_s` and `end_s` are the engine's; the client has both `outside_s` later.
+    """
 
     arrival_s: Floats
     admitted_s: Floats
     first_token_s: Floats
     end_s: Floats
+    outside_s: Floats
     outcome: Ints
     replica: Ints
     output_tokens: Ints
@@ -203,7 +207,7 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
             for place in range(problem.group_class.size)
         ),
         itl={each.name: LogHistogram(counts=run.itl[c].copy()) for c, each in enumerate(requests.classes)},
-        replicas=tuple(_replica(index, row) for index, row in enumerate(run.replicas)),
+        replicas=_replicas(run),
         mean_outstanding_requests=mean,
         series=_series(run) if problem.sample_ps < codes.NEVER else None,
         controls=_controls(run) if problem.control.kind else None,
@@ -220,30 +224,33 @@ def _group(run: KernelRun, place: int, class_name: str, tenant: str) -> GroupOut
         counts=Counts(*(int(counters[name]) for name in Counts._fields)),
         ttft=histograms[codes.TTFT], tpot=histograms[codes.TPOT],
         e2e=histograms[codes.E2E], queue=histograms[codes.QUEUE],
-        prompt_tokens=int(counters.prompt_tokens),
-        output_tokens=int(counters.output_tokens),
-        cached_tokens=int(counters.cached_tokens),
-        recomputed_tokens=int(counters.recomputed_tokens),
-        wasted_computed_tokens=int(counters.wasted_computed_tokens),
-        wasted_output_tokens=int(counters.wasted_output_tokens),
-        preemptions=int(counters.preemptions),
-        busy_s=float(run.shares[1, place].busy_ps) / PS_PER_S,
-        kv_token_s=float(run.shares[1, place].kv_token_ps) / PS_PER_S,
+        prompt_tokens=int(counters["prompt_tokens"]),
+        output_tokens=int(counters["output_tokens"]),
+        cached_tokens=int(counters["cached_tokens"]),
+        recomputed_tokens=int(counters["recomputed_tokens"]),
+        wasted_computed_tokens=int(counters["wasted_computed_tokens"]),
+        wasted_output_tokens=int(counters["wasted_output_tokens"]),
+        preemptions=int(counters["preemptions"]),
+        busy_s=float(run.shares["busy_ps"][1, place]) / PS_PER_S,
+        kv_token_s=float(run.shares["kv_token_ps"][1, place]) / PS_PER_S,
     )  # fmt: skip
 
 
-def _replica(index: int, row: Any) -> ReplicaOutcome:
-    return ReplicaOutcome(
-        index=index,
-        steps=int(row.step),
-        prefill_tokens=int(row.prefill_tokens),
-        decode_tokens=int(row.decode_tokens),
-        preemptions=int(row.preemptions),
-        prefill_busy_s=int(row.prefill_busy_ps) / PS_PER_S,
-        decode_busy_s=int(row.decode_busy_ps) / PS_PER_S,
-        mixed_busy_s=int(row.mixed_busy_ps) / PS_PER_S,
-        on_s=int(row.on_ps) / PS_PER_S,
+def _replicas(run: KernelRun) -> tuple[ReplicaOutcome, ...]:
+    rows = run.replicas.view(np.ndarray)
+    counts = (rows[name].tolist() for name in ("step", "prefill_tokens", "decode_tokens", "preemptions"))
+    times_s = (
+        (rows[name] / PS_PER_S).tolist() for name in ("prefill_busy_ps", "decode_busy_ps", "mixed_busy_ps", "on_ps")
     )
+    return tuple(
+        ReplicaOutcome(
+            index=index, steps=steps, prefill_tokens=prefill, decode_tokens=decode, preemptions=preemptions,
+            prefill_busy_s=prefill_s, decode_busy_s=decode_s, mixed_busy_s=mixed_s, on_s=on_s,
+        )
+        for index, (steps, prefill, decode, preemptions, prefill_s, decode_s, mixed_s, on_s) in enumerate(
+            zip(*counts, *times_s, strict=True)
+        )
+    )  # fmt: skip
 
 
 def _series(run: KernelRun) -> Series:
@@ -278,6 +285,7 @@ def _requests(run: KernelRun) -> RequestArrays:
         admitted_s=np.where(world.admitted_ps >= 0, world.admitted_ps / PS_PER_S, np.nan),
         first_token_s=np.where(world.first_ps > 0, world.first_ps / PS_PER_S, np.nan),
         end_s=np.where(world.finish_ps >= 0, world.finish_ps / PS_PER_S, np.nan),
+        outside_s=world.outside_ps / PS_PER_S if world.has_outside else np.zeros(issued.size),
         outcome=np.where(issued, state - codes.SUCCESS, -1),
         replica=run.replica,
         output_tokens=run.emitted.copy(),

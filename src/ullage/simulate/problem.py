@@ -40,6 +40,8 @@ class EngineField(enum.IntEnum):
     TOKEN_SEGMENTS = 10
     PAIR_PS_1024 = 11  # time per query-key pair of prefill attention, in ps / 1024
     IS_SUM = 12  # 1: prefill adds to decode time, 0: the longer of the two
+    OUTSIDE_PS = 13  # what a request spends outside the steps before its first token comes out
+    CROWD_PS = 14  # and what each sequence that decodes beside it adds to that
 
 
 class ClassField(enum.IntEnum):

@@ -71,7 +71,8 @@ class KernelRun:
             self.clock.now_ps = until_ps
             close(self.world, until_ps)
         replicas = self.replicas
-        on = np.isin(replicas.state, (codes.STARTING, codes.READY, codes.DRAINING))
+        state = replicas.state
+        on = (state == codes.STARTING) | (state == codes.READY) | (state == codes.DRAINING)
         replicas.on_ps[on] += int(self.clock.now_ps) - replicas.on_since_ps[on]
         return self
 
@@ -110,11 +111,11 @@ class KernelRun:
     @property
     def counters(self) -> Any:
         """By warm-up (0) or not (1) and group."""
-        return self.world.counters.reshape(2, -1)
+        return self.world.counters.view(np.ndarray).reshape(2, -1)
 
     @property
     def shares(self) -> Any:
-        return self.world.shares.reshape(2, -1)
+        return self.world.shares.view(np.ndarray).reshape(2, -1)
 
     @property
     def histograms(self) -> Any:
@@ -194,7 +195,9 @@ def _make_world(problem: Problem) -> World:
         group=_own(problem.group if groups > 1 else problem.group[:0], np.int32),
         cancel_after_ps=_own(problem.cancel_after_ps, np.int64), think_ps=_own(think_ps, np.int64),
         client=_numbers(np.int32, requests if problem.closed else 0),
-        first_ps=_numbers(np.int64, requests), attempt_ps=_numbers(np.int64, requests if retries else 0),
+        first_ps=_numbers(np.int64, requests),
+        outside_ps=_numbers(np.int64, requests if _has_outside(problem) else 0),
+        attempt_ps=_numbers(np.int64, requests if retries else 0),
         tries=_numbers(np.int32, requests if retries else 0),
         mark=_numbers(np.int32, requests if deadlines or cancels else 0),
         finish_ps=_numbers(np.int64, kept, -1), admitted_ps=_numbers(np.int64, kept, -1),
@@ -203,6 +206,10 @@ def _make_world(problem: Problem) -> World:
         histograms=_numbers(np.int64, groups * codes.METRICS * codes.BINS),
         itl=_numbers(np.int64, classes * codes.BINS),
     )  # fmt: skip
+
+
+def _has_outside(problem: Problem) -> bool:
+    return bool(problem.engines[:, [EngineField.OUTSIDE_PS, EngineField.CROWD_PS]].any())
 
 
 def _terms(problem: Problem) -> dict[str, int]:
@@ -218,7 +225,7 @@ def _terms(problem: Problem) -> dict[str, int]:
         "retry_shed": retry.on_shed, "retry_timeout": retry.on_timeout, "retry_failure": retry.on_failure,
         "measure_from_ps": problem.measure_from_ps, "measure_until_ps": problem.measure_until_ps,
         "sample_period_ps": problem.sample_ps, "is_closed": problem.closed,
-        "has_cached": problem.cached_tokens.size > 0,
+        "has_cached": problem.cached_tokens.size > 0, "has_outside": _has_outside(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
     return {name: int(value) for name, value in terms.items()}

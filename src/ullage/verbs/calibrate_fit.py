@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ullage.memory.case import Case
     from ullage.memory.settings import Runtime
     from ullage.service.calibration.agreement import Agreement
-    from ullage.service.calibration.calibration import Calibration, Measurement
+    from ullage.service.calibration.calibration import Calibration
     from ullage.service.calibration.document import CalibrationProvenance
     from ullage.service.calibration.next_test import NextTest
-    from ullage.service.calibration.repeats import NotRepeatable
-    from ullage.service.calibration.replay import EngineLimits
-    from ullage.service.steps.floor import Floor
+    from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms
+    from ullage.service.steps.coefficients import StepErrorBand
+    from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
     from ullage.service.steps.physics import Breach
     from ullage.service.steps.step_model import MeasuredRange
 
@@ -30,11 +30,26 @@ if TYPE_CHECKING:
 _TOOL_OF_READER = {"vllm": "vllm", "sglang": "sglang", "guidellm": "guidellm", "aiperf": "aiperf"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class StatedTest:
+    """What the user states of the tests, over what their files say.
+
+    `cached_fraction` is the share of prompt tokens that were prefix hits, `replicas` those that shared the load behind
+    one address, `timeout_s` when clients gave up, `accepted` the anomalies that are known and accepted by name.
+    """
+
+    cached_fraction: float | None = None
+    replicas: int | None = None
+    timeout_s: float | None = None
+    accepted: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fitted(VerbAnswer):
-    """A calibration with its provenance, the points that could not be used, and the ones that break physics.
+    """A calibration with its provenance, the points that could not be used, and what is wrong with the evidence.
 
-    `agreement` is what each test says alone, and how much it counted; `tested` is the range that they covered.
+    `agreement` is what each test says alone, and how much it counted; `tested` is the range that they covered, and
+    `band` holds the step times of loads within what the replica may run.
     """
 
     calibration: Calibration
@@ -42,15 +57,23 @@ class Fitted(VerbAnswer):
     next_test: NextTest
     left_out: tuple[NotRepeatable, ...]
     breaches: tuple[tuple[str, Breach], ...]
+    anomalies: tuple[EvidenceAnomaly, ...]
     agreement: Agreement
     tested: MeasuredRange
+    band: StepErrorBand
 
     def headlines(self) -> tuple[Headline, ...]:
         said = self.provenance
-        return (
+        found = (
             Headline(name="replica", value=f"{said.model} on {said.tp * said.pp} x {said.device}"),
             Headline(name="points", value=said.points),
             Headline(name="left out", value=len(self.left_out)),
+        )
+        if not self.anomalies:
+            return found
+        return (
+            *found,
+            Headline(name="anomalies", value=", ".join(dict.fromkeys(each.name for each in self.anomalies))),
         )
 
     def page(self) -> list[RenderableType]:
@@ -60,8 +83,9 @@ class Fitted(VerbAnswer):
             self.calibration,
             self.provenance,
             self.next_test,
+            band=self.band,
             left_out=[(each.point, each.reason) for each in self.left_out],
-            breaches=[(point, breach.sentence) for point, breach in self.breaches],
+            anomalies=self.anomalies,
             agreement=self.agreement,
         )
 
@@ -87,13 +111,15 @@ def fit_calibration(
     budget_tokens: int | None = None,
     kv_dtype: str | None = None,
     poll_steps: int = 1,
+    stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
     as_of: datetime.date | None = None,
 ) -> Fitted:
-    """Simulate each point as it was run and fit four factors to what was measured.
+    """Simulate each point as it was run and fit five factors to what was measured.
 
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves. Other limits that
     are not stated are the engine's defaults. `poll_steps` is how many steps the scheduler takes between two looks for
-    new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval).
+    new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval). `stated` is what the user knows
+    of the tests and their files do not say.
     """
     from ullage.evidence import Source
     from ullage.facts.device import find_device
@@ -101,7 +127,8 @@ def fit_calibration(
     from ullage.memory.case import Case
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
-    from ullage.service.calibration.pool_step import engine_limits
+    from ullage.service.calibration.evidence import engine_limits
+    from ullage.service.calibration.repeats import RepeatTerms
 
     day = today(as_of)
     settings = RuntimeSettings(
@@ -115,29 +142,46 @@ def fit_calibration(
     case = Case(model=load_model(model), device=find_device(device), settings=settings)
     outcome = case.outcome()
     limits = replace(engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens), poll_steps=poll_steps)
-    return _fitted([Path(each) for each in files], case, outcome.runtime, limits, day)
+    terms = RepeatTerms(
+        limits=limits,
+        replicas=stated.replicas,
+        cached_fraction=stated.cached_fraction,
+        timeout_s=stated.timeout_s,
+        are_limits_stated=max_sequences is not None or budget_tokens is not None,
+    )
+    return _fitted([Path(each) for each in files], case, outcome.runtime, terms, stated.accepted, day)
 
 
-def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineLimits, day: datetime.date) -> Fitted:
+def _fitted(
+    files: Sequence[Path], case: Case, runtime: Runtime, terms: RepeatTerms, accepted: Sequence[str], day: datetime.date
+) -> Fitted:
     from importlib.metadata import version
 
+    from ullage.evidence import Source
     from ullage.load.evidence import load_tests
-    from ullage.service.calibration.agreement import agreement
-    from ullage.service.calibration.calibration import calibrate, scaled
     from ullage.service.calibration.document import CalibrationProvenance
+    from ullage.service.calibration.fitted import fit_tests
     from ullage.service.calibration.next_test import next_test
-    from ullage.service.calibration.pool_step import measurements_of
-    from ullage.service.calibration.tested_range import range_tested
+    from ullage.service.calibration.whose import ReplicaUnderTest, differences, refuse
     from ullage.service.steps.step_model import replica_step
 
     read = load_tests(files)
-    used, left_out = measurements_of([(path.stem, test) for path, test in zip(files, read, strict=True)], limits)
-    tool = _TOOL_OF_READER.get(read[0].reader, "vllm")
-    step = replica_step(case.model, case.device, runtime)
-    calibration = calibrate(step, step.floor, used)
     cuts = runtime.sharding
+    replica = ReplicaUnderTest(model=case.model, device=case.device.name, engine=runtime.engine, sharding=cuts)
+    others = [each for test in read for each in differences(test, replica)]
+    refuse(others, accepted, field="FILE")
+    step = replica_step(case.model, case.device, runtime)
+    found = fit_tests(
+        step,
+        [(path.stem, test) for path, test in zip(files, read, strict=True)],
+        terms,
+        source=Source(what="load tests", where=", ".join(path.name for path in files), date=day),
+        accepted=accepted,
+        field="FILE",
+    )
+    tool = _TOOL_OF_READER.get(read[0].reader, "vllm")
     return Fitted(
-        calibration=calibration,
+        calibration=found.calibration,
         provenance=CalibrationProvenance(
             model=case.model.name,
             device=case.device.name,
@@ -148,32 +192,15 @@ def _fitted(files: Sequence[Path], case: Case, runtime: Runtime, limits: EngineL
             dp_attention=cuts.dp_attention,
             kv_dtype=runtime.cache.name,
             files=tuple(path.name for path in files),
-            points=len(used),
+            points=len(found.used),
             ullage_version=version("ullage"),
             date=day.isoformat(),
         ),
-        next_test=next_test(step, step.floor, calibration, limits, model=case.model.name, tool=tool),
-        left_out=tuple(left_out),
-        breaches=tuple(_breaches(step.floor, used)),
-        agreement=agreement(step, read, limits),
-        tested=range_tested(scaled(step, step.floor, calibration.factors), used),
+        next_test=next_test(step, step.floor, found.calibration, terms.limits, model=case.model.name, tool=tool),
+        left_out=found.left_out,
+        breaches=found.breaches,
+        anomalies=(*others, *found.anomalies),
+        agreement=found.agreement,
+        tested=found.tested,
+        band=found.step.band,
     )
-
-
-def _breaches(floor: Floor, used: Sequence[Measurement]) -> list[tuple[str, Breach]]:
-    """Points that no device of this kind can reach: tokens with one sequence at once, the shortest prompt alone."""
-    from ullage.service.steps.physics import prefill_breach, tpot_breach
-
-    found = []
-    for each in used:
-        for target in each.targets:
-            breach = None
-            if target.latency == "tpot":
-                context = float(each.trial.prompt_tokens.mean())
-                breach = tpot_breach(floor, tpot_s=target.value, sequences=1.0, context_tokens=context)
-            elif target.latency == "ttft":
-                shortest = int(each.trial.prompt_tokens.min())
-                breach = prefill_breach(floor, prompt_tokens_per_s=shortest / target.value, prompt_tokens=shortest)
-            if breach is not None:
-                found.append((each.name, breach))
-    return found

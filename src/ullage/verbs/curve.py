@@ -146,14 +146,14 @@ def _overlay(
     """The points of load tests beside the curve, and what each test says alone."""
     from ullage.load.evidence import load_tests
     from ullage.service.calibration.agreement import agreement
+    from ullage.service.calibration.evidence import engine_limits
     from ullage.service.calibration.measured import measured_points
-    from ullage.service.calibration.pool_step import engine_limits
-    from ullage.service.stage import band_of
+    from ullage.service.calibration.repeats import RepeatTerms
     from ullage.service.steps.step_model import replica_step
 
     memory = pool.memory
     tests = load_tests(files)
-    limits = engine_limits(memory.runtime, memory.kv_tokens)
+    terms = RepeatTerms(limits=engine_limits(memory.runtime, memory.kv_tokens))
     sample = found.trial.load(found.saturation_rps, found.seed).requests
     points = measured_points(
         [
@@ -162,13 +162,12 @@ def _overlay(
             for point in test.points
         ],
         pool.step,
-        limits,
-        band=band_of(pool.step),
+        terms,
         classes=pool.classes,
         mix_tokens=(float(sample.prompt_tokens.mean()), float(sample.output_tokens.mean())),
     )
     estimate = replica_step(memory.model, memory.device, memory.runtime)
-    return points, agreement(estimate, tests, limits)
+    return points, agreement(estimate, tests, terms)
 
 
 def _policy(margin: str | None, day: datetime.date) -> Assumption:

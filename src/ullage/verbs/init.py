@@ -14,7 +14,7 @@ from ullage.execute.run import today
 if TYPE_CHECKING:
     from ullage.files.starter import Found, StarterClass
     from ullage.memory.engine_report import EngineMemory
-    from ullage.service.loadtests.loadtest import LoadTest
+    from ullage.service.loadtests.loadtest import LoadTest, LoadTestSubject
     from ullage.workload.profile.profile import PartProfile, Profile
 
 # Where nothing says how much comes: enough for a first look, and said to be a guess.
@@ -51,6 +51,7 @@ def init(
     found = _profile(traces, profile, day)
     classes = _classes(found, tests)
     name, chip = _model(model, tests), _device(device, tests)
+    parallel = _tensor_parallel(name.value, chip.value, classes, tests)
     starter = Starter(
         service=service or "my service",
         dated=day,
@@ -59,10 +60,11 @@ def init(
         profile=None if profile is None else _relative(profile, folder),
         model=name,
         device=chip,
-        tensor_parallel=_tensor_parallel(name.value, chip.value, classes, tests),
+        tensor_parallel=parallel,
         engine=_engine("engine", tests, reports),
         engine_version=_engine("engine_version", tests, reports),
         load_tests=tuple(_relative(each, folder) for each in load_tests),
+        anomalies=_anomalies(load_tests, name.value, chip.value, parallel.value, day),
         engine_logs=tuple(_relative(each, folder) for each in engine_logs),
     )
     text = starter_text(starter)
@@ -188,7 +190,7 @@ def _tensor_parallel(model: str, device: str, classes: Sequence[StarterClass], t
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
 
-    for each in (point.subject.tp for test in tests for point in test.points):
+    for each in (_tested_tp(point.subject) for test in tests for point in test.points):
         if each is not None:
             return Found(value=str(each), where="as the load test ran")
     longest = max(int(each.longest_context.value) for each in classes)
@@ -201,8 +203,30 @@ def _tensor_parallel(model: str, device: str, classes: Sequence[StarterClass], t
         except ValueError:
             continue
         if not isinstance(budget, Rejection):
-            return Found(value=str(tp), where=f"the least that holds {_AT_ONCE} requests of the longest context")
+            least = f"the least that holds {_AT_ONCE} requests of the longest context"
+            return Found(value=str(tp), where=f"decide: the load test does not say; {least}" if tests else least)
     return Found(value=str(_PARALLEL[-1]), where="decide: does not fit eight devices; ullage memory says why")
+
+
+def _anomalies(files: Sequence[str | Path], model: str, device: str, tp: str, day: datetime.date) -> tuple[str, ...]:
+    """What a fit to the load tests would say against them on this replica; a refusal among it."""
+    from ullage.errors import InputError
+    from ullage.verbs.calibrate_fit import fit_calibration
+
+    if not files:
+        return ()
+    try:
+        fitted = fit_calibration(files, model=model, device=device, tp=int(tp), as_of=day)
+    except InputError as error:
+        return (str(error),)
+    return tuple(each.sentence for each in fitted.anomalies)
+
+
+def _tested_tp(subject: LoadTestSubject) -> int | None:
+    """The tensor parallelism that a file states, or the devices that it states for one replica of one stage."""
+    if subject.tp is not None or subject.devices is None:
+        return subject.tp
+    return max(1, subject.devices // ((subject.replicas or 1) * (subject.pp or 1)))
 
 
 def _engine(what: str, tests: Sequence[LoadTest], reports: Sequence[EngineMemory | None]) -> Found | None:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from ullage.load.plan import PlanSource
     from ullage.load.pool import CurveInputs
+    from ullage.memory.budget import MemoryBudget
+    from ullage.service.calibration.prediction import Prediction
+    from ullage.service.calibration.repeats import NotRepeatable
+    from ullage.service.loadtests.loadtest import Point
     from ullage.service.served import Served, ServedPool
     from ullage.service.steps.step_model import StepModel
     from ullage.verbs.answer import Refusal
@@ -35,9 +39,11 @@ MOST_REQUESTS = 50_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class LoadChoice:
-    """The traffic: traces to replay, or lengths to make up, or else the plan's own busy hour.
+    """The traffic: traces or load tests to replay, or lengths to make up, or else the plan's own busy hour.
 
-    `rate_rps` is the total rate it is brought to; `traffic_ratio` multiplies it, as more users would.
+    `rate_rps` is the total rate it is brought to; `traffic_ratio` multiplies it, as more users would. Made-up requests
+    come at that rate, or from so many `clients`, each of which sends again when it has its answer. Their lengths are
+    drawn evenly from `least_fraction` of those stated up to all of them, and `cached_fraction` of a prompt is a hit.
     """
 
     traces: tuple[str, ...] = ()
@@ -49,8 +55,25 @@ class LoadChoice:
     rate_rps: float | None = None
     traffic_ratio: float = 1.0
     span_s: float | None = None
+    load_tests: tuple[str, ...] = ()
+    clients: int | None = None
+    request_count: int | None = None
+    least_fraction: float = 1.0
+    cached_fraction: float | None = None
 
     def __post_init__(self) -> None:
+        if self.clients is not None and (self.prompt_tokens is None or self.rate_rps is not None):
+            raise InputError(
+                field="--clients",
+                value=self.clients,
+                problem="clients that wait for their answers send requests of stated lengths, at no rate of their own",
+                fix="Give --prompt-tokens and --output-tokens with it, and no --rate.",
+            )
+        if self.load_tests and (self.traces or self.prompt_tokens is not None):
+            fix = "Give the load test alone: it has its own lengths and arrivals."
+            raise InputError(
+                field="--load-test", value=self.load_tests[0], problem="is given beside other traffic", fix=fix
+            )
         if self.arrivals not in ARRIVALS:
             fix = f"Give one of {', '.join(ARRIVALS)}."
             raise InputError(field="--arrivals", value=self.arrivals, problem="is not known", fix=fix)
@@ -126,6 +149,50 @@ class Simulated(VerbAnswer):
         return document("simulate", self, as_of=self.as_of, seed=self.seed)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RepeatedTests(VerbAnswer):
+    """Load tests, each simulated as it was run: what is predicted, its band, and what was measured."""
+
+    replica: str
+    step: StepModel
+    predictions: tuple[Prediction, ...]
+    left_out: tuple[NotRepeatable, ...]
+    as_of: datetime.date
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to keep in mind when reading the numbers."""
+        found = [*self.step.notes]
+        found += [f"{each.point} was left out: it {each.reason}." for each in self.left_out]
+        beyond = [each for each in self.predictions if each.doublings > 0.1]
+        found += [
+            f"{each.name} lies beyond what the step model was measured in ({2**each.doublings:.2g} times as many "
+            "sequences, KV tokens or prompt tokens): its band is wider for it."
+            for each in beyond
+        ]
+        return tuple(found)
+
+    def headlines(self) -> tuple[Headline, ...]:
+        judged = [one.is_inside for each in self.predictions for one in each.latencies if one.is_inside is not None]
+        found = (
+            Headline(name="replica", value=self.replica),
+            Headline(name="load tests", value=len(self.predictions)),
+        )
+        if not judged:
+            return found
+        return (*found, Headline(name="measured inside the band", value=f"{sum(judged)} of {len(judged)}"))
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.service.simulation_page import predictions_page
+
+        return predictions_page(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        return document("simulate", self, as_of=self.as_of)
+
+
 def simulate(
     load: LoadChoice = LoadChoice(),  # noqa: B008 - frozen
     *,
@@ -138,8 +205,11 @@ def simulate(
     as_of: datetime.date | None = None,
     seed: int = 0,
     progress: Progress = silent,
-) -> Simulated | Refusal:
+) -> Simulated | RepeatedTests | Refusal:
     """Serve the traffic on a pool of replicas, and say what became of it.
+
+    Load tests, and made-up clients that wait for their answers, are simulated as `calibrate` does, with a band around
+    each latency.
 
     The replica is named in `replica`, or taken from the plan; `slos` such as `chat:ttft_p95=500ms` say what makes
     a request good. A trace is replayed as it was, or scaled so that bursts stay bursts.
@@ -161,6 +231,9 @@ def simulate(
         if isinstance(found, Rejection):
             return refusal(found)
         memory, step, name = found
+        if load.load_tests or load.clients is not None:
+            chosen = ServedPool() if pool is None else pool
+            return _repeated(load, memory, step, name, chosen, run.as_of)
         served_by = replica_of(step, memory)
         run.progress(0.02, "traffic")
         stream, said = _stream(load, planned, np.random.default_rng(seed))
@@ -200,7 +273,7 @@ def _planned(
     """What the plan lends, the replica or the traffic; nothing where both are the run's own."""
     from ullage.load.pool import load_pool
 
-    has_own = bool(load.traces) or load.prompt_tokens is not None
+    has_own = bool(load.traces) or bool(load.load_tests) or load.prompt_tokens is not None
     if changes and replica.is_named and has_own:
         fix = "Leave --set out, or leave the replica to the plan."
         problem = "changes a plan that this run does not use"
@@ -221,6 +294,73 @@ def _planned(
         as_of=run.as_of,
         seed=run.seed,
         changes=changes,
+    )
+
+
+# ---- load tests ----------------------------------------------------------------------------------------
+
+
+def _repeated(
+    load: LoadChoice, memory: MemoryBudget, step: StepModel, name: str, pool: ServedPool, day: datetime.date
+) -> RepeatedTests:
+    """Each point of the load tests, or the test that so many clients would run, on one replica of the pool."""
+    from ullage.load.evidence import load_tests
+    from ullage.service.calibration.calibration import Measurement
+    from ullage.service.calibration.evidence import engine_limits
+    from ullage.service.calibration.prediction import predict
+    from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, repeatable
+
+    terms = RepeatTerms(
+        limits=replace(engine_limits(memory.runtime, memory.kv_tokens), poll_steps=pool.poll_steps),
+        replicas=pool.replicas if pool.replicas > 1 else None,
+        cached_fraction=load.cached_fraction,
+        timeout_s=pool.timeout_s,
+    )
+    files = [Path(each) for each in load.load_tests]
+    stems = [each.stem for each in files]
+    named = [
+        (f"{path.stem if stems.count(path.stem) == 1 else path} {point.name}", point)
+        for path, test in zip(files, load_tests(files) if files else (), strict=True)
+        for point in test.points
+    ]
+    if load.clients is not None:
+        named.append((f"{load.clients} clients", _made_test(load)))
+    found = [repeatable(replace(point, name=which), terms) for which, point in named]
+    return RepeatedTests(
+        replica=name,
+        step=step,
+        predictions=tuple(predict(step, each) for each in found if isinstance(each, Measurement)),
+        left_out=tuple(each for each in found if isinstance(each, NotRepeatable)),
+        as_of=day,
+    )
+
+
+def _made_test(load: LoadChoice) -> Point:
+    """The point that clients with such requests would be, before anybody ran it."""
+    from ullage.service.calibration.replay import PROMPTS_PER_CLIENT
+    from ullage.service.loadtests.loadtest import (
+        LengthLaw,
+        LengthRule,
+        LoadTestSubject,
+        Loop,
+        OfferedLoad,
+        Point,
+        Tokens,
+    )
+
+    assert load.clients is not None
+    law = LengthLaw.FIXED if load.least_fraction >= 1.0 else LengthLaw.UNIFORM
+    return Point(
+        name=f"{load.clients} clients",
+        subject=LoadTestSubject(),
+        load=OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=load.clients),
+        duration_s=None,
+        completed_count=load.request_count or PROMPTS_PER_CLIENT * load.clients,
+        tokens=Tokens(
+            nominal_prompt_tokens=load.prompt_tokens,
+            nominal_output_tokens=load.output_tokens,
+            rule=LengthRule(law=law, least_fraction=load.least_fraction, said_by="stated"),
+        ),
     )
 
 
@@ -270,9 +410,10 @@ def _cut(stream: Stream, span_s: float) -> Stream:
 
 
 def _made(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
-    """Requests of one length, evenly spaced or by a Poisson process."""
+    """Requests of stated lengths, evenly spaced or by a Poisson process."""
     import numpy as np
 
+    from ullage.service.calibration.replay import uniform_lengths
     from ullage.workload.synthetic.stream import NO_SESSION, PS_PER_S, Stream
 
     assert load.prompt_tokens is not None
@@ -288,11 +429,12 @@ def _made(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
         count = max(1, int(rng.poisson(rate_rps * span_s)))
         arrival_s = np.sort(rng.uniform(0.0, span_s, count))
     count = arrival_s.size
+    prompt = uniform_lengths(load.prompt_tokens, count, least_fraction=load.least_fraction, rng=rng)
     stream = Stream(
         arrival_ps=np.rint(arrival_s * PS_PER_S).astype(np.int64),
-        prompt_tokens=np.full(count, load.prompt_tokens, np.int32),
-        output_tokens=np.full(count, load.output_tokens, np.int32),
-        cached_tokens=np.zeros(count, np.int32),
+        prompt_tokens=prompt,
+        output_tokens=uniform_lengths(load.output_tokens, count, least_fraction=load.least_fraction, rng=rng),
+        cached_tokens=np.minimum(np.rint((load.cached_fraction or 0.0) * prompt), prompt - 1).astype(np.int32),
         reuse_blocks=np.zeros(count, np.int32),
         class_index=np.zeros(count, np.int16),
         tenant=np.zeros(count, np.int32),

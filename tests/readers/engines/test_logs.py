@@ -65,6 +65,17 @@ def test_sglang_a_draft_model_adds_bytes_but_no_tokens() -> None:
     assert numbers(reported(sglang.LOG, text + text), "kv_cache") == [2.25 * GIB], "a line kept twice counts once"
 
 
+def test_sglang_weights_of_target_and_draft_both_count() -> None:
+    text = (
+        "[2026-05-01 10:00:01 TP0] Load weight begin. avail mem=137.00 GB\n"
+        "[2026-05-01 10:00:31 TP0] Load weight end. type=M, avail mem=57.00 GB, mem usage=80.00 GB.\n"
+        "[2026-05-01 10:00:32 TP0] Load weight begin. avail mem=56.90 GB\n"
+        "[2026-05-01 10:00:40 TP0] Load weight end. type=D, avail mem=55.00 GB, mem usage=1.50 GB.\n"
+        "[2026-05-01 10:00:41 TP0] KV Cache is allocated. #tokens: 1000, K size: 1.00 GB, V size: 1.00 GB\n"
+    )
+    assert numbers(reported(sglang.LOG, text), "weights", "free_at_start") == [81.5 * GIB, 137 * GIB]
+
+
 def test_sglang_sizing_after_capture_replaces_the_upper_bound() -> None:
     text = (
         "[2026-08-01 10:00:41 TP0] KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 9000, KV size: 90.00 GB\n"

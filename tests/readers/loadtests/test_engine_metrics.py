@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from support.loadtest_samples import REQUESTS, TTFT_S, engine_metrics
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_bytes, read_loadtest
 from ullage.service.calibration.calibration import Measurement
-from ullage.service.calibration.repeats import measurement_of
+from ullage.service.calibration.repeats import RepeatTerms, measurement_of
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.loadtests.loadtest import Definition, Flag, Loop, SeenBy
 
@@ -34,7 +33,7 @@ def test_one_page_has_no_rate_but_the_sequences_of_an_average_step() -> None:
 
 def test_what_the_engine_does_not_see_is_not_fitted_to_it() -> None:
     (point,) = read_bytes(engine_metrics(), file="metrics.txt").points
-    measured = measurement_of(point, LIMITS, rng=np.random.default_rng(0))
+    measured = measurement_of(point, RepeatTerms(limits=LIMITS))
     assert isinstance(measured, Measurement)
     first = measured.targets[0]
     assert first.latency == "engine_ttft"
@@ -43,7 +42,7 @@ def test_what_the_engine_does_not_see_is_not_fitted_to_it() -> None:
 
 def test_gaps_of_the_engine_stand_in_for_the_time_of_a_token() -> None:
     (point,) = read_bytes(engine_metrics(tpot=False), file="metrics.txt").points
-    measured = measurement_of(point, LIMITS, rng=np.random.default_rng(0))
+    measured = measurement_of(point, RepeatTerms(limits=LIMITS))
     assert isinstance(measured, Measurement)
     assert [each.latency for each in measured.targets] == ["engine_ttft", "tpot"]
 

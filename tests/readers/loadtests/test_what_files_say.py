@@ -33,7 +33,9 @@ SAYS: dict[str, tuple[Loop, str, str]] = {
             "mean_concurrency_count tokens.prompt_tokens tokens.output_tokens tokens.counted_by "
             "tokens.other_output_tokens tokens.nominal_prompt_tokens tokens.nominal_output_tokens "
             "stated_goodput.rps stated_goodput.attained_fraction stated_goodput.limits.ttft_s "
-            "stated_goodput.limits.tpot_s stated_goodput.single_token stated_goodput.denominator"
+            "stated_goodput.limits.tpot_s stated_goodput.single_token stated_goodput.denominator "
+            "tokens.rule.law tokens.rule.said_by tokens.rule.least_fraction tokens.rule.prompt_std_tokens "
+            "tokens.rule.output_std_tokens"
         ),
     ),
     "guidellm": (
@@ -168,7 +170,9 @@ SAYS: dict[str, tuple[Loop, str, str]] = {
         (
             "subject.model subject.engine subject.engine_version subject.hardware subject.devices subject.tp "
             "subject.pp subject.ep subject.precision load.concurrency_cap_count output_tokens_per_s "
-            "tokens.nominal_prompt_tokens tokens.nominal_output_tokens"
+            "tokens.nominal_prompt_tokens tokens.nominal_output_tokens "
+            "tokens.rule.law tokens.rule.said_by tokens.rule.least_fraction tokens.rule.prompt_std_tokens "
+            "tokens.rule.output_std_tokens"
         ),
     ),
     "mlperf_summary": (
@@ -219,6 +223,15 @@ SAYS: dict[str, tuple[Loop, str, str]] = {
             "tokens.prompt_lengths.std_tokens tokens.prompt_lengths.min_tokens tokens.prompt_lengths.max_tokens "
             "tokens.prompt_lengths.percentiles tokens.output_lengths.mean_tokens tokens.output_lengths.std_tokens "
             "tokens.output_lengths.min_tokens tokens.output_lengths.max_tokens tokens.output_lengths.percentiles"
+        ),
+    ),
+    "console": (
+        Loop.CLOSED,
+        "TTFT TPOT E2E",
+        (
+            "subject.model subject.engine subject.dataset load.concurrency_cap_count duration_s completed_count "
+            "achieved_rps stated_rps tokens.prompt_tokens tokens.output_tokens tokens.counted_by tokens.rule.law "
+            "tokens.rule.said_by tokens.rule.least_fraction tokens.rule.prompt_std_tokens tokens.rule.output_std_tokens"
         ),
     ),
     "points_csv": (

@@ -157,7 +157,7 @@ def test_a_border_is_undecided_when_its_windows_are_spent(bases: Bases) -> None:
     rate_rps = 0.8 * bases.nominal_probe.saturation_rps
     effort = Effort(most_windows=24)
     found = decide(bases.nominal, rate_rps, bases.nominal_probe, seed=1, effort=effort)
-    p95 = found.sample.quantile(bases.nominal.classes[0], bases.nominal.classes[0].slos[0].metric, 0.95, 0.0)
+    p95 = found.sample.quantile(bases.nominal.classes[0], bases.nominal.classes[0].slos[0].metric, 0.95)
     assert p95 is not None
     border = replace(bases.nominal, classes=(class_with_slos(ttft_p95=p95.value),))
     asked = decide(border, rate_rps, bases.nominal_probe, seed=1, effort=effort)

@@ -37,14 +37,14 @@ def counted(definitions: Definitions) -> RequestClass:
 
 def simulated(slo_class: RequestClass) -> tuple[Outcome, OpenLoop]:
     load = PoissonLoad(classes=(slo_class,))(rate_rps=30.0, span_s=60.0, seed=3)
-    engine = batching_replica().engine
+    engine = batching_replica(request_overhead_s=OVERHEAD_S).engine
     return play(engine, Fleet(), load, seed=3, warmup_s=FROM_S, keep_requests=True), load
 
 
 def test_tpot_with_the_first_token_is_e2e_over_tokens_weighted_by_them() -> None:
     slo_class = counted(WITH_FIRST)
     outcome, load = simulated(slo_class)
-    found = histograms(outcome, load, slo_class, from_s=FROM_S, overhead_s=OVERHEAD_S)[Metric.TPOT]
+    found = histograms(outcome, load, slo_class, from_s=FROM_S)[Metric.TPOT]
     kept = outcome.requests
     assert kept is not None
     inside = kept.arrival_s >= FROM_S
@@ -56,8 +56,8 @@ def test_tpot_with_the_first_token_is_e2e_over_tokens_weighted_by_them() -> None
 
 def test_itl_per_request_is_the_tpot_of_each_and_hides_the_pauses() -> None:
     outcome, load = simulated(counted(PER_REQUEST))
-    own = histograms(outcome, load, counted(PER_REQUEST), from_s=FROM_S, overhead_s=0.0)
-    pooled = histograms(outcome, load, counted(Definitions()), from_s=FROM_S, overhead_s=0.0)
+    own = histograms(outcome, load, counted(PER_REQUEST), from_s=FROM_S)
+    pooled = histograms(outcome, load, counted(Definitions()), from_s=FROM_S)
     assert own[Metric.ITL] is own[Metric.TPOT]
     assert pooled[Metric.ITL].quantile_s(0.999) > own[Metric.ITL].quantile_s(0.999)
 
@@ -67,12 +67,12 @@ def test_goodput_counts_by_the_definition_of_the_slo() -> None:
     outcome, load = simulated(slo_class)
     kept = outcome.requests
     assert kept is not None
-    first_s, e2e_s = kept.first_token_s - kept.arrival_s, kept.end_s - kept.arrival_s
+    first_s, e2e_s = kept.first_token_s - kept.arrival_s + OVERHEAD_S, kept.end_s - kept.arrival_s
     good = (
         (first_s <= 0.5) & ((e2e_s + OVERHEAD_S) / load.requests.output_tokens <= 0.0145) & (kept.arrival_s >= FROM_S)
     )
     assert 0 < good.sum() < (kept.arrival_s >= FROM_S).sum()
-    assert good_requests(outcome, load, (slo_class,), from_s=FROM_S, overhead_s=OVERHEAD_S) == good.sum()
+    assert good_requests(outcome, load, (slo_class,), from_s=FROM_S) == good.sum()
     assert simulated_class(slo_class).tpot_slo_s is None
 
 

@@ -52,7 +52,7 @@ CHANGES: dict[str, Callable[[Trial], Trial]] = {
     "step times": lambda trial: trial.with_steps(1.1),
     "slower table": lambda trial: replace(trial, replica=batching_replica(step_s=0.011)),
     "KV blocks": lambda trial: replace(trial, replica=batching_replica(kv_blocks=1_000)),
-    "overhead": lambda trial: replace(trial, replica=replace(trial.replica, request_overhead_s=0.1)),
+    "overhead": lambda trial: replace(trial, replica=batching_replica(request_overhead_s=0.1)),
     "deadline": lambda trial: replace(trial, deadlines_s={"chat": 5.0}),
     "replicas": lambda trial: replace(trial, replicas=2),
     "span": lambda trial: replace(trial, span_s=21.0),

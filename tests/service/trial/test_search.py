@@ -16,7 +16,7 @@ from ullage.errors import InputError
 from ullage.service.trial import search
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import BRIEF, Effort, decide
-from ullage.service.trial.search import MOST_WHOLE, SUB_POOL, LeastReplicas, highest_load, least_replicas
+from ullage.service.trial.search import MOST_WHOLE, SUB_POOL, LeastReplicas, highest_load, last_passing, least_replicas
 from ullage.simulate.load import OpenLoop
 
 CHAT = class_with_slos(ttft_p95=0.3)
@@ -41,8 +41,37 @@ def bases() -> Bases:
     return short_bases(poisson_trial(CHAT, span_s=30.0))
 
 
-def least(bases: Bases, rate_rps: float, *, seed: int = 1, effort: Effort = QUICK, **given: int) -> LeastReplicas:
-    return least_replicas(bases.nominal, rate_rps, bases.nominal_probe, seed=seed, effort=effort, **given)
+def least(
+    bases: Bases, rate_rps: float, *, seed: int = 1, effort: Effort = QUICK, start: int | None = None
+) -> LeastReplicas:
+    return least_replicas(bases.nominal, rate_rps, bases.nominal_probe, seed=seed, effort=effort, start=start)
+
+
+# ---- the search itself -----------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 300), st.integers(-50, 400), st.floats(0.001, 3.0), st.floats(0.0, 0.4))
+def test_the_last_passing_place_is_found_from_anywhere(border: int, start: int, slope: float, offset: float) -> None:
+    """Whatever the slope, and however far the start, with no place asked twice."""
+    asked: list[int] = []
+
+    def excess(place: int) -> float:
+        asked.append(place)
+        return min(max(slope * (place - border - offset), -3.0), 3.0)
+
+    assert last_passing(excess, start, least=0, most=256) == min(border, 256)
+    assert len(set(asked)) == len(asked) <= 40
+
+
+def test_a_likely_start_and_a_smooth_excess_take_few_questions() -> None:
+    asked: list[int] = []
+
+    def excess(place: int) -> float:
+        asked.append(place)
+        return 8.0 * math.log(place / 70.5)
+
+    assert last_passing(excess, 76, least=0, most=2048) == 70
+    assert len(asked) <= 4
 
 
 # ---- the least replicas ------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def strata(seed: int = 1) -> Strata:
 
 
 def heaviness(seed: int) -> float:
-    return float(mix().heaviness(span_s=SPAN_S, seeds=(seed,), work_s=WORK_S)[0])
+    return float(mix().work(WORK_S).heaviness(span_s=SPAN_S, seeds=(seed,))[0])
 
 
 def test_every_candidate_is_in_one_stratum_and_weights_are_their_shares() -> None:
@@ -44,7 +44,7 @@ def test_every_candidate_is_in_one_stratum_and_weights_are_their_shares() -> Non
 
 def test_no_window_of_a_heavier_stratum_is_lighter_than_one_of_the_next() -> None:
     found = strata()
-    heavy = [mix().heaviness(span_s=SPAN_S, seeds=part, work_s=WORK_S) for part in found.seeds]
+    heavy = [mix().work(WORK_S).heaviness(span_s=SPAN_S, seeds=part) for part in found.seeds]
     for heavier, lighter in pairwise(heavy):
         assert heavier.min() >= lighter.max()
 
@@ -52,7 +52,7 @@ def test_no_window_of_a_heavier_stratum_is_lighter_than_one_of_the_next() -> Non
 def test_the_order_within_a_stratum_has_nothing_to_do_with_weight() -> None:
     """The first windows of a stratum are a fair sample of it."""
     for part in strata().seeds[1:]:
-        heavy = mix().heaviness(span_s=SPAN_S, seeds=part, work_s=WORK_S)
+        heavy = mix().work(WORK_S).heaviness(span_s=SPAN_S, seeds=part)
         assert abs(np.corrcoef(np.arange(heavy.size), heavy)[0, 1]) < 4.0 / np.sqrt(heavy.size)
 
 
@@ -82,8 +82,9 @@ def test_the_seed_reaches_every_draw() -> None:
 def test_a_window_is_as_heavy_as_the_requests_that_are_drawn_for_it() -> None:
     """Rates predict: at a high rate, the work of the heaviest two minutes of arrivals is what the rates said."""
     load_at, rate_rps = mix(), 400.0
-    scale = rate_rps / sum(each.mean_rate_rps for each in load_at.model.classes)
+    rates_rps = np.array([each.mean_rate_rps for each in load_at.model.classes])
     work = np.array([WORK_S[each.name] for each in load_at.model.classes])
+    scale = rate_rps * float(rates_rps @ work) / rates_rps.sum()
     for seed in (3, 4, 5):
         load = load_at(rate_rps=rate_rps, span_s=SPAN_S, seed=seed)
         cells = np.floor(np.asarray(load.arrival_ps) / 1e12 / CELL_S).astype(int)

@@ -210,20 +210,12 @@ def _bursts(plan: Plan, pool: PoolPlan) -> tuple[Figure, ...]:
 
 
 def _limits(plan: Plan, pool: PoolPlan) -> tuple[LimitToSet, ...]:
-    """Three limits. Until step times are measured, those that hold where steps are slow."""
+    """Three limits: what the gateway lets through, the engine's own flag, and when the gateway refuses."""
     figures = plan.figures_of("admission_limits", pool.spec.name)
-
-    def first(*names: str) -> Figure:
-        return next(figures[f"limit.{each}"] for each in names if f"limit.{each}" in figures)
-
     return (
-        LimitToSet(where="gateway", name="rate", limit=first("conservative_pool_rate_rps", "pool_rate_rps")),
-        LimitToSet(
-            where="engine",
-            name="running",
-            limit=first("conservative_replica_concurrency", "replica_concurrency"),
-        ),
-        LimitToSet(where="engine", name="waiting", limit=first("replica_queue_requests")),
+        LimitToSet(where="gateway", name="rate", limit=figures["limit.pool_rate_rps"]),
+        LimitToSet(where="engine", name="running", limit=figures["limit.engine_running_requests"]),
+        LimitToSet(where="gateway", name="waiting", limit=figures["limit.replica_queue_requests"]),
     )
 
 

@@ -102,7 +102,8 @@ def _default_traffic(plan: Plan) -> list[str]:
 
 
 def _pool_warnings(pool: PoolPlan) -> list[str]:
-    found = [f"{each.title} violates an SLO in spite of its reserve" for each in pool.loss_checks.broken]
+    found = [each.sentence.rstrip(".") for each in pool.step_model.anomalies if each.is_decisive]
+    found += [f"{each.title} violates an SLO in spite of its reserve" for each in pool.loss_checks.broken]
     binding = pool.binding.binding
     if binding.growth_fraction is not None and binding.growth_fraction < 0.0:
         found.append(

@@ -191,7 +191,7 @@ class PoolScenario:
             until_s=span.run_s,
             keep_requests=True,
         )
-        return tallies(outcome, load, self.classes, overhead_s=self.replica.request_overhead_s, span_s=span.run_s)
+        return tallies(outcome, load, self.classes, span_s=span.run_s)
 
     def least_more(self, passes: Callable[[int], bool]) -> int | None:
         """The fewest further replicas that pass, to a thirty-second of the fleet; None where none does."""

@@ -173,7 +173,8 @@ def _with_earlier(quantity: str, value: float, before: Reading, *, adds: bool) -
     """What a rank has reported of a quantity, once a further line of the same start is read."""
     earlier = before.figure.value
     assert not isinstance(earlier, str), quantity
-    if quantity == "kv_usage":
+    # What was free before the first of several models was loaded is what the start had.
+    if quantity in ("kv_usage", "free_at_start"):
         return max(value, earlier)
     if not adds:
         return value

@@ -22,7 +22,8 @@ LOG = LogFormat(
         ),
         rule("Init torch distributed ends", r"Init torch distributed ends\..*mem usage=(?P<communication__gib>NUM) GB"),
         rule("Load weight begin", r"Load weight begin\. avail mem=(?P<free_at_start__gib>NUM) GB"),
-        rule("Load weight end", r"Load weight end\..*mem usage=(?P<weights__gib>NUM) GB"),
+        # A draft model is loaded after the target, and both stay.
+        rule("Load weight end", r"Load weight end\..*mem usage=(?P<weights__gib>NUM) GB", adds=True),
         rule(
             "Post-capture KV sizing: KV cache allocated",
             r"KV cache allocated\..*#tokens: (?P<kv_tokens__n>NUM), KV size: (?P<kv_cache__gib>NUM) GB"

@@ -5,7 +5,7 @@ To add a tool, see docs/howto/add-a-load-test-format.md: write `recognise` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ullage.readers.loadtests import (
     aiperf,
     aiperf_requests,
     aiperf_server,
+    console,
     engine_metrics,
     engine_timestamps,
     genai_perf,
@@ -28,9 +29,10 @@ from ullage.readers.loadtests import (
     sglang,
     vllm,
 )
+from ullage.readers.loadtests.beside.config import ToolConfiguration, configurations_beside, with_configurations
+from ullage.readers.loadtests.beside.side_files import known_side_file
 from ullage.readers.loadtests.content import Content, parse
 from ullage.readers.loadtests.guidellm import csv_export, guidance, report
-from ullage.readers.loadtests.side_files import known_side_file
 from ullage.service.loadtests.anomalies import examined, impossible
 from ullage.service.loadtests.loadtest import LoadTest
 
@@ -73,6 +75,7 @@ LOADTEST_READERS: dict[str, LoadTestReader] = {
     "llmperf_requests": _reader("LLMPerf requests", llmperf.recognise_requests, llmperf.read_requests),
     "engine_metrics": _reader("vLLM or SGLang /metrics", engine_metrics.recognise, engine_metrics.read),
     "engine_timestamps": _reader("vLLM request timestamps", engine_timestamps.recognise, engine_timestamps.read),
+    "console": _reader("console text of vLLM's or SGLang's benchmark", console.recognise, console.read),
     "points_csv": _reader("a CSV of points", points_csv.recognise, points_csv.read),
 }
 
@@ -85,13 +88,16 @@ def read_loadtest(path: Path) -> LoadTest:
         raise InputError(
             field="file", value=str(path), problem=f"cannot be read ({error.strerror})", fix="Give the path of a file."
         ) from None
-    return read_bytes(data, file=str(path))
+    return read_bytes(data, file=str(path), beside=configurations_beside(path))
 
 
-def read_bytes(data: bytes, *, file: str) -> LoadTest:
-    """The load test in these bytes, every point examined; a result that contradicts itself is refused."""
+def read_bytes(data: bytes, *, file: str, beside: Sequence[ToolConfiguration] = ()) -> LoadTest:
+    """The load test in these bytes, every point examined; a result that contradicts itself is refused.
+
+    `beside` are configurations of the tool that lie with the file.
+    """
     content = parse(data, file=file)
-    found = LOADTEST_READERS[recognised(content)].read(content)
+    found = with_configurations(LOADTEST_READERS[recognised(content)].read(content), beside)
     for point in found.points:
         contradiction = impossible(point)
         if contradiction is not None:

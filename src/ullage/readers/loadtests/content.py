@@ -15,6 +15,8 @@ from typing import Any
 
 from ullage.errors import InputError
 
+# What serving benchmarks print has lines of `key: value` too, and is no YAML.
+_PRINTED = re.compile(r"^=+ *[A-Za-z ]*Benchmark Result *=+\s*$", re.MULTILINE)
 _YAML_KEY = re.compile(r"^(?:---\s*$|[A-Za-z_\"'][^,{}]*:(?:\s|$))")
 
 
@@ -60,6 +62,8 @@ def parse(data: bytes, *, file: str) -> Content:
     start = text.lstrip()
     if start.startswith(("{", "[")):
         return Content(file=file, shape=FileShape.JSON, text=text, sha256=sha256, documents=_json(text, file))
+    if _PRINTED.search(text):
+        return Content(file=file, shape=FileShape.TEXT, text=text, sha256=sha256)
     if _looks_like_yaml(start):
         return Content(file=file, shape=FileShape.YAML, text=text, sha256=sha256, documents=(_yaml(text, file),))
     if "," in start.splitlines()[0]:

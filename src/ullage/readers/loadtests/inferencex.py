@@ -15,6 +15,8 @@ from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,
+    LengthLaw,
+    LengthRule,
     LoadTest,
     LoadTestSubject,
     Loop,
@@ -23,6 +25,9 @@ from ullage.service.loadtests.loadtest import (
     PointAnomaly,
     Tokens,
 )
+
+# Its client draws lengths so, whatever the configuration.
+_RULE = LengthRule(law=LengthLaw.UNIFORM, least_fraction=0.8, said_by="InferenceX's own rule")
 
 
 def recognise(content: Content) -> bool:
@@ -57,6 +62,7 @@ def _aggregate(fields: Fields) -> Point:
         tokens=Tokens(
             nominal_prompt_tokens=fields.amount("isl"),
             nominal_output_tokens=fields.amount("osl"),
+            rule=_RULE,
         ),
         latencies=_latencies(fields),
         anomalies=_anomalies(fields),
@@ -79,6 +85,7 @@ def _raw(fields: Fields) -> Point:
         tokens=Tokens(
             prompt_tokens=fields.amount("total_input_tokens"),
             output_tokens=fields.amount("total_output_tokens"),
+            rule=_RULE,
         ),
         latencies=_latencies(fields),
     )

@@ -42,8 +42,13 @@ NUMBERS = (
     "prompt_tokens_mean",
     "output_tokens_mean",
     "cached_prompt_tokens",
+    "cached_fraction",
+    "timeout_s",
     "devices",
     "tp",
+    "pp",
+    "ep",
+    "replicas",
 )
 TEXTS = ("name", "model", "engine", "engine_version", "hardware", "precision", "dataset")
 
@@ -86,11 +91,17 @@ def _point(fields: Fields, index: int) -> Point:
             hardware=fields.text("hardware"),
             devices=fields.whole("devices"),
             tp=fields.whole("tp"),
+            pp=fields.whole("pp"),
+            ep=fields.whole("ep"),
+            replicas=fields.whole("replicas"),
             precision=fields.text("precision"),
             dataset=fields.text("dataset"),
         ),
         load=OfferedLoad(
-            loop=Loop.CLOSED if offered is None else Loop.OPEN, offered_rps=offered, concurrency_cap_count=concurrency
+            loop=Loop.CLOSED if offered is None else Loop.OPEN,
+            offered_rps=offered,
+            concurrency_cap_count=concurrency,
+            timeout_s=fields.amount("timeout_s"),
         ),
         duration_s=duration_s,
         completed_count=completed,
@@ -99,11 +110,19 @@ def _point(fields: Fields, index: int) -> Point:
         output_tokens_per_s=fields.amount("output_tokens_per_s"),
         tokens=Tokens(
             cached_prompt_tokens=fields.amount("cached_prompt_tokens"),
+            cached_fraction=_share(fields, "cached_fraction"),
             prompt_lengths=None if prompt is None else LengthSummary(mean_tokens=prompt),
             output_lengths=None if output is None else LengthSummary(mean_tokens=output),
         ),
         latencies=present(*(_latency(fields, name, definition) for name, definition in _METRICS.items())),
     )
+
+
+def _share(fields: Fields, name: str) -> float | None:
+    share = fields.amount(name)
+    if share is not None and share > 1.0:
+        raise fields.wrong(name, "is a share of the prompt tokens, and above 1", "Give for example 0.6 for 60 %.")
+    return share
 
 
 def _latency(fields: Fields, name: str, definition: Definition) -> LatencySummary | None:

@@ -15,6 +15,8 @@ from ullage.service.loadtests.loadtest import (
     Denominator,
     Flag,
     GoodputLimits,
+    LengthLaw,
+    LengthRule,
     LoadTest,
     LoadTestSubject,
     OfferedLoad,
@@ -73,6 +75,7 @@ def _point(fields: Fields, index: int) -> Point:
             nominal_output_tokens=fields.amount("random_output_len"),
             prompt_lengths=lengths_of(each.prompt_tokens for each in requests),
             output_lengths=lengths_of(each.output_tokens for each in requests),
+            rule=_rule(fields),
         ),
         latencies=present(
             flat_latency(fields, "_ttft_ms", Definition.TTFT, scale=MS),
@@ -84,6 +87,15 @@ def _point(fields: Fields, index: int) -> Point:
         requests=requests,
         anomalies=_anomalies(fields, load),
     )
+
+
+def _rule(fields: Fields) -> LengthRule | None:
+    """Random lengths are drawn evenly from a share of the nominal one, 0 unless the user gave another, up to all."""
+    if fields.text("dataset_name") not in ("random", "random-ids"):
+        return None
+    least = fields.amount("random_range_ratio") or 0.0
+    law = LengthLaw.FIXED if least >= 1.0 else LengthLaw.UNIFORM
+    return LengthRule(law=law, least_fraction=min(least, 1.0), said_by="sglang's random_range_ratio")
 
 
 def _subject(fields: Fields) -> LoadTestSubject:

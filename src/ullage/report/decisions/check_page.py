@@ -32,10 +32,15 @@ def check_page(plan: Plan, checks: Checks) -> list[RenderableType]:
     for row in rows(plan, INPUT_SHEET):
         if row.is_assumed_and_decides:
             parts.append(Text(f"Assumed, and it decides the plan: {row.what}. {_ASKS[row.what]}", style="yellow"))
+    anomalies = [(pool.spec.name, one) for pool in plan.pools for one in pool.step_model.anomalies if one.is_decisive]
+    parts += [
+        Text.assemble(("evidence", "yellow"), f" {f'{name}: ' if several else ''}{one.sentence}")
+        for name, one in anomalies
+    ]
     table = plain_table("What was compared", "check", *(["pool"] if several else []), "found")
     for one in checks.results:
         table.add_row(one.name, *([one.pool or "all"] if several else []), one.compared)
-    return [*parts, *([""] if checks.anomalies else []), table]
+    return [*parts, *([""] if checks.anomalies or anomalies else []), table]
 
 
 def _anomaly(each: CheckAnomaly, *, several: bool) -> list[RenderableType]:

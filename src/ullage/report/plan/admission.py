@@ -24,7 +24,8 @@ def admission_parts(answer: AdmissionLimits) -> list[RenderableType]:
     parts: list[RenderableType] = [_limits(answer), "", _rates(answer)]
     if answer.tenants:
         parts += ["", _tenants(answer)]
-    parts += ["", _shed(answer), _backpressure(answer), "", _hops(answer), "", _overload(answer), "", _retries(answer)]
+    parts += ["", _shed(answer), _backpressure(answer), "", _hops(answer), "", _proofs(answer)]
+    parts += ["", _overload(answer), "", _retries(answer)]
     parts += [Text(_RECOVERS, style="dim"), "", *_bursts(answer)]
     return [*parts, *(Text(f"Note: {note}") for note in answer.notes)]
 
@@ -104,6 +105,27 @@ def _overload(answer: AdmissionLimits) -> RenderableType:
             Text(_latency(other.found_s), style="green" if other.is_kept else "red"),
             _share(each.success_fraction),
             _share(other.success_fraction),
+        )
+    return table
+
+
+def _proofs(answer: AdmissionLimits) -> RenderableType:
+    table = plain_table(
+        "Proven at so many times the planned load, simulated",
+        "enforced by",
+        "load",
+        "succeed",
+        "refused",
+        "SLOs missed",
+    )
+    for each in answer.proofs:
+        missed = ", ".join(each.missed) or "none"
+        table.add_row(
+            each.enforced_by,
+            f"{each.load_ratio:g}",
+            _share(each.success_fraction),
+            _share(each.refused_fraction),
+            Text(missed, style="red" if each.missed else "green"),
         )
     return table
 

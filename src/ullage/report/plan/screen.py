@@ -272,9 +272,11 @@ def _bursts(found: Answer) -> str:
 def _limits(found: Answer) -> str:
     said = []
     for pool in found.pools[:_MOST_POOLS]:
-        rate, *engine = pool.limits
-        counts = ", ".join(f"{number(each.limit):g} {each.name}" for each in engine)
-        limits = f"{rate.where} {show(number(rate.limit), 'req/s')}; {engine[0].where} {counts} a replica"
+        rate, running, waiting = (each.limit for each in pool.limits)
+        limits = (
+            f"gateway {show(number(rate), 'req/s')}, refuse from {number(waiting):g} waiting a replica; "
+            f"engine {number(running):g} running"
+        )
         shed = f"; shed {_clean(pool.shed_first)} first" if pool.shed_first else ""
         said.append(f"{_of(found, pool)}{limits}{shed}")
     return "; ".join(said)

@@ -13,12 +13,14 @@ from ullage.report.service.curve_measured import tests_table
 from ullage.service.calibration.agreement import Agreement
 from ullage.service.calibration.calibration import Calibration, Residual
 from ullage.service.calibration.document import CalibrationProvenance
-from ullage.service.calibration.evidence import held_out_band
 from ullage.service.calibration.next_test import NextTest
+from ullage.service.steps.coefficients import StepErrorBand
+from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 
 _MEANING = {
     "fixed": "the step of one sequence",
-    "growth": "what sequences and KV add to it",
+    "sequences": "what more sequences add to it",
+    "kv": "what their KV adds",
     "prefill": "what prompt tokens add",
     "request": "time outside the engine",
 }
@@ -29,8 +31,9 @@ def calibration_page(
     provenance: CalibrationProvenance,
     wanted: NextTest,
     *,
+    band: StepErrorBand,
     left_out: Sequence[tuple[str, str]] = (),
-    breaches: Sequence[tuple[str, str]] = (),
+    anomalies: Sequence[EvidenceAnomaly] = (),
     agreement: Agreement | None = None,
 ) -> list[RenderableType]:
     """The parts of the page, the answer first."""
@@ -43,17 +46,21 @@ def calibration_page(
         _errors(calibration),
     ]
     parts += [Text(f"{point} was left out: it {reason}.") for point, reason in left_out]
-    parts += [Text(f"{point} violates physics: {sentence}.", style="bold red") for point, sentence in breaches]
+    parts += [Text(each.sentence, style="bold red" if each.refuses else "yellow") for each in _apart(anomalies)]
     if agreement is not None and len(agreement.results) > 1:
         parts += ["", tests_table(agreement), *(Text(each, style="yellow") for each in agreement.disagreements)]
-    band = held_out_band(calibration.held_out)
-    if band is not None:
-        within = f"{band.tpot_low_ratio:.2f} to {band.tpot_high_ratio:.2f}"
-        parts += ["", Text(f"At a load that was not tested, 8 of 10 step times lie within {within} of this model's.")]
+    within = f"{band.tpot_low_ratio:.2f} to {band.tpot_high_ratio:.2f} of this model's, 8 of 10 TTFTs of a prompt alone"
+    late = f"{band.ttft_low_ratio:.2f} to {band.ttft_high_ratio:.2f}"
+    parts += ["", Text(f"At any load that this replica may run, 8 of 10 step times lie within {within} within {late}.")]
     if calibration.not_identified:
         parts += ["", Text(f"These tests do not tell: {', '.join(calibration.not_identified)}.")]
     parts += ["", Text("The test that would tell most next:"), Text(f"  {wanted.command}")]
     return parts
+
+
+def _apart(anomalies: Sequence[EvidenceAnomaly]) -> list[EvidenceAnomaly]:
+    """Those that are not in the table of tests already."""
+    return [each for each in anomalies if each.name != "agreement"]
 
 
 def _factors(calibration: Calibration) -> Table:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
+from ullage.service.calibration.prediction import Prediction
 from ullage.service.served import Served, ServedPool, SloAttainment
 from ullage.service.steps.step_model import StepModel
 from ullage.units import brief_number
@@ -50,6 +51,41 @@ class Simulation(Protocol):
     def as_of(self) -> datetime.date: ...
     @property
     def notes(self) -> tuple[str, ...]: ...
+
+
+class RepeatedSimulation(Protocol):
+    """Load tests that were simulated as they were run."""
+
+    @property
+    def replica(self) -> str: ...
+    @property
+    def step(self) -> StepModel: ...
+    @property
+    def predictions(self) -> tuple[Prediction, ...]: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+def predictions_page(repeated: RepeatedSimulation) -> list[RenderableType]:
+    """One line for each latency of each test: predicted, its band, measured."""
+    by = Text.assemble(f"{repeated.step.kind} step model (", evidence_text(repeated.step.evidence), ")")
+    table = _table("Load tests, as they were run", "test", "latency", "predicted", "80 % band", "measured", "")
+    for each in repeated.predictions:
+        for one in each.latencies:
+            measured = "" if one.measured_s is None else _seconds(one.measured_s)
+            verdict = {None: "", True: "inside", False: "outside"}[one.is_inside]
+            band = f"{_seconds(one.low_s)} to {_seconds(one.high_s)}"
+            table.add_row(
+                each.name, f"{one.latency} {one.statistic}", _seconds(one.predicted_s), band, measured, verdict
+            )
+        table.add_row(each.name, "output", f"{brief_number(each.output_tokens_per_s)} tokens/s", "", "", "")
+        if each.success_fraction < 1.0 or each.success_low_fraction < 1.0:
+            shares = f"{each.success_low_fraction:.2f} to {each.success_high_fraction:.2f}"
+            table.add_row(each.name, "answered", f"{each.success_fraction:.2f} of sent", shares, "", "")
+    head = Text.assemble((repeated.replica, "bold"), ", 1 replica, by the ", by)
+    parts: list[RenderableType] = [head, "", table]
+    parts += ["", *(Text(f"- {note}") for note in repeated.notes)] if repeated.notes else []
+    return parts
 
 
 def simulation_page(simulated: Simulation) -> list[RenderableType]:

@@ -27,8 +27,7 @@ import numpy as np
 
 from ullage.evidence import Evidence
 from ullage.service.calibration.calibration import Measurement, fit_factors
-from ullage.service.calibration.repeats import measurement_of
-from ullage.service.calibration.replay import EngineLimits
+from ullage.service.calibration.repeats import RepeatTerms, measurement_of
 from ullage.service.loadtests.loadtest import LoadTest, Point, SeenBy
 from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.service.steps.scaled import Factors, ScaledStep
@@ -75,15 +74,20 @@ class Agreement:
     disagreements: tuple[str, ...]
 
 
-def agreement(estimate: StepModel, tests: Sequence[LoadTest], limits: EngineLimits) -> Agreement:
-    """Fit each test alone and compare what they say; a test without a point that can be repeated is left out."""
+def agreement(
+    estimate: StepModel, tests: Sequence[LoadTest], terms: RepeatTerms, *, together: Factors | None = None
+) -> Agreement:
+    """Fit each test alone and compare what they say; a test without a point that can be repeated is left out.
+
+    `together` is a fit to all of them, which for a single test is that test's own.
+    """
+    alone = together if len(tests) == 1 else None
     results = []
     for test, weighing in zip(tests, weighings(tests), strict=True):
-        rng = np.random.default_rng(0)
-        found = [measurement_of(point, limits, rng=rng) for point in test.points]
+        found = [measurement_of(point, terms) for point in test.points]
         used = [each for each in found if isinstance(each, Measurement)]
         if used:
-            results.append(_result(estimate, test, weighing, used))
+            results.append(_result(estimate, test, weighing, used, alone))
     return Agreement(results=tuple(results), disagreements=tuple(_disagreements(results)))
 
 
@@ -147,8 +151,10 @@ def day_of(run_at: str | None) -> datetime.date | None:
     return None
 
 
-def _result(estimate: StepModel, test: LoadTest, weighing: Weighing, used: Sequence[Measurement]) -> LoadTestResult:
-    factors = fit_factors(estimate, estimate.floor, used)
+def _result(
+    estimate: StepModel, test: LoadTest, weighing: Weighing, used: Sequence[Measurement], known: Factors | None
+) -> LoadTestResult:
+    factors = known or fit_factors(estimate, estimate.floor, used)
     return LoadTestResult(
         file=test.file,
         tool=test.tool,

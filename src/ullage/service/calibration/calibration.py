@@ -1,8 +1,9 @@
 """Calibration: the factors that make a simulated load test agree with the measured one.
 
 Each point is simulated as it was run (replay.py), its TTFT, TPOT and token rate are compared in the statistic the tool
-printed, and four factors (scaled.py) are found by least squares on log errors, each factor pulled towards 1 as strongly
-as estimates are known to be right. So one point already helps, more points help more, and no fit beats the floor.
+printed, and five factors (scaled.py) are found by least squares on log errors. Estimates err alike in all their parts
+first, and in each part by itself second, so the factors are pulled towards a common scale and that towards 1: one point
+sets the scale, more points tell the parts apart, and no fit beats the floor.
 
 What comes back says how well it fits (residuals), how well it predicts a point it has not seen (leave one out), how
 far each factor could be off, and which factors these tests say nothing about.
@@ -18,16 +19,23 @@ import numpy as np
 
 from ullage.errors import InputError
 from ullage.service.calibration.replay import LoadTestReplay, Replayed, RequestTimes, replay
+from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.work import Floats
 
-# How far estimates are off, as the spread of a logarithm: from the errors of models that the fit had not seen.
-PRIOR_SPREADS = {"fixed": 0.3, "growth": 0.25, "prefill": 0.45, "request": 0.8}
+# How far estimates are off, as the spread of a logarithm: all parts together, and each part by itself beside that. From
+# the errors of models that the fit had not seen (bench/accuracy.py).
+COMMON_SPREAD = 0.1
+OWN_SPREADS = {"fixed": 0.25, "sequences": 0.15, "kv": 0.3, "prefill": 0.3, "request": 0.6}
+# What lies outside the engine is the server's and the network's, and has no part in the common scale.
+COMMON_SHARES = {"fixed": 1.0, "sequences": 1.0, "kv": 1.0, "prefill": 1.0, "request": 0.0}
 # Repeats of one run differ by 2 to 4 % in TPOT and 4 to 6 % in TTFT; models are not perfect either.
 ERROR_SPREADS = {"tpot": 0.04, "ttft": 0.10, "rate": 0.05}
 # A factor that the tests have narrowed to less than this share of its prior spread is known from them.
 IDENTIFIED_FRACTION = 0.6
+# What the error spreads above are worth, as if so many points had been measured and lain that far from their fit.
+PRIOR_POINTS = 4
 # 80 % of a normal distribution lie within so many spreads.
 BAND_SPREADS = 1.2816
 _ROUNDS = 5
@@ -56,13 +64,15 @@ class Target:
 class Measurement:
     """A point of a load test: what was run, and what was observed.
 
-    `weight_fraction` is how much it counts beside the others in one fit: less where it is old or says little.
+    `weight_fraction` is how much it counts beside the others in one fit: less where it is old or says little. `shown`
+    are more numbers that the file states: they are compared with a prediction, and no fit is made to them.
     """
 
     name: str
     trial: LoadTestReplay
     targets: tuple[Target, ...]
     weight_fraction: float = 1.0
+    shown: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +103,16 @@ class ParameterRange:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The result of a fit. `held_out` are residuals of each point under a fit to the others; empty for one point."""
+    """The result of a fit. `held_out` are residuals of each point under a fit to the others; empty for one point.
+
+    `spread` says how far a prediction may be off, at any load.
+    """
 
     factors: Factors
     parameters: tuple[ParameterRange, ...]
     residuals: tuple[Residual, ...]
     held_out: tuple[Residual, ...]
-    covariance: tuple[tuple[float, ...], ...]
+    spread: FactorSpread
 
     @property
     def not_identified(self) -> tuple[str, ...]:
@@ -125,6 +138,7 @@ def calibrate(times: RequestTimes, floor: Floor, measurements: Sequence[Measurem
             others = [*measurements[:place], *measurements[place + 1 :]]
             there, _ = _fit(times, floor, others, start=logs)
             held_out += _residuals(times, floor, there, [each])
+    residuals = _residuals(times, floor, logs, measurements)
     return Calibration(
         factors=Factors.of_logs(logs),
         parameters=tuple(
@@ -133,14 +147,44 @@ def calibrate(times: RequestTimes, floor: Floor, measurements: Sequence[Measurem
                 value_ratio=math.exp(log),
                 low_ratio=math.exp(log - BAND_SPREADS * spread),
                 high_ratio=math.exp(log + BAND_SPREADS * spread),
-                identified=bool(spread < IDENTIFIED_FRACTION * PRIOR_SPREADS[name]),
+                identified=bool(spread < IDENTIFIED_FRACTION * prior_spread(name)),
             )
             for name, log, spread in zip(PARAMETERS, logs.tolist(), spreads.tolist(), strict=True)
         ),
-        residuals=tuple(_residuals(times, floor, logs, measurements)),
+        residuals=tuple(residuals),
         held_out=tuple(held_out),
-        covariance=tuple(tuple(row) for row in covariance.tolist()),
+        spread=FactorSpread(
+            covariance=tuple(tuple(row) for row in covariance.tolist()),
+            fit_spreads={kind: _fit_spread(kind, residuals) for kind in ("tpot", "ttft")},
+            degrees=PRIOR_POINTS + len(measurements),
+        ),
     )
+
+
+def _fit_spread(kind: str, residuals: Sequence[Residual]) -> float:
+    """How far measurements lie around the fit: the tested ones, and what repeats of other runs differ by.
+
+    Several statistics of one latency in a point count as one.
+    """
+    own: dict[str, list[float]] = {}
+    for each in residuals:
+        if _kind_of(each.latency) == kind and math.isfinite(each.error_ratio) and each.error_ratio > 0:
+            own.setdefault(each.point, []).append(math.log(each.error_ratio) ** 2)
+    squares = [sum(point) / len(point) for point in own.values()]
+    prior = PRIOR_POINTS * ERROR_SPREADS[kind] ** 2
+    return math.sqrt((prior + sum(squares)) / (PRIOR_POINTS + len(squares)))
+
+
+def prior_covariance() -> Floats:
+    """Of the logarithms of the factors, before anything was measured."""
+    common = np.array([COMMON_SPREAD * COMMON_SHARES[name] for name in PARAMETERS])
+    covariance: Floats = np.outer(common, common) + np.diag([OWN_SPREADS[name] ** 2 for name in PARAMETERS])
+    return covariance
+
+
+def prior_spread(name: str) -> float:
+    place = PARAMETERS.index(name)
+    return math.sqrt(prior_covariance()[place, place])
 
 
 def fit_factors(times: RequestTimes, floor: Floor, measurements: Sequence[Measurement]) -> Factors:
@@ -191,11 +235,11 @@ def _fit(
 
     One point less moves a fit little, so a fit without it begins at `start`, the fit with it, and needs fewer rounds.
     """
-    prior = np.diag([1.0 / PRIOR_SPREADS[name] ** 2 for name in PARAMETERS])
+    prior: Floats = np.linalg.inv(prior_covariance()).astype(np.float64)
     measured = [np.log([target.value for target in each.targets]) for each in measurements]
     weights = [_weights(each) for each in measurements]
     logs = np.zeros(len(PARAMETERS)) if start is None else start.copy()
-    precision = prior
+    precision: Floats = prior
     for _ in range(_ROUNDS if start is None or len(measurements) < _FEW else _ROUNDS_AGAIN):
         precision, gradient = prior.copy(), -prior @ logs
         for each, target, weight in zip(measurements, measured, weights, strict=True):
@@ -223,7 +267,11 @@ def _weights(measurement: Measurement) -> Floats:
 
 
 def _kind(target: Target) -> str:
-    return target.latency if target.latency in ERROR_SPREADS else "ttft"
+    return _kind_of(target.latency)
+
+
+def _kind_of(latency: str) -> str:
+    return latency if latency in ERROR_SPREADS else "ttft"
 
 
 def _values(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> Floats:

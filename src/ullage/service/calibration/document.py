@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ullage.errors import InputError
+from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, Factors
 
 SCHEMA = "ullage.calibrate/2"
@@ -30,6 +33,25 @@ class CalibrationProvenance:
     date: str
 
 
+def spread_of(document: Mapping[str, Any], *, file: str) -> FactorSpread:
+    """How far its predictions may be off, or an InputError that names what is wrong with it."""
+    given = document["calibration"].get("spread")
+    try:
+        spread = FactorSpread(
+            covariance=tuple(tuple(float(value) for value in row) for row in given["covariance"]),
+            fit_spreads={name: float(given["fit_spreads"][name]) for name in ("tpot", "ttft")},
+            degrees=int(given["degrees"]),
+        )
+        is_whole = [len(row) for row in spread.covariance] == [len(PARAMETERS)] * len(PARAMETERS) and spread.degrees > 0
+        is_whole = is_whole and bool(np.isfinite(np.array(spread.covariance)).all())
+    except (TypeError, KeyError, ValueError):
+        is_whole = False
+    if not is_whole:
+        fix = "Make it anew with ullage calibrate."
+        raise InputError(field=f"{file}: spread", value=given, problem="does not say how far a fit may be off", fix=fix)
+    return spread
+
+
 def factors_of(document: Mapping[str, Any], *, file: str) -> Factors:
     """The factors of a document, or an InputError that names what is wrong with it."""
     if document.get("schema") != SCHEMA:
@@ -42,7 +64,7 @@ def factors_of(document: Mapping[str, Any], *, file: str) -> Factors:
         raise InputError(
             field=f"{file}: factors",
             value=given,
-            problem=f"are not the four factors {', '.join(names)}",
+            problem=f"are not the five factors {', '.join(names)}",
             fix="Make it anew with ullage calibrate.",
         )
     for name, value in given.items():

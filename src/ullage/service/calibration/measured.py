@@ -2,8 +2,8 @@
 the two disagree by more than the evidence's band.
 
 A load test has lengths and arrivals of its own, so its dot on the curve of a production mix shows a place, not an
-error. The error is found by simulating the test as it was run: measured over simulated, beside the range that the same
-test has with every step as fast and as slow as one time in ten.
+error. The error is found by simulating the test as it was run: measured over simulated, beside the band of what the
+step model predicts for it (prediction.py).
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.service.calibration.calibration import ERROR_SPREADS, Measurement, Target
-from ullage.service.calibration.repeats import NotRepeatable, measurement_of
-from ullage.service.calibration.replay import EngineLimits, RequestTimes, replay
+from ullage.service.calibration.calibration import ERROR_SPREADS, Measurement
+from ullage.service.calibration.prediction import predict
+from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, measurement_of
 from ullage.service.loadtests.loadtest import Definition, MeasuredRequest, Point
-from ullage.service.steps.band import StepBand
-from ullage.service.steps.work import Floats
+from ullage.service.steps.step_model import StepModel
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.definitions import Definitions, ItlCount, TpotCount, TtftCount
 
@@ -46,7 +45,9 @@ class PointResidual:
 
     @property
     def is_outside(self) -> bool:
-        return not self.low_s <= self.measured_s <= self.high_s
+        """Outside the band by more than repeats of one run differ."""
+        noise = 1.0 + REPEAT_SPREADS * ERROR_SPREADS.get(self.latency, ERROR_SPREADS["ttft"])
+        return not self.low_s / noise <= self.measured_s <= self.high_s * noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +79,16 @@ class MeasuredPoint:
 
 def measured_points(
     named: Sequence[tuple[str, Point]],
-    times: RequestTimes,
-    limits: EngineLimits,
+    step: StepModel,
+    terms: RepeatTerms,
     *,
-    band: StepBand,
     classes: Sequence[RequestClass],
     mix_tokens: tuple[float, float],
 ) -> tuple[MeasuredPoint, ...]:
     """Every point of some load tests of one replica. `mix_tokens` are the mean prompt and answer of the curve's mix."""
-    rng = np.random.default_rng(0)
     found = []
     for name, point in named:
-        measurement = measurement_of(point, limits, rng=rng)
+        measurement = measurement_of(point, terms)
         use = _tightest(point, classes)
         prompt, output = point.mean_prompt_tokens, point.mean_output_tokens
         found.append(
@@ -98,7 +97,7 @@ def measured_points(
                 offered_rps=point.load.offered_rps or point.achieved_rps,
                 use_ratio=None if use is None else use[0],
                 use_of=None if use is None else use[1],
-                residuals=() if isinstance(measurement, NotRepeatable) else _residuals(measurement, times, band),
+                residuals=() if isinstance(measurement, NotRepeatable) else _residuals(measurement, step),
                 prompt_tokens=prompt,
                 output_tokens=output,
                 is_like_mix=_is_like(prompt, mix_tokens[0]) and _is_like(output, mix_tokens[1]),
@@ -108,52 +107,19 @@ def measured_points(
     return tuple(found)
 
 
-def _residuals(measurement: Measurement, times: RequestTimes, band: StepBand) -> tuple[PointResidual, ...]:
-    base, fast, slow = (
-        replay(SlowedTimes(times=times, ratio=ratio), measurement.trial)
-        for ratio in (1.0, band.fast_ratio, band.slow_ratio)
-    )
-    found = []
-    for target in measurement.targets:
-        ends = sorted((target.of(fast), target.of(base), target.of(slow)))
-        noise = 1.0 + REPEAT_SPREADS * _spread(target)
-        found.append(
-            PointResidual(
-                latency=target.latency,
-                statistic=target.statistic,
-                measured_s=target.value,
-                simulated_s=target.of(base),
-                low_s=ends[0] / noise,
-                high_s=ends[-1] * noise,
-            )
+def _residuals(measurement: Measurement, step: StepModel) -> tuple[PointResidual, ...]:
+    return tuple(
+        PointResidual(
+            latency=each.latency,
+            statistic=each.statistic,
+            measured_s=each.measured_s,
+            simulated_s=each.predicted_s,
+            low_s=each.low_s,
+            high_s=each.high_s,
         )
-    return tuple(found)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlowedTimes:
-    """Every time of a step model times one ratio, as `Replica.slowed` does to a compiled table."""
-
-    times: RequestTimes
-    ratio: float
-
-    def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
-        return self.ratio * self.times.decode_s(sequences, kv_tokens)
-
-    def prefill_s(self, tokens: Floats) -> Floats:
-        return self.ratio * self.times.prefill_s(tokens)
-
-    @property
-    def pair_s(self) -> float:
-        return self.ratio * self.times.pair_s
-
-    @property
-    def request_overhead_s(self) -> float:
-        return self.ratio * self.times.request_overhead_s
-
-
-def _spread(target: Target) -> float:
-    return ERROR_SPREADS.get(target.latency, ERROR_SPREADS["ttft"])
+        for each in predict(step, measurement).latencies
+        if each.measured_s is not None
+    )
 
 
 def _wanted(metric: Metric, counted: Definitions) -> tuple[Definition, ...]:

@@ -47,7 +47,7 @@ def next_test(
     if tool not in COMMANDS:
         raise unknown_name(field="tool", name=tool, known=COMMANDS)
     logs = np.array([calibration.factors.log(name) for name in PARAMETERS])
-    precision = np.linalg.inv(np.array(calibration.covariance))
+    precision = np.linalg.inv(np.array(calibration.spread.covariance))
     best: tuple[float, int, int, int] | None = None
     for prompt, output in SHAPES:
         for clients in CONCURRENCIES:

@@ -11,22 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ullage.errors import InputError
 from ullage.evidence import Source
+from ullage.facts.device import find_device
 from ullage.memory.budget import MemoryBudget
-from ullage.memory.settings import Runtime, whole
-from ullage.service.calibration.agreement import Weighing, agreement, weighings
-from ullage.service.calibration.calibration import Measurement, calibrate
-from ullage.service.calibration.evidence import CalibrationEvidence, held_out_band, is_of, with_calibration
-from ullage.service.calibration.repeats import NotRepeatable, measurement_of
-from ullage.service.calibration.replay import EngineLimits
-from ullage.service.calibration.tested_range import range_tested
+from ullage.service.calibration.evidence import CalibrationEvidence, engine_limits, is_of, with_calibration
+from ullage.service.calibration.fitted import fit_tests
+from ullage.service.calibration.repeats import RepeatTerms
+from ullage.service.calibration.whose import SCALED, ReplicaUnderTest, differences, known_device, refuse
 from ullage.service.loadtests.loadtest import LoadTest
-from ullage.service.stage import calibrated_step
+from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.service.steps.grid import GridStep
-from ullage.service.steps.step_model import MeasuredRange, StepModel, profiled_model, replica_step
+from ullage.service.steps.scaled import ScaledStep
+from ullage.service.steps.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +37,19 @@ class StepProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class StepEvidence:
-    """What was measured of a pool's steps. `source` says where the load tests are from, and of which day."""
+    """What was measured of a pool's steps. `source` says where the load tests are from, and of which day.
+
+    `cached_fraction`, `replicas` and `timeout_s` are what the user states of the load tests (repeats.py), `accepted`
+    the anomalies that are known and accepted by name.
+    """
 
     calibrations: tuple[CalibrationEvidence, ...] = ()
     load_tests: tuple[tuple[LoadTest, Source], ...] = ()
     profile: StepProfile | None = None
+    cached_fraction: float | None = None
+    replicas: int | None = None
+    timeout_s: float | None = None
+    accepted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.calibrations and self.profile is not None:
@@ -70,54 +75,12 @@ def pool_step(memory: MemoryBudget, evidence: StepEvidence = NO_EVIDENCE) -> Ste
     """The step model of the replica that was budgeted."""
     estimate = replica_step(memory.model, memory.device, memory.runtime)
     if evidence.calibrations:
-        return with_calibration(estimate, memory, _own(evidence.calibrations, memory))
+        return with_calibration(estimate, memory, _own(evidence.calibrations, memory), accepted=evidence.accepted)
     base = estimate
     if evidence.profile is not None:
         given = evidence.profile
         base = profiled_model("grid", given.grid, like=estimate, measured=given.measured, source=given.source)
-    return _fitted(base, memory, evidence.load_tests) if evidence.load_tests else base
-
-
-def engine_limits(runtime: Runtime, kv_tokens: int) -> EngineLimits:
-    """The scheduler's limits of a whole replica: groups of data-parallel attention have them each."""
-    groups = runtime.sharding.dp_attention
-    return EngineLimits(
-        max_sequences=whole(runtime.max_sequences) * groups,
-        budget_tokens=whole(runtime.step_tokens) * groups,
-        kv_tokens=max(kv_tokens, 1),
-    )
-
-
-def measurements_of(
-    tests: Sequence[tuple[str, LoadTest]], limits: EngineLimits
-) -> tuple[list[Measurement], list[NotRepeatable]]:
-    """The points that can be repeated and the others; points of several files may have one name, so the file's leads.
-
-    Nothing here is left to chance but the arrivals of tests that kept none, and they are the same every time.
-    """
-    rng = np.random.default_rng(0)
-    found = [
-        _weighed(measurement_of(replace(point, name=f"{name} {point.name}"), limits, rng=rng), weighing)
-        for (name, test), weighing in zip(tests, weighings([test for _, test in tests]), strict=True)
-        for point in test.points
-    ]
-    used = [each for each in found if isinstance(each, Measurement)]
-    left_out = [each for each in found if isinstance(each, NotRepeatable)]
-    if not used:
-        reasons = "; ".join(f"{each.point} {each.reason}" for each in left_out) or "the files hold no points"
-        raise InputError(
-            field="load tests",
-            value=[name for name, _ in tests],
-            problem=f"no point can be repeated: {reasons}",
-            fix="Run ullage calibrate --inspect FILE to see what was read.",
-        )
-    return used, left_out
-
-
-def _weighed(found: Measurement | NotRepeatable, weighing: Weighing) -> Measurement | NotRepeatable:
-    if isinstance(found, NotRepeatable):
-        return found
-    return replace(found, weight_fraction=weighing.weight_fraction)
+    return _fitted(base, memory, evidence) if evidence.load_tests else base
 
 
 def _own(calibrations: Sequence[CalibrationEvidence], memory: MemoryBudget) -> CalibrationEvidence:
@@ -133,23 +96,65 @@ def _own(calibrations: Sequence[CalibrationEvidence], memory: MemoryBudget) -> C
     return own[0] if own else calibrations[0]
 
 
-def _fitted(estimate: StepModel, memory: MemoryBudget, tests: Sequence[tuple[LoadTest, Source]]) -> StepModel:
-    named = [(_stem(test.file), test) for test, _ in tests]
-    used, left_out = measurements_of(named, engine_limits(memory.runtime, memory.kv_tokens))
-    found = calibrate(estimate, estimate.floor, used)
-    oldest = min((source for _, source in tests), key=lambda each: each.date)
-    source = replace(oldest, what=f"fit to {len(used)} load-test points")
-    notes = [f"{each.point} was left out of the fit: it {each.reason}." for each in left_out]
-    if len(tests) > 1:
-        limits = engine_limits(memory.runtime, memory.kv_tokens)
-        notes += agreement(estimate, [test for test, _ in tests], limits).disagreements
-    if found.not_identified:
-        notes.append(
-            f"The load tests do not tell: {', '.join(found.not_identified)}. ullage calibrate says what would."
-        )
-    step = calibrated_step(estimate, found.factors, source, band=held_out_band(found.held_out))
-    step = replace(step, measured=range_tested(step, used))
-    return replace(step, notes=tuple(notes))
+def _fitted(estimate: StepModel, memory: MemoryBudget, evidence: StepEvidence) -> StepModel:
+    """The estimate scaled to load tests; those of another device or parallelism scale it and leave it an estimate."""
+    tests = evidence.load_tests
+    replica = ReplicaUnderTest(
+        model=memory.model,
+        device=memory.device.name,
+        engine=memory.runtime.engine,
+        sharding=memory.runtime.sharding,
+    )
+    found = [each for test, _ in tests for each in differences(test, replica)]
+    moved = [each for each in found if each.name in SCALED and each.name not in evidence.accepted]
+    refuse([each for each in found if each.name not in SCALED], evidence.accepted, field="evidence.load_tests")
+    terms = RepeatTerms(
+        limits=engine_limits(memory.runtime, memory.kv_tokens),
+        replicas=evidence.replicas,
+        cached_fraction=evidence.cached_fraction,
+        timeout_s=evidence.timeout_s,
+    )
+    fitted = fit_tests(
+        estimate if not moved else _as_tested(estimate, memory, tests),
+        [(_stem(test.file), test) for test, _ in tests],
+        terms,
+        source=min((source for _, source in tests), key=lambda each: each.date),
+        accepted=evidence.accepted,
+        field="evidence.load_tests",
+    )
+    noted = tuple(each.sentence for each in found if each not in moved)
+    step = replace(fitted.step, notes=(*noted, *fitted.step.notes), anomalies=(*found, *fitted.anomalies))
+    return step if not moved else _scaled_from(estimate, step, moved)
+
+
+def _as_tested(estimate: StepModel, memory: MemoryBudget, tests: Sequence[tuple[LoadTest, Source]]) -> StepModel:
+    """The estimate of what was tested, for its factors; that of the replica where the files do not say it whole."""
+    subject = next((point.subject for test, _ in tests for point in test.points), None)
+    if subject is None:
+        return estimate
+    name = known_device(subject.hardware) or memory.device.name
+    own = memory.runtime.sharding
+    sharding = replace(own, tp=subject.tp or own.tp, pp=subject.pp or own.pp)
+    runtime = memory.runtime
+    return roofline_model(
+        memory.model, find_device(name), sharding=sharding, engine=runtime.engine, cache=runtime.cache
+    )
+
+
+def _scaled_from(estimate: StepModel, fitted: StepModel, moved: Sequence[EvidenceAnomaly]) -> StepModel:
+    """An estimate that errs by the factors which tests of another configuration found, with an estimate's band."""
+    assert isinstance(fitted.times, ScaledStep)
+    times = ScaledStep(times=estimate, factors=fitted.times.factors)
+    said = tuple(f"{each.sentence} The estimate is scaled by what it found, and stays an estimate." for each in moved)
+    return replace(
+        estimate,
+        kind=f"{estimate.kind} scaled from tests of another configuration",
+        times=times,
+        request_overhead_s=times.request_overhead_s,
+        facts=(*estimate.facts, *fitted.facts),
+        notes=(*said, *fitted.notes),
+        anomalies=fitted.anomalies,
+    )
 
 
 def _stem(file: str) -> str:

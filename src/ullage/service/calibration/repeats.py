@@ -1,23 +1,26 @@
 """From a point of a load test to the trial that repeats it, and the numbers to compare.
 
-Where the file kept its requests, their own lengths and sending times are used. Where it kept sums, every request gets
-the mean length, and an open loop gets arrivals of its rate and burstiness. What cannot be repeated is refused with the
-reason, never filled in.
+Where the file kept its requests, their own lengths and sending times are used. Where it kept sums, lengths follow the
+tool's rule (lengths.py), and an open loop gets arrivals of its rate and burstiness. What cannot be repeated is refused
+with the reason, never filled in.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ullage.service.calibration.calibration import Measurement, Target
-from ullage.service.calibration.replay import PROMPTS_PER_CLIENT, Counts, EngineLimits, LoadTestReplay
+from ullage.service.calibration.hits import prefix_hits
+from ullage.service.calibration.lengths import lengths_of_test
+from ullage.service.calibration.replay import EngineLimits, LoadTestReplay
 from ullage.service.loadtests.anomalies import KEPT_UP_FRACTION
 from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
     LatencySummary,
+    LoadTestSubject,
     Loop,
     MeasuredRequest,
     Point,
@@ -26,8 +29,6 @@ from ullage.service.loadtests.loadtest import (
 )
 from ullage.service.steps.work import Floats
 
-MOST_REQUESTS = 20_000
-_SMALLEST = 1
 # Which definitions can be compared with a simulated TPOT: one value a request, without the first token.
 _TPOT = (Definition.TPOT, Definition.ITL_PER_REQUEST)
 _BY_CHUNK = (Flag.DECODE_TIME_DISAGREES,)
@@ -41,34 +42,82 @@ class NotRepeatable:
     reason: str
 
 
-def measurement_of(point: Point, limits: EngineLimits, *, rng: np.random.Generator) -> Measurement | NotRepeatable:
+@dataclass(frozen=True, kw_only=True)
+class RepeatTerms:
+    """What a file does not say of a test, or is overruled in: the engine's limits, and what the user states.
+
+    `replicas` are those that shared the load behind one address; a test of several is repeated on one of them with its
+    part of the load. `cached_fraction` is the share of prompt tokens that were prefix hits, `timeout_s` when clients
+    gave up. `are_limits_stated` says that the user stated the scheduler's limits, which then overrule those of a file.
+    """
+
+    limits: EngineLimits
+    replicas: int | None = None
+    cached_fraction: float | None = None
+    timeout_s: float | None = None
+    are_limits_stated: bool = False
+
+    def limits_of(self, subject: LoadTestSubject) -> EngineLimits:
+        """The scheduler's limits of the engine that was tested."""
+        if self.are_limits_stated:
+            return self.limits
+        return replace(
+            self.limits,
+            max_sequences=subject.max_sequences or self.limits.max_sequences,
+            budget_tokens=subject.step_tokens or self.limits.budget_tokens,
+        )
+
+
+def measurement_of(point: Point, terms: RepeatTerms) -> Measurement | NotRepeatable:
     """The trial and targets of a point."""
-    targets = _targets(point)
-    if not targets:
+    found = repeatable(point, terms)
+    if isinstance(found, Measurement) and not found.targets:
         return NotRepeatable(point=point.name, reason="states neither TTFT nor TPOT")
-    lengths = _lengths(point)
+    return found
+
+
+def repeatable(point: Point, terms: RepeatTerms) -> Measurement | NotRepeatable:
+    """The trial of a point, with what was measured, where anything was."""
+    found = trial_of(point, terms)
+    if isinstance(found, NotRepeatable):
+        return found
+    return Measurement(name=point.name, trial=found, targets=_targets(point), shown=_shown(point))
+
+
+def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable:
+    """The test as it was run, on one replica.
+
+    Lengths and arrivals that the file did not keep are drawn, the same ones every time and whatever lies beside them:
+    a test that is simulated again gives the numbers that it was fitted with.
+    """
+    rng = np.random.default_rng(0)
+    replicas = terms.replicas or point.subject.replicas or 1
+    limits = terms.limits_of(point.subject)
+    requests = _in_order(point)
+    lengths = lengths_of_test(point, requests, rng=rng)
     if lengths is None:
         return NotRepeatable(point=point.name, reason="states no prompt or output lengths")
-    prompt, output = lengths
-    cached = _cached(point, prompt)
+    # A router that balances gives each of several replicas every so-manieth request.
+    prompt, output = lengths.prompt_tokens[::replicas], lengths.output_tokens[::replicas]
+    hits = prefix_hits(point, terms.cached_fraction, lengths.prompt_tokens, requests)
     if point.load.loop is Loop.CLOSED or _is_capped(point):
         if point.load.concurrency_cap_count is None:
             return NotRepeatable(point=point.name, reason="is a closed loop without its concurrency")
-        clients, arrivals = min(point.load.concurrency_cap_count, prompt.size), None
+        clients, arrivals = min(max(1, round(point.load.concurrency_cap_count / replicas)), prompt.size), None
     else:
-        found = _arrivals(point, prompt.size, rng)
+        found = _arrivals(point, lengths.prompt_tokens.size, rng)
         if found is None:
             return NotRepeatable(point=point.name, reason="is an open loop without its rate")
-        clients, arrivals = None, found
-    trial = LoadTestReplay(
+        clients, arrivals = None, found[::replicas] - found[0]
+    return LoadTestReplay(
         prompt_tokens=prompt,
         output_tokens=output,
-        cached_tokens=cached,
-        limits=limits,
+        cached_tokens=None if hits is None else hits.cached_tokens[::replicas],
+        limits=limits if hits is None else hits.limits(limits, prompt, output),
         clients=clients,
         arrival_s=arrivals,
+        timeout_s=terms.timeout_s or point.load.timeout_s,
     )
-    return Measurement(name=point.name, trial=trial, targets=targets)
 
 
 def _is_capped(point: Point) -> bool:
@@ -94,6 +143,18 @@ def _targets(point: Point) -> tuple[Target, ...]:
         if which is not None and summary is not None:
             seen = "engine_ttft" if latency == "ttft" and summary.seen_by is SeenBy.ENGINE else latency
             found.append(Target(latency=seen, statistic=which[0], value=which[1]))
+    return tuple(found)
+
+
+def _shown(point: Point) -> tuple[Target, ...]:
+    """The median and the tail of what the client saw, where the file states them."""
+    by_chunk = any(each.flag in _BY_CHUNK for each in point.anomalies)
+    found = []
+    for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", () if by_chunk else _TPOT)):
+        summary = point.latency(*definitions)
+        if summary is not None and summary.seen_by is SeenBy.CLIENT:
+            values = (("p50", summary.at(0.5)), ("p99", summary.at(0.99)))
+            found += [Target(latency=latency, statistic=name, value=value) for name, value in values if value]
     return tuple(found)
 
 
@@ -137,35 +198,6 @@ def _statistic(summary: LatencySummary) -> tuple[str, float] | None:
     if summary.mean_s is not None and summary.mean_s > 0:
         return "mean", summary.mean_s
     return ("p50", median) if median is not None and median > 0 else None
-
-
-def _lengths(point: Point) -> tuple[Counts, Counts] | None:
-    whole = [each for each in _in_order(point) if each.prompt_tokens and each.output_tokens]
-    if point.has_every_request and len(whole) == len(point.requests):
-        kept = whole[:MOST_REQUESTS]
-        prompt = np.array([each.prompt_tokens for each in kept], np.int32)
-        return prompt, np.array([each.output_tokens for each in kept], np.int32)
-    tokens = point.tokens
-    prompt_mean = point.mean_prompt_tokens or tokens.nominal_prompt_tokens
-    output_mean = point.mean_output_tokens or tokens.nominal_output_tokens
-    if not prompt_mean or not output_mean:
-        return None
-    count = min(point.completed_count or PROMPTS_PER_CLIENT * (point.load.concurrency_cap_count or 10), MOST_REQUESTS)
-    prompt = np.full(max(count, _SMALLEST), max(1, round(prompt_mean)), np.int32)
-    return prompt, np.full(prompt.size, max(1, round(output_mean)), np.int32)
-
-
-def _cached(point: Point, prompt: Counts) -> Counts | None:
-    requests = _in_order(point)[: prompt.size]
-    if len(requests) == prompt.size and any(each.cached_tokens for each in requests):
-        own: Counts = np.minimum([each.cached_tokens or 0 for each in requests], prompt - 1).astype(np.int32)
-        return own
-    tokens = point.tokens
-    if not tokens.cached_prompt_tokens or not tokens.prompt_tokens:
-        return None
-    share = min(tokens.cached_prompt_tokens / tokens.prompt_tokens, 1.0)
-    spread: Counts = np.minimum(np.rint(share * prompt), prompt - 1).astype(np.int32)
-    return spread
 
 
 def _arrivals(point: Point, count: int, rng: np.random.Generator) -> Floats | None:

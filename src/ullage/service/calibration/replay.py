@@ -17,7 +17,6 @@ from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats
 from ullage.service.trial.trial import play
 from ullage.simulate import ClosedLoop, Engine, Fleet, LoadClass, OpenLoop, Requests
-from ullage.simulate.outcome import RequestArrays
 
 Counts = NDArray[np.int32]
 PROMPTS_PER_CLIENT = 10
@@ -128,6 +127,8 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
         block_tokens=limits.block_tokens,
         max_sequences=sequences,
         budget_tokens=max(limits.budget_tokens, sequences),
+        request_overhead_s=times.request_overhead_s,
+        crowd_overhead_s=CROWD_FRACTION * times.request_overhead_s,
     )
     requests = Requests(
         prompt_tokens=trial.prompt_tokens,
@@ -145,7 +146,7 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
     found = outcome.requests
     assert found is not None
     whole = found.output_tokens >= trial.output_tokens
-    outside_s = times.request_overhead_s * (1.0 + CROWD_FRACTION * _others(found, whole)) + unseen_s[whole]
+    outside_s = found.outside_s[whole] + unseen_s[whole]
     first = (found.first_token_s - found.arrival_s)[whole] + outside_s
     end = (found.end_s - found.arrival_s)[whole] + outside_s
     gaps = np.maximum(trial.output_tokens[whole] - 1, 1)
@@ -158,14 +159,6 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
         sent_count=int(trial.prompt_tokens.size),
         outside_s=outside_s,
     )
-
-
-def _others(found: RequestArrays, whole: NDArray[np.bool_]) -> Floats:
-    """How many other requests were being answered when each of these got its first token."""
-    started, ended = np.sort(found.first_token_s[whole]), np.sort(found.end_s[whole])
-    first = found.first_token_s[whole]
-    others: Floats = (np.searchsorted(started, first, "left") - np.searchsorted(ended, first, "right")).astype(float)
-    return np.maximum(others, 0.0)
 
 
 def _unseen_s(times: RequestTimes, trial: LoadTestReplay, sequences: int) -> Floats:

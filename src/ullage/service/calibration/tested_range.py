@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ullage.service.calibration.calibration import Measurement
-from ullage.service.calibration.replay import RequestTimes, replay
+from ullage.service.calibration.replay import LoadTestReplay, RequestTimes, replay
 from ullage.service.steps.step_model import MeasuredRange
 
 
@@ -22,19 +22,24 @@ def range_tested(times: RequestTimes, measurements: Sequence[Measurement]) -> Me
     Little's law gives the sequences of an open loop, the time that all requests spent over that of the test; a closed
     loop keeps as many under way as it has clients.
     """
-    sequences, held, longest = 1, 1, 1
-    for each in measurements:
-        trial = each.trial
-        seen = replay(times, trial)
-        little = float(np.sum(seen.e2e_s)) / max(seen.duration_s, 1e-9)
-        running = float(trial.clients) if trial.clients is not None else little
-        running = min(running, float(trial.limits.max_sequences))
-        # A sequence holds its prompt throughout and half of its answer on average.
-        context = float(np.mean(trial.prompt_tokens) + np.mean(trial.output_tokens) / 2)
-        sequences = max(sequences, math.ceil(running))
-        held = max(held, math.ceil(min(running * context, trial.limits.kv_tokens)))
-        longest = max(longest, int(min(np.percentile(trial.prompt_tokens, 95), trial.limits.budget_tokens)))
-    return MeasuredRange(sequences=sequences, kv_tokens=held, prefill_tokens=longest)
+    loads = [load_of(times, each.trial) for each in measurements]
+    sequences, held, longest = (max((1.0, *each)) for each in zip(*loads, strict=True)) if loads else (1.0, 1.0, 1.0)
+    return MeasuredRange(sequences=math.ceil(sequences), kv_tokens=math.ceil(held), prefill_tokens=math.ceil(longest))
+
+
+def load_of(times: RequestTimes, trial: LoadTestReplay) -> tuple[float, float, float]:
+    """The sequences and KV tokens that a test keeps under way on average, and its long prompts as they are computed."""
+    running = float(trial.clients) if trial.clients is not None else _little(times, trial)
+    running = min(running, float(trial.limits.max_sequences))
+    # A sequence holds its prompt throughout and half of its answer on average.
+    context = float(np.mean(trial.prompt_tokens) + np.mean(trial.output_tokens) / 2)
+    longest = float(min(np.percentile(trial.prompt_tokens, 95), trial.limits.budget_tokens))
+    return running, min(running * context, float(trial.limits.kv_tokens)), longest
+
+
+def _little(times: RequestTimes, trial: LoadTestReplay) -> float:
+    seen = replay(times, trial)
+    return float(np.sum(seen.e2e_s)) / max(seen.duration_s, 1e-9)
 
 
 def range_of(document: Any) -> MeasuredRange | None:

@@ -231,7 +231,7 @@ def point_of(trial: Trial, found: Decision) -> CurvePoint:
         offered_rps=offered_rps,
         achieved=achieved,
         goodput=sample.mean(lambda each: each.goodput_rps / replicas),
-        latencies={each.name: latencies_of(trial, sample, each) for each in trial.classes},
+        latencies={each.name: latencies_of(sample, each) for each in trial.classes},
         errors=errors,
         mean_e2e=sample.mean(lambda each: each.mean_e2e_s),
         service_time=sample.mean(lambda each: each.service_s),
@@ -257,14 +257,11 @@ def _given_up(trial: Trial, errors: Mapping[str, Interval]) -> Instability | Non
     return None
 
 
-def latencies_of(trial: Trial, sample: Sample, request_class: RequestClass) -> dict[str, Interval]:
+def latencies_of(sample: Sample, request_class: RequestClass) -> dict[str, Interval]:
     """Every shown percentile of a class, and every one that an SLO names, that the windows can tell."""
     wanted = [(metric, fraction) for metric in Metric for fraction in SHOWN_FRACTIONS]
     wanted += [(slo.metric, slo.percentile_fraction) for slo in request_class.slos]
-    found = {
-        name_of(metric, fraction): sample.quantile(request_class, metric, fraction, trial.overhead_s(metric))
-        for metric, fraction in wanted
-    }
+    found = {name_of(metric, fraction): sample.quantile(request_class, metric, fraction) for metric, fraction in wanted}
     return {name: interval for name, interval in found.items() if interval is not None}
 
 

@@ -116,7 +116,14 @@ def size_pool(
     if bases.has_margin:
         start = max(1, round(conservative.replicas / bases.band.slow_ratio))
         nominal = least_replicas(
-            bases.nominal, rate_rps, bases.nominal_probe, seed=seed, effort=BRIEF, start=start, map=map
+            bases.nominal,
+            rate_rps,
+            bases.nominal_probe,
+            seed=seed,
+            effort=BRIEF,
+            start=start,
+            is_bought=False,
+            map=map,
         )
     at_size = _at_size(bases, conservative)
     if not isinstance(at_size, StablePoint):

@@ -320,8 +320,25 @@ CHECKS: tuple[Callable[[Point], PointAnomaly | None], ...] = (
 def _drain_fraction(point: Point, offered_rps: float, count: int) -> float:
     """The share of the offered rate that a run keeps when it also waits for its last answers."""
     sending_s = count / offered_rps
-    e2e = point.latency(Definition.E2E)
-    return sending_s / (sending_s + (_longest_s(e2e) if e2e is not None else 0.0))
+    return sending_s / (sending_s + _last_answer_s(point))
+
+
+def _last_answer_s(point: Point) -> float:
+    """How long the last answer takes on a server that keeps up: without the queue that the slowest first token saw.
+
+    Where a file states no E2E, it is a first token and the tokens after it, of an answer half as long again as most.
+    """
+    e2e, ttft = point.latency(Definition.E2E), point.latency(Definition.TTFT)
+    tpot, tokens = point.latency(Definition.TPOT, Definition.ITL_PER_REQUEST), point.mean_output_tokens
+    first_s = 0.0 if ttft is None else ttft.at(0.5) or ttft.mean_s or 0.0
+    queue_s = 0.0 if ttft is None else max(0.0, _longest_s(ttft) - first_s)
+    if e2e is not None:
+        return max(_longest_s(e2e) - queue_s, 0.0)
+    if tpot is None or tokens is None:
+        return first_s
+    lengths = point.tokens.output_lengths
+    longest = lengths.max_tokens if lengths is not None and lengths.max_tokens else 1.5 * tokens
+    return first_s + _longest_s(tpot) * longest
 
 
 def _longest_s(latency: LatencySummary) -> float:

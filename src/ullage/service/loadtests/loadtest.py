@@ -150,6 +150,49 @@ class LengthSummary:
     percentiles: tuple[tuple[float, float], ...] = ()
 
 
+class LengthLaw(enum.Enum):
+    """How a tool draws the lengths of its requests."""
+
+    FIXED = "fixed"  # all alike
+    UNIFORM = "uniform"  # evenly from a share of the nominal length up to all of it
+    NORMAL = "normal"  # around the nominal length, with a spread
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthRule:
+    """A tool's own rule for lengths, from its name or its configuration.
+
+    `least_fraction` is of a uniform rule, the spreads are of a normal one; `said_by` names who says so.
+    """
+
+    law: LengthLaw
+    said_by: str
+    least_fraction: float = 1.0
+    prompt_std_tokens: float = 0.0
+    output_std_tokens: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedPrefix:
+    """Prompts that repeat: so many groups with a prefix in common, and so many different prompts in each.
+
+    Every prompt is sent again and again, so that all of it is a prefix hit once it has been seen; before that, the
+    prefix is one where another prompt of its group was seen.
+    """
+
+    groups: int
+    prompts_per_group: int
+    prefix_tokens: int
+    said_by: str
+
+    @property
+    def prompts(self) -> int:
+        return self.groups * self.prompts_per_group
+
+
 class CountedBy(enum.Enum):
     """Who counted the tokens: the server while it made them, or the client's tokenizer afterwards."""
 
@@ -165,7 +208,8 @@ class Tokens:
     """Totals over the requests that succeeded, and lengths where the file has them.
 
     `other_*` is a second count of the same tokens by somebody else (the server where `counted_by` is the client, and
-    the other way about). `nominal_*` is what was asked for, which is not always what was sent.
+    the other way about). `nominal_*` is what was asked for, which is not always what was sent. `rule` is how the tool
+    draws lengths, `shared_prefix` which prompts it repeats; `cached_fraction` is a stated share of prefix hits.
     """
 
     prompt_tokens: float | None = None
@@ -178,11 +222,17 @@ class Tokens:
     nominal_output_tokens: float | None = None
     prompt_lengths: LengthSummary | None = None
     output_lengths: LengthSummary | None = None
+    rule: LengthRule | None = None
+    shared_prefix: SharedPrefix | None = None
+    cached_fraction: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadTestSubject:
-    """What was tested, as far as the file says."""
+    """What was tested, as far as the file says. `replicas` are those behind one address.
+
+    `max_sequences` and `step_tokens` are the scheduler's, where launch arguments lie beside the result.
+    """
 
     model: str | None = None
     engine: str | None = None
@@ -192,8 +242,11 @@ class LoadTestSubject:
     tp: int | None = None
     pp: int | None = None
     ep: int | None = None
+    replicas: int | None = None
     precision: str | None = None
     dataset: str | None = None
+    max_sequences: int | None = None
+    step_tokens: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -203,7 +256,7 @@ class OfferedLoad:
 
     `offered_rps` is None for a closed loop and for a burst: there is no rate to offer. `concurrency_cap_count` bounds
     the requests under way at once, whatever the loop. `burstiness_ratio` is the shape of gamma-distributed gaps (1 is
-    Poisson), `even` says that gaps are all equal.
+    Poisson), `even` says that gaps are all equal. `timeout_s` is when a client gives up.
     """
 
     loop: Loop
@@ -211,6 +264,7 @@ class OfferedLoad:
     concurrency_cap_count: int | None = None
     burstiness_ratio: float | None = None
     even: bool | None = None
+    timeout_s: float | None = None
 
 
 class SingleToken(enum.Enum):

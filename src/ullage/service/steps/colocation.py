@@ -99,7 +99,7 @@ def asks_of(step: StepModel) -> PeakUse:
 def beside(step: StepModel, ratio: Assumption) -> StepModel:
     """The step model of an engine that shares its device; its evidence is no better than that of the factor."""
     slow = float(ratio.value)
-    factors = Factors(fixed_ratio=slow, growth_ratio=slow, prefill_ratio=slow)
+    factors = Factors(fixed_ratio=slow, sequences_ratio=slow, kv_ratio=slow, prefill_ratio=slow)
     return replace(
         step,
         kind=f"{step.kind}, beside others on its device",

@@ -1,7 +1,8 @@
-"""A step model scaled to measurements: four factors with plain meanings, on any kind of step model.
+"""A step model scaled to measurements: five factors with plain meanings, on any kind of step model.
 
     fixed      on the step that one sequence takes: weights, launches, scheduling
-    growth     on what more sequences and more KV add to it
+    sequences  on what more sequences add to it
+    kv         on what their KV adds
     prefill    on what prompt tokens and their pairs add
     request    on what a request spends outside the engine's steps
 
@@ -18,15 +19,16 @@ import numpy as np
 from ullage.service.calibration.replay import RequestTimes
 from ullage.service.steps.work import Floats
 
-PARAMETERS = ("fixed", "growth", "prefill", "request")
+PARAMETERS = ("fixed", "sequences", "kv", "prefill", "request")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Factors:
-    """The four factors; 1 leaves the model as it is."""
+    """The five factors; 1 leaves the model as it is."""
 
     fixed_ratio: float = 1.0
-    growth_ratio: float = 1.0
+    sequences_ratio: float = 1.0
+    kv_ratio: float = 1.0
     prefill_ratio: float = 1.0
     request_ratio: float = 1.0
 
@@ -46,11 +48,28 @@ class ScaledStep:
     factors: Factors
 
     def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
-        one = self.times.decode_s(np.ones(1), np.ones(1))[0]
-        more = self.times.decode_s(sequences, kv_tokens) - one
-        grown = np.where(more > 0, self.factors.growth_ratio, 1.0) * more
-        scaled: Floats = self.factors.fixed_ratio * one + grown
+        one, more, read = self._parts(sequences, kv_tokens)
+        scaled: Floats = (
+            self.factors.fixed_ratio * one
+            + np.where(more > 0, self.factors.sequences_ratio, 1.0) * more
+            + np.where(read > 0, self.factors.kv_ratio, 1.0) * read
+        )
         return scaled
+
+    def decode_shares(self, sequences: float, kv_tokens: float) -> Floats:
+        """What part of a decode step each factor moves; they sum to 1."""
+        n, kv = np.array([sequences]), np.array([kv_tokens])
+        one, more, read = self._parts(n, kv)
+        factors = self.factors
+        parts = (factors.fixed_ratio * one, factors.sequences_ratio * more[0], factors.kv_ratio * read[0], 0.0, 0.0)
+        shares: Floats = np.array(parts) / sum(parts)
+        return shares
+
+    def _parts(self, sequences: Floats, kv_tokens: Floats) -> tuple[float, Floats, Floats]:
+        """The step of one sequence, what the others add with next to no KV, and what the KV adds to that."""
+        one = float(self.times.decode_s(np.ones(1), np.ones(1))[0])
+        short = self.times.decode_s(sequences, np.minimum(kv_tokens, sequences))
+        return one, short - one, self.times.decode_s(sequences, kv_tokens) - short
 
     def prefill_s(self, tokens: Floats) -> Floats:
         return self.factors.prefill_ratio * self.times.prefill_s(tokens)

@@ -11,20 +11,25 @@ tables for the simulator (tables.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.device import Device
+from ullage.facts.efficiency import efficiencies
 from ullage.facts.model import Model
 from ullage.memory.kv import KvDtype
 from ullage.memory.settings import Runtime
 from ullage.memory.sharding import Sharding
-from ullage.service.steps.coefficients import Coefficients, StepErrorBand, coefficients
+from ullage.service.steps.coefficients import ENGINE_NAMES, Coefficients, StepErrorBand, band, coefficients
+from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
+from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.floor import Floor
+from ullage.service.steps.nearness import EXACT, nearness
 from ullage.service.steps.roofline import Rates, Roofline
+from ullage.service.steps.scaled import PARAMETERS, ScaledStep
 from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats, replica_work
 from ullage.simulate.engine import StepTable
@@ -48,7 +53,8 @@ class MeasuredRange:
 class StepModel:
     """Step times with their floor, evidence, band and range. `measured` is None for what was never measured here.
 
-    `request_overhead_s` is what a request spends outside the engine's steps before its first token.
+    `request_overhead_s` is what a request spends outside the engine's steps before its first token. `spread` is how far
+    a fit to load tests may be off at any load; `anomalies` are what is wrong with the evidence, worst first.
     """
 
     kind: str
@@ -59,7 +65,9 @@ class StepModel:
     band: StepErrorBand
     facts: tuple[Assumption, ...]
     measured: MeasuredRange | None = None
+    spread: FactorSpread | None = None
     notes: tuple[str, ...] = ()
+    anomalies: tuple[EvidenceAnomaly, ...] = ()
 
     def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
         return np.maximum(self.times.decode_s(sequences, kv_tokens), self.floor.decode_s(sequences, kv_tokens))
@@ -107,8 +115,35 @@ class StepModel:
 
 
 def replica_step(model: Model, device: Device, runtime: Runtime) -> StepModel:
-    """The roofline of a model on a device as an engine runs it."""
-    return roofline_model(model, device, sharding=runtime.sharding, engine=runtime.engine, cache=runtime.cache)
+    """The roofline of a model on a device as an engine runs it, as its nearest published configurations correct it."""
+    sharding, engine = runtime.sharding, runtime.engine
+    estimate = roofline_model(model, device, sharding=sharding, engine=engine, cache=runtime.cache)
+    near = nearness(model, device=device.name, engine=ENGINE_NAMES.get(engine, engine), sharding=sharding)
+    if near.kind is None:
+        return estimate
+    own = band(efficiencies().sheets[f"band-{near.kind}"], near.kind)
+    if near.kind != EXACT:
+        return replace(estimate, band=own, notes=near.notes)
+    times = ScaledStep(times=estimate, factors=near.factors)
+    facts = tuple(
+        Assumption(
+            name=f"nearness.{name}_ratio",
+            value=getattr(near.factors, f"{name}_ratio"),
+            unit="ratio",
+            evidence=Evidence.ESTIMATED,
+            source=near.fits[0].source,
+        )
+        for name in PARAMETERS
+    )
+    return replace(
+        estimate,
+        kind="roofline corrected by published measurements",
+        times=times,
+        request_overhead_s=times.request_overhead_s,
+        band=own,
+        facts=(*estimate.facts, *facts),
+        notes=near.notes,
+    )
 
 
 def roofline_model(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.service.steps.roofline import IDEAL, Rates, Roofline
-from ullage.service.steps.scaled import Factors, ScaledStep
+from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.step_model import StepModel
 from ullage.service.steps.tables import StepTimes
 from ullage.service.steps.work import Floats, MatrixWork
@@ -86,11 +86,18 @@ def _roofline(step: StepModel) -> tuple[Roofline, Factors, bool]:
     factors = Factors()
     while isinstance(times, ScaledStep | StepModel):
         if isinstance(times, ScaledStep):
-            factors = times.factors
+            factors = _both(factors, times.factors)
         times = times.times
     if isinstance(times, Roofline):
         return times, factors, False
     return Roofline(work=step.floor.work, rates=step.floor.rates, efficiencies=IDEAL), Factors(), True
+
+
+def _both(one: Factors, other: Factors) -> Factors:
+    """Factors on factors: an estimate that published measurements correct is scaled to load tests in its turn."""
+    return Factors(
+        **{f"{name}_ratio": getattr(one, f"{name}_ratio") * getattr(other, f"{name}_ratio") for name in PARAMETERS}
+    )
 
 
 def _reading(roofline: Roofline, sums: _Sums, steps: float) -> tuple[float, float]:

@@ -66,9 +66,7 @@ class Attainment:
         return self.attained.high < self.required_fraction
 
 
-def tallies(
-    outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *, overhead_s: float, span_s: float
-) -> dict[str, SloTally]:
+def tallies(outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *, span_s: float) -> dict[str, SloTally]:
     """Every SLO of every class, window by window of arrival."""
     found = outcome.requests
     if found is None:
@@ -82,7 +80,7 @@ def tallies(
     for each in classes:
         mine = inside & (class_of == names.index(each.name) if class_of is not None else True)
         for slo in each.slos:
-            good, known = _met(found, slo, overhead_s)
+            good, known = _met(found, slo)
             counted[f"{each.name} {slo.name}"] = SloTally(
                 required_fraction=slo.percentile_fraction,
                 sent=np.bincount(window[mine & known], minlength=windows),
@@ -91,7 +89,7 @@ def tallies(
     return counted
 
 
-def _met(found: RequestArrays, slo: Slo, overhead_s: float) -> tuple[Bools, Bools]:
+def _met(found: RequestArrays, slo: Slo) -> tuple[Bools, Bools]:
     """Which requests met a limit, and for which that is known: one that still runs has no end yet.
 
     Gaps between tokens are not kept by request, so a limit on them is judged by their mean in each request.
@@ -101,10 +99,10 @@ def _met(found: RequestArrays, slo: Slo, overhead_s: float) -> tuple[Bools, Bool
     running = found.outcome == _UNFINISHED
     with np.errstate(invalid="ignore"):
         if slo.metric is Metric.TTFT:
-            taken: NDArray[Any] = found.first_token_s - found.arrival_s + overhead_s
+            taken: NDArray[Any] = found.first_token_s - found.arrival_s + found.outside_s
             return (ended | running) & started & (taken <= slo.limit_s), np.ones(ended.shape, np.bool_)
         if slo.metric is Metric.E2E:
-            taken = found.end_s - found.arrival_s + overhead_s
+            taken = found.end_s - found.arrival_s + found.outside_s
         else:
             taken = (found.end_s - found.first_token_s) / np.maximum(found.output_tokens - 1, 1)
         return ended & (taken <= slo.limit_s), ~(running & started)

@@ -36,6 +36,10 @@ STABILITY = "stability"
 # So many standard errors between a share and what is allowed leave one seed in a hundred on the other side.
 DECIDED_ERRORS = 2.33
 CONFIDENCE_FRACTION = 0.95
+# An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
+MOST_EXCESS = 3.0
+# From so many windows on an error is known well enough to see that a decision would take so many times the budget.
+_HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 8.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
@@ -156,16 +160,13 @@ class Sample:
             for one, other, low in zip(missed, sent, hidden, strict=True)
         ]
 
-    def quantile(
-        self, request_class: RequestClass, metric: Metric, fraction: float, offset_s: float
-    ) -> Interval | None:
+    def quantile(self, request_class: RequestClass, metric: Metric, fraction: float) -> Interval | None:
         """A percentile of all requests of the load, with an interval that covers what another seed would find."""
         return pooled_quantile(
             [one.histograms[request_class.name][metric] for one in self.each],
             fraction,
             weights=self.each_weight,
             strata=[len(part) for part in self.windows],
-            offset_s=offset_s,
         )
 
     @property
@@ -239,6 +240,14 @@ class Decision:
         return min((each.distance for each in self.judged), default=math.inf)
 
     @property
+    def excess(self) -> float:
+        """The logarithm of the largest part used of what is allowed: positive where something is violated."""
+        if self.instability is not None:
+            return MOST_EXCESS
+        used = max((each.use_fraction for each in self.judged), default=0.0)
+        return min(max(math.log(max(used, 1e-9)), -MOST_EXCESS), MOST_EXCESS)
+
+    @property
     def windows(self) -> int:
         return self.sample.count
 
@@ -264,10 +273,18 @@ def decide(
     while True:
         sample = sampled(trial, rate_rps, strata, counts, map=map)
         found = judge(trial, rate_rps, sample)
-        if found.is_decided or sample.count >= min(most, strata.candidates):
+        if found.is_decided or sample.count >= min(most, strata.candidates) or _is_hopeless(found, most):
             return found
         more = min(most, math.ceil(effort.growth_ratio * sample.count)) - sample.count
         counts = allocated(strata, _worst_spreads(found), counts, more)
+
+
+def _is_hopeless(found: Decision, most: int) -> bool:
+    """Whether many times the windows that may be spent would be needed to tell: errors fall with their root."""
+    if found.windows < _HOPELESS_WINDOWS:
+        return False
+    nearest = min((abs(each.distance) for each in found.judged), default=math.inf)
+    return found.windows * (DECIDED_ERRORS / max(nearest, 1e-9)) ** 2 > _HOPELESS_RATIO * most
 
 
 def sampled(

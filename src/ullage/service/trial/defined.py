@@ -28,19 +28,16 @@ def needs_requests(classes: Sequence[RequestClass]) -> bool:
 
 
 def histograms(
-    outcome: Outcome, load: OpenLoop, slo_class: RequestClass, *, from_s: float, overhead_s: float
+    outcome: Outcome, load: OpenLoop, slo_class: RequestClass, *, from_s: float
 ) -> dict[Metric, LogHistogram]:
-    """The four latencies of a class by its own definitions; `from_s` is the end of the warm-up.
-
-    `overhead_s` is what a request spends outside the engine: it is in a TPOT that counts the first token.
-    """
+    """The four latencies of a class by its own definitions; `from_s` is the end of the warm-up."""
     group = outcome.of_class(slo_class.name)
     pooled = slo_class.definitions.itl is ItlCount.POOLED
     tpot = group.tpot
     if _counts_first(slo_class):
         counted = _counted(outcome, load, slo_class.name, from_s)
         tpot = LogHistogram.of(
-            _whole_tpot_s(outcome, load, overhead_s)[counted],
+            _whole_tpot_s(outcome, load)[counted],
             weights=load.requests.output_tokens[counted],
             bins=group.tpot.counts.size,
         )
@@ -52,9 +49,7 @@ def histograms(
     }
 
 
-def good_requests(
-    outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *, from_s: float, overhead_s: float
-) -> int:
+def good_requests(outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *, from_s: float) -> int:
     """Requests that met every limit; those on a TPOT that counts the first token are looked at here, one by one."""
     good = outcome.total.counts.success
     for each in classes:
@@ -63,7 +58,7 @@ def good_requests(
             limit_s = max(limits, key=lambda slo: slo.percentile_fraction).limit_s
             counted = _counted(outcome, load, each.name, from_s)
             met_rest = counted & _met_rest(outcome)
-            good -= int((_whole_tpot_s(outcome, load, overhead_s)[met_rest] > limit_s).sum())
+            good -= int((_whole_tpot_s(outcome, load)[met_rest] > limit_s).sum())
     return max(good, 0)
 
 
@@ -86,10 +81,10 @@ def _met_rest(outcome: Outcome) -> Bools:
     return met
 
 
-def _whole_tpot_s(outcome: Outcome, load: OpenLoop, overhead_s: float) -> NDArray[np.float64]:
+def _whole_tpot_s(outcome: Outcome, load: OpenLoop) -> NDArray[np.float64]:
     kept = _kept(outcome)
-    spent: NDArray[np.float64] = (kept.end_s - kept.arrival_s + overhead_s) / np.maximum(load.requests.output_tokens, 1)
-    return spent
+    spent: NDArray[np.float64] = kept.end_s - kept.arrival_s + kept.outside_s
+    return spent / np.maximum(load.requests.output_tokens, 1)
 
 
 def _kept(outcome: Outcome) -> RequestArrays:

@@ -42,7 +42,6 @@ class MixLoad:
     model: SyntheticModel
     classes: tuple[RequestClass, ...]
     cache_blocks: float = 0.0
-    request_overhead_s: float = 0.0
     bursts: bool = True
 
     def __post_init__(self) -> None:
@@ -67,13 +66,14 @@ class MixLoad:
     def has_bursts(self) -> bool:
         return self.bursts and any(any(each.bursts.variances) for each in self.model.classes)
 
-    def heaviness(self, *, span_s: float, seeds: Sequence[int], work_s: Mapping[str, float]) -> Floats:
-        """Of each seed's window, the work that comes in its heaviest two minutes; `work_s` is that of a request.
-
-        Rates alone are drawn here, no requests, so that a thousand windows can be looked at for the price of a few.
-        """
-        weights = np.array([work_s.get(each.name, 1.0) for each in self.model.classes])
-        return np.array([_heaviest(_rates(self.model, self.bursts, span_s, seed) @ weights) for seed in seeds])
+    def work(self, work_s: Mapping[str, float]) -> BurstyWork:
+        """What makes a window heavy: the bursts of each class, and its share of the work; `work_s` is a request's."""
+        each_s = np.array([work_s.get(each.name, 1.0) * each.mean_rate_rps for each in self.model.classes])
+        return BurstyWork(
+            bursts=tuple(each.bursts if self.bursts else Modulation() for each in self.model.classes),
+            # Digits beyond the tenth are rounding: mixes that differ by them have the same heavy windows.
+            shares=tuple(np.round(each_s / each_s.sum(), 10).tolist()),
+        )
 
     def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
         total_rps = sum(each.mean_rate_rps for each in self.model.classes)
@@ -91,30 +91,27 @@ class MixLoad:
                 prompt_tokens=stream.prompt_tokens,
                 output_tokens=stream.output_tokens,
                 cached_tokens=np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
-                classes=tuple(
-                    simulated_class(slo_class[name], overhead_s=self.request_overhead_s) for name in stream.class_names
-                ),
+                classes=tuple(simulated_class(slo_class[name]) for name in stream.class_names),
                 class_of=stream.class_index,
             ),
             arrival_ps=stream.arrival_ps,
         )
 
 
-def simulated_class(slo_class: RequestClass, *, overhead_s: float = 0.0) -> LoadClass:
+def simulated_class(slo_class: RequestClass) -> LoadClass:
     """What makes a single request of this class good.
 
     A request is held to the limit of the class's highest percentile of each metric: a limit on the median is exceeded
-    by half of all good requests. What is spent outside the engine is taken off the limits on TTFT and E2E.
+    by half of all good requests.
     """
     limits = {metric: _request_limit(slo_class, metric) for metric in Metric}
-    first, whole = limits[Metric.TTFT], limits[Metric.E2E]
     return LoadClass(
         name=slo_class.name,
         priority=slo_class.priority,
-        ttft_slo_s=None if first is None else max(first - overhead_s, 1e-9),
+        ttft_slo_s=limits[Metric.TTFT],
         # The kernel knows TPOT without the first token; another one is counted after the run (defined.py).
         tpot_slo_s=limits[Metric.TPOT] if slo_class.definitions.tpot is TpotCount.WITHOUT_FIRST else None,
-        e2e_slo_s=None if whole is None else max(whole - overhead_s, 1e-9),
+        e2e_slo_s=limits[Metric.E2E],
     )
 
 
@@ -124,6 +121,22 @@ def _request_limit(slo_class: RequestClass, metric: Metric) -> float | None:
 
 
 _HEAVY_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BurstyWork:
+    """Classes as far as they decide which windows are heavy. Longer prompts for all of them change nothing here."""
+
+    bursts: tuple[Modulation, ...]
+    shares: tuple[float, ...]
+
+    def heaviness(self, *, span_s: float, seeds: Sequence[int]) -> Floats:
+        """Of each seed's window, the work that comes in its heaviest two minutes.
+
+        Rates alone are drawn here, no requests, so that a thousand windows can be looked at for the price of a few.
+        """
+        shares = np.array(self.shares)
+        return np.array([_heaviest(_levels(self.bursts, span_s, seed) @ shares) for seed in seeds])
 
 
 def _heaviest(rates: Floats) -> float:
@@ -139,11 +152,16 @@ def _rates(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Flo
     Bursts move the rate inside the window; its mean is held at the model's, class by class. A load is then what it
     says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the trial.
     """
+    levels = _levels(tuple(each.bursts if bursts else Modulation() for each in model.classes), span_s, seed)
+    rates: Floats = levels * np.array([each.mean_rate_rps for each in model.classes])
+    return rates
+
+
+def _levels(bursts: Sequence[Modulation], span_s: float, seed: int) -> Floats:
+    """By cell and class, how far the rate is above its mean in one seed's window."""
     rng, cells = np.random.default_rng((seed, 0)), cells_in(span_s)
-    levels = [drawn_levels(each.bursts if bursts else Modulation(), cells, CELL_S, rng) for each in model.classes]
-    return np.stack(
-        [each.mean_rate_rps * level / level.mean() for each, level in zip(model.classes, levels, strict=True)], axis=1
-    )
+    drawn = [drawn_levels(each, cells, CELL_S, rng) for each in bursts]
+    return np.stack([each / each.mean() for each in drawn], axis=1)
 
 
 @functools.lru_cache(maxsize=16)

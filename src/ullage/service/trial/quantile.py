@@ -32,7 +32,6 @@ def pooled_quantile(
     *,
     weights: Floats | None = None,
     strata: Sequence[int] = (),
-    offset_s: float = 0.0,
 ) -> Interval | None:
     """The percentile of all requests together; None where there are none, or only one window to judge by.
 
@@ -52,7 +51,7 @@ def pooled_quantile(
     error = _error(within - share[None, :] * sent[:, None], weight, strata or (len(runs),)) / total
     half = t_quantile(0.5 + CONFIDENCE_FRACTION / 2, len(runs) - 1) * error * REPEAT_RATIO
     edges = bin_edges_s(counts.shape[1])
-    middles = (edges[1:] + edges[:-1])[first : last + 1] / 2 + offset_s
+    middles = (edges[1:] + edges[:-1])[first : last + 1] / 2
     value = float(middles[_first_at_least(share, fraction)])
     return Interval(
         value=value,

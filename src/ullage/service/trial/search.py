@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage.errors import InputError
-from ullage.service.trial.decide import BRIEF, FULL, SCOUT, Decision, Effort, decide, judge, sampled
+from ullage.service.trial.decide import BRIEF, FULL, MOST_EXCESS, SCOUT, Decision, Effort, decide, judge, sampled
 from ullage.service.trial.strata import strata_of
 from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import Probe
@@ -26,6 +26,8 @@ from ullage.simulate.statistics import Interval
 # Steps of the grid in one saturation: the answer is at most one step, 0.8 % of saturation, too low.
 STEPS = 128
 MOST_DOUBLINGS = 4
+# The excess grows about so many times as fast as the load does; less than the second of it is not acted upon.
+_STEEPNESS, _LEAST_EXCESS, _UNSURE = 8.0, 0.1, 1e-6
 # Most mixes meet their SLOs up to about so much of saturation.
 _LIKELY_FRACTION = 0.6
 SUB_POOL = 64
@@ -33,7 +35,7 @@ SUB_POOL = 64
 MOST_WHOLE = 96
 MOST_REPLICAS = 1_000_000
 # A pool of very many is looked for in steps of about so small a part of it; finer ones no windows tell apart.
-_GRAINS = 256
+_GRAINS = 96
 # Further down than this below the answer nobody looks for what is undecided.
 _MOST_UNDECIDED = 2
 # A window needs so many requests to be judged by; rarer traffic is tried at the rate that has them.
@@ -82,7 +84,7 @@ def highest_load(
         return known[place]
 
     likely = round((near_rps or _LIKELY_FRACTION * probe.saturation_rps) * trial.replicas / step_rps)
-    found = _last_passing(lambda place: at(place).passes, likely)
+    found = last_passing(lambda place: at(place).excess, likely, least=0, most=STEPS * 2**MOST_DOUBLINGS)
     low = high = found
     if with_interval and found > 0:
         low, high = _decided_below(at, found), _decided_above(at, found + 1)
@@ -102,24 +104,32 @@ def highest_load(
     )
 
 
-def _last_passing(passes: Callable[[int], bool], start: int) -> int:
-    """The last grid place that passes: outwards from `start` in growing steps, then by bisection."""
-    step, most = STEPS // 8, STEPS * 2**MOST_DOUBLINGS
-    start = min(max(start, 1), most)
-    if passes(start):
-        low, high = start, start + step
-        while high < most and passes(high):
-            low, step = high, 2 * step
-            high = low + step
-    else:
-        low, high = max(0, start - step), start
-        while low > 0 and not passes(low):
-            high, step = low, 2 * step
-            low = max(0, high - step)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if passes(middle) else (low, middle)
-    return low
+def last_passing(excess: Callable[[int], float], start: int, *, least: int, most: int) -> int:
+    """The last place from `least` to `most` whose excess is not positive, where excess grows with the place.
+
+    Outwards from `start` until both sides are known, then between them where a straight line through the two meets
+    zero, or halfway where that was slow. `least` itself is not asked: it is the answer where nothing above it passes.
+
+    >>> last_passing(lambda place: (place - 70) / 10, 60, least=0, most=2048)
+    70
+    >>> last_passing(lambda place: 1.0, 60, least=0, most=2048), last_passing(lambda place: -1.0, 60, least=0, most=99)
+    (0, 99)
+    """
+    low, high = (least, -MOST_EXCESS), (most + 1, MOST_EXCESS)
+    stride, look, width = 1.0, min(max(start, least + 1), most), 2 * (most - least) + 2
+    while high[0] - low[0] > 1:
+        found = excess(look)
+        low, high = (low, (look, found)) if found > 0.0 else ((look, found), high)
+        if high[0] > most or low[0] == least:
+            # One side only: as far as the excess says, farther every time.
+            move = math.ceil(stride * abs(look) * max(abs(found), _LEAST_EXCESS) / _STEEPNESS)
+            look, stride = (look - move if found > 0.0 else look + move), 2.0 * stride
+        else:
+            slow, width = high[0] - low[0] > width / 2, high[0] - low[0]
+            part = 0.5 if slow else -low[1] / (high[1] - low[1])
+            look = low[0] + round(part * width)
+        look = min(max(look, low[0] + 1), high[0] - 1)
+    return low[0]
 
 
 def _decided_below(at: Callable[[int], Decision], place: int) -> int:
@@ -140,7 +150,7 @@ def _decided_above(at: Callable[[int], Decision], place: int) -> int:
 class LeastReplicas:
     """The least replicas that meet every SLO at a rate, and what one fewer does.
 
-    Of very many replicas the least is known to a 256th part. `low_replicas` is below `replicas` where the numbers
+    Of very many replicas the least is known to a hundredth part. `low_replicas` is below `replicas` where the numbers
     between them are undecided: the windows at hand cannot tell whether they are enough, so the larger is taken.
     `tested_replicas` are those of the sub-pool that stood for the pool, `tested_rps` the rate it was given.
     """
@@ -192,9 +202,13 @@ def least_replicas(
     seed: int,
     effort: Effort = FULL,
     start: int | None = None,
+    is_bought: bool = True,
     map: Any = map,  # noqa: A002
 ) -> LeastReplicas:
-    """The least pool that surely meets every SLO at this rate; scouts show where to look, many windows decide."""
+    """The least pool that surely meets every SLO at this rate; scouts show where to look, many windows decide.
+
+    A number that is shown and not bought is the least that passes, sure or not.
+    """
     if not (math.isfinite(rate_rps) and rate_rps > 0.0):
         raise InputError(
             field="rate", value=rate_rps, problem="must be greater than 0", fix="Give a rate, for example 50 req/s."
@@ -209,14 +223,15 @@ def least_replicas(
             )
         trial, rate_rps = rare_traffic(trial, rate_rps)
     strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
-    scouts = SCOUT.first_windows(strata)
+    # One window of every stratum shows where to look; what is bought is decided by many.
+    scouts = [1] * len(strata.weights) if len(strata.weights) > 1 else SCOUT.first_windows(strata)
     likely = likely_replicas(rate_rps, probe.saturation_rps)
     grain = grain_replicas(likely)
     known: dict[int, Decision] = {}
 
-    def scout(replicas: int) -> bool:
+    def scout(replicas: int) -> float:
         pool, load_rps = tested_pool(trial, rate_rps, replicas)
-        return judge(pool, load_rps, sampled(pool, load_rps, strata, scouts, map=map)).passes
+        return judge(pool, load_rps, sampled(pool, load_rps, strata, scouts, map=map)).excess
 
     def at(replicas: int) -> Decision:
         if replicas not in known:
@@ -224,10 +239,28 @@ def least_replicas(
             known[replicas] = decide(pool, load_rps, probe, seed=seed, effort=effort, map=map)
         return known[replicas]
 
-    near = least_passing(lambda number: scout(number * grain), math.ceil((start or likely) / grain))
-    found = grain * least_passing(lambda number: at(number * grain).holds, near, step=1)
-    low = found
-    while low > max(grain, found - _MOST_UNDECIDED * grain) and not _surely_violated(at(low - grain)):
+    def excess(replicas: int) -> float:
+        decision = at(replicas)
+        if not is_bought or decision.holds:
+            return decision.excess
+        # What is not sure is not enough.
+        return max(decision.excess, _UNSURE)
+
+    # Fewer replicas are more excess, so numbers are looked through from the far end.
+    most = -(-MOST_REPLICAS // grain)
+    near = last_passing(
+        lambda place: scout(-place * grain), -math.ceil((start or likely) / grain), least=-most - 1, most=-1
+    )
+    found = -grain * last_passing(lambda place: excess(-place * grain), near, least=-most - 1, most=-1)
+    if found > MOST_REPLICAS:
+        raise InputError(
+            field="rate",
+            value=rate_rps,
+            problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
+            fix="Loosen an SLO, or split the service into several pools.",
+        )
+    low, lowest = found, max(grain, found - _MOST_UNDECIDED * grain)
+    while is_bought and low > lowest and not _surely_violated(at(low - grain)):
         low -= grain
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
@@ -251,7 +284,7 @@ def grain_replicas(likely: int) -> int:
     with fewer.
 
     >>> [grain_replicas(each) for each in (1, 96, 500, 1024, 60_000)]
-    [1, 1, 1, 4, 128]
+    [1, 1, 4, 8, 512]
     """
     return 2 ** max(0, int(math.log2(max(likely, 1) / _GRAINS))) if likely >= _GRAINS else 1
 
@@ -264,34 +297,3 @@ def likely_replicas(rate_rps: float, saturation_rps: float) -> int:
     """
     fewest = rate_rps / saturation_rps
     return max(1, math.floor(fewest + math.sqrt(fewest)))
-
-
-def least_passing(passes: Callable[[int], bool], start: int, *, step: int | None = None) -> int:
-    """The least number from 1 on that passes, if larger ones pass whenever smaller ones do.
-
-    >>> least_passing(lambda n: n >= 7, 3), least_passing(lambda n: n >= 7, 30), least_passing(lambda n: True, 5)
-    (7, 7, 1)
-    """
-    start = max(1, start)
-    high, width = start, step or max(1, start // 16)
-    low = max(0, high - width)
-    if passes(high):
-        while low > 0 and passes(low):
-            high, width = low, 2 * width
-            low = max(0, high - width)
-    else:
-        low = high
-        while not passes(low + width):
-            low, width = low + width, 2 * width
-            if low > MOST_REPLICAS:
-                raise InputError(
-                    field="rate",
-                    value=start,
-                    problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
-                    fix="Loosen an SLO, or split the service into several pools.",
-                )
-        high = low + width
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return high

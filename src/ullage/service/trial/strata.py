@@ -13,14 +13,15 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
 
 import numpy as np
 
-from ullage.service.trial.mix import LoadAt, MixLoad
+from ullage.service.trial.mix import BurstyWork, LoadAt, MixLoad
 from ullage.simulate.statistics import replication_seeds
 
 CANDIDATES = 1024
+# Bursts of many classes even out, and each costs its draws: of more classes than this fewer windows are weighed.
+_FEW_CLASSES, _LEAST_CANDIDATES = 8, 256
 # Shares of the candidates, heaviest first, and how many windows of each are simulated before anything is judged.
 SHARES = (1 / 32, 1 / 16, 5 / 32, 1 / 4, 1 / 2)
 FIRST_WINDOWS = (6, 5, 4, 3, 2)
@@ -41,15 +42,17 @@ class Strata:
 
 def strata_of(load_at: LoadAt, *, span_s: float, seed: int, work_s: Mapping[str, float]) -> Strata:
     """The strata of a mix; a load without bursts has one, because all of its windows are alike."""
-    return _strata(cast("Any", load_at), span_s, seed, tuple(sorted(work_s.items())))
+    if not isinstance(load_at, MixLoad) or not load_at.has_bursts:
+        seeds = replication_seeds(seed, CANDIDATES)
+        return Strata(weights=(1.0,), seeds=(seeds,), first_windows=(sum(FIRST_WINDOWS),))
+    return _strata(load_at.work(work_s), span_s, seed)
 
 
 @functools.lru_cache(maxsize=32)
-def _strata(load_at: Any, span_s: float, seed: int, work_s: tuple[tuple[str, float], ...]) -> Strata:
-    seeds = replication_seeds(seed, CANDIDATES)
-    if not isinstance(load_at, MixLoad) or not load_at.has_bursts:
-        return Strata(weights=(1.0,), seeds=(seeds,), first_windows=(sum(FIRST_WINDOWS),))
-    heavy = load_at.heaviness(span_s=span_s, seeds=seeds, work_s=dict(work_s))
+def _strata(work: BurstyWork, span_s: float, seed: int) -> Strata:
+    candidates = max(_LEAST_CANDIDATES, CANDIDATES * _FEW_CLASSES // max(len(work.bursts), _FEW_CLASSES))
+    seeds = replication_seeds(seed, candidates)
+    heavy = work.heaviness(span_s=span_s, seeds=seeds)
     order = np.argsort(-heavy, kind="stable")
     edges = np.cumsum([0, *(round(share * len(seeds)) for share in SHARES)])
     # Within a stratum windows keep the order of their seeds, which has nothing to do with how heavy they are.

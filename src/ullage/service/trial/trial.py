@@ -24,7 +24,7 @@ from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import Load, LoadClass, OpenLoop
 from ullage.simulate.outcome import Outcome, RequestArrays
 from ullage.simulate.simulation import simulate
-from ullage.workload.classes import Metric, RequestClass
+from ullage.workload.classes import RequestClass
 
 NOMINAL, CONSERVATIVE = "nominal", "conservative"
 # A window holds the longest burst that is not yet the season (workload/synthetic/modulation.py), and its first eighth
@@ -171,10 +171,6 @@ class Trial:
             **kept,
         )
 
-    def overhead_s(self, metric: Metric) -> float:
-        """What a request's own overhead adds to this latency: it is spent before the first token."""
-        return self.replica.request_overhead_s if metric in (Metric.TTFT, Metric.E2E) else 0.0
-
     def allowed_error_fraction(self, class_name: str) -> float:
         return self.error_fraction + self.idle_error_fractions.get(class_name, 0.0)
 
@@ -190,7 +186,6 @@ class Trial:
         return (
             digest.digest(),
             rest,
-            self.replica.request_overhead_s,
             self.load_at,
             self.classes,
             self.replicas,

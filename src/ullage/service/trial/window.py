@@ -66,15 +66,17 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
     known = _KNOWN.get(key)
     if known is None:
         known = read_window(trial, trial.load(rate_rps, seed), rate_rps, seed)
-        while len(_KNOWN) >= _MOST_KNOWN:
+        most = max(64, _MOST_KNOWN // max(1, len(trial.classes)))
+        while len(_KNOWN) >= most:
             _KNOWN.pop(next(iter(_KNOWN)), None)
         _KNOWN[key] = known
     return known
 
 
-# A plan asks for some hundred windows more than once; the oldest are forgotten first.
+# A plan asks for some hundred windows more than once; the oldest are forgotten first. So many windows of one class are
+# 150 MB.
 _KNOWN: dict[tuple[object, ...], Window] = {}
-_MOST_KNOWN = 2048
+_MOST_KNOWN = 1024
 
 
 def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Window:
@@ -95,18 +97,15 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
     window_s = trial.span_s - from_s
     kv = _mean_of(series, "kv_tokens", inside)
     kv_tokens = trial.replica.engine.kv_tokens
-    overhead_s = trial.replica.request_overhead_s
-    good = good_requests(outcome, load, trial.classes, from_s=from_s, overhead_s=overhead_s)
-    by_class = {
-        each.name: histograms(outcome, load, each, from_s=from_s, overhead_s=overhead_s) for each in trial.classes
-    }
+    good = good_requests(outcome, load, trial.classes, from_s=from_s)
+    by_class = {each.name: histograms(outcome, load, each, from_s=from_s) for each in trial.classes}
     return Window(
         seed=seed,
         rate_rps=rate_rps,
         drift=moved,
         tallies=_tallies(trial, outcome, by_class),
         histograms=by_class,
-        mean_e2e_s=_or_zero(total.e2e.mean_s) + overhead_s,
+        mean_e2e_s=_or_zero(total.e2e.mean_s),
         service_s=max(0.0, _or_zero(total.e2e.mean_s) - _or_zero(total.queue.mean_s)),
         queue_age_s=_or_zero(total.queue.quantile_s(0.95)),
         waiting_requests=_mean_of(series, "waiting", inside),
@@ -138,7 +137,7 @@ def _tallies(trial: Trial, outcome: Outcome, by_class: Mapping[str, Mapping[Metr
         for slo in each.slos:
             histogram = by_class[each.name][slo.metric]
             total = float(histogram.total_count)
-            met = _within(histogram, slo.limit_s - trial.overhead_s(slo.metric))
+            met = _within(histogram, slo.limit_s)
             # A first token counts where it came, even if its request was lost later.
             sent = max(total, float(counts.requests)) if slo.metric is Metric.TTFT else total + lost
             found[f"{each.name} {slo.name}"] = Tally(sent_count=sent, missed_count=sent - met)

@@ -102,6 +102,11 @@ def handle_other(w: World, now_ps: int, arrival_due: bool, issued: int) -> int:
     if rank == RANK_REFRESH:
         clock.refresh_ps += w.refresh_period_ps
         refresh_router(w, now_ps)
+    elif rank == RANK_SAMPLE:
+        if (clock.samples + 1) * w.replica_count > w.sample_room:
+            return LOG_FULL
+        clock.sample_ps += w.sample_period_ps
+        take_sample(w, now_ps)
     elif rank >= 0 and rank < RANK_DEADLINE:
         return AT_INTERVENTION
     elif rank == RANK_DEADLINE and not is_timer_of(w, RANK_DEADLINE, now_ps):
@@ -117,7 +122,7 @@ def handle_other(w: World, now_ps: int, arrival_due: bool, issued: int) -> int:
 
 @entry
 def intervene(w: World) -> int:
-    """Handles the outside event that `advance` stopped at: replicas come and go, a sample, a control tick.
+    """Handles the outside event that `advance` stopped at: replicas come and go, a control tick.
 
     These are rare, and a function of its own is compiled only where it is used. Returns DONE, or a code when the
     caller must act first.
@@ -133,11 +138,6 @@ def intervene(w: World) -> int:
         for r in range(w.replica_count):
             if w.replicas[r].ready_ps == now_ps:
                 become_ready(w, w.replicas[r])
-    elif rank == RANK_SAMPLE:
-        if (clock.samples + 1) * w.replica_count > w.sample_room:
-            return LOG_FULL
-        clock.sample_ps += w.sample_period_ps
-        take_sample(w, now_ps)
     else:
         if clock.controls + 1 > w.control_room:
             return LOG_FULL

@@ -90,6 +90,9 @@ def start_decoding(w: World, replica: ReplicaRow, s: int, now_ps: int) -> None:
     mask = (1 << w.engines[replica.engine].block_shift) - 1
     if w.first_ps[i] == 0:
         w.first_ps[i] = now_ps
+        if w.has_outside == 1:
+            terms = w.engines[replica.engine]
+            w.outside_ps[i] = terms.outside_ps + terms.crowd_ps * replica.step_decodes
     slot.length = target + left
     replica.prefill_kv_tokens -= target
     replica.prefills -= 1

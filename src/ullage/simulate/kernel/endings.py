@@ -61,6 +61,12 @@ def is_cancelled(w: World, i: int, now_ps: int) -> bool:
 
 
 @inline
+def outside_of(w: World, i: int) -> int:
+    """What the first token of a request spent outside the steps on its way to the client."""
+    return w.outside_ps[i] if w.has_outside == 1 else 0
+
+
+@inline
 def call_client(w: World, i: int, now_ps: int) -> None:
     """Closed loop: the client thinks, then asks for the next request."""
     if w.is_closed == 1 and w.clock.issued < w.request_count:
@@ -96,7 +102,7 @@ def end_attempt(w: World, i: int, now_ps: int, outcome: int, computed: int, emit
     if w.keep_requests == 1:
         w.finish_ps[i] = now_ps
     if first_ps > 0 and w.has_histograms == 1 and is_measured(w, arrival_ps) == 1:
-        record(w, group, TTFT, first_ps - arrival_ps)
+        record(w, group, TTFT, first_ps - arrival_ps + outside_of(w, i))
     if outcome != UNFINISHED:
         call_client(w, i, now_ps)
 
@@ -124,7 +130,8 @@ def finish_request(w: World, replica: ReplicaRow, i: int, now_ps: int) -> None:
     arrival_ps = w.arrival_ps[i]
     first_ps = w.first_ps[i]
     slo = w.classes[w.group_class[group]]
-    late = first_ps - arrival_ps > slo.ttft_slo_ps or now_ps - arrival_ps > slo.e2e_slo_ps
+    sent_ps = arrival_ps - outside_of(w, i)
+    late = first_ps - sent_ps > slo.ttft_slo_ps or now_ps - sent_ps > slo.e2e_slo_ps
     if slo.tpot_slo_ps < NEVER:
         late = late or now_ps - first_ps > slo.tpot_slo_ps * (tokens - 1)
     counters = counters_of(w, group, arrival_ps)
@@ -141,8 +148,8 @@ def finish_request(w: World, replica: ReplicaRow, i: int, now_ps: int) -> None:
         w.finish_ps[i] = now_ps
         w.requests[i].emitted = tokens
     if w.has_histograms == 1 and is_measured(w, arrival_ps) == 1:
-        record(w, group, TTFT, first_ps - arrival_ps)
-        record(w, group, E2E, now_ps - arrival_ps)
+        record(w, group, TTFT, first_ps - sent_ps)
+        record(w, group, E2E, now_ps - sent_ps)
         if tokens > 1:
             record(w, group, TPOT, (now_ps - first_ps) // (tokens - 1))
     call_client(w, i, now_ps)

@@ -145,6 +145,8 @@ class EngineTerms:
     token_segments: int
     pair_ps_1024: int
     is_sum: int  # 1: prefill adds to decode time, 0: the longer of the two
+    outside_ps: int
+    crowd_ps: int
     decode_at: int
     token_at: int
 
@@ -287,6 +289,7 @@ class World:
     has_cancel: int
     has_deadline: int
     has_cached: int
+    has_outside: int
     has_histograms: int
     keep_requests: int
     attribute: int
@@ -329,6 +332,7 @@ class World:
     think_ps: Rows[int]
     client: Rows[Int32]
     first_ps: Rows[int]  # 0: no token yet, for no token comes out at time 0
+    outside_ps: Rows[int]  # what its first token still needed to reach the client
     attempt_ps: Rows[int]
     tries: Rows[Int32]
     mark: Rows[Int32]
@@ -345,9 +349,14 @@ class World:
     def __init__(self, **given: Any) -> None:
         """The driver's side: numbers, and arrays whose addresses compiled code reads from a table."""
         self._given = given
-        self._row = np.zeros(1, record_dtype(World))
-        for name, value in given.items():
-            self._row[name] = value.ctypes.data if isinstance(value, np.ndarray) and name != "clock" else value
+        dtype = record_dtype(World)
+        values = ((name, given[name]) for name in dtype.names or ())
+        # One assignment: a run is set up in the time of some hundred numpy calls, and most runs are short.
+        self._row = np.zeros(1, dtype)
+        self._row[0] = tuple(
+            value if not isinstance(value, np.ndarray) else value[0] if name == "clock" else value.ctypes.data
+            for name, value in values
+        )
         self.clock = self._row["clock"].view(np.recarray)[0]
         self.address = self._row.ctypes.data
 

@@ -1,0 +1,144 @@
+"""Writes what published configurations measured against their estimates (`python -m bench.nearness`, two minutes).
+
+One entry for each model, precision, device, engine and tensor parallelism: the factors on the estimate that its rows
+ask for, found as a calibration finds them, on the surrogate of fit.py: between the estimate and the optimum a latency
+is the sum of parts, each of which scales with its factor. Entries go to src/ullage/facts/published/inferencex.toml, and
+the errors of leaving one mix of lengths out of each entry, which are the band of an exact neighbour, to the output.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from bench.published.calibrated import as_test, terms_of
+from bench.published.cases import CONFIGS, DATA, Case, serving_cases
+from bench.published.fit import Floats, Timed
+from bench.published.score import score
+
+from ullage.facts.device import find_device
+from ullage.readers.models import read_model
+from ullage.service.calibration.calibration import Measurement, prior_covariance, sensitivity
+from ullage.service.calibration.repeats import measurement_of
+from ullage.service.steps.coefficients import coefficients
+from ullage.service.steps.nearness import PULLED_FRACTIONS
+from ullage.service.steps.scaled import PARAMETERS
+
+OUT = Path(__file__).resolve().parents[1] / "src" / "ullage" / "facts" / "published" / "inferencex.toml"
+# Log errors that count as one, and how many rows of one group count at most: they are not independent.
+ERROR_SCALE = np.array([0.15, 0.08])
+MOST_ROWS = 12
+HEAD = """\
+# What published configurations measured, as factors on the estimate of the same configuration.
+
+[source]
+what = "1,943 closed-loop measurements of InferenceX, as published until 2026-04, against their estimates"
+where = "python -m bench.nearness, on data of github.com/SemiAnalysisAI/InferenceX"
+date = 2026-11-15
+evidence = "estimated"
+"""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Row:
+    """A measured point with the surrogate of its estimate: log latencies (TTFT, TPOT) and their slopes by factor."""
+
+    shape: tuple[int, int]
+    base: Floats
+    slopes: Floats
+    measured: Floats
+
+    def at(self, logs: Floats) -> tuple[Floats, Floats]:
+        ratio = np.maximum(1.0 + self.slopes @ np.expm1(logs), 1e-3)
+        return self.base + np.log(ratio), self.slopes * np.exp(logs) / ratio[:, None]
+
+
+def main() -> None:
+    groups = rows_by_group()
+    write(groups)
+    print(held_out(groups))
+
+
+def rows_by_group() -> dict[tuple[str, str, str, str, int], list[Row]]:
+    groups: dict[tuple[str, str, str, str, int], list[Row]] = defaultdict(list)
+    known: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
+    for case in serving_cases():
+        if not isinstance(case, Case) or case.apart:
+            continue
+        if case.key not in known:
+            device = find_device(case.device)
+            times = Timed(case, coefficients(case.engine, device.architecture, vendor=device.vendor).values)
+            asked = measurement_of(as_test(case).points[0], terms_of(case))
+            assert isinstance(asked, Measurement)
+            known[case.key] = sensitivity(times, case.floor, np.zeros(len(PARAMETERS)), asked)
+        base, slopes = known[case.key]
+        key = (case.family, case.precision, case.device, case.engine, case.work.sharding.tp)
+        measured = np.log([case.ttft_s, case.tpot_s])
+        shape = (case.prompt_tokens, case.output_tokens)
+        groups[key].append(Row(shape=shape, base=base, slopes=slopes, measured=measured))
+    return groups
+
+
+def fit(rows: Sequence[Row]) -> Floats:
+    """Log factors by Gauss-Newton, with the prior of a calibration."""
+    prior = np.linalg.inv(prior_covariance())
+    weight = min(1.0, MOST_ROWS / len(rows))
+    logs = np.zeros(len(PARAMETERS))
+    for _ in range(8):
+        precision, gradient = prior.copy(), -prior @ logs
+        for row in rows:
+            values, slopes = row.at(logs)
+            error = (row.measured - values) / ERROR_SCALE
+            root = np.sqrt(weight) / np.sqrt(np.sqrt(1.0 + (error / 3.0) ** 2))
+            design = slopes / ERROR_SCALE[:, None] * root[:, None]
+            precision, gradient = precision + design.T @ design, gradient + design.T @ (error * root)
+        logs = logs + np.clip(np.linalg.solve(precision, gradient), -0.5, 0.5)
+    return logs
+
+
+def write(groups: dict[tuple[str, str, str, str, int], list[Row]]) -> None:
+    OUT.write_text(HEAD + "".join(_entries(groups)))
+
+
+def _entries(groups: dict[tuple[str, str, str, str, int], list[Row]]) -> Iterator[str]:
+    for (family, precision, device, engine, tp), rows in sorted(groups.items()):
+        model = read_model(DATA / "model_configs" / f"{CONFIGS[family, precision]}_config.json")
+        factors = zip(PARAMETERS, np.exp(fit(rows)).tolist(), strict=True)
+        lines = [
+            f'family = "{family}"',
+            f'architecture = "{model.architecture}"',
+            f"layers = {model.layer_count}",
+            f"hidden_channels = {model.hidden_channels}",
+            f'precision = "{precision}"',
+            f'device = "{device}"',
+            f'engine = "{engine}"',
+            f"tp = {tp}",
+            f"points = {len(rows)}",
+            *(f"{name}_ratio = {value:.3f}" for name, value in factors),
+        ]
+        yield "\n[[fits]]\n" + "\n".join(lines) + "\n"
+
+
+def held_out(groups: dict[tuple[str, str, str, str, int], list[Row]]) -> str:
+    """Errors of rows of one mix of lengths, with the factors of the group's other mixes, pulled as an estimate is."""
+    pull = np.array([PULLED_FRACTIONS[name] for name in PARAMETERS])
+    errors = []
+    for rows in groups.values():
+        for shape in {row.shape for row in rows}:
+            others = [row for row in rows if row.shape != shape]
+            if others:
+                logs = pull * fit(others)
+                errors += [row.at(logs)[0] - row.measured for row in rows if row.shape == shape]
+    found = np.array(errors)
+    ends = [np.exp(np.percentile(-found[:, place], (10, 90))) for place in (1, 0)]
+    return (
+        f"exact neighbour, one mix of lengths left out: TPOT {score(found[:, 1])}, TTFT {score(found[:, 0])}; 80 % of "
+        f"measured / estimated: TPOT {ends[0][0]:.3f} to {ends[0][1]:.3f}, TTFT {ends[1][0]:.3f} to {ends[1][1]:.3f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
