@@ -33,7 +33,13 @@ def shown(parts: Sequence[RenderableType]) -> str:
 def plan_of(*pools: str) -> Any:
     """What the pages read of a plan."""
     return SimpleNamespace(
-        spec=SimpleNamespace(name="assistant"), pools=pools, as_of=datetime.date(2026, 11, 15), seed=3
+        spec=SimpleNamespace(name="assistant"),
+        pools=[
+            SimpleNamespace(spec=SimpleNamespace(name=each), step_model=SimpleNamespace(anomalies=())) for each in pools
+        ],
+        stages=(),
+        as_of=datetime.date(2026, 11, 15),
+        seed=3,
     )
 
 

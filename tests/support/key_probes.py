@@ -200,7 +200,36 @@ prices:
   purchase: owned
   own: {machines: [{device: l40s, devices: 8, capex: 90000 USD, power: 4 kW, site: here}]}
 """
+COUNTED = """
+version: 1
+service: counted
+workload:
+  trace: [rates.csv]
+  classes: [{name: chat, longest_context: 8192, slo: {ttft_p95: 1s}}]
+pool: {model: llama-3.1-8b, device: h100-sxm}
+"""
+ENDED = """
+version: 1
+service: ended
+workload:
+  classes:
+    - {name: chat, rate: 4 req/s, longest_context: 4096, slo: {ttft_p95: 2s}, outcomes: {cancelled: 30%}}
+pool: {model: llama-3.1-8b, device: l40s}
+"""
+SEATED = """
+version: 1
+service: seated
+workload:
+  classes:
+    - {name: chat, users: {concurrent: 200, think_time: 30s}, longest_context: 4096, slo: {ttft_p95: 2s}}
+pool: {model: llama-3.1-8b, device: l40s}
+"""
 BASES = {
+    "counted": COUNTED,
+    "ended": ENDED,
+    "seated": SEATED,
+    "seats": SEATED.replace("concurrent: 200", "seats: 2000"),
+    "tokened": SEATED.replace("users: {concurrent: 200, think_time: 30s}", "tokens: 50 Mtokens/day"),
     "sellers": SELLERS,
     "housed": HOUSED,
     "strained": ONE.replace("admission: {", "admission: {recovery: 60s, "),
@@ -225,14 +254,21 @@ def write_files(folder: Path) -> None:
     start = datetime.datetime(2026, 10, 19)  # noqa: DTZ001  the zone is what a key says
     with (folder / "log.csv").open("w", newline="") as out:
         rows = csv.writer(out)
-        rows.writerow(["arrival_time", "prompt_tokens", "output_tokens", "answer_tokens", "model", "tenant", "path"])
+        rows.writerow(
+            ["arrival_time", "prompt_tokens", "output_tokens", "answer_tokens", "model", "tenant", "path", "product"]
+        )
         for minute in range(0, 15 * 24 * 60, 20):
             when = start + datetime.timedelta(minutes=minute)
             for each in range(3 if 8 <= when.hour < 20 else 1):
                 prompt = 4000 if minute % 100 == 0 else 300 + minute % 50
                 who = "acme" if (minute + each) % 3 else "other"
                 path = "/v1/chat" if minute % 40 else "/v1/batch"
-                rows.writerow([when.isoformat(), prompt, 20 + minute % 90, 5, f"llama-{each}", who, path])
+                rows.writerow(
+                    [when.isoformat(), prompt, 20 + minute % 90, 5, f"llama-{each}", who, path, f"app-{each}"]
+                )
+    hours = [start + datetime.timedelta(hours=hour) for hour in range(14 * 24)]
+    counted = [f"{when.isoformat()}Z,{3600 + 60 * when.hour}" for when in hours]
+    (folder / "rates.csv").write_text("\n".join(["timestamp,requests", *counted, ""]))
     with (folder / "log.csv").open() as log:
         (folder / "half.csv").write_text("".join(list(log)[::2]))
     (folder / "engine.log").write_text(ENGINE_LOG)

@@ -49,6 +49,7 @@ class Sample:
     render: Callable[[Sequence[Request], float, str], bytes]
     lines: bool = True
     columns: tuple[str, ...] = ("arrival_s", "prompt_tokens", "output_tokens")
+    is_counted: bool = False
 
     def write(
         self,
@@ -314,6 +315,129 @@ def _envoy(requests: Sequence[Request], scale: float, filler: str) -> bytes:
     )
 
 
+def _access_line(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    def stamp(request: Request) -> str:
+        if scale != 1.0:
+            return request.stamp(scale)
+        moment = datetime.datetime.fromtimestamp(request.epoch_s(), tz=datetime.UTC)
+        return moment.strftime("%d/%b/%Y:%H:%M:%S +0000")
+
+    lines = [f'10.0.0.1 - - [{stamp(r)}] "POST /v1/chat/completions HTTP/1.1" 200 571 "-" "curl"\n' for r in requests]
+    return "".join(lines).encode()
+
+
+def _bedrock(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    return _lines(
+        [
+            {
+                "schemaType": "ModelInvocationLog",
+                "timestamp": r.stamp(scale),
+                "requestId": f"r{r.prompt_tokens}",
+                "operation": "Converse",
+                "modelId": "m",
+                "input": {"inputTokenCount": r.prompt_tokens, "inputBodyJson": {"messages": filler}},
+                "output": {"outputTokenCount": r.output_tokens, "outputBodyJson": {"metrics": {"latencyMs": 1000}}},
+            }
+            for r in requests
+        ]
+    )
+
+
+def _azure_openai(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    def properties(request: Request) -> str:
+        usage = {"prompt_tokens": request.prompt_tokens, "completion_tokens": request.output_tokens}
+        body = json.dumps({"model": "m", "usage": usage, "text": filler})
+        return json.dumps({"operationId": "ChatCompletions_Create", "responseCode": 200, "responseBody": body})
+
+    return _lines(
+        [
+            {
+                "time": r.stamp(scale),
+                "category": "GatewayLogs",
+                "operationName": "Microsoft.ApiManagement/GatewayLogs",
+                "durationMs": 1000,
+                "correlationId": f"r{r.prompt_tokens}",
+                "properties": properties(r),
+            }
+            for r in requests
+        ]
+    )
+
+
+def _vertex(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    return _lines(
+        [
+            {
+                "logging_time": r.end() if scale == 1.0 else r.stamp(scale),
+                "request_id": f"r{r.prompt_tokens}",
+                "model": "publishers/google/models/m",
+                "metadata": {"request_latency": 1000.0},
+                "full_response": json.dumps(
+                    {
+                        "text": filler,
+                        "usageMetadata": {
+                            "promptTokenCount": r.prompt_tokens,
+                            "candidatesTokenCount": 4,
+                            "thoughtsTokenCount": r.output_tokens - 4,
+                        },
+                    }
+                ),
+            }
+            for r in requests
+        ]
+    )
+
+
+def _helicone(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    rows = [f"a{r.prompt_tokens},{r.stamp(scale)},200,m,{r.prompt_tokens},{r.output_tokens},1000,200" for r in requests]
+    head = "request_id,request_created_at,response_status,response_model,prompt_tokens,completion_tokens,latency,"
+    return "\n".join([f"{head}time_to_first_token", *rows, ""]).encode()
+
+
+# What these say of a window counts requests in it: the sample's requests are its windows, a count each.
+
+
+def _rates(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    rows = [f"{r.stamp(scale)},{r.prompt_tokens},{r.output_tokens}" for r in requests]
+    return "\n".join(["minute,requests,input_tokens", *rows, ""]).encode()
+
+
+def _prometheus(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    values = [[r.epoch_s(scale), str(r.prompt_tokens)] for r in requests]
+    result = {"metric": {"model_name": "m", "note": filler}, "values": values}
+    return _document({"status": "success", "data": {"resultType": "matrix", "result": [result]}})
+
+
+def _cloudwatch(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    result = {
+        "Id": filler,
+        "Label": "Invocations",
+        "Timestamps": [r.stamp(scale) for r in requests],
+        "Values": [float(r.prompt_tokens) for r in requests],
+    }
+    return _document({"MetricDataResults": [result]})
+
+
+def _azure_monitor(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    data = [{"timeStamp": r.stamp(scale), "total": float(r.prompt_tokens)} for r in requests]
+    series = {"metadatavalues": [{"name": {"value": "modeldeploymentname"}, "value": "m"}], "data": data}
+    metric = {"name": {"value": "AzureOpenAIRequests"}, "unit": "Count", "timeseries": [series]}
+    return _document({"interval": "PT1M", "namespace": filler, "value": [metric]})
+
+
+def _openai_usage(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    buckets = [
+        {
+            "start_time": r.epoch_s(scale),
+            "end_time": r.epoch_s(scale) + 2 * scale,
+            "results": [{"num_model_requests": r.prompt_tokens, "model": "m"}],
+        }
+        for r in requests
+    ]
+    return _document({"object": filler, "data": buckets})
+
+
+NO_LENGTHS = ("arrival_s",)
 SAMPLES: dict[str, Sample] = {
     sample.name: sample
     for sample in (
@@ -326,10 +450,20 @@ SAMPLES: dict[str, Sample] = {
         Sample(name="sglang", suffix=".log", render=_sglang),
         Sample(name="guidellm", suffix=".json", render=_guidellm, lines=False),
         Sample(name="aiperf", suffix=".jsonl", render=_aiperf),
-        Sample(name="servegen", suffix=".csv", render=_servegen),
+        Sample(name="servegen", suffix=".csv", render=_servegen, is_counted=True),
         Sample(name="burstgpt", suffix=".csv", render=_burstgpt),
         Sample(name="openinference", suffix=".jsonl", render=_openinference),
         Sample(name="langfuse", suffix=".jsonl", render=_langfuse),
         Sample(name="envoy", suffix=".log", render=_envoy),
+        Sample(name="access-log", suffix=".log", render=_access_line, columns=NO_LENGTHS),
+        Sample(name="bedrock", suffix=".log", render=_bedrock),
+        Sample(name="azure-openai", suffix=".json", render=_azure_openai),
+        Sample(name="vertex", suffix=".json", render=_vertex),
+        Sample(name="helicone", suffix=".csv", render=_helicone),
+        Sample(name="rates", suffix=".csv", render=_rates, is_counted=True),
+        Sample(name="prometheus", suffix=".json", render=_prometheus, lines=False, is_counted=True),
+        Sample(name="cloudwatch", suffix=".json", render=_cloudwatch, lines=False, is_counted=True),
+        Sample(name="azure-monitor", suffix=".json", render=_azure_monitor, lines=False, is_counted=True),
+        Sample(name="openai-usage", suffix=".json", render=_openai_usage, lines=False, is_counted=True),
     )
 }

@@ -133,3 +133,16 @@ def test_a_commented_key_is_a_key_of_the_plan_file(load_test: Path, tmp_path: Pa
     offered = re.sub(r"(?m)^  # (\w+): (\[[^\]]*\]|\S+)  # .*$", r"  \1: \2", text)
     assert offered != text
     read_plan_file(offered, file="plan.yaml")
+
+
+def test_what_decides_a_plan_and_was_not_found_is_asked(trace: Path, tmp_path: Path) -> None:
+    stated = verbs.init(model="llama-3.1-8b", device="h100-sxm", as_of=AS_OF)
+    assert "# prompt: {p50" in stated
+    assert "# cached_fraction:" in stated
+    traced = verbs.init(model="llama-3.1-8b", device="h100-sxm", traces=[trace], as_of=AS_OF)
+    assert "# prompt: {p50" not in traced
+    assert "# cached_fraction:" in traced
+    rates = tmp_path / "rates.csv"
+    rates.write_text("timestamp,requests\n" + "".join(f"2026-11-01T{hour:02d}:00:00Z,60\n" for hour in range(24)))
+    counted = verbs.init(model="llama-3.1-8b", device="h100-sxm", traces=[rates], as_of=AS_OF)
+    assert "# prompt: {p50" in counted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,3 +98,65 @@ def test_the_block_size_follows_from_the_prompts() -> None:
     found = reuse_of(trace, in_order=True)
     assert found is not None
     assert found.block_tokens == 512
+
+
+def prefix_hits(prompts: list[list[int]], size: int) -> int:
+    """Blocks that an engine takes from its cache, literally: keys are whole prefixes, and the first miss ends it."""
+    cache: OrderedDict[tuple[int, ...], None] = OrderedDict()
+    hits = 0
+    for prompt in prompts:
+        is_hit = True
+        for end in range(1, len(prompt) + 1):
+            key = tuple(prompt[:end])
+            is_hit = is_hit and key in cache
+            hits += is_hit
+            cache.pop(key, None)
+            cache[key] = None
+            if len(cache) > size:
+                cache.popitem(last=False)
+    return hits
+
+
+PROMPTS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=40)
+
+
+@given(PROMPTS)
+def test_only_prefixes_hit_and_ids_that_are_not_chained_are_chained(prompts: list[list[int]]) -> None:
+    found = reuse_of(make_trace(arrival_s=range(len(prompts)), block_hashes=prompts), in_order=True)
+    assert found is not None
+    uses = sum(len(prompt) for prompt in prompts)
+    for point in found.points:
+        assert point.cold_hit_fraction == pytest.approx(prefix_hits(prompts, point.cache_blocks) / uses)
+    seen = [block for prompt in prompts for block in prompt]
+    assert found.any_place_fraction == pytest.approx(1 - len(set(seen)) / len(seen))
+    assert found.endless_cold_fraction <= found.any_place_fraction + 1e-12
+
+
+@given(PROMPTS, st.integers(1, 6))
+def test_small_caches_hold_prefixes_as_an_engine_does(prompts: list[list[int]], size: int) -> None:
+    keys: dict[tuple[int, ...], int] = {}
+    chained = [
+        [keys.setdefault(tuple(prompt[:end]), len(keys)) for end in range(1, len(prompt) + 1)] for prompt in prompts
+    ]
+    flat = np.array([block for prompt in chained for block in prompt], dtype=np.uint64)
+    starts = np.repeat(np.cumsum([0, *map(len, prompts[:-1])]), list(map(len, prompts)))
+    places, distances = stack_distances(flat)
+    needed = np.full(flat.size, np.inf)
+    needed[places] = distances
+    assert int((reuse._largest_so_far(needed, starts) < size).sum()) == prefix_hits(prompts, size)
+
+
+def test_equal_blocks_after_another_beginning_do_not_hit() -> None:
+    trace = make_trace(arrival_s=range(2), block_hashes=[[1, 2, 3], [9, 2, 3]])
+    found = reuse_of(trace, in_order=True)
+    assert found is not None
+    assert found.endless_cold_fraction == 0.0
+    assert found.any_place_fraction == pytest.approx(1 / 3)
+    assert found.unchained_fraction == pytest.approx(1 / 4)
+
+
+def test_hits_are_counted_in_tokens_of_whole_blocks() -> None:
+    trace = make_trace(arrival_s=range(2), prompt_tokens=[1000, 1000], block_hashes=[[1, 2], [1, 2]])
+    found = reuse_of(replace(trace, block_tokens=512), in_order=True)
+    assert found is not None
+    assert found.endless_cold_fraction == pytest.approx(512 / 2000)

@@ -225,10 +225,11 @@ def test_what_is_in_flight_is_what_overlaps(seed: int) -> None:
     )
     load = summarise(trace).whole.load
     found = inflight_of(load, requests=30, first_s=0.0, last_s=float(arrival[-1]))
+    assert found is not None
+    assert found.active_tokens is not None
     seconds = np.arange(0, int(arrival[-1]) + 1)[:, None]
     inside = (arrival <= seconds) & (seconds < arrival + duration)
     tokens = np.where(inside, prompt + output * (seconds - arrival) / duration, 0).sum(axis=1)
-    assert found is not None
     assert found.requests.mean_value == pytest.approx(inside.sum(axis=1).mean())
     assert found.requests.values[-1] == inside.sum(axis=1).max()
     assert found.active_tokens.mean_value == pytest.approx(tokens.mean(), rel=1e-3)

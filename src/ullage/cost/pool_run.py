@@ -118,6 +118,14 @@ def _scaled(group: GroupUse, ratio: float) -> GroupUse:
     )
 
 
+def _without_failures(group: GroupUse, success_fraction: float) -> GroupUse:
+    """Of what was served in time, the rest failed or was given up: its work is lost like that of any failure."""
+    failed_s = None
+    if group.failed_gpu_s is not None and group.gpu_s is not None:
+        failed_s = group.gpu_s - (group.gpu_s - group.failed_gpu_s) * success_fraction
+    return replace(group, successes=group.successes * success_fraction, failed_gpu_s=failed_s)
+
+
 def class_uses(
     groups: Sequence[GroupUse],
     demand: Demand,
@@ -139,7 +147,7 @@ def class_uses(
         requests = each.mean_rps * period_hours * SECONDS_PER_HOUR
         run = simulated.get(each.name)
         ratio = requests / run.requests if run is not None and run.requests else 0.0
-        used = _scaled(run, ratio) if run is not None else None
+        used = _without_failures(_scaled(run, ratio), each.outcomes.success_fraction) if run is not None else None
         found.append(
             ClassUse(
                 name=each.name,

@@ -18,6 +18,7 @@ from ullage.facts.startup import STORAGES
 from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, range_at, rows_of, section_at
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
+from ullage.files.sections.class_traffic import OutcomesSection, UsersSection
 from ullage.files.sections.cost import CostSection
 from ullage.files.sections.options import OptionsSection
 from ullage.files.sections.prices import PricesSection
@@ -36,6 +37,7 @@ from ullage.files.sections.quantities import (
     RequestRate,
     Share,
     ShareOrNone,
+    TokenRate,
     Tokens,
 )
 from ullage.files.sections.reliability import (
@@ -94,6 +96,7 @@ class MatchSection(Section):
         str | None, Key(means="A shell pattern for its model, such as llama*.", default=_ANY, moves=_PER_CLASS)
     ] = None
     tenant: Annotated[str | None, Key(means="A shell pattern for its tenant.", default=_ANY, moves=_PER_CLASS)] = None
+    product: Annotated[str | None, Key(means="A shell pattern for its product.", default=_ANY, moves=_PER_CLASS)] = None
     path: Annotated[
         str | None, Key(means="A shell pattern for its path, such as /v1/chat*.", default=_ANY, moves=_PER_CLASS)
     ] = None
@@ -118,7 +121,7 @@ class ClassSection(Section):
     rate: Annotated[
         RequestRate | None,
         Key(
-            means="How often requests of this class arrive, on average.",
+            means="How often requests of this class arrive, on average; beside a trace, what the trace is scaled to.",
             default="what the trace or the synthetic model says",
             moves="demand.*.mean_rate",
         ),
@@ -187,6 +190,24 @@ class ClassSection(Section):
         Range(least=1.0, most=168.0),
         Key(means="The busiest hour of the week over the mean.", default=_BUILT_IN, moves=_PER_CLASS),
     ] = None
+    cached_fraction: Annotated[
+        ShareOrNone | None,
+        Key(
+            means="The share of prompt tokens that the engine's prefix cache holds, such as 40%; it decides the plan.",
+            default="what the log shows, 0 where it shows nothing, or the built-in profile's",
+            moves="demand.*.cached_fraction",
+        ),
+    ] = None
+    tokens: Annotated[
+        TokenRate | None,
+        Key(
+            means="Tokens of prompts and answers together over time, such as 50 Mtokens/day, in place of a rate.",
+            default="rate",
+            moves="demand.*.mean_rate",
+        ),
+    ] = None
+    users: Annotated[UsersSection | None, Key(means="Users in place of a rate.")] = None
+    outcomes: Annotated[OutcomesSection | None, Key(means="How requests end.")] = None
     pool: Annotated[
         Name | None,
         Key(
@@ -233,6 +254,15 @@ class WorkloadSection(Section):
             means="Request logs of this service, relative to the plan file: files, folders, globs.",
             default=_NONE,
             moves="demand.*.mean_rate",
+        ),
+    ] = ()
+    lengths: Annotated[
+        tuple[str, ...],
+        Key(
+            means="Request logs that prompts and outputs are measured in, where the trace has none: a web log, or "
+            "rates.",
+            default="what the classes state, or the built-in profile's",
+            moves="demand.*.request_tokens",
         ),
     ] = ()
     columns: Annotated[

@@ -16,6 +16,18 @@ from ullage.foreign import visible, yaml_scalar
 _SLO = "{ttft_p95: 1s, tpot_p95: 80ms}"
 
 
+# What decides a plan and only the service's owner knows; until it is answered, the built-in profile answers.
+_LENGTHS = (
+    "How long are prompts and answers, in tokens? Plausible answers differ by several times the fleet.",
+    "prompt: {p50: 1200, p95: 6000}",
+    "output: {p50: 250, p95: 900}",
+)
+_CACHED = (
+    "Which share of prompt tokens repeats an earlier prompt's beginning (system prompts, conversations)?",
+    "cached_fraction: 40%",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """A value for the file, and where it was found; an empty `where` means that nobody stated it."""
@@ -26,11 +38,13 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class StarterClass:
-    """A class of requests: with a rate of its own, or found in a trace by its name."""
+    """A class of requests: with a rate of its own, or found in a trace by its name; what it asks was not found."""
 
     name: str
     rate: Found | None
     longest_context: Found
+    asks_lengths: bool = True
+    asks_cached: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +119,8 @@ def _class(each: StarterClass) -> list[str]:
         _line("longest_context", each.longest_context, indent=6),
         f"      slo: {_SLO}  # decide: these are placeholders, not your SLOs",
     ]
-    return lines
+    asked = (*(_LENGTHS if each.asks_lengths else ()), *(_CACHED if each.asks_cached else ()))
+    return [*lines, *(f"      # {line}" for line in asked)]
 
 
 def _evidence(starter: Starter) -> list[str]:
@@ -117,8 +132,8 @@ def _evidence(starter: Starter) -> list[str]:
     said = [f"  {name}: {_list(paths)}" for name, paths, _ in kinds if paths]
     if starter.load_tests:
         tested = "where the load tests ran: on anything else they scale an estimate"
-        said += [f"  tested_device: {_scalar(starter.device.value)}  # {tested}"]
-        said += [f"  tested_tensor_parallel: {_scalar(starter.tensor_parallel.value)}"]
+        said += [f"  tested_device: {yaml_scalar(starter.device.value)}  # {tested}"]
+        said += [f"  tested_tensor_parallel: {yaml_scalar(starter.tensor_parallel.value)}"]
         said += [f"  # decide: {' '.join(each.split())}" for each in starter.anomalies]
     wanted = [f"  # {name}: [FILE]  # {what}" for name, paths, what in kinds if not paths]
     return [*(["evidence:"] if said else ["# evidence:  # what is measured is not guessed"]), *said, *wanted]

@@ -25,7 +25,7 @@ from ullage.files.plan_file import (
 )
 from ullage.files.sections.admission import admission_of
 from ullage.files.sections.claims import claims_of
-from ullage.files.sections.class_shape import event_inputs, shape_of
+from ullage.files.sections.class_shape import event_inputs, rate_of_tokens, shape_of
 from ullage.files.sections.cost import bought_of, cost_policy, tasks_of
 from ullage.files.sections.options import options_of
 from ullage.files.sections.prices import prices_of
@@ -47,6 +47,7 @@ from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
+from ullage.workload.demand.stated import StatedShape
 from ullage.workload.demand.traffic import Traffic
 from ullage.workload.synthetic.model import ClassModel, SyntheticModel
 
@@ -155,21 +156,23 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, provenance: P
     name = section.name
     found = request_class(section)
     model = None if loaded.synthetic is None else loaded.synthetic.named(name)
+    shape = shape_of(
+        section,
+        provenance,
+        is_traced=loaded.traffic is not None,
+        has_lengths=loaded.traffic is not None and loaded.traffic.classes[name].lengths_from is None,
+        is_forecast=loaded.traffic is not None and loaded.traffic.classes[name].forecast is not None,
+        model=model,
+        model_source=provenance.source,
+        events=event_inputs(file.workload.events, provenance, horizon_s=file.policy.value("horizon")),
+    )
     return ClassDemand(
         request_class=found,
         pool=_serving(section, file),
         slo_limits=slo_limits(found, evidence=provenance.evidence, source=provenance.source),
-        mean_rate=_mean_rate(section, model, loaded.traffic, provenance),
+        mean_rate=_mean_rate(section, model, shape, loaded.traffic, provenance),
         longest_context=provenance.says(f"{name}.longest_context", section.longest_context, "tokens"),
-        shape=shape_of(
-            section,
-            provenance,
-            is_traced=loaded.traffic is not None,
-            is_forecast=loaded.traffic is not None and loaded.traffic.classes[name].forecast is not None,
-            model=model,
-            model_source=provenance.source,
-            events=event_inputs(file.workload.events, provenance, horizon_s=file.policy.value("horizon")),
-        ),
+        shape=shape,
         success=section.success,
     )
 
@@ -227,22 +230,33 @@ def _serving(section: ClassSection, file: PlanFile) -> str:
 
 
 def _mean_rate(
-    section: ClassSection, model: ClassModel | None, traffic: Traffic | None, provenance: Provenance
+    section: ClassSection,
+    model: ClassModel | None,
+    shape: StatedShape | None,
+    traffic: Traffic | None,
+    provenance: Provenance,
 ) -> Assumption:
-    """The rate has one source: the trace, or the file, or the synthetic model where the file states none."""
+    """The rate has one source: the trace, at its own rate or scaled to the stated one, or the file (a rate, users or
+    tokens), or the synthetic model where the file states none."""
     field, name = f"workload.classes.{section.name}.rate", f"{section.name}.mean_rate"
-    if section.rate is None and traffic is None and model is not None:
-        return provenance.says(name, model.mean_rate_rps, "req/s")
-    if section.rate is None and traffic is None:
-        raise InputError(field=field, value=None, problem="is missing", fix="Give a rate such as 12 req/s, or a trace.")
-    if section.rate is not None and traffic is not None:
-        problem = "is given beside a trace, which says it too"
-        raise InputError(field=field, value=section.rate, problem=problem, fix="Leave out one of the two.")
-    if traffic is None:
-        assert section.rate is not None
+    ways = [way for way in ("rate", "users", "tokens") if getattr(section, way) is not None]
+    if len(ways) > 1:
+        raise InputError(
+            field=field, value=", ".join(ways), problem="are given together, and each says the rate", fix="Give one."
+        )
+    if section.rate is not None:
         return provenance.says(name, section.rate, "req/s")
-    rate = traffic.mean_rates_rps[section.name]
-    return Assumption(name=name, value=rate, unit="req/s", evidence=Evidence.MEASURED, source=traffic.source)
+    if traffic is not None:
+        rate = traffic.mean_rates_rps[section.name]
+        return Assumption(name=name, value=rate, unit="req/s", evidence=Evidence.MEASURED, source=traffic.source)
+    if shape is not None and shape.users is not None:
+        return provenance.says(name, shape.users.mean_rps, "req/s")
+    if section.tokens is not None:
+        return provenance.says(name, rate_of_tokens(section, shape), "req/s")
+    if model is not None:
+        return provenance.says(name, model.mean_rate_rps, "req/s")
+    fix = "Give a rate such as 12 req/s or 50000 req/day, tokens, users, or a trace."
+    raise InputError(field=field, value=None, problem="is missing", fix=fix)
 
 
 def _slo(name: str, slo_name: str, limit_s: float) -> Slo:

@@ -12,8 +12,9 @@ from ullage.errors import InputError
 from ullage.load.texts import read_json
 
 if TYPE_CHECKING:
-    from ullage.files.plan_file import PlanFile
+    from ullage.files.plan_file import PlanFile, WorkloadSection
     from ullage.workload.classes import RequestClass
+    from ullage.workload.demand.stated import BorrowedLengths
     from ullage.workload.demand.traffic import Traffic
     from ullage.workload.profile.profile import Profile
     from ullage.workload.synthetic.model import SyntheticModel
@@ -42,7 +43,8 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
     else:
         return None
     has_calendar = found.coverage.first_time is not None
-    return traffic_of(
+    borrowed = _borrowed(found, workload, folder, as_of) if lacks_lengths(found) else {}
+    traffic = traffic_of(
         found,
         [each.name for each in workload.classes],
         horizon_s=read.policy.value("horizon"),
@@ -53,7 +55,42 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
             dated_event(each.name, each.first, each.until, each.demand, calendar=has_calendar)
             for each in workload.events
         ],
+        borrowed=borrowed,
     )
+    return traffic.at_rates({each.name: each.rate for each in workload.classes if each.rate is not None})
+
+
+def lacks_lengths(profile: Profile) -> bool:
+    """Whether lengths of requests have to come from elsewhere: none are known, or only means of windows."""
+    known = profile.whole.lengths
+    return known.prompt_tokens is None or known.output_tokens is None or known.are_means
+
+
+def _borrowed(
+    profile: Profile, workload: WorkloadSection, folder: Path, as_of: datetime.date
+) -> dict[str, BorrowedLengths]:
+    """Lengths of every class from the log that the plan names for them, or from the built-in profile.
+
+    Means that are known, from sums of tokens, are kept: the spread alone is then borrowed.
+    """
+    from ullage.load.plan_spec import request_class
+    from ullage.workload.demand.elsewhere import lengths_of_log, lengths_of_means
+
+    if not workload.lengths:
+        return {each.name: lengths_of_means(profile, each.name, each.longest_context) for each in workload.classes}
+    log = profile_traces(
+        [folder / each for each in workload.lengths],
+        classes=[one for each in workload.classes if (one := request_class(each)).rule is not None],
+        as_of=as_of,
+    )
+    if lacks_lengths(log):
+        raise InputError(
+            field="workload.lengths",
+            value=workload.lengths[0],
+            problem="has no lengths of requests",
+            fix="Name a request log with prompt and output tokens.",
+        )
+    return {each.name: lengths_of_log(log, each.name, as_of=as_of) for each in workload.classes}
 
 
 def profile_traces(

@@ -21,6 +21,7 @@ class InputRow:
 
     what: str
     answers: tuple[tuple[str, str], ...]  # stage, pattern of the figure's key in it
+    decides: bool = False  # plausible values of it move a plan several times over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,12 @@ class SheetRow:
     what: str
     figures: tuple[Figure | Assumption, ...]
     missing: tuple[str, ...]
+    decides: bool = False
+
+    @property
+    def is_assumed_and_decides(self) -> bool:
+        """Whether a default of ours stands where the plan turns on the user's own value."""
+        return self.decides and self.evidence is Evidence.ASSUMED
 
     @property
     def evidence(self) -> Evidence | None:
@@ -61,7 +68,12 @@ INPUT_SHEET = (
         what="arrival distribution",
         answers=(("demand", "demand.planning_rate"), ("demand", "demand.*.minute_dispersion")),
     ),
-    InputRow(what="lengths", answers=(("demand", "demand.*.prompt_p95"), ("demand", "demand.*.output_p95"))),
+    InputRow(
+        what="lengths",
+        answers=(("demand", "demand.*.prompt_p95"), ("demand", "demand.*.output_p95")),
+        decides=True,
+    ),
+    InputRow(what="cached share of prompts", answers=(("demand", "demand.*.cached_fraction"),), decides=True),
     InputRow(
         what="goodput per device, one replica alone",
         answers=(("operating_point", "point.alone_goodput_per_device_rps"),),
@@ -165,7 +177,9 @@ def _row(plan: Plan, asked: InputRow) -> SheetRow:
         figures += found
         if not found:
             missing.append(_why(stage_name, stages))
-    return SheetRow(what=asked.what, figures=tuple(figures), missing=tuple(dict.fromkeys(missing)))
+    return SheetRow(
+        what=asked.what, figures=tuple(figures), missing=tuple(dict.fromkeys(missing)), decides=asked.decides
+    )
 
 
 def _why(name: str, stages: list[Stage]) -> str:

@@ -97,11 +97,21 @@ def _profile(traces: Sequence[str | Path], saved: str | Path | None, day: dateti
 
 def _classes(profile: Profile | None, tests: Sequence[LoadTest]) -> tuple[StarterClass, ...]:
     from ullage.files.starter import Found, StarterClass
+    from ullage.load.traffic import lacks_lengths
 
     if profile is not None:
         named = [each for each in profile.groups if each.dimension == "class" and _is_name(each.name)]
         parts = [(each.name, each.profile) for each in named] or [(_CLASS, profile.whole)]
-        return tuple(StarterClass(name=name, rate=None, longest_context=_longest(part)) for name, part in parts)
+        return tuple(
+            StarterClass(
+                name=name,
+                rate=None,
+                longest_context=_longest(part),
+                asks_lengths=lacks_lengths(profile),
+                asks_cached=profile.reuse is None and part.lengths.cached_prompt_fraction is None,
+            )
+            for name, part in parts
+        )
     points = [point for test in tests for point in test.points]
     tokens = [int((each.mean_prompt_tokens or 0) + (each.mean_output_tokens or 0)) for each in points]
     rates = [each.achieved_rps for each in points if each.achieved_rps]
@@ -118,8 +128,9 @@ def _longest(part: PartProfile) -> Found:
     from ullage.files.starter import Found
 
     known = [each for each in (part.lengths.prompt_tokens, part.lengths.output_tokens) if each is not None]
-    if not known:
-        return Found(value=str(_CONTEXT_TOKENS), where="decide: the trace has no lengths")
+    if not known or part.lengths.are_means:
+        # The longest mean of a window is no request's length.
+        return Found(value=str(_CONTEXT_TOKENS), where="decide: the trace has no lengths of requests")
     tokens = int(sum(each.values[-1] for each in known))
     return Found(value=str(_rounded(tokens, times=1)), where="the longest prompt and the longest answer of the trace")
 

@@ -1,7 +1,7 @@
 """Request classes: requests that share a shape and a service-level objective, and the rules that sort them.
 
     Slo           one SLO: this percentile of this latency stays under this limit
-    ClassRule     which requests belong: by model, tenant, path or length
+    ClassRule     which requests belong: by model, tenant, product, path or length
     RequestClass  a name, its SLOs, its priority and the rule that finds its requests
 
 A class without a rule is named by the trace itself, in its `class` column.
@@ -80,12 +80,13 @@ class Slo:
 class ClassRule:
     """Which requests belong to a class: all conditions that are given must hold.
 
-    `model`, `tenant` and `path` are compared as shell patterns (`gpt-4*`); the lengths are closed
+    `model`, `tenant`, `product` and `path` are compared as shell patterns (`gpt-4*`); the lengths are closed
     below and open above, so that two rules that share a border share no request.
     """
 
     model: str | None = None
     tenant: str | None = None
+    product: str | None = None
     path: str | None = None
     from_prompt_tokens: int | None = None
     below_prompt_tokens: int | None = None

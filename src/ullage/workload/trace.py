@@ -106,7 +106,8 @@ class Trace:
 
     `start_epoch_s` is the calendar time of arrival_s = 0 in UTC. `zone` is the zone the source wrote in:
     `UTC`, an offset, a name the user gave, or empty where the stamps carry none. `block_tokens` is the
-    number of prompt tokens in a prefix block, where the format fixes it.
+    number of prompt tokens in a prefix block, where the format fixes it. `unread` names columns of the source that
+    nothing was read from: while there are any, nothing can be said not to be logged.
     """
 
     relation: DuckDBPyRelation = field(compare=False)
@@ -119,6 +120,7 @@ class Trace:
     zone: str = ""
     block_tokens: int | None = None
     anomalies: tuple[Anomaly, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def query(self, sql: str) -> DuckDBPyRelation:
         """The answer to SQL in which the trace is called `trace`."""
@@ -133,11 +135,12 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class RateTable:
-    """Requests counted in windows instead of listed: what some publishers give for privacy.
+    """Requests counted in windows instead of listed: what monitoring systems, reports and some publishers give.
 
-    `rates` has window_s (the start of the window), tenant, model, class, requests and gap_cv; a row for
-    every window that was watched, with 0 where nothing came. `lengths` has tenant, model, class, field
-    (a token column's name) and mean_tokens, or is None.
+    `rates` has window_s (the start of the window), the dimensions, requests, gap_cv and the sums of prompt_tokens,
+    output_tokens and cached_tokens in the window, each NULL where not known; a row for every window that was watched,
+    with 0 where nothing came. `lengths` has tenant, model, class, field (a token column's name) and mean_tokens, or is
+    None.
     """
 
     rates: DuckDBPyRelation = field(compare=False)
@@ -146,4 +149,6 @@ class RateTable:
     rows: RowCounts
     format: str
     sources: tuple[str, ...]
+    clock: Clock = Clock.RELATIVE
+    zone: str = ""
     anomalies: tuple[Anomaly, ...] = ()

@@ -30,9 +30,9 @@ def test_the_page_of_a_sample_says_what_it_is(sample: Sample, tmp_path: Path) ->
     assert page.startswith(f"Profile of {path.name}: ")
     assert f"format {sample.name}" in page
     assert "Anomalies" in page
-    if sample.name != "servegen":
+    if not sample.is_counted:
         assert f"{len(REQUESTS)} requests" in page
-        assert f"{max(each.prompt_tokens for each in REQUESTS)}" in page
+        assert "prompt_tokens" not in sample.columns or f"{max(each.prompt_tokens for each in REQUESTS)}" in page
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
@@ -74,7 +74,8 @@ def test_everything_a_log_can_tell_is_on_the_page(tmp_path: Path) -> None:
         "tool time",
         "100 requests were sent before the session's last answer ended",
         "tool calls per task",
-        "Prefix reuse: 1,800 uses of 7 blocks",
+        "Prefix reuse: 1,800 uses of",
+        "The ids are not chained",
         "Each tenant in an endless cache of its own",
         "By model (1)",
         "By tenant (2)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -11,8 +12,7 @@ import pytest
 
 from support.trace_samples import REQUESTS, SAMPLES
 from ullage.errors import InputError
-from ullage.readers.traces import table
-from ullage.readers.traces.draft import TraceReader
+from ullage.readers.traces import azure, table
 from ullage.readers.traces.open import open_trace
 from ullage.workload.profile.profile import profile
 from ullage.workload.trace import Clock, Trace
@@ -140,12 +140,7 @@ def test_several_formats_are_named(tmp_path: Path) -> None:
 
 
 def test_ambiguity_names_the_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    twin = TraceReader(
-        name="twin",
-        title="like Azure",
-        recognises=table.TRACE_READERS["azure"].recognises,
-        draft=table.TRACE_READERS["azure"].draft,
-    )
+    twin = replace(azure.READER, name="twin", title="like Azure")
     monkeypatch.setitem(table.TRACE_READERS, "twin", twin)
     path = AZURE.write(tmp_path)
     with pytest.raises(InputError, match=r"any of azure, twin.*--format"):

@@ -18,6 +18,7 @@ from ullage.units import (
     FRACTION,
     POWER,
     REQUEST_RATE,
+    TOKEN_RATE,
     TOKENS,
     Dimension,
     Money,
@@ -202,6 +203,12 @@ RequestRate = Annotated[
     BeforeValidator(reader(_above_zero(REQUEST_RATE))),
     _typed(REQUEST_RATE),
     Range(least=3e-7, most=1e9, dimension=REQUEST_RATE),
+]
+TokenRate = Annotated[
+    float,
+    BeforeValidator(reader(_above_zero(TOKEN_RATE))),
+    _typed(TOKEN_RATE),
+    Range(least=1e-6, most=1e13, dimension=TOKEN_RATE),
 ]
 Share = Annotated[
     float,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError
+from ullage.readers.traces.aliases import Unread, borrowed_sentence, unread_columns, unread_sentence
 from ullage.readers.traces.draft import REJECTED_LINES, Draft
 from ullage.readers.traces.files import Glimpse, Layout
 from ullage.readers.traces.sql import name, text
@@ -75,6 +76,7 @@ def clean(
     """The trace that a draft describes; an error where nothing of it can be kept."""
     table = f"ullage_rows_{next(_serial)}"
     _materialise(connection, draft, files, table)
+    table, units = settled(connection, draft, table)
     draft = _with_clock(connection, draft, table, files)
     reason = _reason(draft)
     tally = _tally(connection, draft, table, reason)
@@ -90,6 +92,7 @@ def clean(
         raise _nothing_kept(files, counts)
     start_s = 0.0 if tally.least_s is None or draft.clock is Clock.SESSION else tally.least_s
     written_zone, zone_anomalies = _zone(connection, draft, table, zone)
+    unread = unread_columns(files[0], draft.read, tally.known)
     return Trace(
         relation=connection.sql(_canonical(table, reason, tally, start_s)),
         columns=tally.known,
@@ -100,7 +103,8 @@ def clean(
         start_epoch_s=start_s if draft.clock is Clock.UTC else None,
         zone=written_zone,
         block_tokens=draft.block_tokens,
-        anomalies=(*_row_anomalies(counts, draft), *zone_anomalies),
+        anomalies=(*_row_anomalies(counts, draft), *zone_anomalies, *units, *_column_anomalies(draft, unread)),
+        unread=tuple(each.field for each in unread),
     )
 
 
@@ -284,15 +288,22 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
     if not draft.time:
         return "UTC", ()
     rows = connection.execute(
-        f"SELECT DISTINCT regexp_extract(time_, '(Z|UTC|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$') AS zone_ "
-        f"FROM (SELECT time_ FROM {table} WHERE time_ LIKE '%:%' LIMIT 10000) ORDER BY zone_"
+        f"SELECT regexp_extract(time_, '(Z|UTC|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$') AS zone_, count(*) "
+        f"FROM {table} WHERE time_ LIKE '%:%' GROUP BY zone_ ORDER BY zone_"
     ).fetchall()
-    zones = [row[0] for row in rows]
-    if "" not in zones:
-        same = len(zones) == 1
-        return ("UTC" if zones[0] in ("Z", "UTC", "+00", "+00:00") else zones[0]) if same else "several offsets", ()
+    zones = {row[0]: int(row[1]) for row in rows}
+    if not zones:
+        # Numbers count from 1970 in UTC.
+        return "UTC", ()
+    bare = zones.pop("", 0)
+    names = sorted({"UTC" if each in ("Z", "UTC", "+00", "+00:00", "+0000") else each for each in zones})
+    written = names[0] if len(names) == 1 else "several offsets"
+    if not bare:
+        return written, _several_offsets(names)
     if zone:
-        return zone, ()
+        return zone if not names else f"{written} and {zone}", ()
+    if names:
+        return "several offsets", (_mixed(bare, sum(zones.values())),)
     return "", (
         Anomaly(
             kind=AnomalyKind.LOCAL_TIME,
@@ -301,6 +312,84 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
             touches=("season",),
         ),
     )
+
+
+def _several_offsets(names: Sequence[str]) -> tuple[Anomaly, ...]:
+    # An hour apart is one place before and after its clocks changed; anything else is two places in one log.
+    if len(names) < 2:
+        return ()
+    return (
+        Anomaly(
+            kind=AnomalyKind.LOCAL_TIME,
+            weight=Severity.NOTE,
+            sentence=f"The times are written in {len(names)} offsets ({', '.join(names[:4])}): each is read by its "
+            "own, and hours of the day are UTC.",
+            touches=("season",),
+        ),
+    )
+
+
+def _mixed(bare: int, zoned: int) -> Anomaly:
+    share = bare / (bare + zoned)
+    return Anomaly(
+        kind=AnomalyKind.LOCAL_TIME,
+        weight=Severity.SERIOUS if share > GRAVE_DROPPED_FRACTION else Severity.CAUTION,
+        sentence=f"{bare:,} of {bare + zoned:,} times carry no zone beside others that do: they are taken as UTC, and "
+        "are hours off if they are local; name their zone with --zone.",
+        share_fraction=share,
+        touches=("arrivals", "season"),
+    )
+
+
+# ---- columns by their usual names --------------------------------------------------------------------
+
+# No engine takes a second for a token, nor writes a thousand tokens of one answer in a second: between seconds and
+# milliseconds a token lies this border. Where outputs are unknown, a typical request of so many is not in seconds.
+_LONGEST_TOKEN_S = 1.0
+_LONGEST_TYPICAL_S = {"duration_s": 120.0, "ttft_s": 30.0}
+
+
+def settled(connection: DuckDBPyConnection, draft: Draft, table: str) -> tuple[str, tuple[Anomaly, ...]]:
+    """The rows with durations in seconds, where their unit had to be read off their values."""
+    scaled, said = [], []
+    for column in draft.unsettled:
+        by_token = column == "duration_s" and "output_tokens" in draft.columns
+        typical, token = connection.execute(
+            f"SELECT median({column}), median({f'{column} / output_tokens' if by_token else 'NULL'}) "
+            f"FROM (SELECT * FROM {table} WHERE {column} > 0 {'AND output_tokens > 1' if by_token else ''} "
+            "LIMIT 100000)"
+        ).fetchall()[0]
+        is_ms = token > _LONGEST_TOKEN_S if token is not None else (typical or 0.0) > _LONGEST_TYPICAL_S[column]
+        scaled += [f"{column} * 1e-3 AS {column}"] if is_ms else []
+        said.append(_unit_note(draft, column, "milliseconds" if is_ms else "seconds"))
+    if not scaled:
+        return table, tuple(said)
+    view = f"{table}_settled"
+    connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * REPLACE ({', '.join(scaled)}) FROM {table}")
+    return view, tuple(said)
+
+
+def _unit_note(draft: Draft, column: str, unit: str) -> Anomaly:
+    theirs = draft.borrowed.get(column, column)
+    other = column.removesuffix("_s") + ("_s" if unit == "milliseconds" else "_ms")
+    return Anomaly(
+        kind=AnomalyKind.UNIT_UNCERTAIN,
+        weight=Severity.NOTE,
+        sentence=f"{theirs} carries no unit and is taken as {unit}, by its size; if it is not, say "
+        f"--column {other}={theirs}.",
+        touches=("inflight",),
+    )
+
+
+def _column_anomalies(draft: Draft, unread: Sequence[Unread]) -> list[Anomaly]:
+    found = []
+    if draft.borrowed:
+        found.append(
+            Anomaly(kind=AnomalyKind.USUAL_NAMES, weight=Severity.NOTE, sentence=borrowed_sentence(draft.borrowed))
+        )
+    if unread:
+        found.append(Anomaly(kind=AnomalyKind.UNREAD_COLUMNS, weight=Severity.NOTE, sentence=unread_sentence(unread)))
+    return found
 
 
 def _row_anomalies(counts: RowCounts, draft: Draft) -> list[Anomaly]:

@@ -11,20 +11,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ullage.errors import InputError, unknown_name
+from ullage.readers.traces.aliases import counts_requests, usual_columns
 from ullage.readers.traces.draft import Draft, TraceReader, json_path, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
-from ullage.readers.traces.sql import STATUS_WORDS, hashes, name, number, stamp, status, whole, words
+from ullage.readers.traces.sql import STATUS_WORDS, hashes, moment, name, number, status, whole, words
 from ullage.workload.trace import SQL_TYPES, Clock
 
 # How many of our seconds one of theirs is.
 UNITS = {"_s": 1.0, "_ms": 1e-3, "_us": 1e-6, "_ns": 1e-9}
 TIMES = ("arrival", "duration", "ttft", "wait")
-# Spellings in published traces that mean one of our columns and nothing else.
-ALSO = {"block_hashes": "hash_ids"}
-
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _OUR_STATUSES = " ".join(f"WHEN '{each}' THEN '{each}'" for each in STATUS_WORDS)
-KNOWN = (*SQL_TYPES, *(f"{time}{unit}" for time in TIMES for unit in UNITS if unit != "_s"), "arrival_time")
+KNOWN = (
+    *SQL_TYPES,
+    *(f"{time}{unit}" for time in TIMES for unit in UNITS if unit != "_s"),
+    "arrival_time",
+    "end_time",
+    "first_token_time",
+)
+# What a second moment says, in our terms, once the arrival is known.
+MOMENTS = {"end_time": "duration_s", "first_token_time": "ttft_s"}
+# Where one of these is logged for each row, rows are calls, whatever else is missing.
+_CALLS = ("status", "path", "request", "model", "session")
 
 
 # A table of lengths with one of these counts or weighs its rows: a histogram, whose rows are no requests.
@@ -34,50 +42,97 @@ WEIGHTS = ("prob", "probability", "weight", "count", "frequency")
 def _recognises(file: Glimpse) -> bool:
     if file.has("arrival_s"):
         return True
-    return file.has("prompt_tokens", "output_tokens") and not file.has_any(*WEIGHTS)
+    if file.has_any(*WEIGHTS) or counts_requests(file):
+        return False
+    if file.has("prompt_tokens", "output_tokens"):
+        return True
+    found = {_column(ours) for ours in usual_columns(file)}
+    has_length = not found.isdisjoint(("prompt_tokens", "output_tokens"))
+    return "arrival_s" in found and (has_length or ("duration_s" in found and not found.isdisjoint(_CALLS)))
 
 
 def _draft(files: Sequence[Glimpse]) -> Draft:
-    present = set(files[0].fields)
-    mapping = {ours: ours for ours in KNOWN if ours in present}
-    mapping |= {ours: theirs for ours, theirs in ALSO.items() if ours not in present and theirs in present}
-    return draft_mapped(files, mapping)
+    return draft_mapped(files, {})
 
 
 def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
     """A draft from the user's mapping; every name in it is checked against ours and against the files.
 
-    A column under our own name counts as well, unless the mapping says that something else holds it.
+    A column under our own name counts as well, and one under a usual name, unless the mapping says what holds it.
     """
+    file = files[0]
+    mapped = {_column(ours) for ours in mapping}
+    # An end is looked at last, among the usual names: a duration that is logged is better.
+    plain = [ours for ours in KNOWN if ours in file.fields and ours not in MOMENTS]
+    own = {ours: ours for ours in plain if _column(ours) not in mapped}
+    taken = mapped | {_column(ours) for ours in own}
+    usual = _usual(file, taken, {*mapping.values(), *own})
     columns: dict[str, str] = {}
     fields: dict[str, str] = {}
-    mapped = {_column(ours) for ours in mapping}
-    own = {ours: ours for ours in KNOWN if ours in files[0].fields and _column(ours) not in mapped}
-    for ours, theirs in {**mapping, **own}.items():
-        field = _field_of(files[0], ours, theirs)
+    for ours, theirs in {**mapping, **own, **usual}.items():
+        field = _field_of(file, ours, theirs)
         column, expression = _expression(ours, name(field), _common_type(files, field))
         if column in columns:
             raise InputError(
                 field=f"map.{ours}", value=theirs, problem=f"gives {column} a second time", fix="Map each column once."
             )
         columns[column] = expression
-        fields[field] = _path_of(files[0], field)
+        fields[field] = _path_of(file, field)
+    _subtract_arrival(columns, {**mapping, **own, **usual})
+    stamped = {**usual, **own, **mapping}.get("arrival_time")
     return Draft(
         rows=rows_of(files, fields),
         columns=columns,
         clock=Clock.RELATIVE if "arrival_s" in columns else Clock.NONE,
-        time=name(mapping["arrival_time"]) if "arrival_time" in mapping else "",
+        time=name(stamped) if stamped is not None else "",
+        unsettled=tuple(_column(ours) for ours in usual if ours in TIMES),
+        borrowed={_column(ours): theirs for ours, theirs in usual.items()},
+        read=frozenset(fields),
     )
+
+
+def _usual(file: Glimpse, taken: set[str], used: set[str]) -> dict[str, str]:
+    """Columns under usual names, each of ours once: a duration that is logged is not worked out from an end."""
+    found = {
+        ours: theirs
+        for ours, theirs in usual_columns(file, filled={column.removesuffix("_s") for column in taken} | taken).items()
+        if theirs not in used and _column(ours) not in taken
+    }
+    has_arrival = "arrival_s" in taken or any(_column(ours) == "arrival_s" for ours in found)
+    logged = taken | {_column(ours) for ours in found if ours not in MOMENTS}
+    return {
+        ours: theirs
+        for ours, theirs in found.items()
+        if ours not in MOMENTS or (has_arrival and MOMENTS[ours] not in logged)
+    }
+
+
+def _subtract_arrival(columns: dict[str, str], given: Mapping[str, str]) -> None:
+    """Turns moments into times from the arrival, which has to be on the same clock."""
+    for ours, column in MOMENTS.items():
+        if ours in given and "arrival_s" not in columns:
+            raise InputError(
+                field=f"map.{ours}",
+                value=given[ours],
+                problem="needs an arrival to count from",
+                fix="Map the arrival too.",
+            )
+        if ours in given:
+            columns[column] = f"({columns[column]}) - ({columns['arrival_s']})"
 
 
 def _column(ours: str) -> str:
     """The canonical column that one of our names fills: `arrival_ms` and `arrival_time` fill `arrival_s`."""
+    if ours in TIMES:
+        return f"{ours}_s"
+    if ours in MOMENTS:
+        return MOMENTS[ours]
     time = next((each for each in TIMES if ours.startswith(f"{each}_")), None)
     return ours if time is None else f"{time}_s"
 
 
 def _field_of(file: Glimpse, ours: str, theirs: str) -> str:
-    if ours not in KNOWN:
+    if ours not in (*KNOWN, *TIMES):
         raise unknown_name(field="map", name=ours, known=KNOWN, fix="See docs/reference/trace-formats.md.")
     if theirs not in file.fields:
         raise unknown_name(field=f"map.{ours}", name=theirs, known=file.fields, fix=f"It is no column of {file.name}.")
@@ -114,8 +169,10 @@ def _common_type(files: Sequence[Glimpse], field: str) -> str:
 
 def _expression(ours: str, column: str, kind: str) -> tuple[str, str]:
     """Our column and its SQL. A column that has our type already is taken as it is: casts cost more than scans."""
-    if ours == "arrival_time":
-        return "arrival_s", stamp(column)
+    if ours == "arrival_time" or ours in MOMENTS:
+        return _column(ours), moment(column, kind)
+    if ours in TIMES:
+        return _column(ours), number(column)
     for time in TIMES:
         for unit, factor in UNITS.items():
             if ours == f"{time}{unit}":

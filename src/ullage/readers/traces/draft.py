@@ -7,7 +7,7 @@ A reader is a `TraceReader`: a name, a test on glimpses and a function that draf
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ullage.readers.traces.files import MAX_LINE_BYTES, Glimpse, Layout, json_document, json_lines, partition_keys
 from ullage.readers.traces.sql import file_list, name, text
@@ -24,7 +24,9 @@ class Draft:
     `rows` is SQL for the source's rows. `columns` gives SQL over them for each canonical column the format
     knows. `is_request` is SQL that is false for a row that is no request (a warm-up, a span of something
     else); such rows are counted under `otherwise`. `time` is SQL for the stamp as it was written, to see
-    whether it carries a zone; empty where times are numbers.
+    whether it carries a zone; empty where times are numbers. `unsettled` are durations whose unit nobody stated: their
+    values settle it. `borrowed` are our columns with the names they were found under. `read` are the fields that were
+    used, where that can be said.
     """
 
     rows: str
@@ -34,6 +36,9 @@ class Draft:
     otherwise: str = "not a request"
     time: str = ""
     block_tokens: int | None = None
+    unsettled: tuple[str, ...] = ()
+    borrowed: Mapping[str, str] = field(default_factory=dict)
+    read: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import glob
 import io
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 HEAD_BYTES = 1 << 20
 # DuckDB sets aside two buffers of this size for each thread; a log line with a 10 MB prompt must fit.
 MAX_LINE_BYTES = 32 << 20
+_LOG_LINE = re.compile(r'(?:HTTP/[\d.]+|- - -|[\]] "[^"]*)" \d{1,3}\b')
+_TIME_OF_DAY = re.compile(r"\d{2}:\d{2}:\d{2}")
 _SKIPPED_NAMES = ("_", ".")
 
 
@@ -35,6 +38,7 @@ class Layout(enum.Enum):
     CSV = "csv"
     JSON_LINES = "jsonl"
     JSON_DOCUMENT = "json"
+    LINES = "lines of text"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,11 @@ class Glimpse:
     @property
     def name(self) -> str:
         return os.path.basename(self.path)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether fields are key paths."""
+        return self.layout in (Layout.JSON_LINES, Layout.JSON_DOCUMENT)
 
     def type_of(self, field: str) -> str:
         """The SQL type of a field, or nothing where it is text until it is read."""
@@ -158,6 +167,10 @@ def _decoded(path: str, head: bytes) -> str:
 
 def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str, head: str) -> Glimpse:
     first, _, rest = head.lstrip().partition("\n")
+    if _is_log_line(first) and _parsed(first) is None:
+        # A log says a time in each line or in none; the field stands for whether there is one.
+        named = ("line", "time") if _TIME_OF_DAY.search(first) else ("line",)
+        return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=named)
     if first[:1] not in ("{", "["):
         delimiter = max(",;\t|", key=first.count)
         names = next(csv.reader(io.StringIO(first.rstrip("\r")), delimiter=delimiter))
@@ -175,6 +188,11 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
         return Glimpse(path=path, layout=Layout.JSON_LINES, compression=compression, fields=tuple(fields))
     structure = _document_structure(connection, path, compression)
     return Glimpse(path=path, layout=Layout.JSON_DOCUMENT, compression=compression, fields=tuple(_key_paths(structure)))
+
+
+def _is_log_line(line: str) -> bool:
+    """Whether this is a line of an access log: a request in quotes with a status code behind it."""
+    return _LOG_LINE.search(line) is not None
 
 
 def _whole_lines(first: str, rest: str) -> Iterator[object]:

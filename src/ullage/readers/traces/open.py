@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ullage.errors import InputError, unknown_name
-from ullage.readers.traces import servegen
 from ullage.readers.traces.clean import clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
 from ullage.readers.traces.files import Glimpse, expand, glimpse
+from ullage.readers.traces.rates import servegen, tables
+from ullage.readers.traces.rates.points import RateReader, open_points
 from ullage.readers.traces.sql import text
-from ullage.readers.traces.table import FALLBACK, TRACE_READERS
+from ullage.readers.traces.table import FALLBACKS, TRACE_READERS
 from ullage.workload.trace import RateTable, RowCounts, RowReason, Trace
 
 if TYPE_CHECKING:
@@ -40,10 +42,14 @@ def open_trace(
     files = [glimpse(connection, path) for path in expand(patterns)]
     if mapping:
         _refuse_both(mapping, format_name)
+        if not mapping.keys().isdisjoint(tables.MEASURED):
+            return _open_mapped_rates(connection, files, mapping, zone)
         return clean(connection, draft_mapped(files, mapping), files, format_name="columns", zone=zone)
     reader = _named(format_name, files) if format_name else recognise(files)
     if reader is servegen.READER:
         return _open_rates(connection, files)
+    if isinstance(reader, RateReader):
+        return open_points(connection, reader, files, zone=zone)
     return clean(connection, reader.draft(files), files, format_name=reader.name, zone=zone)
 
 
@@ -64,7 +70,7 @@ def connect(zone: str = "") -> DuckDBPyConnection:
     return connection
 
 
-def recognise(files: Sequence[Glimpse]) -> TraceReader:
+def recognise(files: Sequence[Glimpse]) -> TraceReader | RateReader:
     """The one format all these files have; an error that names the candidates where there is none or more."""
     by_file = {file.name: _candidates(file) for file in files}
     for name, candidates in by_file.items():
@@ -89,10 +95,8 @@ def recognise(files: Sequence[Glimpse]) -> TraceReader:
 
 
 def _candidates(file: Glimpse) -> list[str]:
-    found = [name for name, reader in TRACE_READERS.items() if reader is not FALLBACK and reader.recognises(file)]
-    if not found and FALLBACK.recognises(file):
-        return [FALLBACK.name]
-    return found
+    named = [name for name, reader in TRACE_READERS.items() if reader not in FALLBACKS and reader.recognises(file)]
+    return named or [reader.name for reader in FALLBACKS if reader.recognises(file)][:1]
 
 
 def _not_recognised(file: Glimpse) -> InputError:
@@ -105,7 +109,7 @@ def _not_recognised(file: Glimpse) -> InputError:
     )
 
 
-def _named(format_name: str, files: Sequence[Glimpse]) -> TraceReader:
+def _named(format_name: str, files: Sequence[Glimpse]) -> TraceReader | RateReader:
     if format_name not in TRACE_READERS:
         raise unknown_name(field="format", name=format_name, known=TRACE_READERS)
     reader = TRACE_READERS[format_name]
@@ -121,13 +125,26 @@ def _named(format_name: str, files: Sequence[Glimpse]) -> TraceReader:
 
 
 def _refuse_both(mapping: Mapping[str, str], format_name: str | None) -> None:
-    if format_name not in (None, FALLBACK.name):
+    if format_name not in (None, *(reader.name for reader in FALLBACKS)):
         raise InputError(
             field="format",
             value=format_name,
             problem=f"cannot go with a mapping ({', '.join(mapping)})",
             fix="Give one of --format and --column.",
         )
+
+
+def _open_mapped_rates(
+    connection: DuckDBPyConnection, files: Sequence[Glimpse], mapping: Mapping[str, str], zone: str
+) -> RateTable:
+    """Rates whose unit the user names: of a column of a table, or of the `value` of series in JSON."""
+    found = [TRACE_READERS[name] for name in _candidates(files[0])]
+    reader = found[0] if len(found) == 1 else None
+    if isinstance(reader, RateReader) and reader is not tables.TABLE:
+        (measure,) = {tables.MEASURED[ours] for ours in mapping if ours in tables.MEASURED}
+        return open_points(connection, reader, files, zone=zone, measure=measure)
+    counted = replace(tables.TABLE, points=lambda given: tables.mapped_points(given, mapping))
+    return open_points(connection, counted, files, zone=zone)
 
 
 def _open_rates(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> RateTable:

@@ -44,6 +44,22 @@ def stamp(value: str) -> str:
     return f"epoch(TRY_CAST({value} AS TIMESTAMPTZ))"
 
 
+def moment(value: str, kind: str = "") -> str:
+    """Seconds since 1970 from a time of unknown make: text, a timestamp, or a number whose size shows its unit.
+
+    No calendar time in seconds reaches 1e11 (the year 5138), and none in milliseconds is below it since 1973. A smaller
+    number counts from some start and is left as it is.
+    """
+    if kind.startswith(("TIMESTAMP", "DATE")):
+        return stamp(value)
+    count = f"TRY_CAST({value} AS DOUBLE)"
+    sized = (
+        f"CASE WHEN {count} >= 1e17 THEN {count} / 1e9 WHEN {count} >= 1e14 THEN {count} / 1e6 "
+        f"WHEN {count} >= 1e11 THEN {count} / 1e3 ELSE {count} END"
+    )
+    return f"CASE WHEN {count} IS NULL THEN {stamp(f'CAST({value} AS VARCHAR)')} ELSE {sized} END"
+
+
 def words(value: str) -> str:
     """Text, with the empty string and the dash of access logs meaning nothing."""
     return f"NULLIF(NULLIF(CAST({value} AS VARCHAR), ''), '-')"

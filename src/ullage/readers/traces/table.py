@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from ullage.readers.traces import (
-    agent_sessions,
-    aiperf,
-    azure,
-    burstgpt,
-    columns,
+from ullage.readers.traces import agent_sessions, aiperf, azure, burstgpt, columns, guidellm, mooncake, sglang
+from ullage.readers.traces.draft import TraceReader
+from ullage.readers.traces.gateways import (
+    access_lines,
+    azure_openai,
+    bedrock,
     envoy,
-    guidellm,
+    helicone,
     langfuse,
     litellm,
-    mooncake,
     openinference,
     otel,
-    servegen,
-    sglang,
+    vertex,
 )
-from ullage.readers.traces.draft import TraceReader
+from ullage.readers.traces.rates import monitors, servegen, tables
+from ullage.readers.traces.rates.points import RateReader
 
-# `columns` is asked only where no other format knows the files: our names may stand in anybody's table.
-FALLBACK = columns.READER
+# Asked in this order, and only where no other format knows the files: such names may stand in anybody's table.
+FALLBACKS: tuple[TraceReader | RateReader, ...] = (tables.TABLE, columns.READER)
 
-TRACE_READERS: dict[str, TraceReader] = {
+TRACE_READERS: dict[str, TraceReader | RateReader] = {
     reader.name: reader
     for reader in (
         columns.READER,
@@ -40,5 +39,15 @@ TRACE_READERS: dict[str, TraceReader] = {
         openinference.READER,
         langfuse.READER,
         envoy.READER,
+        access_lines.READER,
+        bedrock.READER,
+        azure_openai.READER,
+        vertex.READER,
+        helicone.READER,
+        tables.TABLE,
+        tables.OPENAI_USAGE,
+        monitors.PROMETHEUS,
+        monitors.CLOUDWATCH,
+        monitors.AZURE_MONITOR,
     )
 }

@@ -9,8 +9,14 @@ from rich.text import Text
 from ullage.planning.checks.checks import CHECKS
 from ullage.planning.checks.result import CheckAnomaly, Checks, CheckSeverity
 from ullage.planning.document import Plan
+from ullage.planning.sheets import INPUT_SHEET, rows
 from ullage.report.tables import plain_table
 
+# What to state in place of a default that a plan turns on, by its row of the input sheet.
+_ASKS = {
+    "lengths": "State prompt and output of each class as percentiles, or give a log.",
+    "cached share of prompts": "State cached_fraction of each class, or give a log with cached tokens or block hashes.",
+}
 _STYLES = {CheckSeverity.MISTAKE: "red", CheckSeverity.WARNING: "yellow"}
 
 
@@ -23,6 +29,9 @@ def check_page(plan: Plan, checks: Checks) -> list[RenderableType]:
     ]
     for each in checks.anomalies:
         parts += _anomaly(each, several=several)
+    for row in rows(plan, INPUT_SHEET):
+        if row.is_assumed_and_decides:
+            parts.append(Text(f"Assumed, and it decides the plan: {row.what}. {_ASKS[row.what]}", style="yellow"))
     anomalies = [(pool.spec.name, one) for pool in plan.pools for one in pool.step_model.anomalies if one.is_decisive]
     parts += [
         Text.assemble(("evidence", "yellow"), f" {f'{name}: ' if several else ''}{one.sentence}")

@@ -26,7 +26,7 @@ _SHOWN = 6
 
 
 def input_sheet(plan: Plan) -> list[RenderableType]:
-    """Seven rows that decide a plan, each with its evidence, source and age, and whether a default stands in."""
+    """Rows that decide a plan, each with its evidence, source and age, and whether a default stands in."""
     table = plain_table("Input sheet", "input", "value", "evidence", "least sure of", "its source", "date", "default")
     for row in rows(plan, INPUT_SHEET):
         source, weakest = row.source, row.weakest
@@ -37,9 +37,15 @@ def input_sheet(plan: Plan) -> list[RenderableType]:
             "" if weakest is None else weakest.name,
             "" if source is None else source.what.split(":")[0],
             "" if source is None else source.date.isoformat(),
-            "" if not row.figures else "in part" if row.is_defaulted else "no",
+            _default(row),
         )
     return ["", table]
+
+
+def _default(row: SheetRow) -> str:
+    if row.is_assumed_and_decides:
+        return "assumed: decides the plan"
+    return "" if not row.figures else "in part" if row.is_defaulted else "no"
 
 
 def questions(plan: Plan) -> list[RenderableType]:

@@ -29,6 +29,8 @@ SPARKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
 SPARK_WIDTH = 72
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+# Poisson counts have a dispersion of 1; up to here a few windows stray by chance.
+EVEN_DISPERSION_RATIO = 2.0
 SHOWN = (0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
 _MARK = {Severity.SERIOUS: ("!", "bold red"), Severity.CAUTION: ("*", "yellow"), Severity.NOTE: ("-", "dim")}
 
@@ -45,7 +47,7 @@ def profile_page(profile: Profile) -> list[RenderableType]:
         _inflight(whole),
         _sessions(whole.sessions),
         _reuse(profile.reuse),
-        *(_groups(profile, dimension) for dimension in ("class", "model", "tenant")),
+        *(_groups(profile, dimension) for dimension in ("class", "model", "product", "tenant")),
         _anomalies(profile),
     ]
     page: list[RenderableType] = []
@@ -98,14 +100,34 @@ def _arrivals(arrivals: Arrivals | None, bursts: Bursts | None) -> list[Renderab
             Text(f"Gaps between requests deviate by {arrivals.gap_cv_ratio:.3g} times their mean (Poisson: 1).")
         )
     if bursts is not None:
-        parts.append(Text(_bursts(bursts)))
+        parts.append(Text(_bursts(bursts, arrivals)))
     return parts
 
 
-def _bursts(bursts: Bursts) -> str:
-    if bursts.episodes == 0 or bursts.length_s is None or bursts.height_ratio is None or bursts.ramp_rps_per_s is None:
-        return f"No bursts in windows of {show(bursts.width_s, 's')}."
+def _no_bursts(bursts: Bursts, arrivals: Arrivals) -> str:
+    """That nothing stands out of its hour is not that traffic is even: the level itself may move."""
+    width = show(bursts.width_s, "s")
+    honest = [window for window in arrivals.windows if not window.artefact]
+    uneven = max(honest, key=lambda window: window.dispersion_ratio, default=None)
+    if uneven is None or uneven.dispersion_ratio <= EVEN_DISPERSION_RATIO:
+        return f"No bursts in windows of {width}."
+    return (
+        f"No window of {width} stands out of the hour around it, but traffic is uneven: counts of "
+        f"{show(uneven.width_s, 's')} vary {brief_number(uneven.dispersion_ratio)} times as much as chance would have "
+        "them, because the level itself rises and falls."
+    )
+
+
+def _bursts(bursts: Bursts, arrivals: Arrivals) -> str:
+    if bursts.episodes == 0 or bursts.length_s is None or bursts.ramp_rps_per_s is None:
+        return _no_bursts(bursts, arrivals)
     highest = bursts.highest[0]
+    if bursts.height_ratio is None:
+        return (
+            f"{bursts.episodes} burst{'s' if bursts.episodes > 1 else ''} out of silence in windows of "
+            f"{show(bursts.width_s, 's')}, the highest {brief_number(highest.peak_rps)} req/s for "
+            f"{show(highest.length_s, 's')}."
+        )
     return (
         f"{bursts.episodes} burst{'s' if bursts.episodes > 1 else ''} in windows of {show(bursts.width_s, 's')}, "
         f"{bursts.time_fraction:.1%} of the time: median {bursts.height_ratio.at(0.5):.2g} times their level for "
@@ -211,9 +233,10 @@ def _outcomes(whole: PartProfile) -> list[RenderableType]:
     if outcomes is None:
         return []
     unknown = f", {outcomes.unknown_count:,} without a status" if outcomes.unknown_count else ""
+    refused = f" ({outcomes.refused_fraction:.2%} before any output)" if outcomes.refused_count else ""
     return [
         Text(
-            f"Outcomes: {outcomes.failed_fraction:.2%} failed, {outcomes.cancelled_fraction:.2%} cancelled, "
+            f"Outcomes: {outcomes.failed_fraction:.2%} failed{refused}, {outcomes.cancelled_fraction:.2%} cancelled, "
             f"of {outcomes.known_count:,}{unknown}."
         )
     ]
@@ -225,10 +248,12 @@ def _inflight(whole: PartProfile) -> list[RenderableType]:
         return []
     table = _table("In flight, at each second", "", "mean", *[_percent(each) for each in SHOWN])
     for name, found in (("requests", inflight.requests), ("active tokens", inflight.active_tokens)):
-        table.add_row(name, brief_number(found.mean_value), *[f"{found.at(each):,.0f}" for each in SHOWN])
+        if found is not None:
+            table.add_row(name, brief_number(found.mean_value), *[f"{found.at(each):,.0f}" for each in SHOWN])
     series = inflight.active_tokens_series
-    line = Text(f"{spark(series.counts, highest=True)}  highest active tokens over time")
-    return [table, line] if len(series.counts) > 1 else [table]
+    if series is None or len(series.counts) <= 1:
+        return [table]
+    return [table, Text(f"{spark(series.counts, highest=True)}  highest active tokens over time")]
 
 
 def _sessions(sessions: SessionProfile | None) -> list[RenderableType]:
@@ -265,11 +290,25 @@ def _reuse(reuse: ReuseProfile | None) -> list[RenderableType]:
     size = f" of {reuse.block_tokens} tokens" if reuse.block_tokens else ""
     sampled = "" if reuse.sampled_fraction == 1 else f", from a sample of {reuse.sampled_fraction:.1%} of blocks"
     title = f"Prefix reuse: {reuse.uses:,} uses of {reuse.distinct_blocks:,} blocks{size}{sampled}"
-    table = _table("", "cache, blocks", "cold", "warm")
+    table = _table("", "cache, blocks", *(["tokens"] if reuse.block_tokens else []), "cold", "warm")
     for point in reuse.points:
-        table.add_row(f"{point.cache_blocks:,}", f"{point.cold_hit_fraction:.1%}", f"{point.warm_hit_fraction:.1%}")
-    table.add_row("endless", f"{reuse.endless_cold_fraction:.1%}", f"{reuse.endless_warm_fraction:.1%}")
-    parts: list[RenderableType] = [Text(title, style="bold"), table]
+        held = [brief_number(point.cache_blocks * reuse.block_tokens)] if reuse.block_tokens else []
+        row = [f"{point.cache_blocks:,}", *held, f"{point.cold_hit_fraction:.1%}", f"{point.warm_hit_fraction:.1%}"]
+        table.add_row(*row)
+    ends = [f"{reuse.endless_cold_fraction:.1%}", f"{reuse.endless_warm_fraction:.1%}"]
+    table.add_row("endless", *([""] if reuse.block_tokens else []), *ends)
+    of = "prompt tokens" if reuse.block_tokens else "prompt blocks (their size is not known)"
+    parts: list[RenderableType] = [Text(title, style="bold"), Text(f"Share of {of} that a prefix cache holds:"), table]
+    if reuse.unchained_fraction > 0:
+        parts.append(
+            Text(
+                f"The ids are not chained: {reuse.unchained_fraction:.1%} of them follow different predecessors. They "
+                "were chained before counting, because engines reuse a block only after the same beginning."
+            )
+        )
+    parts.append(
+        Text(f"{reuse.any_place_fraction:.1%} of block ids recur at any place, which no engine reuses as such.")
+    )
     if reuse.by_tenant:
         alone = ", ".join(f"{name} {curve.endless_warm_fraction:.1%}" for name, curve in reuse.by_tenant)
         parts.append(Text(f"Each tenant in an endless cache of its own, warm: {alone}."))

@@ -19,11 +19,20 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.workload.anomalies import Anomaly
 from ullage.workload.classes import RequestClass
-from ullage.workload.demand.stated import StatedShape, with_lengths
+from ullage.workload.demand.outcomes import ALL_SUCCEED, ClassOutcomes
+from ullage.workload.demand.stated import BorrowedLengths, StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.synthetic.builtin import SOURCE, builtin
-from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel, LengthModel, SyntheticModel
+from ullage.workload.synthetic.model import (
+    HOURS_PER_WEEK,
+    WEEK_S,
+    ClassModel,
+    LengthModel,
+    ReuseModel,
+    SessionModel,
+    SyntheticModel,
+)
 from ullage.workload.synthetic.whatif import traffic
 
 _PERCENTILES = (0.5, 0.95, 0.99)
@@ -50,13 +59,16 @@ class MeasuredClass:
     """What a trace says about a class: its forecast, the model fitted to it, and where both come from.
 
     A trace of `logged_s` seconds that is too short to forecast from has no forecast; its model still has the rate, the
-    lengths and the bursts, and season and growth are then borrowed.
+    lengths and the bursts, and season and growth are then borrowed. One without lengths has them from elsewhere.
     """
 
     forecast: Forecast | None
     model: ClassModel
     source: Source
     logged_s: float = math.inf
+    lengths_from: BorrowedLengths | None = None
+    outcomes: ClassOutcomes | None = None
+    knows_reuse: bool = True
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -84,6 +96,7 @@ class ClassTraffic:
     longest_context_tokens: int
     model: ClassModel
     figures: Mapping[str, Figure]
+    outcomes: ClassOutcomes = ALL_SUCCEED
 
     @property
     def busy_model(self) -> ClassModel:
@@ -139,9 +152,13 @@ def forecast_demand(
         )
     found = measured or {}
     classes = tuple(
-        _from_trace(each, found[each.request_class.name], horizon, percentile)
-        if each.request_class.name in found
-        else _from_statement(each, horizon, percentile)
+        completed(
+            _measured(each, found[each.request_class.name], horizon, percentile)
+            if each.request_class.name in found
+            else _from_statement(each, horizon, percentile),
+            each.shape or StatedShape(),
+            found.get(each.request_class.name),
+        )
         for each in stated
     )
     total = _total(classes, horizon, percentile)
@@ -183,7 +200,7 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
             fix="Give for example 20 req/s.",
         )
     shape = stated.shape or StatedShape()
-    like = shape.model or _like(name, longest)
+    like = shape.model or built_in_like(name, longest)
     model = replace(like, name=name, mean_rate_rps=mean_rps, lengths=_fitting(like.lengths, longest))
     if shape.prompt is not None or shape.output is not None:
         model = with_lengths(model, shape, longest_tokens=longest)
@@ -233,7 +250,7 @@ def _from_short_trace(
 ) -> ClassTraffic:
     """The rate, lengths and bursts of the log; the season and the growth of the built-in class that is most alike."""
     name, shape = stated.request_class.name, stated.shape or StatedShape()
-    like = _like(name, int(number(stated.longest_context)))
+    like = built_in_like(name, int(number(stated.longest_context)))
     assumed = _Assumed(name, like.name)
     season = np.array(like.season) / np.mean(like.season)
     peak = shape.peak_hour or assumed("peak_hour_ratio", float(season.max()), "ratio", 1.0, 6.0)
@@ -370,6 +387,137 @@ def _total(classes: Sequence[ClassTraffic], horizon: Assumption, percentile: Ass
     )
 
 
+def _measured(stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
+    """A class of a trace. Where the trace has no lengths, those that were stated or borrowed come with their source."""
+    origin, shape = found.lengths_from, stated.shape or StatedShape()
+    if origin is None:
+        return _from_trace(stated, found, horizon, percentile)
+    longest = int(number(stated.longest_context))
+    model = replace(found.model, lengths=_fitting(found.model.lengths, longest))
+    if shape.prompt is not None or shape.output is not None:
+        model = with_lengths(model, shape, longest_tokens=longest)
+    traffic = _from_trace(stated, replace(found, model=model), horizon, percentile)
+    figures = dict(traffic.figures)
+    for key, figure in traffic.figures.items():
+        what = key.removeprefix(f"demand.{traffic.name}.")
+        sides = ("prompt", "output") if what == "request_tokens" else (what.partition("_p")[0],)
+        if what != "request_tokens" and not (sides[0] in shape.lengths and "_p" in what):
+            continue
+        given = tuple(each for side in sides for each in shape.lengths[side])
+        is_stated = all(shape.lengths[side] for side in sides)
+        figures[key] = replace(
+            figure,
+            sources=() if is_stated else (origin.source,),
+            own_evidence=None if is_stated else origin.evidence,
+            formula="of the distribution through the stated percentiles" if given else "",
+            inputs=given,
+        )
+    rate = figures[f"demand.{traffic.name}.token_rate"]
+    request = figures[f"demand.{traffic.name}.request_tokens"]
+    figures[rate.name] = replace(
+        rate, inputs=tuple(request if each.name == request.name else each for each in rate.inputs)
+    )
+    return replace(traffic, figures=figures)
+
+
+# ---- what is reused, how requests end, who sends them ------------------------------------------------------------
+
+_NOT_LOGGED = replace(SOURCE, what="not logged and not stated: taken as no reuse at all")
+_NO_OUTCOMES = replace(SOURCE, what="no outcome is logged or stated: every answer in time counts")
+
+
+def completed(traffic: ClassTraffic, shape: StatedShape, found: MeasuredClass | None) -> ClassTraffic:
+    """The class with its users' week, its cached share, and what its ends leave of it for the engine."""
+    model = traffic.model
+    if shape.users is not None:
+        sessions = SessionModel(mean_turns=number(shape.users.turns), mean_think_s=number(shape.users.think))
+        model = replace(model, season=shape.users.season, sessions=sessions)
+    if shape.cached is not None:
+        share = (number(shape.cached),) * 2
+        model = replace(model, reuse=ReuseModel(first_turn_fractions=share, later_turn_fractions=share))
+    stated = shape.outcomes
+    outcomes = stated or (found.outcomes if found is not None else None) or ALL_SUCCEED
+    ends = _success_figure(traffic.name, outcomes, found if stated is None else None)
+    cached = _cached_figure(traffic.name, model, shape, found)
+    with_ends = _reaching(replace(traffic, model=model), outcomes)
+    return replace(with_ends, figures={**with_ends.figures, ends.name: ends, cached.name: cached}, outcomes=outcomes)
+
+
+def _reaching(traffic: ClassTraffic, outcomes: ClassOutcomes) -> ClassTraffic:
+    """Rates and answers as the engine sees them: without what was refused, and with what was cut."""
+    model = outcomes.applied(traffic.model)
+    if model == traffic.model:
+        return traffic
+    prompts, outputs = model.lengths.pairs()
+    reached, name = outcomes.reached_fraction, traffic.name
+    tokens = float(prompts.mean() + outputs.mean())
+    values = {f"demand.{name}.{what}": _value(traffic, what) * reached
+              for what in ("planning_rate", "mean_rate", "peak_minute")}  # fmt: skip
+    values[f"demand.{name}.request_tokens"] = tokens
+    values[f"demand.{name}.token_rate"] = values[f"demand.{name}.planning_rate"] * tokens
+    for fraction in _PERCENTILES:
+        values[f"demand.{name}.output_p{100 * fraction:g}"] = float(np.quantile(outputs, fraction))
+    figures = {
+        key: figure
+        if values.get(key, figure.value) == figure.value
+        else replace(
+            figure,
+            value=values[key],
+            formula=f"{figure.formula or 'as measured'}, as far as requests reach an engine and answers are written",
+            inputs=(*figure.inputs, *outcomes.inputs),
+        )
+        for key, figure in traffic.figures.items()
+    }
+    return replace(
+        traffic,
+        model=model,
+        mean_rps=traffic.mean_rps * reached,
+        planning_rps=traffic.planning_rps * reached,
+        peak_minute_rps=traffic.peak_minute_rps * reached,
+        figures=figures,
+    )
+
+
+def _success_figure(name: str, outcomes: ClassOutcomes, found: MeasuredClass | None) -> Figure:
+    is_logged = found is not None and found.outcomes is not None
+    return Figure(
+        name=f"demand.{name}.success_fraction",
+        value=outcomes.success_fraction,
+        unit="fraction",
+        formula="1 - (failed + cancelled) / (1 - refused), before SLOs" if outcomes.inputs else "",
+        inputs=outcomes.inputs,
+        sources=() if outcomes.inputs else (found.source if is_logged and found is not None else _NO_OUTCOMES,),
+        own_evidence=None if outcomes.inputs else Evidence.MEASURED if is_logged else Evidence.ASSUMED,
+    )
+
+
+def _cached_figure(name: str, model: ClassModel, shape: StatedShape, found: MeasuredClass | None) -> Figure:
+    """The share of prompt tokens that an endless cache would hold."""
+    first = 1.0 / model.sessions.mean_turns
+    reuse = model.reuse
+    value = first * float(np.mean(reuse.first_turn_fractions)) + (1.0 - first) * float(
+        np.mean(reuse.later_turn_fractions)
+    )
+    if shape.cached is not None:
+        return Figure(
+            name=f"demand.{name}.cached_fraction",
+            value=value,
+            unit="fraction",
+            formula="the stated share, of every prompt",
+            inputs=(shape.cached,),
+        )
+    own = shape.model is not None and shape.model_source is not None
+    if found is not None:
+        source, evidence = (found.source, Evidence.MEASURED) if found.knows_reuse else (_NOT_LOGGED, Evidence.ASSUMED)
+    elif own and shape.model_source is not None:
+        source, evidence = shape.model_source, Evidence.STATED
+    else:
+        source, evidence = SOURCE, Evidence.ASSUMED
+    return Figure(
+        name=f"demand.{name}.cached_fraction", value=value, unit="fraction", sources=(source,), own_evidence=evidence
+    )
+
+
 class _Assumed:
     """Assumptions of one class that its stand-in from the built-in profile lends it."""
 
@@ -389,7 +537,7 @@ class _Assumed:
         )
 
 
-def _like(name: str, longest_tokens: int) -> ClassModel:
+def built_in_like(name: str, longest_tokens: int) -> ClassModel:
     """The built-in class of this name, or else the one whose longest context is nearest."""
     classes = builtin().classes
     named = [each for each in classes if each.name == name]

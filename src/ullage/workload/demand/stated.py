@@ -13,8 +13,19 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Source
+from ullage.evidence import Assumption, Evidence, Source
+from ullage.workload.demand.outcomes import ClassOutcomes
+from ullage.workload.demand.users import StatedUsers
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class BorrowedLengths:
+    """Lengths of a class whose trace has none, and where they come from: another log, or the built-in profile."""
+
+    model: LengthModel
+    source: Source
+    evidence: Evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +34,7 @@ class StatedShape:
 
     `model` is a whole synthetic model of the class, with its own source in `model_source`. `prompt` and `output` map
     percentiles, as fractions, to tokens. `events` are ratios of demand during planned events inside the horizon.
+    `cached` is the share of prompt tokens that a prefix cache holds.
     """
 
     model: ClassModel | None = None
@@ -32,6 +44,9 @@ class StatedShape:
     prompt: Mapping[float, Assumption] | None = None
     output: Mapping[float, Assumption] | None = None
     events: tuple[Assumption, ...] = ()
+    cached: Assumption | None = None
+    outcomes: ClassOutcomes | None = None
+    users: StatedUsers | None = None
 
     def __post_init__(self) -> None:
         if self.peak_hour is not None and float(self.peak_hour.value) < 1.0:
@@ -58,7 +73,10 @@ class StatedShape:
     def inputs(self) -> tuple[Assumption, ...]:
         lengths = [each for side in self.lengths.values() for each in side]
         single = [each for each in (self.weekly_growth, self.peak_hour) if each is not None]
-        return (*single, *lengths, *self.events)
+        single += [self.cached] if self.cached is not None else []
+        ends = () if self.outcomes is None else self.outcomes.inputs
+        users = () if self.users is None else self.users.inputs
+        return (*single, *lengths, *self.events, *ends, *users)
 
     @property
     def busiest_event(self) -> Assumption | None:

@@ -22,7 +22,7 @@ from ullage.workload.profile.profile import PartProfile, Profile
 from ullage.workload.synthetic.model import SyntheticModel
 
 ALL = "all"
-DIMENSIONS = ("class", "model", "tenant")
+DIMENSIONS = ("class", "model", "product", "tenant")
 HOUR_S, QUARTER_S = 3600.0, 900.0
 # Up to this horizon a grid of a quarter of an hour is worth its cost.
 _FINE_HORIZON_S = 2 * 86_400.0
@@ -148,7 +148,7 @@ def _history(name: str, part: PartProfile, arrivals: Arrivals, step_s: float) ->
     prompt, output = part.lengths.prompt_tokens, part.lengths.output_tokens
     inflight = part.inflight
     active = None
-    if inflight is not None and arrivals.mean_rps > 0.0:
+    if inflight is not None and inflight.active_tokens is not None and arrivals.mean_rps > 0.0:
         active = inflight.active_tokens.mean_value / arrivals.mean_rps
     return PartHistory(
         name=name,

@@ -70,11 +70,23 @@ def bursts_of(counts: SecondCounts, *, first_s: float, last_s: float, resolution
             return None
         start_s = math.ceil(first_s / width_s) * width_s
         return _bursts(bins, width_s, start_s)
-    return None
+    return _sparse_bursts(counts, first_s, last_s, resolution_s)
 
 
-def _bursts(bins: NDArray[np.int64], width_s: int, start_s: float) -> Bursts:
-    level = _level(bins, max(1, LEVEL_S // width_s))
+def _sparse_bursts(counts: SecondCounts, first_s: float, last_s: float, resolution_s: float) -> Bursts | None:
+    """Episodes in a quiet trace, where most windows are empty: the level is then at least the mean, which one burst
+    raises but does not reach."""
+    width_s = next((each for each in WIDTHS_S[1:] if each >= 10 * resolution_s), None)
+    if width_s is None:
+        return None
+    bins = counts.binned(width_s, first_s, last_s)
+    if len(bins) < 6:
+        return None
+    return _bursts(bins, width_s, math.ceil(first_s / width_s) * width_s, least_level=float(bins.mean()))
+
+
+def _bursts(bins: NDArray[np.int64], width_s: int, start_s: float, least_level: float = 0.0) -> Bursts:
+    level = np.maximum(_level(bins, max(1, LEVEL_S // width_s)), least_level)
     threshold = np.maximum(HEIGHT_RATIO * level, level + DEVIATIONS * np.sqrt(level) + SKEW_REQUESTS)
     above = np.r_[False, bins > threshold, False]
     starts = np.flatnonzero(~above[:-1] & above[1:])

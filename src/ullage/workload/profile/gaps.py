@@ -20,6 +20,8 @@ SLICE_ROWS = 8_000_000
 STAMP_SAMPLE_ROWS = 500_000
 # A clock set back for the end of summer time goes back by an hour; rows near it can be a little off.
 HOUR_S, HOUR_TOLERANCE_S = 3600.0, 120.0
+# In a quiet log the first row after it comes some gaps later, and the step back is that much shorter than an hour.
+_QUIET_GAPS, _MOST_SHORT_S = 8.0, 1800.0
 
 _LAG = "SELECT arrival_s, arrival_s - lag(arrival_s) OVER () AS gap FROM trace"
 
@@ -38,7 +40,8 @@ def order_and_gaps(trace: Trace, arrivals: SecondCounts) -> tuple[InputOrder | N
             "SELECT min(arrival_s), max(arrival_s), count(gap), COALESCE(sum(gap * gap), 0), "
             f"count(*) FILTER (WHERE gap = 0), max(gap, {LONGEST_KEPT}), "
             f"arg_max(arrival_s - gap, gap, {LONGEST_KEPT}), count(*) FILTER (WHERE gap < 0), COALESCE(-min(gap), 0), "
-            f"count(*) FILTER (WHERE abs(gap + {HOUR_S}) < {HOUR_TOLERANCE_S}) FROM ({_LAG})"
+            f"count(*) FILTER (WHERE gap BETWEEN {-HOUR_S - HOUR_TOLERANCE_S} AND {_short_s(arrivals) - HOUR_S}) "
+            f"FROM ({_LAG})"
         )
     )
     order = InputOrder(backward_steps=back, largest_back_s=max(0.0, largest), hour_back_steps=hours)
@@ -58,6 +61,14 @@ def order_and_gaps(trace: Trace, arrivals: SecondCounts) -> tuple[InputOrder | N
         zero_gaps=zeros,
         longest=tuple(sorted(holes, key=lambda hole: (-hole.length_s, hole.start_s))),
     )
+
+
+def _short_s(arrivals: SecondCounts) -> float:
+    """How much less than an hour a clock set back by an hour may seem to go."""
+    if arrivals.total < 2:
+        return HOUR_TOLERANCE_S
+    gap_s = float(arrivals.seconds[-1] - arrivals.seconds[0]) / arrivals.total
+    return min(_MOST_SHORT_S, max(HOUR_TOLERANCE_S, _QUIET_GAPS * gap_s))
 
 
 def _sorted(trace: Trace, arrivals: SecondCounts) -> Gaps:

@@ -22,18 +22,20 @@ class InFlight:
 
     A request holds its prompt from arrival on and its answer as it grows, at an even pace. The mean number of
     requests is Little's law on the logged durations; it is exact, and the sampled mean must agree with it. The
-    series hold the highest value of each stretch.
+    series hold the highest value of each stretch. Tokens are None where lengths are not known: unknown is not 0.
     """
 
     timed_fraction: float
     mean_requests: float
     requests: Distribution
-    active_tokens: Distribution
+    active_tokens: Distribution | None
     requests_series: CountSeries
-    active_tokens_series: CountSeries
+    active_tokens_series: CountSeries | None
 
 
-def inflight_of(load: HeldLoad | None, *, requests: int, first_s: float, last_s: float) -> InFlight | None:
+def inflight_of(
+    load: HeldLoad | None, *, requests: int, first_s: float, last_s: float, has_lengths: bool = True
+) -> InFlight | None:
     """None where durations are not logged: then only a service model can say what is in flight."""
     if load is None or len(load.seconds) == 0 or last_s - first_s < 1 or last_s - first_s > MOST_SECONDS:
         return None
@@ -58,9 +60,9 @@ def inflight_of(load: HeldLoad | None, *, requests: int, first_s: float, last_s:
         timed_fraction=load.timed_requests / requests,
         mean_requests=load.busy_s / (last_s - first_s),
         requests=of_requests,
-        active_tokens=of_tokens,
+        active_tokens=of_tokens if has_lengths else None,
         requests_series=_highest(counts, first),
-        active_tokens_series=_highest(active, first),
+        active_tokens_series=_highest(active, first) if has_lengths else None,
     )
 
 

@@ -37,7 +37,8 @@ class LengthProfile:
     """Lengths of one part of a trace; None where the source does not know them.
 
     `*_longest_fraction` is the share of all tokens that the longest 1 % of requests carry; about 1 % where all
-    are alike. `correlation_ratio` is between the logarithms of prompt and output, from the joint grid.
+    are alike. `correlation_ratio` is between the logarithms of prompt and output, from the joint grid. `are_means`
+    marks lengths that are means of windows or clients: their quantiles are not those of requests.
     """
 
     prompt_tokens: Distribution | None
@@ -50,9 +51,12 @@ class LengthProfile:
     reasoning_output_fraction: float | None
     correlation_ratio: float | None
     joint: JointLengths | None
+    are_means: bool
 
 
-def lengths_of(counts: Mapping[str, ValueCounts], joint: JointCounts | None) -> LengthProfile:
+def lengths_of(
+    counts: Mapping[str, ValueCounts], joint: JointCounts | None, *, are_means: bool = False
+) -> LengthProfile:
     """All that is known about these lengths."""
     found = {column: each.distribution("tokens") for column, each in counts.items()}
     return LengthProfile(
@@ -66,6 +70,7 @@ def lengths_of(counts: Mapping[str, ValueCounts], joint: JointCounts | None) -> 
         reasoning_output_fraction=_share(counts, "reasoning_tokens", "output_tokens"),
         correlation_ratio=_correlation(joint),
         joint=None if joint is None else _plain(joint),
+        are_means=are_means,
     )
 
 

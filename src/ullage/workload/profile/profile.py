@@ -20,7 +20,7 @@ from ullage.workload.profile.inflight import MOST_SECONDS, InFlight, inflight_of
 from ullage.workload.profile.lengths import LengthProfile, lengths_of
 from ullage.workload.profile.quality import MAX_AGE_S, findings_of, holes_of, resolution_s
 from ullage.workload.profile.reuse import ReuseProfile
-from ullage.workload.profile.seasons import Growth, Season, growth_of, season_of
+from ullage.workload.profile.seasons import HOUR_S, Growth, Season, growth_of, season_of
 from ullage.workload.profile.sessions import SessionProfile
 from ullage.workload.profile.shapes import Suggestion, suggestion_of
 from ullage.workload.profile.summarise import OTHERS, UNKNOWN, summarise
@@ -38,7 +38,10 @@ def ranked_names(_name: str, rank: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """When the trace was taken. Times are ISO 8601 in UTC, None without a calendar; `zone` is the source's own."""
+    """When the trace was taken. Times are ISO 8601 in UTC, None without a calendar; `zone` is the source's own.
+
+    `window_s` is how finely arrivals are known: a second where requests are listed, the window where they are counted.
+    """
 
     clock: Clock
     zone: str
@@ -46,20 +49,29 @@ class Coverage:
     last_time: str | None
     span_s: float
     covered_fraction: float | None
+    window_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcomes:
-    """How requests ended, where the source says so; requests without a status are `unknown`."""
+    """How requests ended, where the source says so; requests without a status are `unknown`.
+
+    `refused_count` are those of the failed for which not one token was written, as far as the source knows outputs.
+    """
 
     ok_count: int
     failed_count: int
+    refused_count: int
     cancelled_count: int
     unknown_count: int
 
     @property
     def failed_fraction(self) -> float:
         return self.failed_count / self.known_count if self.known_count else 0.0
+
+    @property
+    def refused_fraction(self) -> float:
+        return self.refused_count / self.known_count if self.known_count else 0.0
 
     @property
     def cancelled_fraction(self) -> float:
@@ -184,8 +196,9 @@ def _part_profile(summary: Summary, part: Part, sessions: SessionProfile | None)
             most_bins=MOST_BINS if is_whole else GROUP_BINS,
         )
         bursts = bursts_of(part.arrivals, first_s=first_s, last_s=last_s, resolution_s=grain_s)
-        if part.evenly_watched:
+        if part.evenly_watched and summary.least_width_s <= HOUR_S:
             season = season_of(part.arrivals, first_s=first_s, last_s=last_s, calendar=calendar)
+        if part.evenly_watched:
             growth = growth_of(part.arrivals, first_s=first_s, last_s=last_s)
     return PartProfile(
         requests=part.requests,
@@ -193,9 +206,15 @@ def _part_profile(summary: Summary, part: Part, sessions: SessionProfile | None)
         bursts=bursts,
         season=season,
         growth=growth,
-        lengths=lengths_of(part.lengths, part.joint),
+        lengths=lengths_of(part.lengths, part.joint, are_means=summary.least_width_s > 1),
         outcomes=_outcomes(part.outcomes),
-        inflight=inflight_of(part.load, requests=part.requests, first_s=first_s, last_s=last_s),
+        inflight=inflight_of(
+            part.load,
+            requests=part.requests,
+            first_s=first_s,
+            last_s=last_s,
+            has_lengths={"prompt_tokens", "output_tokens"} <= part.lengths.keys(),
+        ),
         sessions=sessions,
     )
 
@@ -224,6 +243,7 @@ def _coverage(summary: Summary) -> Coverage:
         last_time=_iso(summary.last_s) if calendar else None,
         span_s=span_s,
         covered_fraction=1.0 - silent_s / span_s if span_s > 0 else None,
+        window_s=float(summary.least_width_s),
     )
 
 
@@ -237,7 +257,8 @@ def _outcomes(counts: Mapping[str, int]) -> Outcomes | None:
         return None
     return Outcomes(
         ok_count=counts.get("ok", 0),
-        failed_count=counts.get("failed", 0),
+        failed_count=counts.get("failed", 0) + counts.get("refused", 0),
+        refused_count=counts.get("refused", 0),
         cancelled_count=counts.get("cancelled", 0),
         unknown_count=counts.get("unknown", 0),
     )
@@ -246,13 +267,28 @@ def _outcomes(counts: Mapping[str, int]) -> Outcomes | None:
 def _needs(summary: Summary) -> tuple[str, ...]:
     needs = []
     if summary.about.clock.orders_requests and summary.whole.load is None:
-        needs.append("requests in flight and active tokens: durations are not logged, so a service model must say")
+        absent = _absent(summary, "durations", "duration_ms", "are not logged")
+        needs.append(f"requests in flight and active tokens: {absent}, so a service model must say")
     elif summary.last_s - summary.first_s > MOST_SECONDS:
         needs.append("requests in flight and active tokens: the trace is too long for them; profile a shorter stretch")
-    if summary.about.clock.orders_requests and not summary.reuse:
-        needs.append("prefix reuse: block hashes are not logged, so a hit rate must be stated or measured")
+    if summary.about.clock.orders_requests and not summary.reuse and "cached_tokens" not in summary.about.columns:
+        absent = _absent(summary, "cached tokens and block hashes", "cached_tokens", "are not logged")
+        needs.append(f"prefix reuse: {absent}, so a hit rate must be stated or measured")
     if not summary.sessions:
-        needs.append("sessions: requests carry no session, so each stands for itself")
+        absent = _absent(summary, "sessions", "session", "are not logged")
+        needs.append(f"sessions: {absent}, so each request stands for itself")
     elif summary.groups and not summary.group_sessions:
         needs.append("sessions by class, tenant or model: the trace is too long for them; profile a shorter stretch")
+    if not summary.whole.outcomes:
+        absent = _absent(summary, "outcomes", "status", "are not logged")
+        needs.append(f"failed and cancelled requests: {absent}, so that none counts as failed")
     return tuple(needs)
+
+
+def _absent(summary: Summary, what: str, ours: str, missing: str) -> str:
+    """That something is not logged can only be said where every column was read."""
+    unread = summary.about.unread
+    if not unread:
+        return f"{what} {missing}"
+    shown = ", ".join(unread[:3]) + (", ..." if len(unread) > 3 else "")
+    return f"{what} are in no column that was read (unread: {shown}; --column {ours}=COLUMN)"

@@ -228,6 +228,8 @@ def _lengths(summary: Summary) -> list[Anomaly]:
     rows = summary.whole.requests
     prompts = summary.whole.lengths.get("prompt_tokens")
     without = rows - (prompts.total if prompts else 0)
+    if not prompts and "output_tokens" not in summary.about.columns:
+        return _no_lengths(summary)
     if without and summary.least_width_s == 1:
         anomalies.append(
             Anomaly(
@@ -250,6 +252,22 @@ def _lengths(summary: Summary) -> list[Anomaly]:
             )
         )
     return anomalies
+
+
+def _no_lengths(summary: Summary) -> list[Anomaly]:
+    """A web log, or rates alone: when and how many, not how long."""
+    what = "requests" if summary.least_width_s == 1 else "windows"
+    return [
+        Anomaly(
+            kind=AnomalyKind.MISSING_LENGTHS,
+            weight=Severity.SERIOUS,
+            sentence=f"The {what} of this {summary.about.format} source carry no tokens: rates, bursts and seasons "
+            "come from it, lengths do not. For a plan, state percentiles (prompt, output) of each class, or name a log "
+            "that has them in workload.lengths.",
+            share_fraction=1.0,
+            touches=("lengths",),
+        )
+    ]
 
 
 def _statuses(summary: Summary) -> list[Anomaly]:

@@ -54,7 +54,9 @@ def suggestion_of(whole: Part, groups: Mapping[str, Mapping[str, Part]]) -> Sugg
     """
     if len(groups.get("class", {})) > 1 or "prompt_tokens" not in whole.lengths:
         return None
-    named = [_by_name(dimension, groups[dimension]) for dimension in ("model", "tenant") if dimension in groups]
+    named = [
+        _by_name(dimension, groups[dimension]) for dimension in ("model", "product", "tenant") if dimension in groups
+    ]
     enough = [suggestion for suggestion in named if suggestion is not None]
     if enough:
         return max(enough, key=lambda suggestion: suggestion.explained_fraction)
@@ -77,7 +79,7 @@ def _by_name(dimension: str, parts: Mapping[str, Part]) -> Suggestion | None:
         classes = tuple(
             SuggestedClass(
                 name=name,
-                rule=ClassRule(model=name) if dimension == "model" else ClassRule(tenant=name),
+                rule=_rule_by(dimension, name),
                 share_fraction=part.requests / total,
                 median_prompt_tokens=_median(part.lengths["prompt_tokens"]),
             )
@@ -86,6 +88,12 @@ def _by_name(dimension: str, parts: Mapping[str, Part]) -> Suggestion | None:
         )
         return Suggestion(by=dimension, column=column, explained_fraction=explained, classes=classes)
     return None
+
+
+def _rule_by(dimension: str, name: str) -> ClassRule:
+    if dimension == "model":
+        return ClassRule(model=name)
+    return ClassRule(product=name) if dimension == "product" else ClassRule(tenant=name)
 
 
 def _explained(groups: list[ValueCounts]) -> float:

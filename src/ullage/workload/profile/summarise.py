@@ -122,7 +122,12 @@ def _expression(trace: Trace, dimension: str, classes: Sequence[RequestClass]) -
 def _rule_sql(rule: ClassRule) -> str:
     conditions = [
         f"{column} GLOB {literal(pattern)}"
-        for column, pattern in (("model", rule.model), ("tenant", rule.tenant), ("path", rule.path))
+        for column, pattern in (
+            ("model", rule.model),
+            ("tenant", rule.tenant),
+            ("product", rule.product),
+            ("path", rule.path),
+        )
         if pattern is not None
     ]
     for column, low, high in (
@@ -256,6 +261,9 @@ def _split(counted: dict[str, NDArray[Any]], places: int) -> list[tuple[NDArray[
 def _outcomes(trace: Trace, code: str) -> tuple[dict[int, int], dict[int, dict[str, int]]]:
     """Requests of each place, and how they ended where the source says so."""
     outcome = "COALESCE(status, 'unknown')" if trace.knows("status") else "''"
+    if trace.knows("status", "output_tokens"):
+        # Without one token written no work was done worth the name: a quota, a wrong key, a filter.
+        outcome = f"CASE WHEN status = 'failed' AND COALESCE(output_tokens, 0) = 0 THEN 'refused' ELSE {outcome} END"
     rows = trace.query(f"SELECT {code} AS code, {outcome} AS outcome, count(*) FROM trace GROUP BY ALL ORDER BY ALL")
     requests: dict[int, int] = {}
     outcomes: dict[int, dict[str, int]] = {}
@@ -368,4 +376,5 @@ def _about(trace: Trace) -> About:
         columns=trace.columns,
         block_tokens=trace.block_tokens,
         anomalies=trace.anomalies,
+        unread=trace.unread,
     )

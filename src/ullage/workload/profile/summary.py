@@ -21,7 +21,7 @@ from ullage.workload.profile.sessions import SessionProfile
 from ullage.workload.trace import Clock, RowCounts
 
 TOKEN_COLUMNS = ("prompt_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-DIMENSIONS = ("class", "tenant", "model")
+DIMENSIONS = ("class", "tenant", "product", "model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +126,7 @@ class About:
     columns: frozenset[str]
     block_tokens: int | None
     anomalies: tuple[Anomaly, ...]
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

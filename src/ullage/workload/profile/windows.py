@@ -6,7 +6,7 @@ client in a window: their spread is that between clients, and the tail of single
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,32 +15,41 @@ from numpy.typing import NDArray
 
 from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.answers import arrays, literal, one_row
-from ullage.workload.profile.series import second_counts, value_counts
-from ullage.workload.profile.summarise import MOST_GROUPS, OTHERS, add_parts
-from ullage.workload.profile.summary import About, Part, Summary
-from ullage.workload.trace import Clock, RateTable
+from ullage.workload.profile.series import ValueCounts, second_counts, value_counts
+from ullage.workload.profile.summarise import MOST_GROUPS, OTHERS, UNKNOWN
+from ullage.workload.profile.summary import DIMENSIONS, About, Part, Summary
+from ullage.workload.trace import RateTable
 
 # A client that carries more than this share of the requests is heavy: its missing lengths matter.
 HEAVY_FRACTION = 0.01
+SUMMED = ("prompt_tokens", "output_tokens", "cached_tokens")
 
 
 def summarise_windows(table: RateTable) -> Summary:
     """A summary of counted windows; what needs single requests is None in it."""
-    groups = {dimension: _parts(table, dimension) for dimension in ("class", "tenant", "model")}
-    is_even = len({part.watched for part in groups["model"].values()}) == 1
-    whole = replace(add_parts(list(groups["model"].values())), evenly_watched=is_even)
+    told = [each for each in DIMENSIONS if one_row(table.rates.aggregate(f'count("{each}")'))[0]]
+    groups = {dimension: _parts(table, dimension) for dimension in told}
+    whole = _part(table, "true")
+    if "model" in groups:
+        is_even = len({part.watched for part in groups["model"].values()}) == 1
+        whole = replace(whole, watched=None, evenly_watched=is_even)
     first_s, last_s = one_row(table.rates.aggregate("min(window_s), max(window_s)"))
-    known = {"tenant", "model", "class"} | ({"prompt_tokens", "output_tokens"} if table.lengths else set())
+    known = {*told, *whole.lengths}
     return Summary(
         about=About(
             format=table.format,
             sources=table.sources,
-            clock=Clock.RELATIVE,
-            zone="",
+            clock=table.clock,
+            zone=table.zone,
             rows=table.rows,
             columns=frozenset(known),
             block_tokens=None,
-            anomalies=(*table.anomalies, *_coverage(groups["model"]), *_silence(table), *_lengths(table)),
+            anomalies=(
+                *table.anomalies,
+                *_coverage(groups.get("model", {})),
+                *_silence(table),
+                *_lengths(table, whole),
+            ),
         ),
         first_s=first_s,
         last_s=last_s + table.width_s,
@@ -67,12 +76,15 @@ def _parts(table: RateTable, dimension: str) -> dict[str, Part]:
         f'SELECT "{dimension}", sum(requests) AS n FROM rates GROUP BY ALL HAVING n > 0 ORDER BY n DESC, 1',
     )
     assert rows is not None
-    names = [row[0] for row in rows.fetchall()]
+    found = [row[0] for row in rows.fetchall()]
+    names = [name for name in found if name is not None]
     kept = names[:MOST_GROUPS]
     parts = {name: _part(table, f'"{dimension}" = {literal(name)}') for name in kept}
     if len(names) > len(kept):
         listed = ", ".join(literal(name) for name in kept)
         parts[OTHERS] = _part(table, f'"{dimension}" NOT IN ({listed})')
+    if None in found:
+        parts[UNKNOWN] = _part(table, f'"{dimension}" IS NULL')
     return parts
 
 
@@ -90,17 +102,16 @@ def _part(table: RateTable, where: str) -> Part:
     return Part(
         requests=arrivals.total,
         arrivals=arrivals,
-        lengths=_length_counts(table, where),
+        lengths=_client_lengths(table, where) if table.lengths is not None else _summed_lengths(table, where),
         outcomes={},
         watched=(float(counted["second"][0]), float(counted["second"][-1]) + table.width_s),
         evenly_watched=len(set(models.fetchall())) == 1,
     )
 
 
-def _length_counts(table: RateTable, where: str) -> dict[str, Any]:
+def _client_lengths(table: RateTable, where: str) -> dict[str, Any]:
     """Mean lengths of clients, each weighted by the client's requests."""
-    if table.lengths is None:
-        return {}
+    assert table.lengths is not None
     means = table.lengths.query("lengths", "SELECT tenant, field, avg(mean_tokens) AS mean FROM lengths GROUP BY ALL")
     weights = table.rates.query("rates", f"SELECT tenant, sum(requests) AS n FROM rates WHERE {where} GROUP BY ALL")
     assert means is not None
@@ -111,10 +122,27 @@ def _length_counts(table: RateTable, where: str) -> dict[str, Any]:
         for field in ("prompt_tokens", "output_tokens"):
             if (tenant, field) in by_tenant and count > 0:
                 found.setdefault(field, []).append((round(by_tenant[tenant, field]), round(count)))
-    return {
-        field: value_counts(np.array([mean for mean, _ in pairs]), np.array([count for _, count in pairs]))
-        for field, pairs in found.items()
-    }
+    return {field: _weighted(pairs) for field, pairs in found.items()}
+
+
+def _summed_lengths(table: RateTable, where: str) -> dict[str, Any]:
+    """Mean lengths of windows, from sums of tokens, each weighted by the window's requests."""
+    found = {}
+    for field in SUMMED:
+        rows = table.rates.query(
+            "rates",
+            f"SELECT sum({field}) / sum(requests) AS mean, sum(requests) AS n FROM rates WHERE {where} "
+            f"AND {field} IS NOT NULL AND requests > 0 GROUP BY window_s ORDER BY window_s",
+        )
+        assert rows is not None
+        pairs = [(round(mean), max(1, round(count))) for mean, count in rows.fetchall()]
+        if pairs:
+            found[field] = _weighted(pairs)
+    return found
+
+
+def _weighted(pairs: Sequence[tuple[int, int]]) -> ValueCounts:
+    return value_counts(np.array([mean for mean, _ in pairs]), np.array([count for _, count in pairs]))
 
 
 def _coverage(models: Mapping[str, Part]) -> list[Anomaly]:
@@ -135,6 +163,8 @@ def _coverage(models: Mapping[str, Part]) -> list[Anomaly]:
 
 
 def _silence(table: RateTable) -> list[Anomaly]:
+    if not one_row(table.rates.aggregate("count(tenant)"))[0]:
+        return []
     silent, windows = one_row(table.rates.aggregate("count(*) FILTER (WHERE requests = 0), count(*)"))
     if silent == 0:
         return []
@@ -150,22 +180,17 @@ def _silence(table: RateTable) -> list[Anomaly]:
     ]
 
 
-def _lengths(table: RateTable) -> list[Anomaly]:
+def _lengths(table: RateTable, whole: Part) -> list[Anomaly]:
     total = float(one_row(table.rates.aggregate("sum(requests)"))[0])
+    if table.lengths is None and "prompt_tokens" in whole.lengths:
+        return [_only_means("Lengths are means of windows, from sums of tokens")]
     if table.lengths is None:
-        return [_missing("No client has lengths: the table of lengths was not given.", 1.0)]
+        # What to do without any stands where lengths are looked at (quality.py).
+        return []
     have = {row[0] for row in table.lengths.aggregate("tenant", "tenant").fetchall()}
     weights = table.rates.aggregate("tenant, sum(requests)", "tenant").fetchall()
     without = [count for tenant, count in weights if tenant not in have and count > 0]
-    anomalies = [
-        Anomaly(
-            kind=AnomalyKind.MISSING_LENGTHS,
-            weight=Severity.CAUTION,
-            sentence="Lengths are means by client and window: quantiles are those between clients, and the tail of "
-            "single requests is not in them.",
-            touches=("lengths",),
-        )
-    ]
+    anomalies = [_only_means("Lengths are means by client and window")]
     if without:
         heavy = sum(count > HEAVY_FRACTION * total for count in without)
         share = sum(without) / total
@@ -177,6 +202,17 @@ def _lengths(table: RateTable) -> list[Anomaly]:
             )
         )
     return anomalies
+
+
+def _only_means(what: str) -> Anomaly:
+    return Anomaly(
+        kind=AnomalyKind.MISSING_LENGTHS,
+        weight=Severity.CAUTION,
+        sentence=f"{what}: quantiles are those between them, and the tail of single requests is not in them. A plan "
+        "takes "
+        "the mean from here and the spread from elsewhere; state percentiles, or name a log in workload.lengths.",
+        touches=("lengths",),
+    )
 
 
 def _missing(sentence: str, share: float) -> Anomaly:

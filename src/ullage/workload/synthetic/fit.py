@@ -7,7 +7,7 @@ that was required and whether it held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +21,7 @@ from ullage.workload.profile.profile import PartProfile, Profile
 from ullage.workload.profile.reuse import ReuseProfile
 from ullage.workload.profile.seasons import WEEK_HOURS, Season
 from ullage.workload.profile.sessions import SessionProfile
+from ullage.workload.synthetic.builtin import builtin
 from ullage.workload.synthetic.model import (
     FRACTIONS,
     ClassModel,
@@ -35,6 +36,8 @@ from ullage.workload.synthetic.stream import Stream
 
 # Distances are kept at this many evenly spaced quantiles.
 _DISTANCES = 33
+# A listed trace shorter than this has no two windows either, but every gap of it is known.
+LONGEST_UNSEEN_S = 7200.0
 # Draws that are compared: many of a short trace, whose long bursts are few, one of a trace of weeks.
 _MOST_DRAWS, _ENOUGH_REQUESTS = 24, 2_000_000
 # What a fitted stream has to reproduce, as relative error. Dispersion is a variance of few windows at long widths,
@@ -93,11 +96,15 @@ def synthesis(profile: Profile, rng: Generator) -> Synthesis:
     return Synthesis(model=model, matches=matches(profile, streams))
 
 
-def fitted(profile: Profile) -> SyntheticModel:
-    """A class for each class of the profile, or one for all where it has none."""
+def fitted(profile: Profile, *, lengths: Mapping[str, LengthModel] | None = None) -> SyntheticModel:
+    """A class for each class of the profile, or one for all where it has none.
+
+    `lengths` are those of classes whose own the profile does not know, by name.
+    """
+    given = lengths or {}
     groups = profile.of("class")
     parts = [(group.name, group.profile) for group in groups] if len(groups) > 1 else [("all", profile.whole)]
-    return SyntheticModel(classes=tuple(_class_model(name, part, profile) for name, part in parts))
+    return SyntheticModel(classes=tuple(_class_model(name, part, profile, given.get(name)) for name, part in parts))
 
 
 def matches(profile: Profile, streams: Sequence[Stream]) -> tuple[Match, ...]:
@@ -156,7 +163,7 @@ def _held_fraction(stream: Stream, cache_blocks: int) -> float:
     return float(stream.served_by_cache(cache_blocks).cached_tokens.sum() / stream.prompt_tokens.sum())
 
 
-def _class_model(name: str, part: PartProfile, profile: Profile) -> ClassModel:
+def _class_model(name: str, part: PartProfile, profile: Profile, lengths: LengthModel | None) -> ClassModel:
     if part.arrivals is None:
         raise InputError(
             field=f"profile.{name}",
@@ -171,9 +178,9 @@ def _class_model(name: str, part: PartProfile, profile: Profile) -> ClassModel:
         season=season,
         weekly_growth_fraction=0.0 if part.growth is None else part.growth.per_week_fraction,
         bursts=_bursts(part.arrivals, float(np.var(season))),
-        lengths=_lengths(name, part.lengths),
+        lengths=_lengths(name, part.lengths) if lengths is None else lengths,
         sessions=_sessions(part.sessions),
-        reuse=_reuse(profile.reuse),
+        reuse=_reuse(profile.reuse) if profile.reuse is not None else _logged_reuse(part.lengths),
     )
 
 
@@ -187,7 +194,8 @@ def _season(season: Season | None) -> tuple[float, ...]:
 def _bursts(arrivals: Arrivals, season_variance: float) -> Modulation:
     honest = {window.width_s: window.dispersion_ratio for window in arrivals.windows if not window.artefact}
     if not honest:
-        return Modulation()
+        # Windows of hours say nothing of minutes: bursts are then unknown, which is not that there are none.
+        return builtin().named("chat").bursts if arrivals.span_s > LONGEST_UNSEEN_S else Modulation()
     return from_dispersion(honest, rate_rps=arrivals.mean_rps, season_variance=season_variance)
 
 
@@ -216,6 +224,14 @@ def _sessions(sessions: SessionProfile | None) -> SessionModel:
     waits = sessions.think_s or sessions.tool_s
     think_s = 60.0 if waits is None or waits.mean_value <= 0.0 else waits.mean_value
     return SessionModel(mean_turns=max(1.0, sessions.requests / sessions.sessions), mean_think_s=think_s)
+
+
+def _logged_reuse(lengths: LengthProfile) -> ReuseModel:
+    """The share that the log says came from a cache; how far back it lay is not known, so that any cache holds it."""
+    share = lengths.cached_prompt_fraction
+    return (
+        ReuseModel() if not share else ReuseModel(first_turn_fractions=(share,) * 2, later_turn_fractions=(share,) * 2)
+    )
 
 
 def _reuse(reuse: ReuseProfile | None) -> ReuseModel:

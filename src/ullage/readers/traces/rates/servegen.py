@@ -46,6 +46,10 @@ RATE_COLUMNS = {
     "class": words("category"),
     "requests": f"({number('rate_rps')} * {WINDOW_S!r})",
     "gap_cv": number("cv"),
+    "product": "NULL::VARCHAR",
+    "prompt_tokens": "NULL::DOUBLE",
+    "output_tokens": "NULL::DOUBLE",
+    "cached_tokens": "NULL::DOUBLE",
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ullage.readers.traces.draft import Draft, TraceReader, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
-from ullage.readers.traces.spans import attribute, duration_s, has_attributes, spans_of, start_s
+from ullage.readers.traces.gateways.spans import attribute, duration_s, has_attributes, spans_of, start_s
 from ullage.readers.traces.sql import stamp, whole, words
 from ullage.workload.trace import Clock
 

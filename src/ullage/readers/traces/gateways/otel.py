@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ullage.readers.traces.draft import Draft, TraceReader
 from ullage.readers.traces.files import Glimpse
-from ullage.readers.traces.spans import (
+from ullage.readers.traces.gateways.spans import (
     IS_ERROR,
     REQUEST,
     attribute,

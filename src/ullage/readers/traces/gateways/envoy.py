@@ -1,4 +1,4 @@
-"""Envoy AI Gateway access logs in JSON, with the field names of its published example configuration.
+"""Envoy and Istio access logs in JSON: the names of Envoy AI Gateway's published example and of Istio's default.
 
 A field that Envoy cannot fill is a dash or null. Token counts are present only where `llmRequestCosts`
 asks for them. The response flags DC and the code 499 mark a client that went away.
@@ -29,12 +29,14 @@ FIELDS = (
     "request.path",
     "x-envoy-origin-path",
     "x-request-id",
+    "path",
+    "request_id",
 )
 
 
 def _recognises(file: Glimpse) -> bool:
     return file.has("start_time", "response_code", "duration") and file.has_any(
-        "gen_ai.request.model", "gen_ai.usage.input_tokens"
+        "gen_ai.request.model", "gen_ai.usage.input_tokens", "response_flags", "upstream_cluster"
     )
 
 
@@ -52,13 +54,15 @@ def _draft(files: Sequence[Glimpse]) -> Draft:
             "status": f"CASE WHEN {gone} THEN 'cancelled' WHEN {whole('response_code')} = 0 THEN 'cancelled' "
             f"ELSE {status('response_code')} END",
             "model": first_of(words('"gen_ai.request.model"'), words('"gen_ai.response.model"')),
-            "path": first_of(words('"x-envoy-origin-path"'), words('"request.path"')),
+            "path": first_of(words('"x-envoy-origin-path"'), words('"request.path"'), words('"path"')),
             "session": words('"session.id"'),
-            "request": words('"x-request-id"'),
+            "request": first_of(words('"x-request-id"'), words('"request_id"')),
         },
         clock=Clock.UTC,
         time='"start_time"',
     )
 
 
-READER = TraceReader(name="envoy", title="Envoy AI Gateway access log (JSON)", recognises=_recognises, draft=_draft)
+READER = TraceReader(
+    name="envoy", title="Envoy, Envoy AI Gateway or Istio access log (JSON)", recognises=_recognises, draft=_draft
+)

@@ -1,0 +1,1 @@
+"""Rates over time: requests counted in windows, as monitoring systems and usage reports give them."""

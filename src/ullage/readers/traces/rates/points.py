@@ -1,0 +1,328 @@
+"""Points in time, from any monitoring system, made into one table of requests counted in windows.
+
+A reader of rates hands over SQL for points, one row each:
+
+    at_s      when the window begins (a monitoring system's own stamp)
+    series    what belongs together: one line of a chart
+    role      requests, prompt_tokens, output_tokens or cached_tokens
+    measure   count (in the window), rps, rpm, rph, counter (ever growing), or '' where nothing states it
+    value     the number
+    width_s   how long the window is, where the source says so
+    model, tenant, product, class, time_ (the stamp as it was written)
+
+The width is that of the finest series. Counters become differences, a fall in one being a restart. A value that nobody
+named is a count where all of them are whole and a rate a second where they are not; the table says which was taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import InputError
+from ullage.readers.traces.clean import EARLIEST_EPOCH_S, LATEST_EPOCH_S, rejected_lines
+from ullage.readers.traces.files import Glimpse
+from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
+from ullage.workload.trace import Clock, RateTable, RowCounts, RowReason
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ROLES = ("requests", "prompt_tokens", "output_tokens", "cached_tokens")
+DIMENSIONS = ("model", "tenant", "product", "class")
+# Labels and columns that tell series apart, in other systems' words.
+LABELS = {
+    "model": (
+        "model_name", "model", "modelid", "modeldeploymentname", "deployment", "model_group", "served_model_name",
+    ),
+    "tenant": (
+        "tenant", "team", "team_alias", "user", "user_id", "api_key_id", "api_key_alias", "namespace", "customer",
+    ),
+    "product": ("product", "app", "application", "service", "project", "project_id", "feature"),
+    "class": ("class", "request_class"),
+}  # fmt: skip
+_PER = {"rps": "* width", "rpm": "* width / 60.0", "rph": "* width / 3600.0", "count": "", "counter": ""}
+_IN_WORDS = {
+    "rps": "requests a second",
+    "rpm": "requests a minute",
+    "rph": "requests an hour",
+    "count": "requests in each window",
+}
+_DAY_S = 86_400.0
+# A gap of more than this share of the windows is worth a word.
+_MISSING_FRACTION = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateReader:
+    """One format of rates over time: what it is called, which files are its own, and SQL for their points."""
+
+    name: str
+    title: str
+    recognises: Callable[[Glimpse], bool]
+    points: Callable[[Sequence[Glimpse]], str]
+
+
+def meaning_of(name: str) -> tuple[str, str] | None:
+    """Role and measure of a series by its name; None where it does not speak of requests or tokens.
+
+    >>> meaning_of("vllm:prompt_tokens_total"), meaning_of("requests per minute"), meaning_of("Invocations (Sum)")
+    (('prompt_tokens', 'counter'), ('requests', 'rpm'), ('requests', ''))
+    """
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()
+    words = re.sub(r"[^a-z0-9/]+", " ", spaced).strip()
+    # The name of a metric ends in its kind; a column of a report ends so only because it is a sum.
+    is_metric = re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*(_total|_count)", name) is not None and not name.startswith("n_")
+    role = _role(words)
+    if role is None:
+        return None
+    for measure, pattern in (
+        ("rps", r"\b(rps|qps|reqps|tps|\w*/ ?s(ec)?|rate)\b|per ?second|/s\b"),
+        ("rpm", r"\brpm\b|per ?minute|/ ?min"),
+        ("rph", r"\brph\b|per ?hour|/ ?h\b"),
+    ):
+        if re.search(pattern, words):
+            return role, measure
+    return role, "counter" if is_metric else ""
+
+
+def _role(words: str) -> str | None:
+    if "token" in words:
+        # Parts of another column, and what is written into a cache instead of read from it.
+        if re.search(r"audio|image|text|uncached|creat|write|total tokens", words):
+            return None
+        if re.search(r"cache", words):
+            return "cached_tokens"
+        if re.search(r"prompt|input|context", words):
+            return "prompt_tokens"
+        if re.search(r"output|completion|generat|candidate", words):
+            return "output_tokens"
+        return None
+    if re.search(r"\b(fail|failed|error|errors|latency|duration|time|ttft|queue|waiting|running|pending)\b", words):
+        return None
+    # One request, call or query is a thing that a row is about; several, or a rate of them, are a count.
+    several = r"requests\b|\binvocations?\b|\bcalls\b|\bqueries\b|\breqs\b|\brequest (count|rate|total|num)"
+    return "requests" if re.search(rf"{several}|\b(rps|qps|reqps|rpm|rph|req/s)\b", words) else None
+
+
+def open_points(
+    connection: DuckDBPyConnection, reader: RateReader, files: Sequence[Glimpse], *, zone: str, measure: str = ""
+) -> RateTable:
+    """The table of counted windows that a reader's points make; `measure` is what the user says that values are."""
+    import duckdb
+
+    try:
+        connection.execute(f"CREATE TEMP TABLE ullage_points AS {reader.points(files)}")
+    except duckdb.Error as error:
+        detail = re.sub(r"\s+", " ", str(error).split("\n\n")[0])[:200]
+        raise InputError(
+            field="trace",
+            value=files[0].name,
+            problem=f"cannot be read ({detail})",
+            fix="It may be cut; export it again.",
+        ) from None
+    rows = _counted_rows(connection, files)
+    _refuse_other_clocks(connection, files)
+    width_s = _width_s(connection, files)
+    if measure:
+        connection.execute(f"UPDATE ullage_points SET measure = '{measure}' WHERE role = 'requests'")
+    guessed = _settle_measure(connection)
+    _fold_counters(connection)
+    _pivot(connection)
+    return RateTable(
+        rates=connection.sql("SELECT * FROM ullage_windows"),
+        width_s=width_s,
+        rows=rows,
+        format=reader.name,
+        sources=tuple(file.name for file in files),
+        clock=Clock.UTC,
+        zone=_zone(connection, zone),
+        anomalies=(*_anomalies(connection, rows, guessed, width_s), *_zone_note(connection, zone)),
+    )
+
+
+def _counted_rows(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> RowCounts:
+    """Every point is kept or counted; those that cannot be used are taken out."""
+    usable = "at_s IS NOT NULL AND value IS NOT NULL AND NOT isnan(value) AND NOT isinf(value) AND value >= 0"
+    read, kept = _one(
+        connection,
+        f"SELECT count(*), count(*) FILTER ({usable}) FROM ullage_points WHERE role = 'requests'",
+    )
+    dropped = list(rejected_lines(connection, files))
+    if read > kept:
+        dropped.append(
+            RowReason(reason="no time, or no number of 0 or more", rows=read - kept, first_row=0, example="")
+        )
+    if not kept:
+        raise InputError(
+            field="trace",
+            value=", ".join(file.name for file in files[:3]),
+            problem="has times and numbers, but no count or rate of requests that can be used",
+            fix="Export the number of requests, or name its column, for example --column rate_rps=COLUMN.",
+        )
+    connection.execute(f"DELETE FROM ullage_points WHERE NOT ({usable})")
+    return RowCounts(read_rows=kept + sum(each.rows for each in dropped), kept_rows=kept, dropped=tuple(dropped))
+
+
+def _refuse_other_clocks(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> None:
+    (middle,) = _one(connection, "SELECT median(at_s) FROM ullage_points")
+    if EARLIEST_EPOCH_S <= middle <= LATEST_EPOCH_S:
+        return
+    raise InputError(
+        field=f"{files[0].name}: time",
+        value=middle,
+        problem="is no calendar time of this century, and rates over time need one",
+        fix="Give times as text, or in seconds or milliseconds since 1970.",
+    )
+
+
+def _width_s(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> float:
+    stated, stepped = _one(
+        connection,
+        "SELECT min(width_s), min(step) FROM (SELECT width_s, at_s - lag(at_s) OVER (PARTITION BY series, role "
+        "ORDER BY at_s) AS step FROM ullage_points) WHERE step > 0 OR step IS NULL",
+    )
+    (only_s,) = _one(connection, "SELECT max(at_s) FROM ullage_points")
+    # A report with one row, stamped at midnight, is of a day.
+    width_s = stated or stepped or (_DAY_S if only_s % _DAY_S == 0 else None)
+    if width_s is None:
+        raise InputError(
+            field="trace",
+            value=files[0].name,
+            problem="has one point in time, and does not say how long it stands for",
+            fix="Export at least two points.",
+        )
+    if width_s < 1.0:
+        raise InputError(
+            field=f"{files[0].name}: time",
+            value=width_s,
+            problem="points are that many seconds apart, and windows of less than a second are not read",
+            fix="Check the unit of the times, or list requests instead of counting them.",
+        )
+    connection.execute(f"ALTER TABLE ullage_points ADD COLUMN width DOUBLE DEFAULT {round(width_s)!r}")
+    return float(round(width_s))
+
+
+def _settle_measure(connection: DuckDBPyConnection) -> str:
+    """Points of requests that nobody gave a unit: whole numbers are counts, others are rates a second."""
+    unsaid, whole = _one(
+        connection,
+        "SELECT count(*), COALESCE(bool_and(value = floor(value)), true) FROM ullage_points "
+        "WHERE measure = '' AND role = 'requests'",
+    )
+    taken = "count" if whole else "rps"
+    connection.execute(
+        f"UPDATE ullage_points SET measure = CASE WHEN role = 'requests' THEN '{taken}' ELSE 'count' END WHERE "
+        "measure = ''"
+    )
+    return taken if unsaid else ""
+
+
+def _fold_counters(connection: DuckDBPyConnection) -> None:
+    """Growth of each counter from point to point; after a restart it has grown by what it shows."""
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE ullage_points AS SELECT * EXCLUDE (before, previous_s) REPLACE ("
+        "CASE WHEN measure = 'counter' THEN previous_s ELSE at_s END AS at_s, CASE WHEN measure <> 'counter' THEN "
+        "value "
+        "WHEN value < before THEN value ELSE value - before END AS value) FROM (SELECT *, "
+        "lag(value) OVER (PARTITION BY series, role ORDER BY at_s) AS before, "
+        "lag(at_s) OVER (PARTITION BY series, role ORDER BY at_s) AS previous_s FROM ullage_points) "
+        "WHERE measure <> 'counter' OR before IS NOT NULL"
+    )
+
+
+def _pivot(connection: DuckDBPyConnection) -> None:
+    scaled = " ".join(f"WHEN '{measure}' THEN value {factor}" for measure, factor in _PER.items())
+    amounts = ", ".join(f"sum(amount) FILTER (role = '{role}') AS {role}" for role in ROLES)
+    listed = ", ".join(f'"{dimension}"' for dimension in DIMENSIONS)
+    connection.execute(
+        f"CREATE TEMP TABLE ullage_windows AS SELECT at_s AS window_s, {listed}, {amounts}, NULL::DOUBLE AS gap_cv "
+        f"FROM (SELECT *, CASE measure {scaled} END AS amount FROM ullage_points) GROUP BY window_s, {listed} "
+        "HAVING requests IS NOT NULL"
+    )
+
+
+def _zone(connection: DuckDBPyConnection, zone: str) -> str:
+    return "" if _has_bare_stamps(connection) and not zone else zone or "UTC"
+
+
+def _has_bare_stamps(connection: DuckDBPyConnection) -> bool:
+    (found,) = _one(
+        connection,
+        "SELECT count(*) FROM ullage_points WHERE time_ LIKE '%:%' AND NOT "
+        "regexp_matches(time_, '(Z|UTC|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$')",
+    )
+    return bool(found)
+
+
+def _zone_note(connection: DuckDBPyConnection, zone: str) -> list[Anomaly]:
+    if zone or not _has_bare_stamps(connection):
+        return []
+    return [
+        Anomaly(
+            kind=AnomalyKind.LOCAL_TIME,
+            weight=Severity.NOTE,
+            sentence="The times carry no zone and are taken as UTC; name the zone with --zone if they are local.",
+            touches=("season",),
+        )
+    ]
+
+
+def _anomalies(connection: DuckDBPyConnection, rows: RowCounts, measure: str, width_s: float) -> list[Anomaly]:
+    found = [
+        Anomaly(
+            kind=AnomalyKind.COUNTED,
+            weight=Severity.NOTE,
+            sentence=f"Requests are counted in windows of {width_s:g} s, not listed: bursts shorter than that, "
+            "sessions, "
+            "durations and the tails of lengths are not in this source.",
+            touches=("bursts", "lengths"),
+        )
+    ]
+    found += [
+        Anomaly(
+            kind=AnomalyKind.ROWS_DROPPED,
+            weight=Severity.SERIOUS if each.rows > 0.05 * rows.read_rows else Severity.CAUTION,
+            sentence=f"{each.rows:,} of {rows.read_rows:,} points were left out: {each.reason}.",
+            share_fraction=each.rows / rows.read_rows,
+            touches=("arrivals",),
+        )
+        for each in rows.dropped
+    ]
+    if measure:
+        other = "rate_rps" if measure == "count" else "requests"
+        found.append(
+            Anomaly(
+                kind=AnomalyKind.UNIT_UNCERTAIN,
+                weight=Severity.NOTE if measure == "count" else Severity.CAUTION,
+                sentence=f"Nothing states the unit of the values; they are taken as {_IN_WORDS[measure]}, because they "
+                f"are {'whole' if measure == 'count' else 'not whole'} numbers. If they are not, name them by their "
+                f"unit: --column {other}=COLUMN (rate_rps, rate_rpm, requests; `value` for a series in JSON).",
+                touches=("arrivals",),
+            )
+        )
+    windows, first_s, last_s = _one(
+        connection, "SELECT count(DISTINCT window_s), min(window_s), max(window_s) FROM ullage_windows"
+    )
+    missing = round((last_s - first_s) / width_s) + 1 - windows
+    if missing > _MISSING_FRACTION * (windows + missing):
+        share = missing / (windows + missing)
+        found.append(
+            Anomaly(
+                kind=AnomalyKind.HOLES,
+                weight=Severity.SERIOUS if share > 0.05 else Severity.CAUTION,
+                sentence=f"{missing:,} of {windows + missing:,} windows are missing ({share:.0%}): nothing was "
+                "recorded, "
+                "which is not that nothing came.",
+                share_fraction=share,
+                touches=("arrivals", "season"),
+            )
+        )
+    return found
+
+
+def _one(connection: DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
+    row: tuple[Any, ...] = connection.execute(sql).fetchall()[0]
+    return row

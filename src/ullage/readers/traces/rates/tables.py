@@ -1,0 +1,193 @@
+"""Tables of rates over time: Grafana's CSV, the portals' exports, usage reports, requests a minute with token sums.
+
+A column that counts requests makes every row a window. Grafana writes one column a series, named by its legend; reports
+write a row for each window, model and project. OpenAI's usage comes as CSV and as JSON of its API, with buckets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ullage.errors import unknown_name
+from ullage.readers.traces.aliases import plain_name, usual_columns
+from ullage.readers.traces.draft import extracted, json_path, records_of, rows_of
+from ullage.readers.traces.files import Glimpse, Layout
+from ullage.readers.traces.rates.points import DIMENSIONS, LABELS, ROLES, RateReader, meaning_of
+from ullage.readers.traces.sql import moment, name, text, words
+
+# What a mapping may call a column of rates.
+MEASURED = {"requests": "count", "rate_rps": "rps", "rate_rpm": "rpm", "rate_rph": "rph"}
+# Times of a report's window, before the usual names of an arrival.
+_STARTS = ("starttime", "starttimeiso", "bucketstart", "windowstart", "windowstarttime", "minute", "hour", "interval")
+_ENDS = ("endtime", "bucketend", "windowend", "endtimeiso")
+_MULTIPLES = {"k": 1e3, "m": 1e6, "mil": 1e6, "b": 1e9, "bil": 1e9, "g": 1e9}
+
+
+def _time_of(file: Glimpse) -> str | None:
+    for field in file.fields:
+        if plain_name(field) in _STARTS:
+            return field
+    usual = usual_columns(file)
+    return next((theirs for ours, theirs in usual.items() if ours.startswith("arrival")), None)
+
+
+def _end_of(file: Glimpse, start: str) -> str | None:
+    ends = [
+        field
+        for field in file.fields
+        if plain_name(field) in _ENDS and plain_name(field)[-3:] == plain_name(start)[-3:]
+    ]
+    return ends[0] if ends else None
+
+
+def _series_of(file: Glimpse) -> dict[str, tuple[str, str]]:
+    """Columns that hold a series, with role and measure; those that tell rows apart, and times, are none."""
+    time = _time_of(file)
+    found = {}
+    for field in file.header or file.fields:
+        meaning = None if field == time or ("." in field.strip(".") and file.is_nested) else meaning_of(field)
+        if meaning is not None:
+            found[field] = meaning
+    # Successes beside a count of all are a part of it; alone they are all that is known.
+    total = [field for field, (role, _) in found.items() if role == "requests" and "succe" not in field.lower()]
+    return {field: each for field, each in found.items() if each[0] != "requests" or not total or field in total}
+
+
+def _recognises(file: Glimpse) -> bool:
+    if file.layout in (Layout.JSON_DOCUMENT, Layout.LINES) or file.has("arrival_s"):
+        return False
+    roles = [role for role, _ in _series_of(file).values()]
+    is_listed = any(
+        plain_name(field) in ("requestid", "responseid", "id", "callid", "xrequestid") for field in file.fields
+    )
+    return _time_of(file) is not None and "requests" in roles and not is_listed
+
+
+def _points(files: Sequence[Glimpse]) -> str:
+    return mapped_points(files, {})
+
+
+def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
+    """SQL for the points of tables whose columns are named by a mapping, or by what they are called."""
+    file = files[0]
+    for ours, theirs in mapping.items():
+        if theirs not in file.fields:
+            raise unknown_name(
+                field=f"map.{ours}", name=theirs, known=file.fields, fix=f"It is no column of {file.name}."
+            )
+    time = next((theirs for ours, theirs in mapping.items() if ours.startswith("arrival")), None) or _time_of(file)
+    series = {field: found for field, found in _series_of(file).items() if field not in mapping.values()}
+    if not mapping.keys().isdisjoint(MEASURED):
+        series = {field: found for field, found in series.items() if found[0] != "requests"}
+    series |= {
+        theirs: ("requests", MEASURED[ours]) if ours in MEASURED else (ours, "count")
+        for ours, theirs in mapping.items()
+        if ours in MEASURED or ours in ROLES
+    }
+    dimensions = _dimensions(file, mapping, {*series, time or ""})
+    assert time is not None
+    end = _end_of(file, time)
+    wanted = [time, *([end] if end else []), *series, *(each for each in dimensions.values() if each)]
+    # Read once, however many series: a line that cannot be split is one line.
+    source = f"WITH source_ AS MATERIALIZED ({rows_of(files, list(dict.fromkeys(wanted)))})"
+    width = "NULL::DOUBLE" if end is None else f"{moment(name(end))} - {moment(name(time))}"
+    requests = [field for field, (role, _) in series.items() if role == "requests"]
+    parts = []
+    for field, (role, measure) in series.items():
+        told = dict(dimensions)
+        if role == "requests" and len(requests) > 1 and told["product"] is None:
+            # Legends that differ tell series apart, by whatever they were grouped by.
+            listed = _listed(told, product=text(_legend(field)))
+        else:
+            listed = _listed(told)
+        parts.append(
+            f"SELECT {moment(name(time))} AS at_s, {text(field)} || concat_ws('/', {_listed(told, bare=True)}) AS "
+            "series, "
+            f"{text(role)} AS role, {_measure(field, measure)} AS measure, {_number(field)} AS value, "
+            f"{width} AS width_s, {listed}, CAST({name(time)} AS VARCHAR) AS time_ FROM source_"
+        )
+    return f"{source} {' UNION ALL '.join(parts)}"
+
+
+def _dimensions(file: Glimpse, mapping: Mapping[str, str], taken: set[str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for dimension in DIMENSIONS:
+        labels = {plain_name(label) for label in LABELS[dimension]}
+        fields = [field for field in file.fields if plain_name(field) in labels and field not in taken]
+        found[dimension] = mapping.get(dimension) or (fields[0] if fields else None)
+    return found
+
+
+def _listed(dimensions: Mapping[str, str | None], *, product: str = "", bare: bool = False) -> str:
+    given = {each: words(name(field)) if field else "NULL::VARCHAR" for each, field in dimensions.items()}
+    if product:
+        given["product"] = product
+    return ", ".join(expression if bare else f'{expression} AS "{each}"' for each, expression in given.items())
+
+
+def _legend(field: str) -> str:
+    """A legend without its unit."""
+    return re.sub(r"[\s(]*(req(uests?)?/s|reqps|rps|qps|rpm|requests?( per \w+)?)\)?$", "", field).strip() or field
+
+
+def _number(field: str) -> str:
+    """A number as people's tools print it: `12.4`, `1,204`, `1.2 K`, `12 req/s`."""
+    shown = f"trim(CAST({name(field)} AS VARCHAR))"
+    pattern = r"^-?[0-9][0-9,]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?"
+    digits = f"TRY_CAST(replace(regexp_extract({shown}, {text(pattern)}), ',', '') AS DOUBLE)"
+    cases = " ".join(f"WHEN '{spelt}' THEN {factor!r}" for spelt, factor in _MULTIPLES.items())
+    return f"{digits} * CASE lower(regexp_extract({shown}, '^[-0-9.,eE+]+ ?([A-Za-z]+)$', 1)) {cases} ELSE 1.0 END"
+
+
+def _measure(field: str, measure: str) -> str:
+    """The measure by the column's name, or by a unit printed behind the numbers."""
+    if measure:
+        return text(measure)
+    shown = f"lower(CAST({name(field)} AS VARCHAR))"
+    return (
+        f"CASE WHEN regexp_matches({shown}, 'req/s|reqps|rps|qps|/s$') THEN 'rps' "
+        f"WHEN regexp_matches({shown}, 'rpm|req/min|/min$') THEN 'rpm' ELSE '' END"
+    )
+
+
+# ---- OpenAI's usage API --------------------------------------------------------------------------------
+
+_USAGE_PLACES = ("$.data[*]", "$[*]")
+_USAGE = {"num_model_requests": "requests", "input_tokens": "prompt_tokens", "output_tokens": "output_tokens",
+          "input_cached_tokens": "cached_tokens"}  # fmt: skip
+
+
+def _is_usage(file: Glimpse) -> bool:
+    return file.has_any("data[].results[].num_model_requests", "results[].num_model_requests")
+
+
+def _of_usage(files: Sequence[Glimpse]) -> str:
+    place = "'$.data[*]'" if files[0].has("data[].results") else None
+    bucket = f"unnest(json_extract(json, {place}))" if place else "json"
+    results = (
+        "SELECT json_extract_string(bucket, '$.start_time') AS start_, json_extract_string(bucket, '$.end_time') AS "
+        "end_, "
+        f"unnest(json_extract(bucket, '$.results[*]')) AS result FROM (SELECT {bucket} AS bucket FROM "
+        f"{records_of(files)})"
+    )
+    keys = {key: json_path(key) for key in (*_USAGE, "model", "project_id", "user_id", "api_key_id")}
+    rows = extracted(f"({results})", "result", keys, beside=("start_", "end_"))
+    parts = [
+        f"SELECT {moment('start_')} AS at_s, concat_ws('/', model, project_id, user_id, api_key_id) AS series, "
+        f"'{role}' AS role, 'count' AS measure, TRY_CAST({name(key)} AS DOUBLE) AS value, "
+        f"{moment('end_')} - {moment('start_')} AS width_s, {words('model')} AS model, "
+        f"COALESCE({words('user_id')}, {words('api_key_id')}) AS tenant, {words('project_id')} AS product, "
+        f'NULL::VARCHAR AS "class", start_ AS time_ FROM ({rows})'
+        for key, role in _USAGE.items()
+    ]
+    return " UNION ALL ".join(parts)
+
+
+TABLE = RateReader(
+    name="rates",
+    title="table of requests counted over time (Grafana, CloudWatch, Azure Monitor, usage reports)",
+    recognises=_recognises,
+    points=_points,
+)
+OPENAI_USAGE = RateReader(name="openai-usage", title="OpenAI usage API answer", recognises=_is_usage, points=_of_usage)
