@@ -23,7 +23,7 @@ _ENOUGH_ORIGINS = 7
 # An origin needs a season behind it; where there is not even one, half of what there is.
 _LEAST_SHARE = 0.5
 # Errors lie in blocks of a day from this many days of history on, before that in so many blocks of what there is.
-_BLOCK_DAYS, _LEAST_BLOCKS = 3, 6
+_BLOCK_DAYS, _LEAST_BLOCKS = 2.5, 6
 # Outcomes that the contest is decided on: more than these are thinned evenly.
 _MOST_OUTCOMES = 3000
 

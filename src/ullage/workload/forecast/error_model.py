@@ -60,6 +60,7 @@ class ErrorModel:
 
     `lasting_fraction` of the level's variance comes back with the same block of every season (its factor was learnt
     from so few), `follow_fraction` of the rest is left in the next block. The variances rest on so many `witnesses`.
+    `unseen_ratio` is the deviation of what was not seen at all, days of the week, and is one for a whole future.
     `growth` is applied beyond `shown_steps`: up to there its error is among those that were seen, as far as so few
     tests of the longest lead, `tested_steps`, show it. `day_errors` and `day_forecasts` are the noise of whole past
     blocks, in requests, and what had been forecast for them. `band_ratio` widens the band of single steps until it
@@ -70,6 +71,7 @@ class ErrorModel:
     block_steps: int
     step_s: float
     level_variances: Floats
+    unseen_ratio: float
     noise_variance_ratio: float
     season_blocks: int
     lasting_fraction: float
@@ -102,18 +104,19 @@ class ErrorModel:
     def band(self, predicted: Floats) -> Floats:
         """Quantiles of each step ahead, columns by `FRACTIONS`."""
         block = np.arange(predicted.size) // self.block_steps
-        growth_variance = np.square(self.growth.deviation_fraction * self.unseen_weeks(predicted.size))
+        other_variance = np.square(self.growth.deviation_fraction * self.unseen_weeks(predicted.size))
+        other_variance = other_variance + self.unseen_ratio**2
         grown = np.exp(self.growth.weekly_fraction * self.grown_weeks(predicted.size))
-        return self.quantiles(predicted * self.step_s * grown[block], block, growth_variance[block]) / self.step_s
+        return self.quantiles(predicted * self.step_s * grown[block], block, other_variance[block]) / self.step_s
 
-    def quantiles(self, counts: Floats, block: NDArray[np.int64], growth_variance: Floats | float = 0.0) -> Floats:
+    def quantiles(self, counts: Floats, block: NDArray[np.int64], other_variance: Floats | float = 0.0) -> Floats:
         """Of the requests of steps so many blocks ahead, in which so many are expected."""
         by_chance = 1.0 / np.maximum(counts, 1e-3)
         tested = self.band_ratio**2 * (self.level_variances[block] + self.noise_variance_ratio + by_chance) - by_chance
         scores = _NORMAL * np.array([student_ratio(score, self.witnesses) for score in _NORMAL.tolist()])
         found = counted(
             counts[..., None],
-            np.maximum(tested + growth_variance, 0.0)[..., None],
+            np.maximum(tested + other_variance, 0.0)[..., None],
             scores,
             mean_variance=self.noise_variance_ratio,
         )
@@ -178,7 +181,8 @@ def error_model(
     found = ErrorModel(
         block_steps=past.block_steps,
         step_s=step_s,
-        level_variances=variances + unseen_deviation**2,
+        level_variances=variances,
+        unseen_ratio=unseen_deviation,
         noise_variance_ratio=noise,
         season_blocks=season_blocks,
         # The mean of n looks is off by 1/n of what one look is, and a look's own error comes on top.
@@ -300,7 +304,7 @@ def _past_days(within: _Blocks, tested: _Blocks, past: PastErrors, fitted: PastE
 def _by_lead(
     tested: _Blocks, past: PastErrors, noise: float, blocks: int, assumed: float
 ) -> tuple[Floats, float, float, int]:
-    """The level's variance by block ahead, never falling; the errors that the first and the last tested block rest on;
+    """The level's variance by block ahead, rising as far as the past shows it; the errors that the first and the last tested block rest on;
     the blocks that were tested."""
     pools: list[tuple[float, float, int]] = []
     usual = max(float(tested.weights[tested.known].mean()), 1e-12) if tested.known.any() else 1.0

@@ -54,6 +54,8 @@ def _levels(errors: ErrorModel, steps: int, futures: int, rng: Generator) -> Flo
     scale = np.sqrt(errors.witnesses / rng.chisquare(errors.witnesses, futures))
     growth = errors.growth.deviation_fraction * rng.standard_normal(futures)
     level = (np.sqrt(errors.level_variances)[:, None] * drawn * scale).T
+    if errors.unseen_ratio:
+        level = level + errors.unseen_ratio * rng.standard_normal((futures, 1))
     found: Floats = (
         level + errors.growth.weekly_fraction * errors.grown_weeks(steps) + np.outer(growth, errors.unseen_weeks(steps))
     )
