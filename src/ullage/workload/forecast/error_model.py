@@ -304,8 +304,8 @@ def _past_days(within: _Blocks, tested: _Blocks, past: PastErrors, fitted: PastE
 def _by_lead(
     tested: _Blocks, past: PastErrors, noise: float, blocks: int, assumed: float
 ) -> tuple[Floats, float, float, int]:
-    """The level's variance by block ahead, rising as far as the past shows it; the errors that the first and the last tested block rest on;
-    the blocks that were tested."""
+    """The level's variance by block ahead, rising as far as the past shows it; the errors that the first and the last
+    tested block rest on; the blocks that were tested."""
     pools: list[tuple[float, float, int]] = []
     usual = max(float(tested.weights[tested.known].mean()), 1e-12) if tested.known.any() else 1.0
     for low, high in pairwise(_edges(min(blocks, tested.known.shape[1]))):
