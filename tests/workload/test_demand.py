@@ -119,6 +119,39 @@ def test_a_trace_takes_the_place_of_what_is_assumed() -> None:
     assert coding.planning_rps == demand().classes[1].planning_rps
 
 
+def measured_pair(correlated: float) -> dict[str, MeasuredClass]:
+    history = forecast(hourly(known_law(0, 8)), horizon_s=7 * 86_400.0, rng=np.random.default_rng(0))
+    pair = {}
+    for name, other in (("chat", "coding"), ("coding", "chat")):
+        model = replace(builtin().named("chat"), name=name, mean_rate_rps=history.mean)
+        pair[name] = MeasuredClass(forecast=history, model=model, source=SOURCE, correlations={other: correlated})
+    return pair
+
+
+def test_the_total_of_measured_classes_follows_their_correlation() -> None:
+    """With one season and one margin: m + m + d sqrt(2 + 2r), which is the sum of the rates at r = 1."""
+    totals = {}
+    for correlated in (0.0, 0.5, 1.0):
+        found = demand(measured=measured_pair(correlated))
+        chat, coding = found.classes
+        above = chat.planning_rps - chat.middle_rps
+        wanted = chat.middle_rps + coding.middle_rps + above * np.sqrt(2.0 + 2.0 * correlated)
+        assert found.planning_rps == pytest.approx(wanted)
+        assert f"{correlated:.2f}" in found.figures["demand.planning_rate"].formula
+        totals[correlated] = found.planning_rps
+    assert totals[0.0] < totals[0.5] < totals[1.0] == pytest.approx(chat.planning_rps + coding.planning_rps)
+
+
+def test_a_planning_rate_far_beyond_the_record_is_assumed() -> None:
+    found = measured_pair(1.0)
+    forecast_ = found["chat"].forecast
+    assert forecast_ is not None
+    wild = replace(forecast_, block_peaks=forecast_.block_peaks * 4.0)
+    figures = demand(measured={**found, "chat": replace(found["chat"], forecast=wild)}).figures
+    assert figures["demand.chat.planning_rate"].evidence is Evidence.ASSUMED
+    assert figures["demand.coding.planning_rate"].evidence is Evidence.MEASURED
+
+
 def test_no_traffic_is_refused() -> None:
     with pytest.raises(InputError, match=r"chat\.mean_rate = 0"):
         demand((stated("chat", 0.0, 16_384),))

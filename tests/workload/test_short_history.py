@@ -1,4 +1,4 @@
-"""What a short history cannot show is in its band, in closed form."""
+"""What a short history cannot show is in its band, and what is assumed gives way to what was seen."""
 
 from __future__ import annotations
 
@@ -8,90 +8,124 @@ import numpy as np
 import pytest
 
 from support.demand_laws import hourly, known_law
-from ullage.errors import InputError
-from ullage.workload.forecast.conformal import FRACTIONS, conformal, witnesses
+from ullage.workload.forecast.error_model import (
+    FRACTIONS,
+    LEVEL_DEVIATION,
+    ErrorModel,
+    PastErrors,
+    counted,
+    error_model,
+    student_ratio,
+)
 from ullage.workload.forecast.forecast import Forecast, forecast
-from ullage.workload.forecast.point_forecasts import Floats
+from ullage.workload.forecast.point_forecasts import DampedGrowth, Floats
 
 SCORES = np.array([NormalDist().inv_cdf(each) for each in FRACTIONS.tolist()])
-MIDDLE = int(np.argmin(np.abs(FRACTIONS - 0.5)))
+DAY_S = 86_400.0
 
 
 def run(values: Floats, hours: int = 24) -> Forecast:
     return forecast(hourly(values), horizon_s=hours * 3600.0, rng=np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(
-    ("days", "deviation"), [(3, 0.2), (8, 0.2), (13.9, 0.2), (14, 0.1), (20.9, 0.1), (21, 0.0), (40, 0.0)]
-)
-def test_a_constant_history_is_as_unsure_as_the_weeks_it_did_not_see(days: float, deviation: float) -> None:
-    """No error was ever made: the band is that of unseen days of the week alone, lognormal with this deviation."""
-    found = run(np.full(round(24 * days), 5.0))
-    assert found.quantiles[0] == pytest.approx(5.0 * np.exp(deviation * SCORES), rel=1e-6)
+def past(observed: Floats, predicted: Floats, *, apart_steps: int = 24, block_steps: int = 24) -> PastErrors:
+    return PastErrors(observed=observed, predicted=predicted, apart_steps=apart_steps, block_steps=block_steps)
 
 
-def test_what_was_not_seen_is_added_in_squares() -> None:
-    """Lognormal errors of deviation 0.3 and unseen ones of 0.4 are one of 0.5."""
-    rng = np.random.default_rng(0)
-    predicted = np.ones((4000, 1))
-    actual = np.exp(0.3 * rng.standard_normal((4000, 1)))
-    alone, joined = (
-        conformal(actual, predicted, apart_steps=1, steps=1, unseen_deviation=each).ratios[0] for each in (0.0, 0.4)
+def errors(observed: Floats, predicted: Floats, *, steps: int, seasons: float = 8.0) -> ErrorModel:
+    seen = past(observed, predicted)
+    return error_model(
+        seen,
+        seen,
+        step_s=3600.0,
+        steps=steps,
+        growth=DampedGrowth(weekly_fraction=0.0, deviation_fraction=0.03),
+        seasons=seasons,
+        season_blocks=7,
     )
-    assert np.log(alone) == pytest.approx(0.3 * SCORES, abs=0.03)
-    assert np.log(joined) == pytest.approx(0.5 * SCORES, abs=0.03)
-    assert joined[MIDDLE] == alone[MIDDLE]
 
 
-def test_few_past_errors_are_widened_as_student_did() -> None:
-    """With n independent errors the band of the next is t(n - 1) x sqrt(1 + 1/n) deviations wide."""
-    from scipy.stats import t
+def test_a_history_without_any_error_is_still_not_sure() -> None:
+    """Zero past error widens all the same: by what is assumed of any service, and by the chance of counting."""
+    found = run(np.full(8 * 168, 5.0), 30 * 24)
+    assert found.planning(0.95) > 1.05 * 5.0
+    assert (found.at(0.9) > found.at(0.1)).all()
 
+
+def test_without_past_errors_the_level_is_as_unsure_as_assumed() -> None:
+    found = errors(np.full((0, 24), np.nan), np.zeros((0, 24)), steps=72, seasons=1.0)
+    assert found.level_variances == pytest.approx(2.0 * LEVEL_DEVIATION**2)
+    assert found.tested_steps == 0
+
+
+@pytest.mark.parametrize("deviation", [0.02, 0.3])
+def test_many_past_errors_take_the_place_of_what_was_assumed(deviation: float) -> None:
+    rng = np.random.default_rng(0)
+    predicted = np.full((400, 24), 10_000.0)
+    observed = predicted * np.exp(deviation * rng.standard_normal((400, 1)))
+    found = errors(observed, predicted, steps=24)
+    assert np.sqrt(found.level_variances[0]) == pytest.approx(deviation, rel=0.15)
+    assert found.noise_variance_ratio == pytest.approx(0.0, abs=1e-4)
+
+
+def test_noise_within_a_day_is_told_from_the_chance_of_counting() -> None:
     rng = np.random.default_rng(1)
-    widths = {}
-    for count in (6, 30):
-        pools = np.exp(rng.standard_normal((600, count, 1)))
-        bands = [np.log(conformal(each, np.ones((count, 1)), apart_steps=1, steps=1).ratios[0]) for each in pools]
-        spread = np.mean([band[-3] - band[2] for band in bands])  # from a tenth to nine tenths
-        plain = np.subtract(*np.quantile(rng.standard_normal((6000, count)), [0.9, 0.1], axis=1)).mean()
-        widths[count] = spread / plain
-        student = t.ppf(0.9, count - 1) / NormalDist().inv_cdf(0.9) * np.sqrt(1.0 + 1.0 / count)
-        assert widths[count] == pytest.approx(student, rel=0.1)
-    assert widths[6] > widths[30] > 1.0
+    predicted = np.full((200, 24), 50.0)
+    chance, noisy = (
+        errors(rng.poisson(predicted * np.exp(noise)).astype(np.float64), predicted, steps=24)
+        for noise in (0.0 * predicted, 0.2 * rng.standard_normal(predicted.shape))
+    )
+    assert chance.noise_variance_ratio < 0.003
+    assert np.sqrt(noisy.noise_variance_ratio) == pytest.approx(0.2, rel=0.15)
 
 
-def test_errors_of_one_origin_are_one_witness() -> None:
-    """Twenty hours that were all off by the same are worth their origin, twenty that err by themselves count each."""
+def test_a_forecast_of_next_to_nothing_says_nothing_of_the_busy_hours() -> None:
+    """Nights that were forecast at a thousandth of a request and saw one, or a hundred times less, leave the day be."""
+    day = np.where(np.arange(24) < 12, 1e-3, 1000.0)
+    predicted = np.tile(day, (40, 1))
+    observed = predicted.copy()
+    observed[::2, 3] = 1.0
+    found = errors(observed, predicted, steps=24)
+    assert found.noise_variance_ratio < 1e-4
+    quantiles = found.band(day / 3600.0) * 3600.0
+    assert quantiles[12:, -1].max() < 1.3 * 1000.0
+    assert quantiles[:12, -1].max() < 5.0
+
+
+def test_uncertainty_grows_with_the_lead_as_the_past_shows() -> None:
+    """A level that wanders off widens by lead; one that returns does not, beyond what growth may be."""
     rng = np.random.default_rng(2)
-    together = np.repeat(rng.standard_normal((10, 1)), 20, axis=1)
-    apart = rng.standard_normal((10, 20))
-    assert witnesses(together, apart_steps=20, lead=20) == pytest.approx(10.0)
-    assert witnesses(apart, apart_steps=20, lead=20) > 60.0
-    # Outcomes that overlap are fewer still: origins one step apart, twenty steps ahead, span hardly more than one.
-    assert witnesses(together, apart_steps=1, lead=20) == pytest.approx(1.0 + 9.0 / 20.0)
+    predicted = np.full((60, 10 * 24), 10_000.0)
+    steps = 0.05 * rng.standard_normal((60, 10))
+    wanders, returns = (
+        errors(predicted * np.exp(np.repeat(each, 24, axis=1)), predicted, steps=240).level_variances
+        for each in (np.cumsum(steps, axis=1), steps)
+    )
+    assert wanders[9] > 3.0 * wanders[0]
+    assert returns[9] < 1.5 * returns[0]
+    assert (np.diff(wanders) >= 0.0).all()
 
 
-def test_the_band_of_a_lead_that_was_not_tested_grows_with_its_square_root() -> None:
-    rng = np.random.default_rng(3)
-    actual = np.full((50, 64), np.nan)
-    actual[:, :5] = np.exp(0.1 * rng.standard_normal((50, 5)))
-    band = conformal(actual, np.ones((50, 64)), apart_steps=1, steps=64)
-    assert band.tested_steps == 5
-    spread = np.log(band.ratios[:, -1] / band.ratios[:, 0])
-    assert spread[63] / spread[31] == pytest.approx(np.sqrt(63.5 / 31.5))
-    assert spread[31] > spread[3]
-
-
-def test_a_cut_history_is_less_sure_of_the_same_week() -> None:
+def test_a_cut_history_is_less_sure_of_the_same_quarter() -> None:
     relative = []
-    for weeks in (1, 2, 4):
-        found = [run(known_law(seed, 8)[-weeks * 168 :], 168).quantiles for seed in range(8)]
-        relative.append(np.mean([np.log(each[:, -3] / each[:, 2]).mean() for each in found]))
+    for weeks in (1, 4, 8):
+        found = [run(known_law(seed, 8, deviation=0.05)[-weeks * 168 :], 90 * 24).quantiles for seed in range(4)]
+        relative.append(np.mean([np.log(each[-168:, -3] / each[-168:, 2]).mean() for each in found]))
     assert relative[0] > relative[1] > relative[2]
 
 
-def test_three_origins_are_enough_for_a_band_and_two_are_not() -> None:
-    actual = np.exp(0.1 * np.random.default_rng(0).standard_normal((3, 1)))
-    assert conformal(actual, np.ones((3, 1)), apart_steps=1, steps=1).tested_steps == 1
-    with pytest.raises(InputError, match="too few observed steps"):
-        conformal(actual[:2], np.ones((2, 1)), apart_steps=1, steps=1)
+def test_counts_have_the_quantiles_of_poisson_where_there_is_no_noise() -> None:
+    """Poisson's own quantiles as an oracle, from next to nothing to many."""
+    from scipy.stats import poisson
+
+    for mean in (5.0, 50.0, 5000.0):
+        found = counted(np.array([mean]), 0.0, SCORES, mean_variance=0.0)
+        exact = poisson.ppf(FRACTIONS, mean)
+        assert np.abs(found - exact).max() <= 1.0 + 0.01 * mean
+
+
+def test_few_degrees_of_freedom_widen_as_student_did() -> None:
+    from scipy.stats import t
+
+    for freedom in (6.0, 12.0, 30.0):
+        assert student_ratio(SCORES[-1], freedom) * SCORES[-1] == pytest.approx(t.ppf(FRACTIONS[-1], freedom), rel=0.01)

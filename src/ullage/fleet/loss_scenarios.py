@@ -55,7 +55,8 @@ class LossFleet:
     """What scenarios are played on: the fleet as it serves, its traffic, and the reserves it was given.
 
     `serving` places the replicas behind the router; those beyond its number are devices kept free. Of a very large
-    fleet only MOST_PLAYED replicas are simulated, with their share of the load and of every loss, rounded up.
+    fleet only MOST_PLAYED replicas are simulated, with their share of the load and of every loss, rounded up. Traffic
+    too rare to be judged in a day is `brisk_ratio` times as brisk, which no fewer replicas serve.
     """
 
     trial: Trial
@@ -63,6 +64,7 @@ class LossFleet:
     reserves: Reserves
     serving: Placement
     times: Times
+    brisk_ratio: float = 1.0
 
     @property
     def replicas(self) -> int:
@@ -71,6 +73,11 @@ class LossFleet:
     @property
     def share_fraction(self) -> float:
         return self.replicas / self.serving.replicas
+
+    @property
+    def load_fraction(self) -> float:
+        """The load of the part that is simulated, in loads of the fleet."""
+        return self.share_fraction * self.brisk_ratio
 
     def part(self, replicas: int) -> int:
         """So many of the fleet's replicas in the part of it that is simulated."""
@@ -96,7 +103,7 @@ class LossFleet:
 
     @property
     def planning_rps(self) -> float:
-        return self.demand.planning_rps * self.share_fraction
+        return self.demand.planning_rps * self.load_fraction
 
     @property
     def nodes(self) -> tuple[tuple[int, ...], ...]:
@@ -125,7 +132,7 @@ Impossible = str
 
 
 def normal_day(setup: LossFleet) -> Scenario:
-    rate_rps = setup.share_fraction * sum(each.mean_rps for each in setup.demand.classes)
+    rate_rps = setup.load_fraction * sum(each.mean_rps for each in setup.demand.classes)
 
     def load(seed: int) -> OpenLoop:
         return _retried(setup.ordinary(rate_rps=rate_rps, span_s=setup.times.end_s, seed=seed))
@@ -238,7 +245,7 @@ def burst_during_scale_up(setup: LossFleet) -> Scenario:
 
 def cache_flush(setup: LossFleet) -> Scenario:
     """All cached prefixes are gone at once, and every prompt is computed in full until caches are full again."""
-    tokens_per_s = setup.share_fraction * float(setup.demand.figures["demand.token_rate"].value)
+    tokens_per_s = setup.load_fraction * float(setup.demand.figures["demand.token_rate"].value)
     refill_s = max(LEAST_REFILL_S, setup.replica.engine.kv_tokens * setup.replicas / tokens_per_s)
     times = setup.times
 

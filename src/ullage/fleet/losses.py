@@ -172,22 +172,26 @@ def _fleet(
     )
     if isinstance(serving, Rejection):
         raise InternalError(law="a part of a fleet that was placed can be placed", left=serving.reason, right=reserves)
+    times = _times(effort, float(ready.figures["ready.cold_p90_s"].value), demand.planning_rps)
     return LossFleet(
         trial=steady.trial,
         demand=demand,
         reserves=reserves,
         serving=serving,
-        times=_times(effort, float(ready.figures["ready.cold_p90_s"].value), demand.planning_rps),
+        times=times,
+        brisk_ratio=max(1.0, _LEAST_REQUESTS / (demand.planning_rps * (times.back_s - times.lost_s))),
     )
 
 
 # So few requests in a loss tell a p95 from a p90. A service that is asked less often than that is watched for longer.
 _LEAST_REQUESTS = 600
+# Nobody is watched for longer than about a day; rarer traffic is made brisker.
+_MOST_LONGER = 48.0
 
 
 def _times(effort: LossEffort, replacement_s: float, rate_rps: float) -> Times:
     loss_s = min(effort.longest_loss_s, max(replacement_s, 300.0))
-    longer = max(1.0, _LEAST_REQUESTS / (rate_rps * loss_s))
+    longer = min(max(1.0, _LEAST_REQUESTS / (rate_rps * loss_s)), _MOST_LONGER)
     lost_s = longer * (effort.lead_s + effort.before_s)
     back_s = lost_s + longer * loss_s
     return Times(counted_s=longer * effort.lead_s, lost_s=lost_s, back_s=back_s, end_s=back_s + longer * effort.after_s)

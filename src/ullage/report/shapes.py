@@ -44,7 +44,10 @@ SHAPES = {
     "Slo": Shape(also=("name",)),
     "PartHistory": Shape(only=("name", "series")),
     "DemandSeries": Shape(only=("unit", "step_s")),
-    "Forecast": Shape(without=("history", "busiest"), also=("start_s", "steps", "mean", "fractions")),
+    "Forecast": Shape(
+        without=("history", "block_peaks", "block_steps"),
+        also=("start_s", "steps", "mean", "fractions", "busiest_seen", "busiest_quantiles"),
+    ),
     "Match": Shape(also=("holds",)),
     # ---- memory
     "MemoryBudget": Shape(without=("stage",), also=("evidence",), named=("figures",)),

@@ -38,6 +38,8 @@ class AnomalyKind(enum.Enum):
     STRUCTURAL_BREAK = "structural_break"
     LONG_HORIZON = "long_horizon"
     NAIVE_WINS = "naive_wins"
+    BEYOND_SEEN = "beyond_seen"
+    BAND_FAILED = "band_failed"
 
 
 class Severity(enum.Enum):

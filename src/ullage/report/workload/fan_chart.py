@@ -15,15 +15,18 @@ MOST_COLUMNS = 84
 # History is shown for about as long as the forecast, so that the eye has a season to compare with.
 _HISTORY_SHARE = 0.45
 _HOURS = (0.25, 0.5, 1, 2, 3, 4, 6, 8, 12, 24, 48, 168, 336)
-_PAST, _MIDDLE, _BAND = "•", "━", "░"
+_PAST, _MIDDLE, _BAND, _PLANNED = "•", "━", "░", "╌"
 
 
-def fan_chart(forecast: Forecast, *, low: float = 0.1, high: float = 0.9) -> list[Text]:
-    """The chart, one line of text a row, the axis last."""
+def fan_chart(
+    forecast: Forecast, *, planning: float, percentile_fraction: float, low: float = 0.1, high: float = 0.9
+) -> list[Text]:
+    """The chart, one line of text a row, the axis last. A dashed line is the rate that is planned for."""
     together = _together(forecast)
     least, middle, most = (_columns(forecast.at(each), together) for each in (low, 0.5, high))
     before = _before(forecast, together, int(middle.size * _HISTORY_SHARE / (1.0 - _HISTORY_SHARE)) + 1)
-    top = max(float(np.nanmax(before, initial=0.0)), float(most.max()), 1e-12)
+    top = max(float(np.nanmax(before, initial=0.0)), float(most.max()), planning, 1e-12)
+    (planned,) = _rows(np.array([planning]), top)
     past, ahead = _rows(before, top), [_rows(each, top) for each in (least, middle, most)]
     lines = []
     for row in range(HEIGHT - 1, -1, -1):
@@ -34,10 +37,13 @@ def fan_chart(forecast: Forecast, *, low: float = 0.1, high: float = 0.9) -> lis
         for under, at, over in zip(*ahead, strict=True):
             if at == row:
                 line.append(_MIDDLE, style="bold cyan not dim")
+            elif row == planned:
+                line.append(_PLANNED, style="yellow not dim")
             else:
                 line.append(_BAND if under <= row <= over else " ", style="cyan")
         lines.append(line)
-    return [*lines, *_axis(forecast, before.size, middle.size, together)]
+    key = f"{' ' * 11}{_PLANNED} {brief_number(planning)}: busiest step of the horizon, at {percentile_fraction:.4g}"
+    return [*lines, *_axis(forecast, before.size, middle.size, together), Text(key, style="dim")]
 
 
 def _together(forecast: Forecast) -> int:

@@ -24,9 +24,24 @@ def forecast_page(found: ServiceForecast) -> list[RenderableType]:
     """The parts of the page, top to bottom."""
     page: list[RenderableType] = [_headline(found)]
     for part in found.parts:
-        page += ["", Text(f"{part.history.name}, {part.history.series.unit}", style="bold"), *fan_chart(part.forecast)]
+        page += [
+            "",
+            Text(f"{part.history.name}, {part.history.series.unit}", style="bold"),
+            *fan_chart(part.forecast, planning=part.planning_rps, percentile_fraction=found.percentile_fraction),
+        ]
         page += ["", _ahead(part, found)]
-    return [*page, "", _planning(found), "", _past(found), "", *_anomalies(found), *_closing(found)]
+    return [
+        *page,
+        "",
+        _planning(found),
+        "",
+        _contest(found),
+        "",
+        _past(found),
+        "",
+        *_anomalies(found),
+        *_closing(found),
+    ]
 
 
 def _headline(found: ServiceForecast) -> RenderableType:
@@ -34,7 +49,13 @@ def _headline(found: ServiceForecast) -> RenderableType:
     first = found.parts[0].forecast
     days = first.history.values.size * first.history.step_s / DAY_S
     steps = f"{show(found.horizon_s, 's')} ahead in steps of {show(first.history.step_s, 's')}"
-    return text.append(f": {steps}, from {days:.3g} days of history", style="not bold")
+    text.append(f": {steps}, from {days:.3g} days of history", style="not bold")
+    for anomaly in found.anomalies:
+        # What may mislead a plan stands where a reader of two lines sees it.
+        if anomaly.weight is Severity.SERIOUS:
+            mark, style = _MARK[anomaly.weight]
+            text.append(f"\n{mark} {anomaly.sentence}", style=style)
+    return text
 
 
 def _ahead(part: PartForecast, found: ServiceForecast) -> RenderableType:
@@ -42,10 +63,14 @@ def _ahead(part: PartForecast, found: ServiceForecast) -> RenderableType:
     by_week = forecast.horizon_s > _MOST_DAYS * DAY_S
     together = max(1, round((7 if by_week else 1) * DAY_S / forecast.history.step_s))
     low, middle, high = (forecast.at(fraction) for fraction in (0.1, 0.5, 0.9))
-    table = _table("", "week of" if by_week else "day", "mean, 10 %", "50 %", "90 %", "busiest step, 50 %", "90 %")
+    fraction = found.percentile_fraction
+    table = _table(
+        "", "week of" if by_week else "day", "mean, 10 %", "50 %", "90 %", "busiest step, 50 %", f"{fraction:.4g}"
+    )
     for at in range(0, forecast.steps, together):
         rows = slice(at, at + together)
-        values = (low[rows].mean(), middle[rows].mean(), high[rows].mean(), middle[rows].max(), high[rows].max())
+        busiest = (forecast.busiest_between(at, min(at + together, forecast.steps), each) for each in (0.5, fraction))
+        values = (low[rows].mean(), middle[rows].mean(), high[rows].mean(), *busiest)
         when = _when(forecast.start_s + at * forecast.history.step_s, forecast.start_s, found.calendar)
         table.add_row(when, *(show(float(value), "req/s") for value in values))
     return table
@@ -58,18 +83,44 @@ def _when(at_s: float, start_s: float, calendar: bool) -> str:
 
 
 def _planning(found: ServiceForecast) -> RenderableType:
-    title = f"To plan for: the busiest step, held with {found.percentile_fraction:.4g} probability"
-    table = _table(title, "class", "mean", "busiest step", "peak minute", "tokens", "active tokens", "forecaster")
+    title = f"To plan for: the busiest step of the horizon, held with {found.percentile_fraction:.4g} probability"
+    table = _table(
+        title, "class", "mean", "busiest seen", "busiest step", "peak minute", "tokens", "active tokens", "evidence"
+    )
     for part in found.parts:
         table.add_row(
             part.history.name,
             show(part.forecast.mean, "req/s"),
+            show(part.forecast.busiest_seen, "req/s"),
             show(part.planning_rps, "req/s"),
             _known(part.peak_minute_rps, "req/s"),
             _known(part.planning_tokens_per_s, "tokens/s"),
             _known(part.planning_active_tokens, "tokens", "needs durations"),
-            part.forecast.model,
+            "measured" if part.forecast.defensible(found.percentile_fraction) else "assumed",
         )
+    return table
+
+
+def _contest(found: ServiceForecast) -> RenderableType:
+    table = _table(
+        "The contest: every forecaster from the same past origins, the least pinball loss wins",
+        "class",
+        "forecaster",
+        "pinball",
+        "error",
+        "80 % band held",
+        "",
+    )
+    for part in found.parts:
+        for each in part.forecast.contest:
+            table.add_row(
+                part.history.name,
+                each.name,
+                f"{each.pinball_ratio:.4f}",
+                f"{each.wape_fraction:.1%}",
+                f"{each.held_fraction:.0%}",
+                Text("used", style="bold") if each.name == part.forecast.model else "",
+            )
     return table
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from ullage.workload.demand.outcomes import ALL_SUCCEED, ClassOutcomes
 from ullage.workload.demand.stated import BorrowedLengths, StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
+from ullage.workload.forecast.together import busiest_together
 from ullage.workload.synthetic.builtin import SOURCE, builtin
 from ullage.workload.synthetic.model import (
     HOURS_PER_WEEK,
@@ -60,6 +61,7 @@ class MeasuredClass:
 
     A trace of `logged_s` seconds that is too short to forecast from has no forecast; its model still has the rate, the
     lengths and the bursts, and season and growth are then borrowed. One without lengths has them from elsewhere.
+    `correlations` says how far the errors of other classes go the same way, by their names.
     """
 
     forecast: Forecast | None
@@ -69,6 +71,7 @@ class MeasuredClass:
     lengths_from: BorrowedLengths | None = None
     outcomes: ClassOutcomes | None = None
     knows_reuse: bool = True
+    correlations: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -86,17 +89,21 @@ class MeasuredClass:
 class ClassTraffic:
     """One class over the horizon: its mean, the busiest hour that is planned for, and the busiest minute inside it.
 
-    `model` draws its ordinary traffic, at the mean rate with its season.
+    `middle_rps` is the busiest hour as often exceeded as not. `correlations` says how far it and other classes, by
+    name, are above theirs together; a class that is not named there is taken to be so always. `model` draws its
+    ordinary traffic, at the mean rate with its season.
     """
 
     name: str
     mean_rps: float
+    middle_rps: float
     planning_rps: float
     peak_minute_rps: float
     longest_context_tokens: int
     model: ClassModel
     figures: Mapping[str, Figure]
     outcomes: ClassOutcomes = ALL_SUCCEED
+    correlations: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def busy_model(self) -> ClassModel:
@@ -113,7 +120,8 @@ class ClassTraffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """All classes together. The total is that of one hour: classes whose hours differ do not add up at their peaks."""
+    """All classes together. The total is that of one hour, at the percentile: classes whose hours differ do not add up
+    at their peaks, nor do those whose errors do."""
 
     classes: tuple[ClassTraffic, ...]
     planning_rps: float
@@ -216,7 +224,8 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     powers = weeks * math.log1p(number(growth))
     grown = math.inf if powers > _LARGEST_POWER else (1.0 + number(growth)) ** weeks
     grown *= 1.0 if event is None else max(1.0, number(event))
-    planning_rps = mean_rps * number(peak) * grown * math.exp(score * RATE_DEVIATION)
+    middle_rps = mean_rps * number(peak) * grown
+    planning_rps = middle_rps * math.exp(score * RATE_DEVIATION)
     check_rate(f"demand.{name}.planning_rate", planning_rps)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
@@ -240,6 +249,7 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
         model,
         mean,
         planning,
+        middle_rps=middle_rps,
         source=shape.model_source if own and shape.model_source is not None else SOURCE,
         evidence=Evidence.STATED if own else Evidence.ASSUMED,
     )
@@ -266,9 +276,10 @@ def _from_short_trace(
     weeks = number(horizon) / WEEK_S
     score = NormalDist().inv_cdf(number(percentile))
     grown = (1.0 + number(growth)) ** weeks
+    middle_rps = float(logged.value) * number(peak) * grown
     planning = Figure(
         name=f"demand.{name}.planning_rate",
-        value=float(logged.value) * number(peak) * grown * math.exp(score * number(deviation)),
+        value=middle_rps * math.exp(score * number(deviation)),
         unit="req/s",
         formula="logged rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)",
         inputs=(logged, peak, growth, horizon, percentile, deviation),
@@ -281,7 +292,9 @@ def _from_short_trace(
         inputs=(logged, growth, horizon),
     )
     model = replace(found.model, season=like.season, weekly_growth_fraction=number(growth))
-    return _traffic(stated, model, mean, planning, source=found.source, evidence=Evidence.MEASURED)
+    return _traffic(
+        stated, model, mean, planning, middle_rps=middle_rps, source=found.source, evidence=Evidence.MEASURED
+    )
 
 
 def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
@@ -295,7 +308,8 @@ def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, 
         formula=f"the busiest step of the horizon at the percentile, forecast by {forecast.model}",
         inputs=(horizon, percentile),
         sources=(found.source,),
-        own_evidence=Evidence.MEASURED,
+        # Far above anything on record, it rests on what was assumed of growth and of levels, not on the record.
+        own_evidence=Evidence.MEASURED if forecast.defensible(number(percentile)) else Evidence.ASSUMED,
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
@@ -306,11 +320,27 @@ def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, 
         sources=(found.source,),
         own_evidence=Evidence.MEASURED,
     )
-    return _traffic(stated, found.model, mean, planning, source=found.source, evidence=Evidence.MEASURED)
+    traffic = _traffic(
+        stated,
+        found.model,
+        mean,
+        planning,
+        middle_rps=forecast.planning(0.5),
+        source=found.source,
+        evidence=Evidence.MEASURED,
+    )
+    return replace(traffic, correlations=found.correlations)
 
 
 def _traffic(
-    stated: StatedClass, model: ClassModel, mean: Figure, planning: Figure, *, source: Source, evidence: Evidence
+    stated: StatedClass,
+    model: ClassModel,
+    mean: Figure,
+    planning: Figure,
+    *,
+    middle_rps: float,
+    source: Source,
+    evidence: Evidence,
 ) -> ClassTraffic:
     """What follows from the rates, whichever way they were found."""
     name = stated.request_class.name
@@ -366,6 +396,7 @@ def _traffic(
     return ClassTraffic(
         name=name,
         mean_rps=float(mean.value),
+        middle_rps=middle_rps,
         planning_rps=planning_rps,
         peak_minute_rps=float(minute.value),
         longest_context_tokens=int(number(stated.longest_context)),
@@ -374,15 +405,36 @@ def _traffic(
     )
 
 
+def total_rps(classes: Sequence[ClassTraffic]) -> float:
+    """The busiest hour of the week of these classes together, each as far above its middle as their errors agree."""
+    pairs = [[1.0 if one is other else one.correlations.get(other.name, 1.0) for other in classes] for one in classes]
+    return busiest_together(
+        np.array([each.middle_rps for each in classes]),
+        np.array([each.planning_rps for each in classes]),
+        np.array([each.model.season for each in classes]),
+        np.array(pairs),
+    )
+
+
+def together_formula(classes: Sequence[ClassTraffic], which: str) -> str:
+    """How the total came about, with the correlations that were measured."""
+    names = [each.name for each in classes]
+    known = [
+        f"{one.name} and {other} {one.correlations[other]:.2f}"
+        for at, one in enumerate(classes)
+        for other in names[at + 1 :]
+        if other in one.correlations
+    ]
+    measured = f"measured correlation of {', '.join(known)}" if known else "all at their planning margins at once"
+    return f"the busiest hour of the week of {which}: {measured}"
+
+
 def _total(classes: Sequence[ClassTraffic], horizon: Assumption, percentile: Assumption) -> Figure:
-    """The busiest hour of the week for all classes together, each as far above its mean as it plans to be."""
-    seasons = np.array([np.array(each.model.season) / np.mean(each.model.season) for each in classes])
-    margins = np.array([each.planning_rps / season.max() for each, season in zip(classes, seasons, strict=True)])
     return Figure(
         name="demand.planning_rate",
-        value=float((margins @ seasons).max()),
+        value=total_rps(classes),
         unit="req/s",
-        formula="the busiest hour of the week of all classes together, each at its planning margin",
+        formula=together_formula(classes, "all classes together"),
         inputs=(*(_figure(each, "planning_rate") for each in classes), horizon, percentile),
     )
 
@@ -473,6 +525,7 @@ def _reaching(traffic: ClassTraffic, outcomes: ClassOutcomes) -> ClassTraffic:
         model=model,
         mean_rps=traffic.mean_rps * reached,
         planning_rps=traffic.planning_rps * reached,
+        middle_rps=traffic.middle_rps * reached,
         peak_minute_rps=traffic.peak_minute_rps * reached,
         figures=figures,
     )

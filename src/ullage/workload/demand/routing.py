@@ -18,7 +18,7 @@ import numpy as np
 
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Figure
-from ullage.workload.demand.demand import ClassTraffic, Demand
+from ullage.workload.demand.demand import ClassTraffic, Demand, together_formula, total_rps
 from ullage.workload.forecast.forecast import peak_minute_rps
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel
 
@@ -304,6 +304,7 @@ def _part_of(traffic: ClassTraffic, model: ClassModel, part: float, route: Route
     return replace(
         traffic,
         mean_rps=traffic.mean_rps * part,
+        middle_rps=traffic.middle_rps * part,
         planning_rps=planning_rps,
         peak_minute_rps=minute_rps,
         model=model,
@@ -312,14 +313,11 @@ def _part_of(traffic: ClassTraffic, model: ClassModel, part: float, route: Route
 
 
 def _total(classes: Sequence[ClassTraffic], pool: str) -> Figure:
-    """The busiest hour of the week of what comes to this pool, each class as far above its mean as it plans to be."""
-    seasons = np.array([np.array(each.model.season) / np.mean(each.model.season) for each in classes])
-    margins = np.array([each.planning_rps / season.max() for each, season in zip(classes, seasons, strict=True)])
     return Figure(
         name=f"{pool}.demand.planning_rate",
-        value=float((margins @ seasons).max()),
+        value=total_rps(classes),
         unit="req/s",
-        formula="the busiest hour of the week of what comes to this pool, each class at its planning margin",
+        formula=together_formula(classes, "what comes to this pool"),
         inputs=tuple(each.figures[f"demand.{each.name}.planning_rate"] for each in classes),
     )
 

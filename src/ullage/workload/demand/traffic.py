@@ -13,9 +13,10 @@ from ullage.evidence import Figure, Source
 from ullage.workload.demand.demand import MeasuredClass
 from ullage.workload.demand.outcomes import ClassOutcomes
 from ullage.workload.demand.stated import BorrowedLengths
-from ullage.workload.forecast.demand_series import DemandEvent
+from ullage.workload.forecast.demand_series import DemandEvent, DemandSeries
 from ullage.workload.forecast.forecast import LEAST_STEPS
 from ullage.workload.forecast.part_forecast import ALL, forecast_parts, histories_of
+from ullage.workload.forecast.together import correlation
 from ullage.workload.profile.figures import profile_figures, profile_source
 from ullage.workload.profile.profile import PartProfile, Profile
 from ullage.workload.profile.seasons import HOUR_S
@@ -79,6 +80,7 @@ def traffic_of(
     models = {each.name: each for each in fitted(profile, lengths=lengths).classes}
     found: dict[str, MeasuredClass] = {}
     rates: dict[str, float] = {}
+    series: dict[str, DemandSeries] = {}
     for name in names:
         known = name if name in models else ALL if len(names) == 1 else None
         if known is None or known not in histories or known not in models:
@@ -91,6 +93,7 @@ def traffic_of(
                 [histories[known]], horizon_s=horizon_s, percentile_fraction=percentile_fraction, rng=rng, events=events
             )
             forecast = part.forecast
+            series[name] = histories[known].series
         found[name] = MeasuredClass(
             forecast=forecast,
             # All requests of a trace go by the name of the plan's only class.
@@ -102,6 +105,9 @@ def traffic_of(
             knows_reuse=profile.reuse is not None or profile.whole.lengths.cached_prompt_fraction is not None,
         )
         rates[name] = models[known].mean_rate_rps
+    for name, here in series.items():
+        pairs = {other: correlation(here, there) for other, there in series.items() if other != name}
+        found[name] = replace(found[name], correlations=pairs)
     figures = {each.name: each for each in profile_figures(profile, as_of=as_of)}
     return Traffic(source=source, profile=profile, classes=found, mean_rates_rps=rates, figures=figures)
 

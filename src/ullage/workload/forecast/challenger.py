@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.workload.forecast.point_forecasts import FORECASTERS, Floats, Forecaster, Grid, seasonal_naive
+from ullage.workload.forecast.point_forecasts import FORECASTERS, Floats, Forecaster, Past, seasonal_naive
 
 MSTL = "MSTL"
 
@@ -23,8 +23,8 @@ def with_mstl(forecasters: Mapping[str, Forecaster] = FORECASTERS) -> dict[str, 
     """The usual forecasters and MSTL; an error that says how to install it where it is not."""
     models = _models()
 
-    def mstl(history: Floats, grid: Grid, steps: int) -> Floats:
-        return _mstl(models, history, grid, steps)
+    def mstl(past: Past, steps: int) -> Floats:
+        return _mstl(models, past, steps)
 
     return {**forecasters, MSTL: mstl}
 
@@ -41,17 +41,19 @@ def _models() -> Any:
         ) from None
 
 
-def _mstl(models: Any, history: Floats, grid: Grid, steps: int) -> Floats:
-    seasons = sorted({each for each in (grid.day_steps, grid.season_steps) if 1 < each <= history.size // 2})
+def _mstl(models: Any, past: Past, steps: int) -> Floats:
+    grid = past.grid
+    seasons = sorted({each for each in (grid.day_steps, grid.season_steps) if 1 < each <= past.history.size // 2})
     if not seasons:
-        return seasonal_naive(history, grid, steps)
+        return seasonal_naive(past, steps)
     model = models.MSTL(season_length=seasons, trend_forecaster=models.AutoETS(model="ZZN"))
-    found = model.forecast(y=_filled(history, grid), h=steps)["mean"]
+    found = model.forecast(y=_filled(past), h=steps)["mean"]
     return np.maximum(np.asarray(found, np.float64), 0.0)
 
 
-def _filled(history: Floats, grid: Grid) -> Floats:
+def _filled(past: Past) -> Floats:
     """Holes filled with the same place of other seasons, since MSTL takes none."""
-    usual = seasonal_naive(history, grid, grid.season_steps)
-    slot = (np.arange(history.size) - history.size) % grid.season_steps
+    history, season_steps = past.history, past.grid.season_steps
+    usual = seasonal_naive(past, season_steps)
+    slot = (np.arange(history.size) - history.size) % season_steps
     return np.where(np.isnan(history), usual[slot], history)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.workload.forecast.point_forecasts import DAY_S, Floats, grid_of, shape_and_level
+from ullage.workload.forecast.point_forecasts import DAY_S, Floats, Past, grid_of, shape_and_level
 from ullage.workload.profile.arrivals import CountSeries
 
 # A step without a single request is a hole in the record, not a quiet hour, where at least so many were to be expected.
@@ -124,8 +124,8 @@ def around_events(series: DemandSeries, events: Sequence[DemandEvent]) -> tuple[
         first = int(np.argmax(inside)) if inside.any() else 0
         before = values[:first]
         if first and np.isfinite(before).any():
-            grid = grid_of(series.step_s, first)
-            expected = shape_and_level(before, grid, int(inside.sum()), level_s=7 * DAY_S)
+            past = Past(history=before, grid=grid_of(series.step_s, first))
+            expected = shape_and_level(past, int(inside.sum()), level_s=7 * DAY_S)
             came = series.values[inside]
             known = ~np.isnan(came)
             if known.any() and expected[known].sum() > 0.0:

@@ -1,8 +1,9 @@
 """The forecast of demand: the best of several simple forecasters, with bands from its own past errors.
 
-    series -> holes and events out -> rolling backtest chooses -> season x level x growth -> events in -> bands
+    series -> holes and events out -> rolling backtest chooses -> season x level x growth -> events in -> futures
 
 The naive forecast is kept beside it, and so is everything that should make the reader cautious, as anomalies.
+The planning rate has one definition everywhere: the busiest step of the horizon, at the planning percentile.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
 from numpy.random import Generator
 
 from ullage.errors import InputError
-from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity, in_order
+from ullage.workload.anomalies import Anomaly
 from ullage.workload.forecast.backtest import Backtest, BacktestRun, backtest
-from ullage.workload.forecast.conformal import FRACTIONS, paths
+from ullage.workload.forecast.checks import beyond_seen, cautions, never_held
 from ullage.workload.forecast.demand_series import (
     Break,
     DemandEvent,
@@ -27,7 +29,9 @@ from ullage.workload.forecast.demand_series import (
     break_of,
     event_factors,
 )
-from ullage.workload.forecast.point_forecasts import DAY_S, FORECASTERS, Floats, Forecaster, grid_of
+from ullage.workload.forecast.error_model import FRACTIONS
+from ullage.workload.forecast.futures import busiest_blocks
+from ullage.workload.forecast.point_forecasts import FORECASTERS, Floats, Forecaster, Past, damped_weeks, grid_of
 from ullage.workload.forecast.scores import Scores
 
 # The band that is printed and scored; plans name their own percentile.
@@ -36,26 +40,39 @@ BAND_FRACTION = 0.8
 LEAST_STEPS = 12
 # Eleven years of hours: no forecast is worth its minutes beyond.
 MOST_STEPS = 100_000
-# Futures that are drawn to find the busiest step of the horizon.
-_FUTURES = 400
+_SCORES: Floats = np.array([NormalDist().inv_cdf(each) for each in FRACTIONS.tolist()])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """One forecaster of the contest over past origins: the least pinball loss, over mean demand, wins."""
+
+    name: str
+    pinball_ratio: float
+    wape_fraction: float
+    held_fraction: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Forecast:
     """Demand over the horizon: quantiles by step (columns are `FRACTIONS`), the naive ones beside them.
 
-    `busiest` holds what the highest step of each of many drawn futures was, sorted: the planning percentile is read off
-    it, because the busiest hour of a month is higher than any single hour is likely to be.
+    `block_peaks` holds the highest step of each block of `block_steps` steps (a column) in each of many drawn futures
+    (a row): the planning percentile is read off their highest, because the busiest hour of a month is higher than any
+    single hour is likely to be. `expected_ratio` is what stated events and measured growth raise the busiest step by.
     """
 
     history: DemandSeries
     horizon_s: float
     model: str
+    contest: tuple[Contestant, ...]
     quantiles: Floats
     naive_quantiles: Floats
     scores: Scores | None
     naive_scores: Scores | None
-    busiest: Floats
+    block_peaks: Floats
+    block_steps: int
+    expected_ratio: float
     broken: Break | None
     anomalies: tuple[Anomaly, ...]
 
@@ -72,15 +89,40 @@ class Forecast:
         """Of the columns of `quantiles`."""
         return tuple(FRACTIONS.tolist())
 
+    @property
+    def busiest_seen(self) -> float:
+        return float(np.nanmax(self.history.values))
+
+    @cached_property
+    def busiest(self) -> Floats:
+        """The busiest step of each future, sorted."""
+        return np.sort(self.block_peaks.max(axis=1))
+
+    @property
+    def busiest_quantiles(self) -> tuple[float, ...]:
+        """Of the busiest step of the horizon, at `fractions`."""
+        return tuple(self.planning(each) for each in self.fractions)
+
     def at(self, fraction: float) -> Floats:
         """The quantile of each step; between the kept fractions straight in the normal score, beyond them held."""
-        score = NormalDist().inv_cdf(fraction)
-        kept = np.array([NormalDist().inv_cdf(each) for each in FRACTIONS.tolist()])
-        return np.array([np.interp(score, kept, row) for row in self.quantiles])
+        score = min(max(NormalDist().inv_cdf(fraction), _SCORES[0]), _SCORES[-1])
+        right = min(max(int(np.searchsorted(_SCORES, score)), 1), _SCORES.size - 1)
+        share = (score - _SCORES[right - 1]) / (_SCORES[right] - _SCORES[right - 1])
+        found: Floats = (1.0 - share) * self.quantiles[:, right - 1] + share * self.quantiles[:, right]
+        return found
 
     def planning(self, fraction: float) -> float:
         """The demand that the busiest step of the horizon exceeds with probability 1 - fraction."""
         return float(np.quantile(self.busiest, fraction))
+
+    def busiest_between(self, first_step: int, last_step: int, fraction: float) -> float:
+        """The same, of a part of the horizon: whole blocks from the one that `first_step` lies in."""
+        blocks = slice(first_step // self.block_steps, max(1, -(-last_step // self.block_steps)))
+        return float(np.quantile(self.block_peaks[:, blocks].max(axis=1), fraction))
+
+    def defensible(self, fraction: float) -> bool:
+        """Whether the planning rate lies within what was seen, and what was stated or measured of events and growth."""
+        return beyond_seen(self.history, self.planning(fraction), self.expected_ratio) is None
 
     @property
     def mean(self) -> float:
@@ -92,7 +134,8 @@ class Forecast:
             self,
             quantiles=self.quantiles * ratio,
             naive_quantiles=self.naive_quantiles * ratio,
-            busiest=self.busiest * ratio,
+            block_peaks=self.block_peaks * ratio,
+            expected_ratio=self.expected_ratio * ratio,
         )
 
 
@@ -101,33 +144,70 @@ def forecast(
     *,
     horizon_s: float,
     rng: Generator,
+    percentile_fraction: float = 0.95,
     events: Sequence[DemandEvent] = (),
     forecasters: Mapping[str, Forecaster] = FORECASTERS,
 ) -> Forecast:
-    """Forecast `horizon_s` seconds from the end of the series on."""
+    """Forecast `horizon_s` seconds from the end of the series on. The checks are made at the percentile."""
     steps = _steps(series, horizon_s)
     clean, measured = around_events(series, [each for each in events if each.start_s < series.end_s])
-    grid = grid_of(series.step_s, clean.values.size)
-    test = backtest(clean.values, grid, steps, forecasters)
-    winner = test.winner
+    past = Past(history=clean.values, grid=grid_of(series.step_s, clean.values.size))
+    test = backtest(past, steps, forecasters)
+    held, naive_held = (
+        test.held_out(run, nominal_fraction=BAND_FRACTION, rng=rng) for run in (test.winner, test.naive)
+    )
+    failed = never_held(series.name, test.winner.name, held)
+    used, used_held = (test.naive, naive_held) if failed else (test.winner, held)
     at_s = series.end_s + series.step_s * np.arange(steps, dtype=np.float64)
     factors = event_factors([each for each in events if each.end_s > series.end_s], measured, at_s)
-    predicted = np.maximum(forecasters[winner.name](clean.values, grid, steps), 0.0) * factors
-    naive = forecasters[test.naive.name](clean.values, grid, steps) * factors
+    predicted, naive = (np.maximum(forecasters[run.name](past, steps), 0.0) * factors for run in (used, test.naive))
+    peaks = busiest_blocks(predicted, used.errors, rng=rng)
+    ratio = max(1.0, float(factors.max())) * _grown(test, used, predicted)
+    planning = float(np.quantile(peaks.max(axis=1), percentile_fraction))
     broken = break_of(clean)
-    futures = paths(test.actual, winner.predicted, winner.band, futures=_FUTURES, rng=rng)
     return Forecast(
         history=series,
         horizon_s=steps * series.step_s,
-        model=winner.name,
-        quantiles=winner.band.quantiles(predicted),
-        naive_quantiles=test.naive.band.quantiles(naive),
-        scores=test.held_out(winner, nominal_fraction=BAND_FRACTION, rng=rng),
-        naive_scores=test.held_out(test.naive, nominal_fraction=BAND_FRACTION, rng=rng),
-        busiest=np.sort((futures * predicted[None, :]).max(axis=1)),
+        model=used.name,
+        contest=_contest(test),
+        quantiles=used.errors.band(predicted),
+        naive_quantiles=test.naive.errors.band(naive),
+        scores=used_held,
+        naive_scores=naive_held,
+        block_peaks=peaks,
+        block_steps=used.errors.block_steps,
+        expected_ratio=ratio,
         broken=broken,
-        anomalies=_anomalies(series, clean, test, winner, steps, broken),
+        anomalies=cautions(
+            series,
+            clean,
+            used=used,
+            naive=test.naive,
+            steps=steps,
+            broken=broken,
+            others=[failed, beyond_seen(series, planning, ratio)],
+        ),
     )
+
+
+def _contest(test: Backtest) -> tuple[Contestant, ...]:
+    return tuple(
+        Contestant(
+            name=run.name,
+            pinball_ratio=run.pinball_ratio,
+            wape_fraction=run.wape_fraction,
+            held_fraction=run.held_fraction,
+        )
+        for run in sorted(test.runs, key=lambda run: run.pinball_ratio)
+    )
+
+
+def _grown(test: Backtest, used: BacktestRun, predicted: Floats) -> float:
+    """What measured growth makes of the level by the end of the horizon: 1 where it may be chance."""
+    growth = test.past.growth
+    if growth.weekly_fraction < 2.0 * growth.deviation_fraction:
+        return 1.0
+    return float(np.exp(growth.weekly_fraction * damped_weeks(np.array([predicted.size * used.errors.step_s]))[0]))
 
 
 def peak_minute_rps(hour_rps: float, dispersion_ratio: float, minutes: int = 60) -> float:
@@ -168,44 +248,3 @@ def _steps(series: DemandSeries, horizon_s: float) -> int:
             fix="Give a shorter horizon, or a coarser --step.",
         )
     return steps
-
-
-def _anomalies(
-    series: DemandSeries, clean: DemandSeries, test: Backtest, winner: BacktestRun, steps: int, broken: Break | None
-) -> tuple[Anomaly, ...]:
-    """What should make the reader of this forecast cautious."""
-    name, size = series.name, clean.values.size
-    found = []
-    days = size * series.step_s / DAY_S
-    if days < 14.0:
-        season = (
-            "a week was seen once" if days >= 7.0 else "only a daily season shows" if days > 1.0 else "no season shows"
-        )
-        sentence = f"The history of {name} is {days:.1f} days long: {season}, and the band is wider for it."
-        found.append(_anomaly(AnomalyKind.COLD_START, Severity.CAUTION, sentence))
-    missing = size - clean.observed
-    if missing:
-        sentence = f"{missing} of {size} steps of {name} are holes or past events, and are not learnt from."
-        found.append(_anomaly(AnomalyKind.HOLES, Severity.NOTE, sentence, share_fraction=missing / size))
-    if broken is not None:
-        ago_days = (series.end_s - broken.at_s) / DAY_S
-        sentence = (
-            f"The level of {name} changed {broken.ratio:.2f}-fold {ago_days:.0f} days before the end of the history; "
-            "earlier demand says little about later demand."
-        )
-        found.append(_anomaly(AnomalyKind.STRUCTURAL_BREAK, Severity.SERIOUS, sentence))
-    if steps > winner.band.tested_steps:
-        tested_days = winner.band.tested_steps * series.step_s / DAY_S
-        sentence = (
-            f"Leads beyond {tested_days:.1f} days are longer than the history of {name} can test; their band is "
-            "extrapolated, wider with the square root of the lead."
-        )
-        found.append(_anomaly(AnomalyKind.LONG_HORIZON, Severity.CAUTION, sentence))
-    if winner.name == test.naive.name:
-        sentence = f"No forecaster beat repeating the last season of {name}; that is what is shown."
-        found.append(_anomaly(AnomalyKind.NAIVE_WINS, Severity.NOTE, sentence))
-    return in_order(found)
-
-
-def _anomaly(kind: AnomalyKind, weight: Severity, sentence: str, share_fraction: float | None = None) -> Anomaly:
-    return Anomaly(kind=kind, weight=weight, sentence=sentence, share_fraction=share_fraction, touches=("forecast",))

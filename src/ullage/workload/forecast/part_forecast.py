@@ -80,7 +80,14 @@ def forecast_parts(
     return tuple(
         _planned(
             each,
-            forecast(each.series, horizon_s=horizon_s, rng=rng, events=events, forecasters=forecasters),
+            forecast(
+                each.series,
+                horizon_s=horizon_s,
+                rng=rng,
+                percentile_fraction=percentile_fraction,
+                events=events,
+                forecasters=forecasters,
+            ),
             percentile_fraction,
         )
         for each in histories

@@ -1,15 +1,16 @@
 """Point forecasts: the season's shape times a level that returns to its mean, and the naive ones to beat.
 
-Every forecaster is a function of a history that ends where the forecast begins: `history` holds equally spaced demand,
+Every forecaster is a function of a past that ends where the forecast begins: its `history` holds equally spaced demand,
 NaN where nothing was observed, and the answer has `steps` values. Slots of the season are counted from the
 forecast's first step, so that nothing here knows a calendar, and moving the clock by whole seasons changes nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,41 +39,101 @@ def grid_of(step_s: float, size: int) -> Grid:
     return Grid(step_s=step_s, day_steps=day_steps, season_steps=season_steps)
 
 
-Forecaster = Callable[[Floats, Grid, int], Floats]
-
-# A season below this share of its mean is not told from nothing; dividing by it would invent levels.
-_LEAST_FACTOR = 0.02
+# Where nothing came, half a request may have been expected in all the times one looked.
+_LEAST_REQUESTS = 0.5
 # Shape and level are fitted in turn until gaps no longer move them; twice is enough for gaps of any length.
 _ROUNDS = 2
+# Neighbouring steps of the day lend each other their mean by these weights, as far as their difference may be chance.
+_NEIGHBOURS: Floats = np.array([1.0, 2.0, 3.0, 2.0, 1.0]) / 9.0
+# Of a step's squared chance this share is left between it and the mean that its neighbours lend it.
+_OWN_CHANCE = float(1.0 - 2.0 * _NEIGHBOURS[2] + _NEIGHBOURS @ _NEIGHBOURS)
+# What an hour differs by from its own mean, in logarithms, before one was seen twice.
+_STEP_DEVIATION = 0.1
+# What growth a week is thought to be before any was seen: none, give or take this, in logarithms. A service that grows
+# by half in a quarter, or shrinks by a third, lies within it.
+GROWTH_DEVIATION = 0.0328
+# Weeks that were seen are weighed against a flatter opinion, so that growth that is there shows earlier.
+_FLAT_DEVIATION = 0.047
+# What the levels of two weeks differ by without growth, in logarithms, and how many weeks' evidence that is worth.
+_WEEK_DEVIATION, _WEEK_WITNESSES = 0.03, 2.0
+# Whether growth goes on is not in any past: so much of it is added to its deviation.
+_MAY_CHANGE = 0.2
+# Growth goes on half as fast after so many weeks.
+_DAMPED_WEEKS = 52.0
 
 
-def seasonal_naive(history: Floats, grid: Grid, steps: int) -> Floats:
+@dataclass(frozen=True, kw_only=True)
+class DampedGrowth:
+    """Log growth a week: its middle, drawn to 0 as far as it may be chance, and the deviation that is left."""
+
+    weekly_fraction: float
+    deviation_fraction: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Past:
+    """What a forecaster knows: a history and its grid. What several of them ask for is worked out once."""
+
+    history: Floats
+    grid: Grid
+
+    @cached_property
+    def shape(self) -> Floats:
+        """The season's factors, mean one."""
+        return _season(self)[0]
+
+    @cached_property
+    def plain_shape(self) -> Floats:
+        """Day x hour factors alone, without what single hours of the week add: it cannot repeat the noise it saw."""
+        return _season(self)[1]
+
+    @cached_property
+    def expected(self) -> Floats:
+        """The season's factor at each step of the history."""
+        size = self.history.size
+        return np.tile(self.shape, -(-size // self.shape.size))[-size:]
+
+    @cached_property
+    def growth(self) -> DampedGrowth:
+        return _growth(self)
+
+
+Forecaster = Callable[[Past, int], Floats]
+
+
+def seasonal_naive(past: Past, steps: int) -> Floats:
     """What was seen at the same place of the last season in which that place was seen."""
-    rows = _rows(history, grid.season_steps)
-    filled = np.full(grid.season_steps, np.nan)
+    rows = _rows(past.history, past.grid.season_steps)
+    filled = np.full(past.grid.season_steps, np.nan)
     for row in rows:
         filled = np.where(np.isnan(row), filled, row)
-    return _repeated(np.where(np.isnan(filled), _mean(history), filled), steps)
+    return _repeated(np.where(np.isnan(filled), _mean(past.history), filled), steps)
 
 
-def shape_and_level(
-    history: Floats, grid: Grid, steps: int, *, level_s: float, recent_s: float | None = None, grows: bool = False
-) -> Floats:
+def shape_and_level(past: Past, steps: int, *, level_s: float, recent_s: float | None = None) -> Floats:
     """season x level(lead) x growth(lead).
 
     `level_s` is the half-life over which the level is averaged. With `recent_s`, the level starts from the average of
     the last such time and returns to the long one with half-life 4 x recent_s: what is unusual now wears off.
     """
-    shape = _shape(history, grid)
+    grid = past.grid
+    weekly = past.growth.weekly_fraction
     lead = np.arange(1, steps + 1, dtype=np.float64)
-    level = np.full(steps, _level(history, shape, level_s / grid.step_s))
+    level = np.full(steps, _level(past, level_s / grid.step_s, weekly))
     if recent_s is not None:
-        recent = _level(history, shape, recent_s / grid.step_s)
+        recent = _level(past, recent_s / grid.step_s, weekly)
         level = level + (recent - level) * np.exp2(-lead * grid.step_s / (4.0 * recent_s))
-    if grows:
-        level = level * np.exp(_growth(history, shape, grid) * _damped(lead / grid.season_steps))
-    found: Floats = _repeated(shape, steps) * level
+    if weekly:
+        level = level * np.exp(weekly * damped_weeks(lead * grid.step_s))
+    found: Floats = _repeated(past.shape, steps) * level
     return found
+
+
+def damped_weeks(ahead_s: Floats) -> Floats:
+    """Growth goes on, ever more slowly: the weeks that it is worth."""
+    rate = np.log(2.0) / _DAMPED_WEEKS
+    ahead: Floats = (1.0 - np.exp(-rate * ahead_s / (7.0 * DAY_S))) / rate
+    return ahead
 
 
 def _repeated(season: Floats, steps: int) -> Floats:
@@ -87,75 +148,116 @@ def _rows(history: Floats, season_steps: int) -> Floats:
     return padded.reshape(seasons, season_steps)
 
 
-def _shape(history: Floats, grid: Grid) -> Floats:
-    """The season's factors, mean one: each slot's own mean, drawn towards day x hour factors while seasons are few."""
-    rows = _rows(history, grid.season_steps)
+def _season(past: Past) -> tuple[Floats, Floats]:
+    """Each slot's own mean, drawn towards day x hour factors as far as its difference from them may be chance."""
+    grid = past.grid
+    rows = _rows(past.history, grid.season_steps)
     seen = ~np.isnan(rows)
     values = np.where(seen, rows, 0.0)
-    shape = np.ones(grid.season_steps)
+    known = seen.sum(axis=1) > grid.season_steps // 10
+    shape = plain = times_seen = np.ones(grid.season_steps)
+    one_request = 0.0
     for _ in range(_ROUNDS):
         # Each season is put in relation to its own level, so that growth is not taken for a season.
         level = values.sum(axis=1) / np.maximum((seen * shape).sum(axis=1), 1e-12)
-        known = seen.sum(axis=1) > grid.season_steps // 10
         weight = np.where(known & (level > 0.0), 1.0, 0.0)[:, None] * seen
         ratio = values / np.maximum(level, 1e-12)[:, None]
-        own = _weighted(ratio, weight, shape)
-        shape = _pooled(own, weight.sum(axis=0), grid)
-    found: Floats = np.maximum(shape / shape.mean(), _LEAST_FACTOR)
+        times_seen = weight.sum(axis=0)
+        own = np.where(times_seen > 0.0, (ratio * weight).sum(axis=0) / np.maximum(times_seen, 1.0), shape)
+        # Counts of mean n differ by sqrt(n): in units of the level this is the squared chance of one look at a slot.
+        one_request = 1.0 / max(float(level[known].mean()) * grid.step_s, 1e-12) if known.any() else 0.0
+        if grid.season_steps % grid.day_steps or grid.season_steps == grid.day_steps:
+            shape = plain = _smoothed(own, float((own * one_request / np.maximum(times_seen, 1.0)).mean()))
+        else:
+            repeats = float(np.maximum(times_seen - 1.0, 0.0).sum())
+            spread = float((weight * np.square(ratio - own)).sum()) / repeats if repeats else None
+            shape, plain = _pooled(own, times_seen, spread, one_request, grid)
+    least = _LEAST_REQUESTS * one_request / np.maximum(times_seen, 1.0)
+    return np.maximum(shape / shape.mean(), least), np.maximum(plain / plain.mean(), least)
+
+
+def _smoothed(day: Floats, chance: float) -> Floats:
+    """The day's curve, its neighbours lending where what tells them apart may be chance."""
+    if day.size < 2 * _NEIGHBOURS.size:
+        return day
+    around = np.concatenate([day[-2:], day, day[:2]])
+    lent = np.convolve(around, _NEIGHBOURS, mode="valid")
+    apart = float(np.square(day - lent).mean())
+    trust = max(0.0, 1.0 - _OWN_CHANCE * chance / apart) if apart > 0.0 else 1.0
+    found: Floats = trust * day + (1.0 - trust) * lent
     return found
 
 
-def _weighted(ratio: Floats, weight: Floats, otherwise: Floats) -> Floats:
-    total = weight.sum(axis=0)
-    return np.where(total > 0.0, (ratio * weight).sum(axis=0) / np.maximum(total, 1e-12), otherwise)
-
-
-def _pooled(own: Floats, times_seen: Floats, grid: Grid) -> Floats:
-    if grid.season_steps % grid.day_steps or grid.season_steps == grid.day_steps:
-        return own
+def _pooled(
+    own: Floats, times_seen: Floats, spread: float | None, one_request: float, grid: Grid
+) -> tuple[Floats, Floats]:
+    """Slots drawn to day x hour, and day x hour alone. `spread` is the squared difference of a slot between seasons."""
     seen = times_seen.reshape(-1, grid.day_steps)
     by_day = own.reshape(-1, grid.day_steps) * seen
-    hour = by_day.sum(axis=0) / np.maximum(seen.sum(axis=0), 1e-12)
-    hour = np.where(seen.sum(axis=0) > 0.0, hour, 1.0)
+    days_seen = seen.sum(axis=0)
+    hour = np.where(days_seen > 0.0, by_day.sum(axis=0) / np.maximum(days_seen, 1e-12), 1.0)
+    known = times_seen > 0.0
+    chance = max(one_request, spread or 0.0)
+    hour = _smoothed(hour, float((hour * chance / np.maximum(days_seen, 1.0)).mean()))
     # A day that was never seen is taken for an average one.
     expected = seen @ hour
     day = np.where(expected > 0.0, by_day.sum(axis=1) / np.maximum(expected, 1e-12), 1.0)
-    trust = times_seen / (times_seen + 1.0)
-    pooled: Floats = trust * own + (1.0 - trust) * np.outer(day, hour).reshape(-1)
-    return pooled
+    plain: Floats = np.outer(day, hour).reshape(-1)
+    apart = float(np.square(own - plain)[known].mean()) if known.any() else 0.0
+    looks = np.maximum(times_seen, 1.0)
+    by_chance = float((own * one_request / looks)[known].mean()) if known.any() else 0.0
+    if spread is None:
+        # A season that was seen once does not tell a slot's own factor from its noise: that of any service is assumed.
+        by_chance += _STEP_DEVIATION**2 * float(np.square(plain[known]).mean()) if known.any() else 0.0
+    else:
+        by_chance = max(by_chance, float((spread / looks)[known].mean()))
+    own_variance = max(0.0, apart - by_chance)
+    one_look = by_chance * float(looks[known].mean()) if known.any() else 0.0
+    under = own_variance * times_seen + one_look
+    trust = np.where(known, own_variance * times_seen / np.maximum(under, 1e-300), 0.0) if apart > 0.0 else 1.0 * known
+    pooled: Floats = trust * own + (1.0 - trust) * plain
+    return pooled, plain
 
 
-def _level(history: Floats, shape: Floats, half_life_steps: float) -> float:
+def _level(past: Past, half_life_steps: float, weekly_growth: float = 0.0) -> float:
     """Demand over expected shape, both with weights that halve every half-life back from the end."""
+    # Weights that have halved twenty times no longer count.
+    history = past.history[-max(1, int(20.0 * half_life_steps)) :]
     age = np.arange(history.size - 1, -1, -1, dtype=np.float64)
-    expected = shape[(-1 - age.astype(np.int64)) % shape.size]
-    weight = np.exp2(-np.minimum(age / half_life_steps, 60.0)) * ~np.isnan(history)
+    seen = ~np.isnan(history)
+    expected = past.expected[-history.size :]
+    if weekly_growth:
+        expected = expected * np.exp(age * (-weekly_growth * past.grid.step_s / (7.0 * DAY_S)))
+    weight = np.exp2(age / -half_life_steps) * seen
     under = float(weight @ expected)
-    return float(weight @ np.nan_to_num(history)) / under if under > 0.0 else _mean(history)
+    return float(weight @ np.where(seen, history, 0.0)) / under if under > 0.0 else _mean(history)
 
 
-def _growth(history: Floats, shape: Floats, grid: Grid) -> float:
-    """Log growth a season, from the levels of whole seasons: least squares, drawn to 0 as far as it may be chance."""
-    rows = _rows(history, grid.season_steps)
+def _growth(past: Past) -> DampedGrowth:
+    """Least squares through the levels of weeks, weighed against what was thought before (a normal prior)."""
+    grid, unknown = past.grid, DampedGrowth(weekly_fraction=0.0, deviation_fraction=GROWTH_DEVIATION)
+    if grid.season_steps != 7 * grid.day_steps:
+        return unknown
+    rows = _rows(past.history, grid.season_steps)
     seen = ~np.isnan(rows)
     enough = seen.sum(axis=1) > grid.season_steps // 2
-    levels = np.where(seen, rows, 0.0).sum(axis=1)[enough] / (seen * shape).sum(axis=1)[enough]
-    at = np.flatnonzero(enough).astype(np.float64)
-    if levels.size < 4 or (levels <= 0.0).any():
-        return 0.0
-    logs = np.log(levels)
+    requests = np.where(seen, rows, 0.0).sum(axis=1)[enough]
+    levels = requests / (seen * past.shape).sum(axis=1)[enough]
+    if levels.size < 2 or (levels <= 0.0).any():
+        return unknown
+    logs, at = np.log(levels), np.flatnonzero(enough).astype(np.float64)
     centred = at - at.mean()
-    slope = float(centred @ logs / (centred @ centred))
+    squares = float(centred @ centred)
+    slope = float(centred @ logs) / squares
     rest = logs - logs.mean() - slope * centred
-    variance = float(rest @ rest) / (levels.size - 2) / float(centred @ centred)
-    return slope * slope * slope / (slope * slope + variance) if variance > 0.0 else slope
-
-
-def _damped(seasons_ahead: Floats) -> Floats:
-    """Growth goes on, ever more slowly: half as fast after every 26 seasons."""
-    rate = np.log(2.0) / 26.0
-    ahead: Floats = (1.0 - np.exp(-rate * seasons_ahead)) / rate
-    return ahead
+    freedom = levels.size - 2.0
+    spread = (_WEEK_WITNESSES * _WEEK_DEVIATION**2 + float(rest @ rest)) / (_WEEK_WITNESSES + freedom)
+    variance = (spread + float((1.0 / (requests * grid.step_s)).mean())) / squares
+    prior = _FLAT_DEVIATION**2
+    weekly = slope * prior / (prior + variance)
+    left = prior * variance / (prior + variance)
+    deviation = math.hypot(min(math.sqrt(left), GROWTH_DEVIATION), _MAY_CHANGE * weekly)
+    return DampedGrowth(weekly_fraction=weekly, deviation_fraction=deviation)
 
 
 def _mean(history: Floats) -> float:
@@ -163,13 +265,13 @@ def _mean(history: Floats) -> float:
     return float(seen.mean()) if seen.size else 0.0
 
 
-NAIVE = "seasonal naive"
+NAIVE, STEADY = "seasonal naive", "shape, steady level"
 # The candidates among which a rolling backtest chooses; the naive one is always shown beside the winner.
 FORECASTERS: Mapping[str, Forecaster] = {
     NAIVE: seasonal_naive,
-    "shape, steady level": partial(shape_and_level, level_s=28 * DAY_S),
+    STEADY: partial(shape_and_level, level_s=28 * DAY_S),
+    "shape, steady level, recent hours": partial(shape_and_level, level_s=28 * DAY_S, recent_s=DAY_S / 8),
     "shape, weekly level": partial(shape_and_level, level_s=5 * DAY_S),
     "shape, weekly level, recent hours": partial(shape_and_level, level_s=5 * DAY_S, recent_s=DAY_S / 8),
     "shape, daily level": partial(shape_and_level, level_s=DAY_S),
-    "shape, steady level, growth": partial(shape_and_level, level_s=14 * DAY_S, recent_s=DAY_S / 8, grows=True),
 }
