@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fuzz import ANSWER, CASES, ANOMALIES, PLACED, coverage_of, ending, search
+from support.fuzz import ANOMALIES, ANSWER, CASES, PLACED, coverage_of, ending, search
 from support.fuzz_families import FAMILIES, Family
 
 # A trace takes a database and a profile for each case, the others a parser.
@@ -23,7 +23,7 @@ def test_damaged_files_are_answered_or_refused_with_their_place(family: Family) 
 
 
 @pytest.mark.parametrize("case", KEPT, ids=lambda each: f"{each.parent.name}/{each.name}")
-def test_a_anomaly_stays_mended(case: Path, tmp_path: Path) -> None:
+def test_an_anomaly_stays_mended(case: Path, tmp_path: Path) -> None:
     assert ending(FAMILIES[case.parent.name], case.read_bytes(), tmp_path).outcome in (ANSWER, PLACED)
 
 
