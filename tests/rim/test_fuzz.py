@@ -1,4 +1,4 @@
-"""A short round of `make fuzz`, and every finding that it ever had."""
+"""A short round of `make fuzz`, and every anomaly that it ever had."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fuzz import ANSWER, CASES, FINDINGS, PLACED, coverage_of, ending, search
+from support.fuzz import ANOMALIES, ANSWER, CASES, PLACED, coverage_of, ending, search
 from support.fuzz_families import FAMILIES, Family
 
 # A trace takes a database and a profile for each case, the others a parser.
@@ -17,13 +17,13 @@ KEPT = sorted(CASES.glob("*/*"))
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda each: each.name)
 def test_damaged_files_are_answered_or_refused_with_their_place(family: Family) -> None:
     found = search(family, cases=SHORT.get(family.name, 250), seed=1)
-    assert {each: found.outcomes[each] for each in FINDINGS} == dict.fromkeys(FINDINGS, 0), found.findings
+    assert {each: found.outcomes[each] for each in ANOMALIES} == dict.fromkeys(ANOMALIES, 0), found.anomalies
     assert found.outcomes[ANSWER] > 0, "seeds are read"
     assert found.coverage.reached
 
 
 @pytest.mark.parametrize("case", KEPT, ids=lambda each: f"{each.parent.name}/{each.name}")
-def test_a_finding_stays_mended(case: Path, tmp_path: Path) -> None:
+def test_an_anomaly_stays_mended(case: Path, tmp_path: Path) -> None:
     assert ending(FAMILIES[case.parent.name], case.read_bytes(), tmp_path).outcome in (ANSWER, PLACED)
 
 
@@ -35,7 +35,7 @@ def test_the_search_tells_a_fault_from_a_refusal(tmp_path: Path) -> None:
     faulty = Family(name="x", seeds=family.seeds, read=broken, packages=family.packages, suffixes=family.suffixes)
     assert ending(faulty, b"{}", tmp_path).outcome == "exit 4"
     assert ending(family, b"{}", tmp_path).outcome == PLACED
-    assert search(faulty, cases=3).findings
+    assert search(faulty, cases=3).anomalies
 
 
 def test_lines_are_counted_in_functions_alone() -> None:

@@ -3,7 +3,7 @@
     PYTHONPATH=tests python -m support.fuzz --seconds 600 --family traces
 
 A case ends in an answer, in a refusal that says where (file and line, row, byte, key or option), in one that does not,
-in a fault of ours, or beyond its limits of time and memory. The last three are findings: each is written to
+in a fault of ours, or beyond its limits of time and memory. The last three are anomalies: each is written to
 tests/rim/cases/<family>/, where the tests read it from then on. Cases that reach new lines of a reader are kept as
 seeds of further ones, so that the search goes where it has not been.
 """
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "ullage"
 CASES = ROOT / "tests" / "rim" / "cases"
 ANSWER, PLACED, UNPLACED, FAULT, OVER = "answer", "refusal with its place", "refusal without", "exit 4", "over limits"
-FINDINGS = (UNPLACED, FAULT, OVER)
+ANOMALIES = (UNPLACED, FAULT, OVER)
 # A damaged file of some kilobytes is answered in milliseconds; these tell a reader that runs away.
 MOST_CPU_S, MOST_GROWTH_BYTES = 20.0, 1 << 30
 # Line, row, byte or column of a file; a key of it; an option.
@@ -148,7 +148,7 @@ class Round:
 
     family: str
     outcomes: collections.Counter[str]
-    findings: dict[str, tuple[bytes, Ending]]
+    anomalies: dict[str, tuple[bytes, Ending]]
     coverage: Coverage
 
 
@@ -156,7 +156,7 @@ def search(family: Family, *, cases: int, seconds: float = float("inf"), seed: i
     """So many cases, or as many as there is time for."""
     chance, coverage = Random(f"{family.name} {seed}"), coverage_of(family.packages)
     seeds, outcomes = list(family.seeds()), collections.Counter[str]()
-    findings: dict[str, tuple[bytes, Ending]] = {}
+    anomalies: dict[str, tuple[bytes, Ending]] = {}
     stock = Stock(files=seeds, words=sorted(words_of(coverage.files)))
     end_s = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as made:
@@ -171,15 +171,15 @@ def search(family: Family, *, cases: int, seconds: float = float("inf"), seed: i
             outcomes[found.outcome] += 1
             if len(coverage.hit) > known and number >= len(family.seeds()):
                 seeds.append(data)
-            if found.outcome in FINDINGS:
+            if found.outcome in ANOMALIES:
                 # One example of each kind: the words without their numbers.
-                findings.setdefault(re.sub(r"\d+|'[^']*'", "#", found.words)[:80], (data, found))
-    return Round(family=family.name, outcomes=outcomes, findings=findings, coverage=coverage)
+                anomalies.setdefault(re.sub(r"\d+|'[^']*'", "#", found.words)[:80], (data, found))
+    return Round(family=family.name, outcomes=outcomes, anomalies=anomalies, coverage=coverage)
 
 
 def keep(found: Round) -> None:
-    """Write each finding where the tests read it from then on."""
-    for data, _ in found.findings.values():
+    """Write each anomaly where the tests read it from then on."""
+    for data, _ in found.anomalies.values():
         path = CASES / found.family / hashlib.sha256(data).hexdigest()[:16]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -198,7 +198,7 @@ def report(found: Round) -> str:
         for path, count in sorted(by_file.items())
         if reached[path] / count < 0.8
     ]
-    lines += [f"  {each.outcome}: {each.words[:300]}" for _, each in found.findings.values()]
+    lines += [f"  {each.outcome}: {each.words[:300]}" for _, each in found.anomalies.values()]
     return "\n".join(lines)
 
 
@@ -215,7 +215,7 @@ def main() -> None:
         keep(rounds[-1])
         sys.stdout.write(f"{report(rounds[-1])}\n")
         sys.stdout.flush()
-    sys.exit(1 if any(each.findings for each in rounds) else 0)
+    sys.exit(1 if any(each.anomalies for each in rounds) else 0)
 
 
 if __name__ == "__main__":
