@@ -112,7 +112,7 @@ def _figures(found: Forecast, came: Floats) -> list[float]:
 
 KNOWN_WEEKS, AHEAD_DAYS = (1, 2, 4, 8), (1, 7, 30, 90)
 PLANNED = 0.95
-# The constants of the forecaster were chosen on seeds below this one.
+# The constants of the forecaster were chosen on other seeds than those from here on.
 FIRST_SEED = 1000
 
 
