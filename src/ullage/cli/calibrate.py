@@ -88,15 +88,7 @@ def command(
     no_color: NoColor = False,
 ) -> int:
     """Fit the step model of a replica to load tests of any tool, or with --inspect show what was read from them."""
-    if out is not None:
-        from ullage.files.whole import check_target
-
-        if inspect:
-            fix = "Leave out one of the two."
-            raise InputError(
-                field="--out", value=str(out), problem="stands beside --inspect, which fits nothing", fix=fix
-            )
-        check_target(out, field="--out", force=force)
+    _check_out(out, inspect=inspect, force=force)
     if not inspect and model is not None and device is not None:
         from ullage.load.typed import parse_duration, parse_share, parse_tokens
         from ullage.verbs.calibrate_fit import StatedTest, fit_calibration
@@ -129,6 +121,18 @@ def command(
 
     found = verbs.calibrate(files, inspect=inspect, goodput=goodput, goodput_rule=goodput_rule)
     return answered(found, json=json, no_color=no_color)
+
+
+def _check_out(out: Path | None, *, inspect: bool, force: bool) -> None:
+    """Before the work: whether the calibration can be written where it is wanted."""
+    if out is None:
+        return
+    from ullage.files.whole import check_target
+
+    if inspect:
+        fix = "Leave out one of the two."
+        raise InputError(field="--out", value=str(out), problem="stands beside --inspect, which fits nothing", fix=fix)
+    check_target(out, field="--out", force=force)
 
 
 def _write(fitted: Fitted, out: Path, *, force: bool) -> None:

@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
+
+from ullage.workload.synthetic.stream import multiply_blocks
 
 Floats = NDArray[np.float64]
 
@@ -112,19 +113,8 @@ def drawn_levels(modulation: Modulation, cells: int, cell_s: float, rng: Generat
         first = int(rng.integers(together))
         # The logarithm has variance u_j and mean -u_j / 2, so that the level has mean one.
         drawn = np.exp(rng.standard_normal(cells // together + 2) * np.sqrt(exponent) - exponent / 2.0)
-        _multiply(levels, drawn, together, first)
+        multiply_blocks(levels, drawn, together, first)
     return levels
-
-
-@njit(cache=True)
-def _multiply(levels, drawn, together, first):  # type: ignore[no-untyped-def]
-    """Every cell times the level of its block."""
-    block, left = 0, together - first
-    for cell in range(levels.size):
-        if left == 0:
-            block, left = block + 1, together
-        levels[cell] *= drawn[block]
-        left -= 1
 
 
 @functools.lru_cache(maxsize=64)

@@ -464,3 +464,14 @@ def _draw(  # type: ignore[no-untyped-def]
                 gap += value
         gap -= inside
     return made
+
+
+@_kept
+def multiply_blocks(levels, drawn, together, first):  # type: ignore[no-untyped-def]
+    """Every cell times the level of its block."""
+    block, left = 0, together - first
+    for cell in range(levels.size):
+        if left == 0:
+            block, left = block + 1, together
+        levels[cell] *= drawn[block]
+        left -= 1
