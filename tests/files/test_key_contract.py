@@ -506,7 +506,7 @@ def test_every_refusal_names_line_key_value_problem_and_fix(folder: Path, base: 
         line = (folder / "plan.yaml").read_text().splitlines()[int(place.group(1)) - 1]
         assert line.strip(), message
         # The key that is blamed stands in the file, or is one that the schema has and the file lacks.
-        blamed = re.sub(r"(\.\d+|\.\?)$|: .*", "", place.group(2).strip())
+        blamed = re.sub(r"(\.\d+|\.\?)$", "", re.sub(r": .*", "", place.group(2).strip()))
         assert find_path(PlanFile, content, blamed) or "is missing" in message
 
 

@@ -139,11 +139,6 @@ def test_a_trace_gives_rates_shapes_and_the_workload_stage(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "name: short,",
-            "name: short, rate: 1 req/s,",
-            "workload.classes.short.rate = '1 req/s': is given beside a trace",
-        ),
         (", match: {from_prompt_tokens: 2000}", "", "workload.classes = 'long': is not known."),
         ("log.csv", "none.csv", "names no file"),
         ("  trace: [log.csv]\n", "", "workload.classes.short.rate = None: is missing. Give a rate such as 12 req/s"),

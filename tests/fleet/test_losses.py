@@ -156,7 +156,7 @@ def test_a_service_that_is_seldom_asked_is_watched_for_longer() -> None:
         seldom, pool.steady, reserves(), pool.ready, seed=0, effort=SHORT, names=("peak_hour", "node", "region")
     )
     assert [str(check.verdict) for check in table.checks] == ["holds", "holds", "outage"]
-    assert "500 min" in table.notes[0]
+    assert "240 min" in table.notes[0]
 
 
 def test_effort_has_a_floor() -> None:

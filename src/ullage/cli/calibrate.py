@@ -21,6 +21,8 @@ from ullage.cli.options import (
     NoColor,
     Out,
     Pp,
+    Replicas,
+    Timeout,
     TokenBudget,
     Tp,
 )
@@ -34,12 +36,6 @@ if TYPE_CHECKING:
 _CachedShare = Annotated[
     str | None,
     typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
-]
-_Replicas = Annotated[
-    int | None, typer.Option("--replicas", min=1, help="Replicas that shared the test's load. Default: the file's.")
-]
-_Timeout = Annotated[
-    str | None, typer.Option("--timeout", metavar="TIME", help="When the test's clients gave up. Default: the file's.")
 ]
 _Accept = Annotated[
     list[str] | None,
@@ -79,8 +75,8 @@ def command(
         int, typer.Option("--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval).")
     ] = 1,
     cached_share: _CachedShare = None,
-    replicas: _Replicas = None,
-    timeout: _Timeout = None,
+    replicas: Replicas = None,
+    timeout: Timeout = None,
     accept: _Accept = None,
     out: Out = None,
     force: Force = False,

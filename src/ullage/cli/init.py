@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsOf, Device, EngineLogs, Force, Model, Out, Quiet
+from ullage.cli.options import AsOf, Device, EngineLogs, Force, LoadTests, Model, Out, Quiet
 from ullage.cli.terminal import answer_text, progress, talk
 from ullage.errors import ExitCode
 
@@ -17,9 +17,7 @@ def command(
     device: Device = None,
     trace: Annotated[list[Path] | None, typer.Option("--trace", help="A request log; may be repeated.")] = None,
     profile: Annotated[Path | None, typer.Option("--profile", help="What ullage profile --save wrote.")] = None,
-    load_test: Annotated[
-        list[Path] | None, typer.Option("--load-test", help="A result of a load tool; may be repeated.")
-    ] = None,
+    load_test: LoadTests = None,
     engine_log: EngineLogs = None,
     service: Annotated[str | None, typer.Option("--service", help="What the plan is called.")] = None,
     out: Out = None,

@@ -111,6 +111,16 @@ TokenBudget = Annotated[
 KvDtype = Annotated[
     str | None, typer.Option("--kv-dtype", metavar="NAME", help="The cache's dtype. Default: the model's own.")
 ]
+Replicas = Annotated[
+    int | None, typer.Option("--replicas", min=1, help="Replicas behind the router. Default: the load test's, or 1.")
+]
+Timeout = Annotated[
+    str | None,
+    typer.Option("--timeout", metavar="TIME", help="When clients give up. Default: the load test's, or never."),
+]
+LoadTests = Annotated[
+    list[Path] | None, typer.Option("--load-test", metavar="FILE", help="A result of a load tool; may be repeated.")
+]
 EngineLogs = Annotated[
     list[Path] | None,
     typer.Option(

@@ -20,6 +20,7 @@ from ullage.cli.options import (
     Ep,
     KvDtype,
     KvTokens,
+    LoadTests,
     MaxSequences,
     Model,
     NoColor,
@@ -27,9 +28,11 @@ from ullage.cli.options import (
     Pp,
     Quiet,
     Rate,
+    Replicas,
     Seed,
     Set,
     Slos,
+    Timeout,
     TokenBudget,
     Tp,
     Traffic,
@@ -47,13 +50,9 @@ _StepProfile = Annotated[
         "--step-profile", metavar="FILE", help="A CSV of measured steps, or aiconfigurator where it is installed."
     ),
 ]
-_Replicas = Annotated[int, typer.Option("--replicas", min=1, help="Replicas behind the router.")]
 _Routing = Annotated[str, typer.Option("--routing", metavar="NAME", help="How requests are given to replicas.")]
 _QueueLimit = Annotated[
     int | None, typer.Option("--queue-limit", min=0, help="Requests that may wait at a replica; more are refused.")
-]
-_Timeout = Annotated[
-    str | None, typer.Option("--timeout", metavar="TIME", help="When a client gives up. Default: never.")
 ]
 _PromptTokens = Annotated[
     int | None, typer.Option("--prompt-tokens", min=1, help="Made-up requests in place of a trace: their prompt.")
@@ -61,10 +60,6 @@ _PromptTokens = Annotated[
 _OutputTokens = Annotated[int | None, typer.Option("--output-tokens", min=1, help="And their answer.")]
 _Arrivals = Annotated[
     str, typer.Option("--arrivals", metavar="NAME", help="How made-up requests come: poisson or constant.")
-]
-_LoadTests = Annotated[
-    list[str] | None,
-    typer.Option("--load-test", metavar="FILE", help="Repeat a load test, of any tool, as it was run. Repeatable."),
 ]
 _Clients = Annotated[
     int | None,
@@ -110,15 +105,15 @@ def command(
     step_profile: _StepProfile = None,
     beside: Beside = None,
     calibration: Calibration = None,
-    replicas: _Replicas = 1,
+    replicas: Replicas = None,
     routing: _Routing = "least_outstanding",
     queue_limit: _QueueLimit = None,
-    timeout: _Timeout = None,
+    timeout: Timeout = None,
     rate: Rate = None,
     prompt_tokens: _PromptTokens = None,
     output_tokens: _OutputTokens = None,
     arrivals: _Arrivals = "poisson",
-    load_test: _LoadTests = None,
+    load_test: LoadTests = None,
     clients: _Clients = None,
     requests: _Requests = None,
     lengths_from: _LengthsFrom = None,
@@ -158,12 +153,13 @@ def command(
     load = LoadChoice(
         traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone,
         prompt_tokens=prompt_tokens, output_tokens=output_tokens, arrivals=arrivals,
-        rate_rps=parse_rate(rate), span_s=parse_duration(span, "--span"), load_tests=tuple(load_test or ()),
+        rate_rps=parse_rate(rate), span_s=parse_duration(span, "--span"),
+        load_tests=tuple(str(each) for each in load_test or ()),
         clients=clients, request_count=requests, cached_fraction=parse_share(cached_share, "--cached-share"),
         least_fraction=1.0 if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
     pool = ServedPool(
-        replicas=replicas, routing=routing, waiting_requests=queue_limit,
+        replicas=replicas or 1, routing=routing, waiting_requests=queue_limit,
         timeout_s=parse_duration(timeout, "--timeout"), poll_steps=poll_steps,
     )  # fmt: skip
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, slos=slo or [], as_of=as_of, seed=seed)

@@ -89,7 +89,7 @@ SHAPES = {
     "Tried": Shape(also=("is_difference", "change_fraction")),
     "MeasuredPoint": Shape(also=("anomalies",)),
     "PointResidual": Shape(also=("ratio", "is_outside")),
-    "Calibration": Shape(without=("covariance",), also=("not_identified",)),
+    "Calibration": Shape(also=("not_identified",)),
     "Residual": Shape(also=("error_ratio",)),
     "Point": Shape(without=("requests",), also=("sent_count", "request_count", "little_concurrency_count")),
     "LatencySummary": Shape(also=("formula",)),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
-from ullage.files.sections.quantities import Duration, Share, ShareOrNone
+from ullage.files.sections.quantities import Duration, Number, Range, Share, ShareOrNone
 from ullage.files.sections.section import Key, Section, ours
 
 CANCELLED_AFTER = ours(
@@ -68,12 +66,14 @@ class UsersSection(Section):
     """Users in place of a rate: requests a second are users at work over think time and answer time."""
 
     concurrent: Annotated[
-        float | None,
-        Field(gt=0),
+        Number | None,
+        Range(least=1e-3, most=1e10),
         Key(means="Users at work at once, in the busiest hour.", default="seats x active", moves=_PER_CLASS),
     ] = None
     seats: Annotated[
-        float | None, Field(gt=0), Key(means="People who may use it.", default="none", moves=_PER_CLASS)
+        Number | None,
+        Range(least=1e-3, most=1e10),
+        Key(means="People who may use it.", default="none", moves=_PER_CLASS),
     ] = None
     active: Annotated[
         Share | None,
@@ -91,8 +91,8 @@ class UsersSection(Section):
         ),
     ] = None
     turns: Annotated[
-        float | None,
-        Field(ge=1),
+        Number | None,
+        Range(least=1.0, most=1e6),
         Key(
             means="Requests of one conversation.",
             default=TURNS,
@@ -100,10 +100,12 @@ class UsersSection(Section):
         ),
     ] = None
     hours: Annotated[
-        float | None,
-        Field(gt=0, le=24),
+        Number | None,
+        Range(least=0.01, most=24.0),
         Key(means="Working hours of a day.", default=HOURS, moves="demand.*.mean_rate"),
     ] = None
     days: Annotated[
-        float | None, Field(gt=0, le=7), Key(means="Working days of a week.", default=DAYS, moves="demand.*.mean_rate")
+        Number | None,
+        Range(least=0.01, most=7.0),
+        Key(means="Working days of a week.", default=DAYS, moves="demand.*.mean_rate"),
     ] = None
