@@ -76,13 +76,10 @@ def many_pools(pools: int) -> str:
     """As many pools as classes, each class on its own."""
     classes = "".join(
         f"    - {{name: class-{place}, rate: {1 + place % 3} req/s, longest_context: 8192, "
-        f"slo: {{ttft_p95: 1s, tpot_p95: 80ms}}}}\n"
+        f"slo: {{ttft_p95: 1s, tpot_p95: 80ms}}, pool: pool-{place}}}\n"
         for place in range(pools)
     )
-    each = "".join(
-        f"  - {{name: pool-{place}, classes: [class-{place}], model: llama-3.1-8b, device: h100-sxm}}\n"
-        for place in range(pools)
-    )
+    each = "".join(f"  - {{name: pool-{place}, model: llama-3.1-8b, device: h100-sxm}}\n" for place in range(pools))
     return f"version: 1\nservice: many pools\ndated: 2026-11-15\nworkload:\n  classes:\n{classes}pools:\n{each}"
 
 
