@@ -18,8 +18,9 @@ help: ## list the targets
 plan: .venv/.run ## plan the built-in example (ARGS="--json" and the like are passed on)
 	@$(BIN)/ullage plan $(ARGS)
 
-test: .venv/.dev lint types pythons ## lint, types and every test, with coverage
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered $(ARGS)
+test: .venv/.dev lint types pythons ## lint, types and every test; coverage is that of the quick ones
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
 check: .venv/.dev lint types pythons ## lint, types and the quick tests: two minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)

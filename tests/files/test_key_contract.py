@@ -490,6 +490,7 @@ def refusal(folder: Path, base: str, key: str, value: str) -> tuple[str, dict[st
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("base", "key"), CASE, ids=[f"{base}:{key}" for base, key in CASE])
 def test_every_refusal_names_line_key_value_problem_and_fix(folder: Path, base: str, key: str) -> None:
     for value in WRONG[hash_of(key) % 3 :: 3]:

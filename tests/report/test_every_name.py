@@ -15,6 +15,8 @@ from ullage.verbs.curve import CurveAnswer
 from ullage.verbs.memory import figure_of
 from ullage.verbs.plan_answer import PlanAnswer
 
+pytestmark = pytest.mark.slow
+
 
 def names(value: Any) -> Iterator[str]:
     """The names of numbers in a document: of what has a value, of what it lists, and of what that rests on."""

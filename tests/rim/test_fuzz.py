@@ -9,6 +9,8 @@ import pytest
 from support.fuzz import ANOMALIES, ANSWER, CASES, PLACED, coverage_of, ending, search
 from support.fuzz_families import FAMILIES, Family
 
+pytestmark = pytest.mark.slow
+
 # A trace takes a database and a profile for each case, the others a parser.
 SHORT = {"traces": 16, "plans": 60}
 KEPT = sorted(CASES.glob("*/*"))
