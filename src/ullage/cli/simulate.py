@@ -153,8 +153,7 @@ def command(
     load = LoadChoice(
         traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone,
         prompt_tokens=prompt_tokens, output_tokens=output_tokens, arrivals=arrivals,
-        rate_rps=parse_rate(rate), span_s=parse_duration(span, "--span"),
-        load_tests=tuple(str(each) for each in load_test or ()),
+        rate_rps=parse_rate(rate), span_s=parse_duration(span, "--span"), load_tests=tuple(map(str, load_test or ())),
         clients=clients, request_count=requests, cached_fraction=parse_share(cached_share, "--cached-share"),
         least_fraction=1.0 if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
