@@ -181,7 +181,7 @@ def test_the_command_prints_json_of_the_same_bytes(
     plan_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     focus = tmp_path / "focus.csv"
-    arguments = ["cost", str(plan_file), "--json", "--quiet", "--as-of", "2026-11-15", "--focus", str(focus), "--force"]
+    arguments = ["cost", str(plan_file), "--json", "--quiet", "--force", "--as-of", "2026-11-15", "--focus", str(focus)]
     printed = []
     for _ in range(2):
         assert run(arguments) == 0
