@@ -24,11 +24,11 @@ from ullage.evidence import Evidence
 from ullage.service.calibration.calibration import Calibration, calibrate, scaled
 from ullage.service.calibration.prediction import fit_band
 from ullage.service.calibration.replay import RequestTimes, replay
+from ullage.service.calibration.slowed import SlowedTimes
 from ullage.service.calibration.tested_range import range_tested
 from ullage.service.stage import band_of
 from ullage.service.steps.band import DEFAULT_BANDS, StepBand
 from ullage.service.steps.scaled import ScaledStep
-from ullage.service.steps.slowed import SlowedTimes
 from ullage.service.steps.step_model import MeasuredRange
 
 TTFT_S = 1.0

@@ -15,11 +15,11 @@ import numpy as np
 
 from ullage.service.calibration.calibration import Measurement, Target, sensitivity
 from ullage.service.calibration.replay import LoadTestReplay, Replayed, replay
+from ullage.service.calibration.slowed import SlowedTimes
 from ullage.service.calibration.tested_range import load_of
 from ullage.service.steps.coefficients import OTHER_LOAD, StepErrorBand
 from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, ScaledStep
-from ullage.service.steps.slowed import SlowedTimes
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 
 

@@ -8,13 +8,14 @@ fingerprint of every file of this folder. So an edit anywhere here is a differen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, TypeVar, cast
 
 import numba
+
+from ullage.compile_cache import forgive_cache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,27 +56,8 @@ def entry(function: F) -> F:
     except RuntimeError:
         # There is no folder to keep it in: it is compiled for this run alone.
         return cast("F", _njit(**terms)(function))
-    _mend_cache(made)
+    forgive_cache(made)
     return made
-
-
-def _mend_cache(made: Any) -> None:
-    """A cache that cannot be read or written costs time and is begun anew; it is no reason to fail.
-
-    numba has one place for faults of its cache, and forgives there what Windows does to files alone.
-    """
-    cache = getattr(made, "_cache", None)
-
-    @contextmanager
-    def forgiven() -> Iterator[None]:
-        try:
-            yield
-        except Exception:  # noqa: BLE001 - a damaged file may raise anything as it is unpickled
-            with suppress(Exception):
-                cache.flush()  # type: ignore[union-attr]
-
-    if cache is not None:
-        cache._guard_against_spurious_io_errors = forgiven  # noqa: SLF001
 
 
 def fingerprint(folder: Traversable) -> str:

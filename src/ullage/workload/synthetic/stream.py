@@ -8,8 +8,7 @@ Everything that decides *what* to draw lives in synthetic.py and replay.py; this
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -18,6 +17,7 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ullage.compile_cache import forgive_cache
 from ullage.errors import InputError, InternalError
 
 Int64s = NDArray[np.int64]
@@ -318,23 +318,12 @@ _SCALED_EDGES = _EDGES * _PER_BIT_53
 
 
 def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled and kept on disk; a cache that cannot be read or written costs time, and is no reason to fail."""
+    """Compiled and kept on disk where there is a folder for it."""
     try:
         made: Any = njit(cache=True)(function)
     except RuntimeError:
         return cast("Callable[..., Any]", njit(function))
-    cache = getattr(made, "_cache", None)
-
-    @contextmanager
-    def forgiven() -> Iterator[None]:
-        try:
-            yield
-        except Exception:  # noqa: BLE001 - a damaged file may raise anything as it is unpickled
-            with suppress(Exception):
-                cache.flush()  # type: ignore[union-attr]
-
-    if cache is not None:
-        cache._guard_against_spurious_io_errors = forgiven  # noqa: SLF001
+    forgive_cache(made)
     return cast("Callable[..., Any]", made)
 
 
