@@ -1,4 +1,4 @@
-"""A number has one source: plan, size and options give the same replicas for the same pool."""
+"""A number has one source: plan, size, options, drill and simulate give the same for the same pool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import pytest
 from ullage import verbs
 from ullage.load.plan import load_plan
 from ullage.planning.document import Plan
+from ullage.planning.drills.scenario import PoolScenario
 from ullage.planning.options.options import options
+from ullage.service.curve.curve import StablePoint
+from ullage.service.served import ServedPool
+from ullage.verbs.simulate import LoadChoice, Simulated
 from ullage.verbs.size import SizeAnswer
 
 pytestmark = pytest.mark.slow
@@ -31,7 +35,7 @@ options: {devices: [l40s], tensor_parallel: [1], lead_times: {months: 1}}
 
 
 @pytest.mark.parametrize("text", [None, SMALL], ids=["built-in", "small"])
-def test_plan_size_and_options_give_one_number(tmp_path: Path, text: str | None) -> None:
+def test_every_verb_gives_one_number(tmp_path: Path, text: str | None) -> None:
     file = None if text is None else tmp_path / "plan.yaml"
     if file is not None:
         file.write_text(text or "")
@@ -42,6 +46,26 @@ def test_plan_size_and_options_give_one_number(tmp_path: Path, text: str | None)
     assert sized.size.rate_rps == pool.demand.planning_rps
     assert sized.size.conservative_replicas == pool.steady_fleet.replicas
     assert sized.size.replicas == pool.steady_fleet.nominal_replicas
+
+    served = verbs.simulate(plan=file, as_of=AS_OF)
+    assert isinstance(served, Simulated)
+    assert served.judged is not None
+    assert served.pool.replicas == served.judged.replicas == pool.steady_fleet.size.conservative_replicas
+    assert isinstance(served.judged.point, StablePoint)
+    assert served.judged.point.latencies == sized.size.at_size.latencies == pool.steady_fleet.size.at_size.latencies
+
+    limits = pool.admission_limits
+    held = verbs.simulate(
+        LoadChoice(rate_rps=limits.pool_rate_rps), plan=file, pool=ServedPool(replicas=limits.replicas), as_of=AS_OF
+    )
+    assert isinstance(held, Simulated)
+    assert held.judged is not None
+    assert isinstance(held.judged.point, StablePoint)
+    assert held.judged.point.violated == (), "the printed steady rate violates no SLO"
+
+    drilled = PoolScenario(plan=planned, pool=pool)
+    assert drilled.trial.key == sized.size.trial.key, "drills are played on the pool that was sized"
+    assert drilled.planning_rps == sized.size.rate_rps
 
     spec = load_plan(file, as_of=AS_OF)
     own = dataclasses.replace(

@@ -132,7 +132,8 @@ def command(
     """Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.
 
     One run, until every request has ended. A replica that is not named is the plan file's, or that of the built-in
-    example. Exit 3 where the replica does not fit its device.
+    example. A plan's own traffic is also judged as the plan judges it, on the replicas that it needs where --replicas
+    does not say how many. Exit 3 where the replica does not fit its device.
     """
     from ullage import verbs
     from ullage.load.pool import ReplicaChoice
@@ -158,7 +159,7 @@ def command(
         least_fraction=1.0 if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
     pool = ServedPool(
-        replicas=replicas or 1, routing=routing, waiting_requests=queue_limit,
+        replicas=replicas, routing=routing, waiting_requests=queue_limit,
         timeout_s=parse_duration(timeout, "--timeout"), poll_steps=poll_steps,
     )  # fmt: skip
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, slos=slo or [], as_of=as_of, seed=seed)

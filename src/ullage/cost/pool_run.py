@@ -31,7 +31,7 @@ _LONGEST_S, _SHORTEST_S = 7200.0, 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LevelRun:
+class LevelOutcome:
     """One level: its share of the hours, and the run at its rates."""
 
     hours_fraction: float
@@ -40,7 +40,7 @@ class LevelRun:
     outcome: Outcome
 
 
-def level_runs(demand: Demand, trial: Trial, *, seed: int, map: Any = map) -> tuple[LevelRun, ...]:  # noqa: A002
+def level_runs(demand: Demand, trial: Trial, *, seed: int, map: Any = map) -> tuple[LevelOutcome, ...]:  # noqa: A002
     """The planned replicas, as the trial has them, at every level of the week."""
     rates = level_rates_rps(demand)
     return tuple(map(lambda level: _run(demand, trial, rates[:, level], seed=seed + level), range(rates.shape[1])))
@@ -70,7 +70,7 @@ def level_rates_rps(demand: Demand) -> np.ndarray[tuple[int, ...], np.dtype[np.f
 
 def _run(
     demand: Demand, trial: Trial, rates_rps: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *, seed: int
-) -> LevelRun:
+) -> LevelOutcome:
     total = max(float(rates_rps.sum()), 1e-9)
     span_s = float(np.clip(_LEVEL_REQUESTS / total, _SHORTEST_S, _LONGEST_S))
     model = replace(
@@ -84,11 +84,11 @@ def _run(
     level = replace(trial, load_at=replace(mix, model=model) if isinstance(mix, MixLoad) else mix)
     load = level.load(total, seed, span_s=span_s)
     outcome = level.play(load, seed=seed, warmup_s=0.0, keep_requests=True, attribution=True)
-    return LevelRun(hours_fraction=1.0 / LEVELS, span_s=span_s, requests=load.requests, outcome=outcome)
+    return LevelOutcome(hours_fraction=1.0 / LEVELS, span_s=span_s, requests=load.requests, outcome=outcome)
 
 
 def month_groups(
-    runs: Sequence[LevelRun], by: str, *, period_hours: float, model: str = "", rng: Generator | None = None
+    runs: Sequence[LevelOutcome], by: str, *, period_hours: float, model: str = "", rng: Generator | None = None
 ) -> tuple[GroupUse, ...]:
     """The groups of a dimension over the period: every level's, times the hours it stands for."""
     return merged_groups(

@@ -23,8 +23,8 @@ from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import Placement
 from ullage.service.replica import Replica
 from ullage.service.trial.mix import LoadAt, MixLoad
+from ullage.service.trial.scenario import Scenario
 from ullage.service.trial.trial import Trial
-from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet, FleetEvent
 from ullage.simulate.load import PS_PER_S, OpenLoop, Retry
 from ullage.workload.demand.demand import Demand
@@ -117,12 +117,9 @@ LoadOf = Callable[[int], OpenLoop]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenario:
-    """A fleet, its engines, and its load for a seed. `is_calm` has nothing happen at the planning rate."""
+class LossScenario(Scenario):
+    """A loss to watch. `is_calm` has nothing happen at the planning rate."""
 
-    fleet: Fleet
-    engines: tuple[Engine, ...]
-    load_of: LoadOf
     is_calm: bool = False
     is_on_calm_load: bool = False
 
@@ -131,7 +128,7 @@ Impossible = str
 """Why a scenario cannot be played: nothing would be left to simulate."""
 
 
-def normal_day(setup: LossFleet) -> Scenario:
+def normal_day(setup: LossFleet) -> LossScenario:
     rate_rps = setup.load_fraction * sum(each.mean_rps for each in setup.demand.classes)
 
     def load(seed: int) -> OpenLoop:
@@ -140,24 +137,24 @@ def normal_day(setup: LossFleet) -> Scenario:
     return _scenario(setup, (), load_of=load)
 
 
-def peak_hour(setup: LossFleet) -> Scenario:
+def peak_hour(setup: LossFleet) -> LossScenario:
     return replace(_scenario(setup, ()), is_calm=True)
 
 
-def lost_replica(setup: LossFleet) -> Scenario | Impossible:
+def lost_replica(setup: LossFleet) -> LossScenario | Impossible:
     return _lost(setup, (0,), "the only replica is lost")
 
 
-def lost_node(setup: LossFleet) -> Scenario | Impossible:
+def lost_node(setup: LossFleet) -> LossScenario | Impossible:
     return _lost(setup, setup.nodes[0], "all replicas stand on one node")
 
 
-def lost_zone(setup: LossFleet) -> Scenario | Impossible:
+def lost_zone(setup: LossFleet) -> LossScenario | Impossible:
     largest = max(setup.serving.rows, key=lambda row: row.replicas)
     return _lost(setup, setup.serving.replicas_in(largest.zone), "all replicas stand in one zone")
 
 
-def lost_region(setup: LossFleet) -> Scenario | Impossible:
+def lost_region(setup: LossFleet) -> LossScenario | Impossible:
     """The region that the loss of another fills most, by itself: its traffic rises while the other is gone."""
     regions = setup.reserves.region.shares
     if len(regions) < 2:
@@ -175,10 +172,10 @@ def lost_region(setup: LossFleet) -> Scenario | Impossible:
         full = setup.mix(rate_rps=setup.planning_rps * carried[own], span_s=times.end_s, seed=seed)
         return _retried(_thinned(full, _between(full, times.lost_s, times.back_s, 1.0, 1.0 / ratio), seed))
 
-    return Scenario(fleet=Fleet(replicas=setup.part(held[own])), engines=(setup.replica.engine,), load_of=load)
+    return LossScenario(fleet=Fleet(replicas=setup.part(held[own])), engines=(setup.replica.engine,), load_of=load)
 
 
-def rollout_at_peak(setup: LossFleet) -> Scenario:
+def rollout_at_peak(setup: LossFleet) -> LossScenario:
     """New replicas on free devices take the place of old ones, turn by turn, until the time is over."""
     rollout, times = setup.reserves.rollout, setup.times
     surge = setup.part(rollout.surge_replicas)
@@ -209,7 +206,7 @@ def _floor(count: float) -> int:
     return math.floor(count + 1e-9)
 
 
-def maintenance_at_peak(setup: LossFleet) -> Scenario | Impossible:
+def maintenance_at_peak(setup: LossFleet) -> LossScenario | Impossible:
     out = setup.some([one for node in setup.nodes[: setup.reserves.maintenance.nodes] for one in node])
     if len(out) >= setup.replicas:
         return "all replicas are drained at once"
@@ -223,7 +220,7 @@ def maintenance_at_peak(setup: LossFleet) -> Scenario | Impossible:
     )
 
 
-def burst_during_scale_up(setup: LossFleet) -> Scenario:
+def burst_during_scale_up(setup: LossFleet) -> LossScenario:
     """Demand has risen by what it rises in one start, the replicas for it are still starting, and a burst comes."""
     times, warm = setup.times, setup.reserves.warm
     below = 1.0 - warm.rise_rps / setup.demand.planning_rps
@@ -240,10 +237,10 @@ def burst_during_scale_up(setup: LossFleet) -> Scenario:
     late = tuple(range(setup.replicas - missing, setup.replicas))
     events = (FleetEvent(at_s=times.back_s, kind="ready", replicas=late),) if late else ()
     fleet = Fleet(replicas=setup.replicas, ready_replicas=setup.replicas - missing, events=events)
-    return Scenario(fleet=fleet, engines=(setup.replica.engine,), load_of=load)
+    return LossScenario(fleet=fleet, engines=(setup.replica.engine,), load_of=load)
 
 
-def cache_flush(setup: LossFleet) -> Scenario:
+def cache_flush(setup: LossFleet) -> LossScenario:
     """All cached prefixes are gone at once, and every prompt is computed in full until caches are full again."""
     tokens_per_s = setup.load_fraction * float(setup.demand.figures["demand.token_rate"].value)
     refill_s = max(LEAST_REFILL_S, setup.replica.engine.kv_tokens * setup.replicas / tokens_per_s)
@@ -259,7 +256,7 @@ def cache_flush(setup: LossFleet) -> Scenario:
     return replace(_scenario(setup, (), load_of=load), is_on_calm_load=True)
 
 
-def slow_replica(setup: LossFleet) -> Scenario:
+def slow_replica(setup: LossFleet) -> LossScenario:
     """One replica is replaced by one at half its speed, and later by a sound one again."""
     times, last = setup.times, setup.replicas
     events = (
@@ -268,7 +265,7 @@ def slow_replica(setup: LossFleet) -> Scenario:
         FleetEvent(at_s=times.back_s, kind="ready", replicas=(0,)),
         FleetEvent(at_s=times.back_s, kind="drain", replicas=(last,)),
     )
-    return Scenario(
+    return LossScenario(
         fleet=Fleet(replicas=(setup.replicas, 1), ready_replicas=setup.replicas, events=events),
         engines=(setup.replica.engine, setup.replica.slowed(SLOW_RATIO).engine),
         load_of=lambda seed: _calm(setup, seed),
@@ -276,7 +273,7 @@ def slow_replica(setup: LossFleet) -> Scenario:
     )
 
 
-SCENARIOS: dict[str, Callable[[LossFleet], Scenario | Impossible]] = {
+SCENARIOS: dict[str, Callable[[LossFleet], LossScenario | Impossible]] = {
     "normal_day": normal_day,
     "peak_hour": peak_hour,
     "replica": lost_replica,
@@ -291,7 +288,7 @@ SCENARIOS: dict[str, Callable[[LossFleet], Scenario | Impossible]] = {
 }
 
 
-def _lost(setup: LossFleet, of_fleet: tuple[int, ...], why_not: str) -> Scenario | Impossible:
+def _lost(setup: LossFleet, of_fleet: tuple[int, ...], why_not: str) -> LossScenario | Impossible:
     lost = setup.some(of_fleet)
     if len(lost) >= setup.replicas:
         return why_not
@@ -307,10 +304,10 @@ def _lost(setup: LossFleet, of_fleet: tuple[int, ...], why_not: str) -> Scenario
 
 def _scenario(
     setup: LossFleet, events: tuple[FleetEvent, ...], *, spare_replicas: int = 0, load_of: LoadOf | None = None
-) -> Scenario:
+) -> LossScenario:
     """These events on the serving fleet; at the planning rate where no other load is given."""
     fleet = Fleet(replicas=setup.replicas + spare_replicas, ready_replicas=setup.replicas, events=events)
-    return Scenario(
+    return LossScenario(
         fleet=fleet,
         engines=(setup.replica.engine,),
         load_of=load_of or (lambda seed: _calm(setup, seed)),

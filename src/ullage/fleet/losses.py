@@ -12,17 +12,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.failure import SURVIVED, failure_reserve
-from ullage.fleet.loss_scenarios import SCENARIOS, LossFleet, Scenario, Times
+from ullage.fleet.loss_scenarios import SCENARIOS, LossFleet, LossScenario, Times
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.sites import place
 from ullage.fleet.steady import SteadyFleet
-from ullage.service.trial.attainment import Attainment, Tallies, last_hurt_s, part, tallies
+from ullage.service.trial.attainment import Attainment, Tallies, last_hurt_s, part
+from ullage.service.trial.scenario import watched
 from ullage.simulate.statistics import replication_seeds
 from ullage.startup.ready import TimeToReady
 from ullage.workload.demand.demand import Demand
@@ -133,11 +133,11 @@ def loss_checks(
     """Play the named scenarios on the planned fleet; the same arrivals for all of them that share a load."""
     setup = _fleet(demand, steady, reserves, ready, effort)
     scenarios = {name: SCENARIOS[name](setup) for name in dict.fromkeys(("peak_hour", *names))}
-    possible = {name: each for name, each in scenarios.items() if isinstance(each, Scenario)}
+    possible = {name: each for name, each in scenarios.items() if isinstance(each, LossScenario)}
     seeds = replication_seeds(seed, effort.replications)
     jobs = [(name, one) for name in possible for one in seeds]
-    play = partial(_play, setup)
-    results = list(map(lambda job: play(possible[job[0]], job[1]), jobs))
+    end_s = setup.times.end_s
+    results = list(map(lambda job: watched(setup.trial, possible[job[0]], until_s=end_s, seed=job[1]), jobs))
     runs = {
         name: [found for job, found in zip(jobs, results, strict=True) if job[0] == name] for name in possible
     }  # fmt: skip
@@ -145,7 +145,7 @@ def loss_checks(
     checks = []
     for name in names:
         scenario = scenarios[name]
-        if isinstance(scenario, Scenario):
+        if isinstance(scenario, LossScenario):
             calm = runs["peak_hour"] if scenario.is_on_calm_load and not scenario.is_calm else None
             checks.append(_check(name, runs[name], calm, setup, price))
         else:
@@ -195,20 +195,6 @@ def _times(effort: LossEffort, replacement_s: float, rate_rps: float) -> Times:
     lost_s = longer * (effort.lead_s + effort.before_s)
     back_s = lost_s + longer * loss_s
     return Times(counted_s=longer * effort.lead_s, lost_s=lost_s, back_s=back_s, end_s=back_s + longer * effort.after_s)
-
-
-def _play(setup: LossFleet, scenario: Scenario, seed: int) -> Tallies:
-    trial, load, end_s = setup.trial, scenario.load_of(seed), setup.times.end_s
-    outcome = trial.play(
-        load,
-        seed=seed,
-        fleet=scenario.fleet,
-        engines=scenario.engines,
-        warmup_s=0.0,
-        until_s=end_s,
-        keep_requests=True,
-    )
-    return tallies(outcome, load, trial.classes, span_s=end_s)
 
 
 # The last requests of a run may not have come to their first token when it ends, and those that arrived shortly before

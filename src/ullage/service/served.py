@@ -36,15 +36,25 @@ _SAMPLES = 240
 class ServedPool:
     """The replicas that serve the stream, and when work is refused or given up.
 
-    `waiting_requests` bounds the queue of a replica, `timeout_s` is when a client gives up; None is never. `poll_steps`
+    `replicas` is None where it is left to who knows the traffic: as many as it needs, or one. `waiting_requests` bounds
+    the queue of a replica, `timeout_s` is when a client gives up; None is never. `poll_steps`
     is how many steps the scheduler takes between two looks for new requests, for load tests that are repeated.
     """
 
-    replicas: int = 1
+    replicas: int | None = None
     routing: str = "least_outstanding"
     waiting_requests: int | None = None
     timeout_s: float | None = None
     poll_steps: int = 1
+
+    @property
+    def count(self) -> int:
+        return self.replicas or 1
+
+    @property
+    def is_plain(self) -> bool:
+        """Nobody is refused and nobody gives up earlier than the plan says."""
+        return self.waiting_requests is None and self.timeout_s is None and self.routing == "least_outstanding"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +179,7 @@ def serve(
     )
     outcome = play(
         replace(engine, waiting_requests=pool.waiting_requests),
-        Fleet(replicas=pool.replicas, routing=pool.routing),
+        Fleet(replicas=pool.count, routing=pool.routing),
         load,
         seed=seed,
         sample_s=max(stream.span_s / _SAMPLES, 1e-3),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ullage.memory.budget import MemoryBudget
     from ullage.service.calibration.prediction import Prediction
     from ullage.service.calibration.repeats import NotRepeatable
+    from ullage.service.curve.sizing import JudgedPool
     from ullage.service.loadtests.loadtest import Point
     from ullage.service.served import Served, ServedPool
     from ullage.service.steps.step_model import StepModel
@@ -101,7 +102,10 @@ class LoadChoice:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Simulated(VerbAnswer):
-    """The outcome, and in words what was simulated on what."""
+    """The outcome, and in words what was simulated on what.
+
+    `judged` is the plan's own traffic as the plan judges it: many windows, and the step times that it buys by.
+    """
 
     replica: str
     step: StepModel
@@ -109,6 +113,7 @@ class Simulated(VerbAnswer):
     traffic: str
     left_out_count: int
     pool: ServedPool
+    judged: JudgedPool | None
     served: Served
     seed: int
     as_of: datetime.date
@@ -117,6 +122,11 @@ class Simulated(VerbAnswer):
     def notes(self) -> tuple[str, ...]:
         """What to keep in mind when reading the numbers."""
         found = [*self.step.notes]
+        if self.judged is not None:
+            found.append(
+                "The plan's answer is judged over many windows with the step times that it buys by; the one run below "
+                "it has nominal step times."
+            )
         if not self.served.is_keeping_up:
             share = self.served.drift.growth_fraction
             found.append(
@@ -232,13 +242,17 @@ def simulate(
             return refusal(found)
         memory, step, name = found
         if load.load_tests or load.clients is not None:
-            chosen = ServedPool() if pool is None else pool
-            return _repeated(load, memory, step, name, chosen, run.as_of)
+            return _repeated(load, memory, step, name, pool or ServedPool(), run.as_of)
+        chosen, judged = pool or ServedPool(), None
+        if planned is not None and not replica.is_named and not load.traces and load.prompt_tokens is None:
+            sized = _judged(load, planned, chosen, run)
+            if isinstance(sized, Rejection):
+                return refusal(sized)
+            chosen, judged = sized
         served_by = replica_of(step, memory)
         run.progress(0.02, "traffic")
         stream, said = _stream(load, planned, np.random.default_rng(seed))
         classes = _classes(stream, planned, slos)
-        chosen = ServedPool() if pool is None else pool
         served = serve(
             served_by,
             stream,
@@ -256,6 +270,7 @@ def simulate(
         traffic=said,
         left_out_count=stream.left_out_count,
         pool=chosen,
+        judged=judged,
         served=served,
         seed=seed,
         as_of=run.as_of,
@@ -297,6 +312,27 @@ def _planned(
     )
 
 
+def _judged(
+    load: LoadChoice, planned: CurveInputs, pool: ServedPool, run: RunContext
+) -> tuple[ServedPool, JudgedPool | None] | Rejection:
+    """The plan's own traffic on the plan's own replica: as many as it needs, unless stated, and what is judged of them.
+
+    A pool whose clients or queues are others than the plan's is not the plan's.
+    """
+    from ullage.service.curve.sizing import judged_pool, size_pool
+
+    if not pool.is_plain:
+        return pool, None
+    bases, planned_rps = planned.bases(run.seed), planned.demand.planning_rps
+    if pool.replicas is None:
+        sized = size_pool(bases, rate_rps=planned_rps, seed=run.seed, map=run.map)
+        if isinstance(sized, Rejection):
+            return sized
+        pool = replace(pool, replicas=sized.conservative_replicas)
+    rate_rps = (load.rate_rps or planned_rps) * load.traffic_ratio
+    return pool, judged_pool(bases, replicas=pool.count, rate_rps=rate_rps, seed=run.seed, map=run.map)
+
+
 # ---- load tests ----------------------------------------------------------------------------------------
 
 
@@ -312,7 +348,7 @@ def _repeated(
 
     terms = RepeatTerms(
         limits=replace(engine_limits(memory.runtime, memory.kv_tokens), poll_steps=pool.poll_steps),
-        replicas=pool.replicas if pool.replicas > 1 else None,
+        replicas=pool.count if pool.count > 1 else None,
         cached_fraction=load.cached_fraction,
         timeout_s=pool.timeout_s,
     )

@@ -11,7 +11,8 @@ import numpy as np
 from ullage.fleet.failure import domains_of
 from ullage.memory.estimate import LineName
 from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, first_of
-from ullage.planning.drills.scenario import EVENT_S, RUNS, DrillAttainment, DrillScenario, PoolScenario, Span, arrival_s
+from ullage.planning.drills.scenario import EVENT_S, RUNS, DrillAttainment, PoolScenario, Span, arrival_s
+from ullage.service.trial.scenario import Scenario
 from ullage.simulate.fleet import Fleet, FleetEvent
 from ullage.simulate.load import OpenLoop
 
@@ -42,9 +43,7 @@ def memory_drill(scenario: PoolScenario) -> DrillResult:
             FleetEvent(at_s=span.hit_s, kind="drain", replicas=tuple(range(each))),
         )
         fleet = Fleet(replicas=(each, each), ready_replicas=each, events=events)
-        setup = DrillScenario(
-            fleet=fleet, engines=(engine, small), load_of=lambda seed: scenario.calm(seed, span.run_s)
-        )
+        setup = Scenario(fleet=fleet, engines=(engine, small), load_of=lambda seed: scenario.calm(seed, span.run_s))
         return scenario.play(setup, span, runs=runs)
 
     return scenario.judged(
@@ -99,9 +98,7 @@ def cache_drill(scenario: PoolScenario) -> DrillResult:
         return replace(calm, requests=replace(calm.requests, cached_tokens=cold))
 
     def play(more: int, runs: int = 1) -> DrillAttainment:
-        return scenario.play(
-            DrillScenario(fleet=Fleet(replicas=scenario.replicas + more), load_of=load), span, runs=runs
-        )
+        return scenario.play(Scenario(fleet=Fleet(replicas=scenario.replicas + more), load_of=load), span, runs=runs)
 
     calm = scenario.calm(scenario.seed, span.run_s).requests
     cached = 0.0 if calm.cached_tokens is None else float(calm.cached_tokens.sum()) / float(calm.prompt_tokens.sum())
@@ -143,7 +140,7 @@ def warm_up_drill(scenario: PoolScenario) -> DrillResult:
             for place, number in enumerate(range(first, whole))
         )
         fleet = Fleet(replicas=whole, ready_replicas=first, events=events)
-        return scenario.play(DrillScenario(fleet=fleet, load_of=load), span, runs=runs)
+        return scenario.play(Scenario(fleet=fleet, load_of=load), span, runs=runs)
 
     held = warm.line.replicas
     kept = play(held, late_s=rise_s, runs=RUNS)
@@ -190,7 +187,7 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
             return None
         fleet = Fleet(replicas=running, events=(FleetEvent(at_s=span.hit_s, kind="fail", replicas=tuple(range(node))),))
         return scenario.play(
-            DrillScenario(fleet=fleet, load_of=lambda seed: scenario.calm(seed, span.run_s)), span, runs=runs
+            Scenario(fleet=fleet, load_of=lambda seed: scenario.calm(seed, span.run_s)), span, runs=runs
         )
 
     lost = max(max(zone, default=0) for zone in domains_of(scenario.placed(), reserves.settings.reliability).zones)
@@ -247,7 +244,7 @@ def zone_drill(scenario: PoolScenario) -> DrillResult:
         lost = placed.replicas_in(largest.zone)
         fleet = Fleet(replicas=placed.replicas, events=(FleetEvent(at_s=span.hit_s, kind="fail", replicas=lost),))
         return scenario.play(
-            DrillScenario(fleet=fleet, load_of=lambda seed: scenario.calm(seed, span.run_s)), span, runs=runs
+            Scenario(fleet=fleet, load_of=lambda seed: scenario.calm(seed, span.run_s)), span, runs=runs
         )
 
     largest = scenario.placed().largest_zone_replicas

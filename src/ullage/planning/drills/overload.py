@@ -19,7 +19,8 @@ from ullage.admission.retries import (
 )
 from ullage.evidence import number
 from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, first_of
-from ullage.planning.drills.scenario import RUNS, DrillAttainment, DrillScenario, PoolScenario, arrival_s, least_of
+from ullage.planning.drills.scenario import RUNS, DrillAttainment, PoolScenario, arrival_s, least_of
+from ullage.service.trial.scenario import Scenario
 from ullage.service.trial.trial import Guard, requests_of
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet, FleetEvent
@@ -249,7 +250,7 @@ def _outage_of(scenario: PoolScenario, tool: Tool) -> DrillResult:
 
     def play(over_s: float, *, kept_tokens: float, runs: int = 1) -> DrillAttainment:
         fleet, engines = _with_held(scenario, kept_tokens, from_s=span.hit_s, until_s=back_s)
-        setup = DrillScenario(fleet=fleet, engines=engines, load_of=lambda seed: load(seed, over_s))
+        setup = Scenario(fleet=fleet, engines=engines, load_of=lambda seed: load(seed, over_s))
         return scenario.play(setup, span, runs=runs)
 
     def change() -> str:

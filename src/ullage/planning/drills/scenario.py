@@ -24,11 +24,10 @@ from ullage.planning.drills.result import DrillResult, DrillVerdict
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
 from ullage.service.replica import Replica
-from ullage.service.trial.attainment import Attainment, Tallies, part, tallies
+from ullage.service.trial.attainment import Attainment, part
 from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.scenario import Scenario, watched
 from ullage.service.trial.trial import Trial
-from ullage.simulate.engine import Engine
-from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import PS_PER_S, OpenLoop
 from ullage.simulate.statistics import replication_seeds
 from ullage.workload.classes import RequestClass
@@ -58,15 +57,6 @@ class Span:
     @property
     def run_s(self) -> float:
         return self.end_s + EDGE_S
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrillScenario:
-    """One thing to play: replicas, engines and events, and the load of a seed."""
-
-    fleet: Fleet
-    load_of: Callable[[int], OpenLoop]
-    engines: tuple[Engine, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,9 +159,10 @@ class PoolScenario:
         """The planning rate, bursts included; what a failure cuts off is sent again once."""
         return replace(self.mix(rate_rps=self.planning_rps, span_s=span_s, seed=seed), retry=RETRY)
 
-    def play(self, setup: DrillScenario, span: Span, *, runs: int = RUNS) -> DrillAttainment:
+    def play(self, setup: Scenario, span: Span, *, runs: int = RUNS) -> DrillAttainment:
         """Simulate the scenario and judge it by the SLO with the least attainment."""
-        found = [self._run(setup, span, seed) for seed in replication_seeds(self.seed, runs)]
+        trial = replace(self.trial, classes=self.classes)
+        found = [watched(trial, setup, until_s=span.run_s, seed=seed) for seed in replication_seeds(self.seed, runs)]
         hit_s = span.hit_s - EDGE_S
         during = part(found, from_s=hit_s, until_s=span.end_s)
         if during is None:
@@ -179,19 +170,6 @@ class PoolScenario:
         same = [{during.slo_name: each[during.slo_name]} for each in found]
         before = part(same, from_s=span.counted_s, until_s=hit_s)
         return DrillAttainment(before=before or during, during=during)
-
-    def _run(self, setup: DrillScenario, span: Span, seed: int) -> Tallies:
-        load = setup.load_of(seed)
-        outcome = self.trial.play(
-            load,
-            seed=seed,
-            fleet=setup.fleet,
-            engines=setup.engines,
-            warmup_s=0.0,
-            until_s=span.run_s,
-            keep_requests=True,
-        )
-        return tallies(outcome, load, self.classes, span_s=span.run_s)
 
     def least_more(self, passes: Callable[[int], bool]) -> int | None:
         """The fewest further replicas that pass, to a thirty-second of the fleet; None where none does."""

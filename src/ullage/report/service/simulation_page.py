@@ -13,6 +13,8 @@ from rich.text import Text
 from ullage.report.evidence_style import evidence_text
 from ullage.report.quantity import show
 from ullage.service.calibration.prediction import Prediction
+from ullage.service.curve.curve import StablePoint
+from ullage.service.curve.sizing import JudgedPool
 from ullage.service.served import Served, ServedPool, SloAttainment
 from ullage.service.steps.step_model import StepModel
 from ullage.units import brief_number
@@ -43,6 +45,8 @@ class Simulation(Protocol):
     def traffic(self) -> str: ...
     @property
     def pool(self) -> ServedPool: ...
+    @property
+    def judged(self) -> JudgedPool | None: ...
     @property
     def served(self) -> Served: ...
     @property
@@ -91,7 +95,7 @@ def predictions_page(repeated: RepeatedSimulation) -> list[RenderableType]:
 def simulation_page(simulated: Simulation) -> list[RenderableType]:
     """SLOs first, then latencies, ends and what the replicas did."""
     served, pool = simulated.served, simulated.pool
-    many = f"{pool.replicas} replicas, {pool.routing.replace('_', ' ')}" if pool.replicas > 1 else "1 replica"
+    many = f"{pool.count} replicas, {pool.routing.replace('_', ' ')}" if pool.count > 1 else "1 replica"
     by = Text.assemble(f"{simulated.step.kind} step model (", evidence_text(simulated.step.evidence), ")")
     parts: list[RenderableType] = [
         Text.assemble((f"{simulated.replica}", "bold"), f", {many}, by the ", by),
@@ -110,8 +114,26 @@ def simulation_page(simulated: Simulation) -> list[RenderableType]:
     ]
     if any(each.slo_limits for each in served.classes):
         parts[3:3] = [_slo_limits(served), ""]
+    if simulated.judged is not None:
+        parts[2:2] = ["", *_judged(simulated.judged), "", Text("One run, nominal step times", style="bold")]
     parts += ["", *(Text(f"- {note}") for note in simulated.notes)] if simulated.notes else []
     return parts
+
+
+def _judged(judged: JudgedPool) -> list[RenderableType]:
+    """The plan's own answer for these replicas: `plan` and `size` print the same."""
+    point = judged.point
+    where = f"{judged.replicas} at {show(judged.rate_rps, 'req/s')}, {judged.basis} step times"
+    if not isinstance(point, StablePoint):
+        return [Text(f"As the plan judges it, {where}: not sustained, {point.instability.reason}.", style="red")]
+    over = f"{point.windows} windows of {show(judged.span_s, 's')}"
+    verdict = "every SLO is met" if not point.violated else f"violated: {', '.join(point.violated)}"
+    table = _table("As the plan judges it", "class", "latency", "p50", "p95", "p99")
+    for name, found in point.latencies.items():
+        for metric in ("ttft", "tpot", "e2e"):
+            shown = [found.get(f"{metric}_p{each}") for each in (50, 95, 99)]
+            table.add_row(name, metric, *("" if each is None else _seconds(each.value) for each in shown))
+    return [table, Text(f"{where}, over {over}: {verdict}.")]
 
 
 def _slo_limits(served: Served) -> Table:

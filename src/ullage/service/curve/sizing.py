@@ -13,12 +13,20 @@ from typing import Any
 
 from ullage.errors import InternalError, Rejection
 from ullage.evidence import Assumption, Figure
-from ullage.service.curve.curve import CurvePoint, StablePoint, point_of
+from ullage.service.curve.curve import CurvePoint, StablePoint, load_point, point_of
 from ullage.service.curve.point import idle_refusal, weak_evidence
 from ullage.service.steps.band import StepBand
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import BRIEF, FULL, Effort, decide
-from ullage.service.trial.search import RARE_REQUESTS, STEPS, HighestLoad, LeastReplicas, least_replicas
+from ullage.service.trial.search import (
+    RARE_REQUESTS,
+    STEPS,
+    HighestLoad,
+    LeastReplicas,
+    least_replicas,
+    rare_traffic,
+    tested_pool,
+)
 from ullage.service.trial.trial import CONSERVATIVE, NOMINAL, Trial
 from ullage.service.trial.window import Probe
 from ullage.simulate.statistics import Interval
@@ -138,6 +146,32 @@ def size_pool(
         figures={},
     )
     return replace(found, figures=_figures(found, inputs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPool:
+    """So many replicas at a rate, by the windows and on the step basis that a pool is sized with."""
+
+    replicas: int
+    rate_rps: float
+    basis: str
+    span_s: float
+    point: CurvePoint
+
+
+def judged_pool(
+    bases: Bases,
+    *,
+    replicas: int,
+    rate_rps: float,
+    seed: int,
+    map: Any = map,  # noqa: A002
+) -> JudgedPool:
+    """What `size_pool` would find of this number at this rate."""
+    trial, tried_rps = rare_traffic(bases.conservative, rate_rps)
+    tested, tested_rps = tested_pool(trial, tried_rps, replicas)
+    point = load_point(tested, tested_rps, bases.conservative_probe, seed=seed, effort=FULL, map=map)
+    return JudgedPool(replicas=replicas, rate_rps=rate_rps, basis=trial.basis, span_s=trial.span_s, point=point)
 
 
 def _at_size(bases: Bases, found: LeastReplicas) -> CurvePoint:
