@@ -5,7 +5,7 @@ ARGS ?=
 BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options
 export PYTHON
 
-.PHONY: help plan test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
+.PHONY: help plan services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -18,7 +18,9 @@ help: ## list the targets
 plan: .venv/.run ## plan the built-in example (ARGS="--json" and the like are passed on)
 	@$(BIN)/ullage plan $(ARGS)
 
-test: .venv/.dev lint types pythons ## lint, types and every test; coverage is that of the quick ones
+services:
+	@scripts/services.sh
+test: .venv/.dev services lint types pythons ## lint, types and every test; coverage is that of the quick ones
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
 	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
