@@ -131,9 +131,8 @@ def command(
 ) -> int:
     """Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.
 
-    One run, until every request has ended. A replica that is not named is the plan file's, or that of the built-in
-    example. A plan's own traffic is also judged as the plan judges it, on the replicas that it needs where --replicas
-    does not say how many. Exit 3 where the replica does not fit its device.
+    One run, until every request has ended. Replicas that are not named are the plan's, or the built-in example's; a
+    plan's own traffic is also judged as the plan judges it. Exit 3 where the replica does not fit its device.
     """
     from ullage import verbs
     from ullage.load.pool import ReplicaChoice
