@@ -206,6 +206,6 @@ def test_larger_pools_are_looked_for_in_coarser_steps_and_never_end_with_fewer(
 ) -> None:
     few, many = search.grain_replicas(likely), search.grain_replicas(likely + more)
     assert many % few == 0
-    assert few == 1 or few <= likely / 96
+    assert few == 1 or few <= likely / 64
     needs = math.ceil(likely * needed_ratio), math.ceil((likely + more) * needed_ratio)
     assert few * math.ceil(needs[0] / few) <= many * math.ceil(needs[1] / many)

@@ -38,6 +38,8 @@ DECIDED_ERRORS = 2.33
 CONFIDENCE_FRACTION = 0.95
 # An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
 MOST_EXCESS = 3.0
+# What is not sure counts as violated, by so little.
+_UNSURE = 1e-6
 # From so many windows on an error is known well enough to see that a decision would take so many times the budget.
 _HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 8.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
@@ -95,6 +97,11 @@ class Judged:
     def use_fraction(self) -> float:
         """The share of what is allowed that is used."""
         return self.missed_fraction / self.allowed_fraction
+
+    @property
+    def sure_use_fraction(self) -> float:
+        """The same where as much more is missed as the error leaves open."""
+        return (self.missed_fraction + DECIDED_ERRORS * self.error_fraction) / self.allowed_fraction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +253,19 @@ class Decision:
             return MOST_EXCESS
         used = max((each.use_fraction for each in self.judged), default=0.0)
         return min(max(math.log(max(used, 1e-9)), -MOST_EXCESS), MOST_EXCESS)
+
+    @property
+    def sure_excess(self) -> float:
+        """The same of what may be missed by the error at hand: positive where it is not sure that nothing is violated.
+
+        It moves with the load as smoothly as the excess does, so that a search for what is sure can step by it.
+        """
+        if self.instability is not None:
+            return MOST_EXCESS
+        used = max((each.sure_use_fraction for each in self.judged), default=0.0)
+        found = min(max(math.log(max(used, 1e-9)), -MOST_EXCESS), MOST_EXCESS)
+        # Decided by the same errors, so the sign is that of `holds`, whatever rounding says.
+        return min(found, 0.0) if self.holds else max(found, _UNSURE)
 
     @property
     def windows(self) -> int:

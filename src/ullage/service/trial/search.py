@@ -27,7 +27,9 @@ from ullage.simulate.statistics import Interval
 STEPS = 128
 MOST_DOUBLINGS = 4
 # The excess grows about so many times as fast as the load does; less than the second of it is not acted upon.
-_STEEPNESS, _LEAST_EXCESS, _UNSURE = 8.0, 0.1, 1e-6
+_STEEPNESS, _LEAST_EXCESS = 8.0, 0.1
+# Scouts are few: an excess below this is as near as they can tell.
+_SCOUTED_EXCESS = 0.15
 # Most mixes meet their SLOs up to about so much of saturation.
 _LIKELY_FRACTION = 0.6
 SUB_POOL = 64
@@ -35,7 +37,9 @@ SUB_POOL = 64
 MOST_WHOLE = 96
 MOST_REPLICAS = 1_000_000
 # A pool of very many is looked for in steps of about so small a part of it; finer ones no windows tell apart.
-_GRAINS = 96
+_GRAINS = 64
+# So many requests tell two such steps apart, by four standard errors or more; without a purchase fewer will do.
+_GRAIN_REQUESTS, _SHOWN_REQUESTS = 5e6, 1e6
 # Further down than this below the answer nobody looks for what is undecided.
 _MOST_UNDECIDED = 2
 # A window needs so many requests to be judged by; rarer traffic is tried at the rate that has them.
@@ -104,11 +108,14 @@ def highest_load(
     )
 
 
-def last_passing(excess: Callable[[int], float], start: int, *, least: int, most: int) -> int:
+def last_passing(
+    excess: Callable[[int], float], start: int, *, least: int, most: int, close_excess: float = 0.0
+) -> int:
     """The last place from `least` to `most` whose excess is not positive, where excess grows with the place.
 
     Outwards from `start` until both sides are known, then between them where a straight line through the two meets
     zero, or halfway where that was slow. `least` itself is not asked: it is the answer where nothing above it passes.
+    A place whose excess is closer to zero than `close_excess` ends the search, and is the answer on either side of it.
 
     >>> last_passing(lambda place: (place - 70) / 10, 60, least=0, most=2048)
     70
@@ -119,6 +126,8 @@ def last_passing(excess: Callable[[int], float], start: int, *, least: int, most
     stride, look, width = 1.0, min(max(start, least + 1), most), 2 * (most - least) + 2
     while high[0] - low[0] > 1:
         found = excess(look)
+        if abs(found) < close_excess:
+            return look
         low, high = (low, (look, found)) if found > 0.0 else ((look, found), high)
         if high[0] > most or low[0] == least:
             # One side only: as far as the excess says, farther every time.
@@ -227,6 +236,10 @@ def least_replicas(
     scouts = [1] * len(strata.weights) if len(strata.weights) > 1 else SCOUT.first_windows(strata)
     likely = likely_replicas(rate_rps, probe.saturation_rps)
     grain = grain_replicas(likely)
+    if grain > 1:
+        fewer = _GRAIN_REQUESTS if is_bought else _SHOWN_REQUESTS
+        effort = effort if is_bought else replace(effort, first_fraction=SCOUT.first_fraction)
+        effort = replace(effort, most_requests=min(effort.most_requests, fewer))
     known: dict[int, Decision] = {}
 
     def scout(replicas: int) -> float:
@@ -240,16 +253,17 @@ def least_replicas(
         return known[replicas]
 
     def excess(replicas: int) -> float:
-        decision = at(replicas)
-        if not is_bought or decision.holds:
-            return decision.excess
-        # What is not sure is not enough.
-        return max(decision.excess, _UNSURE)
+        # Of what is bought it must be sure that it is enough.
+        return at(replicas).sure_excess if is_bought else at(replicas).excess
 
     # Fewer replicas are more excess, so numbers are looked through from the far end.
     most = -(-MOST_REPLICAS // grain)
     near = last_passing(
-        lambda place: scout(-place * grain), -math.ceil((start or likely) / grain), least=-most - 1, most=-1
+        lambda place: scout(-place * grain),
+        -math.ceil((start or likely) / grain),
+        least=-most - 1,
+        most=-1,
+        close_excess=_SCOUTED_EXCESS,
     )
     found = -grain * last_passing(lambda place: excess(-place * grain), near, least=-most - 1, most=-1)
     if found > MOST_REPLICAS:
@@ -259,9 +273,7 @@ def least_replicas(
             problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
             fix="Loosen an SLO, or split the service into several pools.",
         )
-    low, lowest = found, max(grain, found - _MOST_UNDECIDED * grain)
-    while is_bought and low > lowest and not _surely_violated(at(low - grain)):
-        low -= grain
+    low = _least_undecided(at, known, found, grain) if is_bought else found
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
         replicas=found,
@@ -271,6 +283,23 @@ def least_replicas(
         tested_replicas=pool.replicas,
         tested_rps=load_rps,
     )
+
+
+def _least_undecided(at: Callable[[int], Decision], known: dict[int, Decision], found: int, grain: int) -> int:
+    """The least number that may be enough: those down to one that surely is not, known already or looked for.
+
+    Of very many replicas none is looked for: what was not tried just below the answer may be enough.
+    """
+    violated = [number for number, each in known.items() if number < found and _surely_violated(each)]
+    nearest = max(violated, default=0)
+    if found - nearest <= (1 + _MOST_UNDECIDED) * grain:
+        return nearest + grain
+    low, lowest = found, max(grain, found - _MOST_UNDECIDED * grain)
+    if grain > 1:
+        return lowest
+    while low > lowest and not _surely_violated(at(low - grain)):
+        low -= grain
+    return low
 
 
 def _surely_violated(found: Decision) -> bool:
@@ -284,7 +313,7 @@ def grain_replicas(likely: int) -> int:
     with fewer.
 
     >>> [grain_replicas(each) for each in (1, 96, 500, 1024, 60_000)]
-    [1, 1, 4, 8, 512]
+    [1, 1, 4, 16, 512]
     """
     return 2 ** max(0, int(math.log2(max(likely, 1) / _GRAINS))) if likely >= _GRAINS else 1
 
