@@ -42,7 +42,10 @@ _CHOICES = st.builds(
 def test_rows_sum_to_every_line_and_nothing_is_negative(
     given_rows: list[Row], lines: list[BillLine], choice: AttributionChoice
 ) -> None:
-    groups = grouped(usage_log(given_rows), "tenant", rng=np.random.default_rng(1))
+    groups = [
+        replace(each, caused_devices=each.requests)
+        for each in grouped(usage_log(given_rows), "tenant", rng=np.random.default_rng(1))
+    ]
     found = attribute(lines, {"": groups}, choice)
     assert [sum(row.cents[place] for row in found.rows) for place in range(len(lines))] == [
         each.cents for each in lines

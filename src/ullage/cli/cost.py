@@ -15,7 +15,9 @@ Rule = Annotated[
     typer.Option(
         "--rule",
         metavar="NAME",
-        help="gpu_time, kv_token_seconds, tokens, weighted_tokens, requests, shapley or peak.",
+        help="causation, gpu_time, kv_token_seconds, tokens, weighted_tokens, requests, shapley or peak. Default: "
+        "causation where it is known, else gpu_time.",
+        show_default=False,
     ),
 ]
 BasisName = Annotated[
@@ -57,7 +59,7 @@ def command(
     changed: Set = None,
     traffic: Traffic = None,
     by: By = None,
-    rule: Rule = "gpu_time",
+    rule: Rule = "",
     basis: BasisName = "usage",
     allotted: Allotted = None,
     idle: IdleName = "apart",

@@ -159,6 +159,7 @@ def class_uses(
                 cached_tokens=used.cached_tokens if used else 0.0,
                 gpu_s=used.gpu_s if used else 0.0,
                 failed_gpu_s=used.failed_gpu_s if used else 0.0,
+                caused_devices=run.caused_devices if run is not None else None,
                 criterion=_criterion(slo_class[each.name], (criteria or {}).get(each.name, "")),
                 basis=(each.figures[f"demand.{each.name}.mean_rate"], *basis),
             )

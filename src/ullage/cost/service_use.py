@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ullage.cost.attribution.causation import Causation
 from ullage.cost.attribution.usage import GroupUse
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Figure
@@ -74,6 +75,7 @@ class ClassUse:
 
     A success is a request that ended well and within the limits of its class. `gpu_s` is the busy time of replicas
     that went to the class, of which `failed_gpu_s` to requests that did not succeed; None where nothing was simulated.
+    `caused_devices` are those of the steady fleet that the class makes necessary.
     """
 
     name: str
@@ -86,6 +88,7 @@ class ClassUse:
     gpu_s: float | None = None
     failed_gpu_s: float | None = None
     criterion: str = "ends well within its limits"
+    caused_devices: float | None = None
     basis: tuple[Named, ...]
 
 
@@ -152,7 +155,8 @@ class TaskUse:
 class ServiceUse:
     """Everything of one period. `providers` and `tools` are None where it is not stated whether there are any.
 
-    `groups` are who used each pool, by dimension and pool, where a simulation or a log says more than the classes do.
+    `groups` are who used each pool, by dimension and pool, where a simulation or a log says more than the classes do,
+    and `causes` which class makes how much of a pool necessary.
     """
 
     service: str
@@ -162,6 +166,7 @@ class ServiceUse:
     tools: tuple[ToolUse, ...] | None = None
     tasks: tuple[TaskUse, ...] = ()
     groups: Mapping[str, Mapping[str, tuple[GroupUse, ...]]] = field(default_factory=dict)
+    causes: Mapping[str, Causation] = field(default_factory=dict)
 
     def classes_of(self, pool: str) -> tuple[ClassUse, ...]:
         return tuple(each for each in self.classes if each.pool == pool)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.cost.attribution.attribution import AttributionChoice, Idle, TokenWeights, attribute
+from ullage.cost.attribution.attribution import AttributionChoice, Idle, TokenWeights, attribute, best_rule
 from ullage.cost.attribution.usage import GroupUse, summed_groups
 from ullage.cost.lines.line import BillLine
 from ullage.cost.quotes import Quotes
@@ -85,11 +85,12 @@ def _group(each: ClassUse) -> GroupUse:
         cached_tokens=each.cached_tokens,
         gpu_s=each.gpu_s,
         failed_gpu_s=each.failed_gpu_s,
+        caused_devices=each.caused_devices,
     )
 
 
 def class_cents(use: ServiceUse, lines: Sequence[BillLine]) -> dict[str, int]:
-    """Every class's whole part of the bill, idle and reserve spread: by GPU time where known, else by tokens."""
+    """Every class's whole part of the bill, idle and reserve spread: by causation, else by GPU time or tokens."""
     uses = {each.name: class_groups(use, each.name) for each in use.pools}
     return _whole_cents(use, lines, {**uses, _BOUGHT: _bought(use)}, by="class")
 
@@ -111,8 +112,9 @@ def _whole_cents(
     use: ServiceUse, lines: Sequence[BillLine], uses: Mapping[str, Sequence[GroupUse]], *, by: str
 ) -> dict[str, int]:
     """What every group pays with idle and reserve spread; bought tokens have no GPU time to be divided by."""
-    is_timed = bool(use.classes) and not use.providers and all(each.gpu_s is not None for each in use.classes)
-    choice = AttributionChoice(by=by, rule="gpu_time" if is_timed else "weighted_tokens", idle=Idle.SPREAD)
+    is_timed = bool(use.classes) and not use.providers
+    rule = best_rule([each for groups in uses.values() for each in groups]) if is_timed else "weighted_tokens"
+    choice = AttributionChoice(by=by, rule=rule, idle=Idle.SPREAD)
     return {row.name: row.total_cents for row in attribute(lines, uses, choice).rows}
 
 

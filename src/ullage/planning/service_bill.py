@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ullage.cost.attribution.causation import Causation
 from ullage.cost.attribution.usage import GroupUse
 from ullage.cost.bill import Bill, monthly_bill
 from ullage.cost.policy import CostPolicy
@@ -17,6 +18,7 @@ from ullage.cost.quotes import quotes_of
 from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, PoolUse, ServiceUse, TaskUse, ToolUse
 from ullage.errors import NotGiven
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
+from ullage.planning.caused import caused_replicas, with_cause
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
 from ullage.workload.demand.demand import Demand
@@ -77,14 +79,19 @@ def service_use(
 ) -> ServiceUse:
     """Pools, classes and tools of one period, from what the stages found and a simulation of the period's levels."""
     classes: list[ClassUse] = []
+    causes: dict[str, Causation] = {}
     groups: dict[str, dict[str, tuple[GroupUse, ...]]] = {"class": {}, "model": {}}
     for each in pools:
         runs = level_runs(each.demand, each.steady_fleet.trial, seed=seed, map=map)
         hours, name = spec.cost.period_hours, each.spec.name
+        caused = caused_replicas(each, seed=seed, map=map)
+        if caused is not None:
+            causes[name] = caused
         for by, found in groups.items():
             found[name] = month_groups(
                 runs, by, period_hours=hours, model=each.spec.model.name, rng=np.random.default_rng(seed)
             )
+            found[name] = tuple(with_cause(one, each, caused) for one in found[name])
         classes += class_uses(
             groups["class"][name],
             each.demand,
@@ -102,6 +109,7 @@ def service_use(
         tools=_tools(spec, demand),
         tasks=_tasks(spec),
         groups=groups,
+        causes=causes,
     )
 
 

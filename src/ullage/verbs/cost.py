@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,7 @@ class CostAnswer(VerbAnswer):
             against_parts,
             attribution_parts,
             bill_parts,
+            cause_parts,
             change_table,
             commitment_parts,
             marginal_parts,
@@ -68,6 +69,7 @@ class CostAnswer(VerbAnswer):
         parts = [*bill_parts(self.bill)]
         if self.attribution is not None:
             parts += ["", *attribution_parts(self.attribution, self.spread)]
+            parts += cause_parts(self.bill.use.causes) if self.attribution.choice.by == "class" else []
         parts += [*against_parts(self.against), *marginal_parts(self.marginals, self.replicas)]
         parts += commitment_parts(self.commitments)
         parts += [] if self.change is None else ["", change_table(self.change)]
@@ -94,7 +96,7 @@ def cost(
     set: SetValues = (),  # noqa: A002
     traffic: str | float | None = None,
     by: str | None = None,
-    rule: str = "gpu_time",
+    rule: str = "",
     basis: str = "usage",
     idle: str = "apart",
     spread_rule: str = "",
@@ -113,12 +115,14 @@ def cost(
 ) -> CostAnswer | Refusal:
     """The bill of a plan (the built-in example's where it is None) for one month.
 
-    It is divided over products, tenants, models or classes (`by`) by `rule`: from the plan's own simulation,
+    It is divided over products, tenants, models or classes (`by`) by `rule`, or by what each makes necessary where no
+    rule is named and that is known: from the plan's own simulation,
     or from the request logs in `usage`; without them tenants and products come from the plan's own trace. `against`
     is a provider's model, as `provider/model`, to compare with. With `marginal` the service is planned again with more
     demand, tighter SLOs and one more nine. `commit` is a purchase, such as `1y-no-upfront`, to find the level of.
     `before` is another plan: the difference of the two bills is explained by cause.
     """
+    from ullage.cost.attribution.attribution import best_rule
     from ullage.cost.change import explain_change
     from ullage.load.located import located
     from ullage.load.plan import load_plan, own_traces, plan_document
@@ -151,6 +155,8 @@ def cost(
                 return earlier
             change = explain_change(bill_of(earlier), bill)
         uses = _simulated(bill, choice) if log is None else _logged(bill, log, choice, known, seed)
+        if not rule:
+            choice = replace(choice, rule=best_rule([each for groups in uses.values() for each in groups]))
         attribution, spread = _attributed(bill, uses, choice)
         compared = _against(spec, bill, seller, notes)
         marginals = _marginals(spec, bill, run) if marginal else ()
@@ -195,7 +201,7 @@ def _choice(
         raise unknown_name(field="--idle", name=idle, known=known_idle)
     return AttributionChoice(
         by=by,
-        rule=rule.replace("-", "_"),
+        rule=rule.replace("-", "_") or "gpu_time",
         basis=known_basis[basis],
         idle=known_idle[idle],
         spread_rule=spread_rule.replace("-", "_"),

@@ -59,6 +59,12 @@ ATTRIBUTION_RULES: dict[str, AttributionRule] = {
     each.name: each
     for each in (
         AttributionRule(
+            name="causation",
+            title="causation: Shapley over the fleet that each group makes necessary",
+            needs="how large the fleet would be without a group; a plan's own classes do",
+            weigh=lambda use, _: use.caused_devices,
+        ),
+        AttributionRule(
             name="gpu_time",
             title="GPU-time share: each moment of a device divided over the requests in it",
             needs=_TIMES,
@@ -270,12 +276,36 @@ def rule_weights(rule: str, groups: Sequence[GroupUse], weights: TokenWeights = 
     return [each for each in found if each is not None]
 
 
+def best_rule(groups: Sequence[GroupUse]) -> str:
+    """Causation where it is known who makes what necessary, else the time that devices were busy, else tokens."""
+    usable = usable_rules(groups)
+    return next(each for each in ("causation", "gpu_time", "weighted_tokens") if each in usable)
+
+
 def usable_rules(groups: Sequence[GroupUse]) -> tuple[str, ...]:
     """The rules for which this usage holds all that they need."""
     plain = TokenWeights()
     return tuple(
         name for name, rule in ATTRIBUTION_RULES.items() if all(rule.weigh(each, plain) is not None for each in groups)
     )
+
+
+def distances_from_causation(groups: Sequence[GroupUse]) -> dict[str, float]:
+    """By rule, the share of the devices that it charges to another group than the one that makes them necessary."""
+    usable = usable_rules(groups)
+    if "causation" not in usable:
+        return {}
+    caused = _parts(rule_weights("causation", groups))
+    return {
+        rule: sum(abs(one - other) for one, other in zip(_parts(rule_weights(rule, groups)), caused, strict=True)) / 2
+        for rule in usable
+        if rule != "causation"
+    }
+
+
+def _parts(weights: Sequence[float]) -> list[float]:
+    total = sum(weights)
+    return [each / total if total else 0.0 for each in weights]
 
 
 @dataclass(frozen=True, kw_only=True)

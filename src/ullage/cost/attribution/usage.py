@@ -113,6 +113,7 @@ class GroupUse:
     `gpu_s` is its part of the devices' busy time, of which `failed_gpu_s` went to requests that did not succeed.
     `moment_s` is its part where every moment is divided over the groups that are there (busy-time Shapley), and
     `peak_tokens` what it adds to the most KV held at once (sampled Shapley), with the sampling's standard error.
+    `caused_devices` are those of the steady fleet that it makes necessary (causation.py).
     """
 
     name: str
@@ -127,6 +128,7 @@ class GroupUse:
     moment_s: float | None = None
     peak_tokens: float | None = None
     peak_error_tokens: float | None = None
+    caused_devices: float | None = None
 
 
 def usage_of_trace(trace: Trace) -> UsageLog:

@@ -267,7 +267,7 @@ def _causes(bill: Bill) -> tuple[Cause, ...]:
                 name=f"answer.{name}.bill_fraction",
                 value=cents[name] / sum(cents.values()),
                 unit="fraction",
-                formula="the class's part of the bill, idle and reserve spread by its own use",
+                formula="the class's part of the bill: devices by what it makes necessary, other lines by use",
                 inputs=basis,
             ),
             requests=Figure(

@@ -105,7 +105,7 @@ class MoneyLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A class's part of the bill by what it uses, and what it would be by the number of its requests."""
+    """A class's part of the bill by what it makes necessary, and what it would be by the number of its requests."""
 
     name: str
     bill: Figure

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ullage.cost.attribution.attribution import rule_weights, usable_rules
+from ullage.cost.attribution.attribution import distances_from_causation, rule_weights, usable_rules
 from ullage.cost.attribution.usage import GroupUse, merged_groups
 from ullage.cost.bill import Bill
 from ullage.cost.pool_run import level_runs, month_groups
 from ullage.evidence import Assumption, Evidence
+from ullage.planning.caused import caused_replicas, with_cause
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity, CheckSubject
 
 # A claim that is this close to the bill is a rounding of it.
@@ -134,28 +135,25 @@ def unlabelled_cost(subject: CheckSubject) -> CheckResult:
 
 
 def split_by_requests(subject: CheckSubject) -> CheckResult:
-    """Each class's part of shared devices by the claimed rule against its part of the time they were busy."""
+    """Each class's part of shared devices by the claimed rule against what it makes necessary of them."""
     name = "split-by-requests"
     groups = _groups(subject)
     rule = str(subject.spec.claims.attribution.value) if subject.spec.claims.attribution is not None else "requests"
     if rule not in usable_rules(groups):
         return _nothing(name, f"no run of this plan tells what {rule} needs")
-    by_rule, by_time = (_shares(groups, each) for each in (rule, "gpu_time"))
-    worst = max(by_time, key=lambda each: abs(by_time[each] - by_rule[each]))
+    by_rule, by_cause = (_shares(groups, each) for each in (rule, "causation"))
+    worst = max(by_cause, key=lambda each: abs(by_cause[each] - by_rule[each]))
     compared = (
-        f"{worst} pays {by_rule[worst]:.1%} of shared devices by {rule.replace('_', ' ')} and uses "
-        f"{by_time[worst]:.1%} of their time"
+        f"{worst} pays {by_rule[worst]:.1%} of shared devices by {rule.replace('_', ' ')} and makes "
+        f"{by_cause[worst]:.1%} of them necessary"
     )
     is_claimed = subject.spec.claims.attribution is not None
-    if not is_claimed or abs(by_time[worst] - by_rule[worst]) <= FAIR_FRACTION:
+    if not is_claimed or abs(by_cause[worst] - by_rule[worst]) <= FAIR_FRACTION:
         return _nothing(name, compared)
-    return CheckResult(
-        name=name,
-        compared=compared,
-        anomalies=(
-            _service(name, CheckSeverity.MISTAKE, compared, "Divide by gpu_time: ullage cost --rule gpu_time."),
-        ),
-    )
+    distances = distances_from_causation(groups)
+    nearest = min(distances, key=lambda each: distances[each])
+    fix = f"Divide by causation: ullage cost --rule causation. Of the others {nearest} is nearest to it."
+    return CheckResult(name=name, compared=compared, anomalies=(_service(name, CheckSeverity.MISTAKE, compared, fix),))
 
 
 def _groups(subject: CheckSubject) -> tuple[GroupUse, ...]:
@@ -164,7 +162,9 @@ def _groups(subject: CheckSubject) -> tuple[GroupUse, ...]:
     for pool in subject.plan.pools:
         runs = level_runs(pool.demand, pool.steady_fleet.trial, seed=subject.plan.seed)
         rng = np.random.default_rng(subject.plan.seed)
-        found.append(month_groups(runs, "class", period_hours=subject.spec.cost.period_hours, rng=rng))
+        groups = month_groups(runs, "class", period_hours=subject.spec.cost.period_hours, rng=rng)
+        caused = caused_replicas(pool, seed=subject.plan.seed)
+        found.append([with_cause(each, pool, caused) for each in groups])
     return merged_groups(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -19,6 +19,7 @@ from ullage.report.tables import bar, plain_table
 from ullage.units import brief_number
 
 if TYPE_CHECKING:
+    from ullage.cost.attribution.causation import Causation
     from ullage.cost.change import BillChange
     from ullage.cost.commitment import CommitmentAdvice
     from ullage.cost.host_or_buy import HostOrBuy
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # What a reader can hold: beyond it groups are summed up, and --json has them all.
 _MOST_GROUPS = 20
+# So few groups stand side by side in a terminal of a hundred columns.
+_MOST_ABREAST = 4
 
 
 def bill_parts(bill: Bill) -> list[RenderableType]:
@@ -165,17 +168,48 @@ def _between(spread: RuleSpread | None) -> str:
     return f"{money(usd_of(spread.least_cents))} to {money(usd_of(spread.most_cents))}"
 
 
+def cause_parts(causes: Mapping[str, Causation]) -> list[RenderableType]:
+    """How large each pool would be for some of its classes: what the rule of causation rests on."""
+    parts: list[RenderableType] = []
+    for pool, each in causes.items():
+        said = "; ".join(
+            f"{name} alone needs {alone:.1f}, without it {each.without[name]:.1f}" for name, alone in each.alone.items()
+        )
+        joint = f" {each.joint_replicas:.0f} would fall away only as several leave." if each.joint_replicas >= 1 else ""
+        parts.append(Text(f"Steady replicas of {pool}, {each.replicas:.1f} for all: {said}.{joint}"))
+    return ["", *parts] if parts else []
+
+
 def _spread_table(by: str, spread: Sequence[RuleSpread]) -> list[RenderableType]:
     """Every group by every rule; one group alone pays the same by all of them."""
     if len(spread) < 2:
         return []
     rules = list(spread[0].cents)
+    if len(spread) <= _MOST_ABREAST:
+        return ["", _rules_table(spread, rules)]
     table = plain_table("By every rule, USD", by, *rules)
     for each in sorted(spread, key=lambda one: -one.most_cents)[:_MOST_GROUPS]:
         table.add_row(each.name, *(money(usd_of(each.cents[rule])) for rule in rules))
     for column in table.columns[1:]:
         column.justify = "right"
     return ["", table]
+
+
+def _rules_table(spread: Sequence[RuleSpread], rules: Sequence[str]) -> RenderableType:
+    """A rule a row, and how much of what the groups pay it charges to others than those who cause it."""
+    groups = sorted(spread, key=lambda one: -one.most_cents)
+    is_known = "causation" in rules
+    table = plain_table(
+        "By every rule, USD", "rule", *(each.name for each in groups), *(["from causation"] if is_known else [])
+    )
+    for rule in rules:
+        cents = [each.cents[rule] for each in groups]
+        moved = sum(abs(each.cents[rule] - each.cents["causation"]) for each in groups) / 2 if is_known else 0.0
+        distance = [show(moved / max(sum(cents), 1), "fraction")] if is_known else []
+        table.add_row(rule, *(money(usd_of(each)) for each in cents), *distance)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    return table
 
 
 def against_parts(rows: Sequence[HostOrBuy]) -> list[RenderableType]:

@@ -161,7 +161,8 @@ class LeastReplicas:
 
     Of very many replicas the least is known to a hundredth part. `low_replicas` is below `replicas` where the numbers
     between them are undecided: the windows at hand cannot tell whether they are enough, so the larger is taken.
-    `tested_replicas` are those of the sub-pool that stood for the pool, `tested_rps` the rate it was given.
+    `tested_replicas` are those of the sub-pool that stood for the pool, `tested_rps` the rate it was given, and `below`
+    has `step_replicas` fewer.
     """
 
     replicas: int
@@ -170,6 +171,7 @@ class LeastReplicas:
     below: Decision | None = field(compare=False)
     tested_replicas: int
     tested_rps: float
+    step_replicas: int = 1
 
     @property
     def is_decided(self) -> bool:
@@ -282,6 +284,7 @@ def least_replicas(
         below=at(found - grain) if found > grain else None,
         tested_replicas=pool.replicas,
         tested_rps=load_rps,
+        step_replicas=grain,
     )
 
 

@@ -1,0 +1,83 @@
+"""What each party makes necessary of a fleet, by Shapley over the replicas that some of them would need together.
+
+A class that is small and strict may make most of a fleet necessary: others would fit into half of it. What devices
+were busy with does not show that; how many there would be without the class does. A party's part is what it adds,
+averaged over all orders in which the parties could have come, so that the parts sum to the whole fleet. A fleet is
+counted in parts of replicas (how far it could be smaller before a limit is violated), so that two parties which one
+replica serves with ease are not charged alike for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+# Each set of parties is a fleet to be sized. Beyond four, the smallest ones stand together and share by their weights.
+MOST_PARTIES = 4
+OTHERS = "others"
+
+Needed = Callable[[frozenset[str]], float]
+"""How many replicas these parties would need together, in parts of one; nobody needs none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Causation:
+    """The fleet by who makes it necessary: `caused` sums to `replicas`; `alone` is what each would need by itself."""
+
+    replicas: float
+    caused: Mapping[str, float]
+    alone: Mapping[str, float]
+    without: Mapping[str, float]
+
+    @property
+    def joint_replicas(self) -> float:
+        """What is there for nobody alone: it would remain whoever left, or falls away only as several leave."""
+        return self.replicas - sum(self.replicas - each for each in self.without.values())
+
+
+def causation(weights: Mapping[str, float], needed: Needed) -> Causation:
+    """The parts of the parties that `weights` names, its values only ordering them and dividing those beyond four.
+
+    >>> needs = {"": 0, "a": 3, "b": 4, "ab": 5}
+    >>> found = causation({"a": 1.0, "b": 1.0}, lambda some: needs["".join(sorted(some))])
+    >>> found.caused, found.without, found.joint_replicas
+    ({'a': 2.0, 'b': 3.0}, {'a': 4, 'b': 3}, 2)
+    """
+    parties = _parties(weights)
+    names = list(parties)
+    known: dict[frozenset[str], float] = {frozenset(): 0.0}
+
+    def replicas(some: Sequence[str]) -> float:
+        chosen = frozenset(some)
+        if chosen not in known:
+            known[chosen] = needed(frozenset(name for each in some for name in parties[each]))
+        return known[chosen]
+
+    orders = list(permutations(names))
+    added = dict.fromkeys(names, 0.0)
+    for order in orders:
+        for place, name in enumerate(order):
+            added[name] += (replicas(order[: place + 1]) - replicas(order[:place])) / len(orders)
+    caused = {
+        one: added[name] * weights[one] / max(sum(weights[each] for each in members), 1e-300)
+        if len(members) > 1
+        else added[name]
+        for name, members in parties.items()
+        for one in members
+    }
+    return Causation(
+        replicas=replicas(names),
+        caused={name: caused[name] for name in weights},
+        alone={name: replicas([name]) for name in names},
+        without={name: replicas([each for each in names if each != name]) for name in names},
+    )
+
+
+def _parties(weights: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
+    """Those who are asked for by themselves, and the rest as one."""
+    ordered = sorted(weights, key=lambda each: (-weights[each], each))
+    if len(ordered) <= MOST_PARTIES:
+        return {each: (each,) for each in weights}
+    apart = ordered[: MOST_PARTIES - 1]
+    return {**{each: (each,) for each in apart}, OTHERS: tuple(each for each in ordered if each not in apart)}

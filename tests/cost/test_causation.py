@@ -1,0 +1,102 @@
+"""Causation: parts of a fleet by who makes it necessary, against fleets worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.cost.attribution.attribution import best_rule, distances_from_causation, rule_weights
+from ullage.cost.attribution.causation import MOST_PARTIES, causation
+from ullage.cost.attribution.usage import GroupUse
+from ullage.planning.caused import between_replicas
+from ullage.service.trial.decide import Decision, Judged, Sample
+from ullage.service.trial.search import LeastReplicas
+
+NAMES = "abcd"
+
+
+def of(some: frozenset[str], needs: dict[str, float]) -> int:
+    return math.ceil(sum(needs[each] for each in some))
+
+
+def test_separable_parties_cause_what_they_need_alone() -> None:
+    needs = {"a": 3, "b": 5, "c": 11}
+    found = causation(dict.fromkeys(needs, 1.0), lambda some: sum(needs[each] for each in some))
+    assert found.caused == pytest.approx(needs)
+    assert found.alone == needs
+    assert found.without == {"a": 16, "b": 14, "c": 8}
+    assert found.joint_replicas == 0
+
+
+def test_a_whole_that_serves_all_is_caused_by_all_alike_and_by_nobody_alone() -> None:
+    found = causation({"a": 9.0, "b": 1.0}, lambda some: 1 if some else 0)
+    assert found.caused == pytest.approx({"a": 0.5, "b": 0.5})
+    assert found.joint_replicas == 1
+
+
+def test_a_strict_party_causes_what_its_limits_make_necessary() -> None:
+    """The strict one needs 10 alone, the others 3, and all of them 11: by hand 9 and 2."""
+    worth = {frozenset("s"): 10, frozenset("m"): 3, frozenset("sm"): 11}
+    found = causation({"s": 1.0, "m": 20.0}, lambda some: worth[some])
+    assert found.caused == pytest.approx({"s": 9.0, "m": 2.0})
+
+
+def test_a_part_of_a_replica_is_told_by_what_is_left_over() -> None:
+    """Halfway between what is enough and what is not, half a replica is spare."""
+
+    def decision(used: float) -> Decision:
+        judged = Judged(name="x", missed_fraction=used * 0.05, error_fraction=0.001, allowed_fraction=0.05)
+        sample = Sample(weights=(1.0,), windows=((),), candidates=1)
+        return Decision(rate_rps=1.0, judged=(judged,), sample=sample, is_decided=True, instability=None)
+
+    enough, less = decision(1 / math.e), decision(math.e)
+    found = LeastReplicas(
+        replicas=8, low_replicas=8, at=enough, below=less, tested_replicas=8, tested_rps=1.0, step_replicas=1
+    )
+    assert between_replicas(found) == pytest.approx(7.5)
+    assert between_replicas(replace(found, step_replicas=4)) == pytest.approx(6.0)
+    assert between_replicas(replace(found, at=decision(1.0))) == pytest.approx(8.0)
+
+
+@given(st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0.1, 40.0), min_size=1, max_size=8))
+def test_parts_sum_to_the_fleet_whoever_is_in_it(needs: dict[str, float]) -> None:
+    asked: list[frozenset[str]] = []
+
+    def needed(some: frozenset[str]) -> int:
+        asked.append(some)
+        return of(some, needs)
+
+    found = causation(needs, needed)
+    assert found.replicas == of(frozenset(needs), needs)
+    assert sum(found.caused.values()) == pytest.approx(found.replicas)
+    assert set(found.caused) == set(needs)
+    assert all(each >= 0.0 for each in found.caused.values())
+    assert len(asked) == len(set(asked)) <= 2**MOST_PARTIES - 1, "every fleet is sized once"
+
+
+@given(st.permutations(NAMES))
+def test_the_order_of_the_parties_changes_nothing(order: list[str]) -> None:
+    needs = {"a": 1.3, "b": 4.2, "c": 0.4, "d": 7.7}
+    found = causation({each: needs[each] for each in order}, lambda some: of(some, needs))
+    usual = causation(needs, lambda some: of(some, needs))
+    assert {each: found.caused[each] for each in NAMES} == pytest.approx(usual.caused)
+
+
+def test_the_best_rule_is_causation_where_it_is_known() -> None:
+    heavy, light = (
+        GroupUse(name=name, requests=count, successes=count, prompt_tokens=count, output_tokens=count,
+                 cached_tokens=0.0, gpu_s=gpu_s, caused_devices=devices)
+        for name, count, gpu_s, devices in (("heavy", 10.0, 30.0, 30.0), ("light", 90.0, 70.0, 10.0))
+    )  # fmt: skip
+    assert best_rule([heavy, light]) == "causation"
+    assert rule_weights("causation", [heavy, light]) == [30.0, 10.0]
+    distances = distances_from_causation([heavy, light])
+    assert distances["gpu_time"] == pytest.approx(0.45)
+    assert distances["requests"] == pytest.approx(0.65)
+    unknown = replace(light, caused_devices=None)
+    assert best_rule([heavy, unknown]) == "gpu_time"
+    assert distances_from_causation([heavy, unknown]) == {}
