@@ -79,7 +79,19 @@ def test_the_example_is_billed_and_divided_to_the_cent(answer: CostAnswer) -> No
     assert answer.attribution is not None
     assert answer.attribution.total_cents == bill.total_cents
     assert {each.name for each in answer.spread} >= {"chat", "coding", "idle", "reserve"}
-    assert len(answer.spread[0].cents) == 7
+    assert len(answer.spread[0].cents) == 8
+
+
+def test_the_class_that_makes_most_of_the_fleet_necessary_pays_most(answer: CostAnswer) -> None:
+    """Coding keeps the example's devices busy for a sixth of the time, and without it two thirds of them go."""
+    (found,) = answer.bill.use.causes.values()
+    assert sum(found.caused.values()) == pytest.approx(found.replicas)
+    assert found.replicas - found.without["coding"] > 0.5 * found.replicas
+    assert found.without["coding"] == found.alone["chat"]
+    assert answer.attribution is not None
+    assert answer.attribution.choice.rule == "causation"
+    coding, chat = (answer.attribution.row(each).total_cents for each in ("coding", "chat"))
+    assert coding > 1.5 * chat
 
 
 def test_the_page_says_the_sum_the_success_and_what_is_not_priced(answer: CostAnswer) -> None:
@@ -152,7 +164,7 @@ def test_a_focus_file_keeps_the_rules_and_sums_to_the_bill(answer: CostAnswer) -
         rows = list(csv.DictReader(io.StringIO(text)))
         assert sum(Decimal(row["EffectiveCost"]) for row in rows) == Decimal(answer.bill.total_cents).scaleb(-2)
         assert {row["ChargePeriodStart"] for row in rows} == {"2026-12-01T00:00:00Z"}
-    assert rows[0]["AllocatedMethodId"] == "ullage:gpu_time"
+    assert rows[0]["AllocatedMethodId"] == "ullage:causation"
     assert answer.focus().splitlines()[0].count(",") > 30
 
 
