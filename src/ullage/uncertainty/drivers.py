@@ -81,7 +81,8 @@ def _driver(name: str, first: Floats, second: Floats, mixed: Floats, rng: np.ran
 
 def _indices(first: Floats, second: Floats, mixed: Floats) -> Floats:
     """First order and total, for each row of resampled outcomes."""
-    variance = np.concatenate([first, second], axis=1).var(axis=1)
+    # A resample in which nothing differs explains nothing.
+    variance = np.maximum(np.concatenate([first, second], axis=1).var(axis=1), 1e-300)
     alone = (second * (mixed - first)).mean(axis=1) / variance
     total = np.square(first - mixed).mean(axis=1) / (2.0 * variance)
     return np.stack([alone, total])

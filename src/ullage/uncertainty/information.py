@@ -72,7 +72,9 @@ def information_value(
 ) -> InformationValue:
     """The expectation over outcomes of the measurement; `chosen` is the fleet for points of the unit cube."""
     fleets = [chosen(each) for each in shown_points(measurement, given.groups, points)]
-    counted = [now if each is None else each for each in fleets]
+    # The same points before anything is shown: fewer draws than decided `now` must not look like information.
+    before = chosen(points)
+    counted = [now if each is None or before is None else max(1, now + each - before) for each in fleets]
     saved = None if usd_of is None else usd_of(now) - float(np.mean([usd_of(each) for each in counted]))
     low, high = np.quantile(counted, [0.1, 0.9], method="nearest").tolist()
     return InformationValue(

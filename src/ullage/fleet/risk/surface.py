@@ -30,7 +30,7 @@ from ullage.fleet.risk.spread import Spread
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import judge, sampled
 from ullage.service.trial.mix import MixLoad
-from ullage.service.trial.search import SUB_POOL, likely_replicas
+from ullage.service.trial.search import RARE_REQUESTS, likely_replicas
 from ullage.service.trial.strata import Strata, strata_of
 from ullage.service.trial.trial import Trial
 from ullage.workload.synthetic.model import ClassModel, SyntheticModel
@@ -49,8 +49,12 @@ _SHAPE_FRACTIONS = (0.1, 0.9, 0.99)
 _LIKELY_SLOPES = {STEPS: 1.2, PROMPTS: 1.3, OUTPUTS: 0.35, CACHED: -0.35}
 # The pool on which ratios are tried, and its windows: the same seeds at every point, so that luck cancels.
 _TRIED_REPLICAS = 8
-# Larger pools than this carry hardly more a replica; what little it is stays on the safe side.
+# Larger pools than this carry hardly more a replica; what little it is stays on the safe side. So does a pool whose
+# windows would have more requests than this: many requests a replica even out what many replicas do elsewhere.
 _LARGEST_TRIED = 16
+_MOST_REQUESTS = 24_000.0
+# Where one replica carries so many times the rate at its slowest, nothing about it is uncertain enough to matter.
+_AMPLE = 1.5
 _WINDOWS, _MOST_WINDOWS = (1, 1, 1, 1, 1), 3
 _POINTS = 8
 _MOST_INTERPLAY = 4.0
@@ -172,9 +176,13 @@ def capacity_surface(
     `spreads` says by name how far each ratio may be off: it is tried where it may come to lie.
     """
     tried = _Tried(bases, seed, map)
+    ample = _ample(tried, spreads, rate_rps)
+    if ample is not None:
+        return replace(ample, work_s=bases.nominal_probe.work_s)
     likely = likely_replicas(rate_rps, bases.nominal_probe.saturation_rps)
-    sizes = _sizes(likely)
-    base = min(_TRIED_REPLICAS, sizes[-1])
+    room = int(_MOST_REQUESTS / (bases.nominal_probe.saturation_rps * bases.nominal.span_s))
+    base = max(1, min(_TRIED_REPLICAS, 2 * likely, room))
+    sizes = tuple(sorted({*_sizes(likely, max(1, 2 * room)), base}))
     own_rps = tried.highest(base, {})
     each = {base: own_rps / base}
     for size in sizes:
@@ -217,11 +225,23 @@ def _as_arrays(ratios: Mapping[str, float]) -> dict[str, Floats]:
     return {name: np.array([each]) for name, each in ratios.items()}
 
 
-def _sizes(likely: int) -> tuple[int, ...]:
-    """Powers of two up to about twice what is likely, and no larger than a sub-pool."""
-    most = min(SUB_POOL, max(2, 2 * likely))
+def _ample(tried: _Tried, spreads: Mapping[str, Spread], rate_rps: float) -> CapacitySurface | None:
+    """A surface of one point, where one replica carries far more than the rate with everything at its slowest."""
+    slowest = {
+        name: spread.at(0.005 if name == CACHED else 0.995)
+        for name, spread in spreads.items()
+        if not spread.is_exact and (name == STEPS or tried.has_mix)
+    }
+    load = _AMPLE * rate_rps
+    if load > tried.saturation_rps / 2.0 or tried.excess(1, slowest, max(load, tried.least_rps)) > 0.0:
+        return None
+    return CapacitySurface(sizes=(1,), each_rps=(max(load, tried.least_rps),), axes={}, work_s={}, trials=tried.count)
+
+
+def _sizes(likely: int, most: int) -> tuple[int, ...]:
+    """Powers of two up to about twice what is likely, and no larger than can be tried."""
     found = [1]
-    while 2 * found[-1] <= min(most, _LARGEST_TRIED):
+    while 2 * found[-1] <= min(2 * likely, _LARGEST_TRIED, most):
         found.append(2 * found[-1])
     return tuple(found)
 
@@ -296,21 +316,31 @@ class _Tried:
             any(each.reuse.first_turn_fractions) or any(each.reuse.later_turn_fractions) for each in mix.model.classes
         )
 
+    @property
+    def saturation_rps(self) -> float:
+        return self._probe.saturation_rps
+
+    @property
+    def least_rps(self) -> float:
+        """A load at which a window has enough requests to judge by."""
+        return RARE_REQUESTS / self._trial.span_s
+
+    def excess(self, replicas: int, ratios: Mapping[str, float], load_rps: float) -> float:
+        """The logarithm of the largest part used of what an SLO allows, at this load."""
+        trial = replace(changed_trial(self._trial, ratios), replicas=replicas)
+        counts = _WINDOWS if len(self._strata.weights) > 1 else (sum(_WINDOWS),)
+        # A light load has few requests a window, so it is given more windows.
+        more = min(_MOST_WINDOWS, max(1, round(self._probe.saturation_rps * replicas / load_rps)))
+        self.count += 1
+        sample = sampled(trial, load_rps, self._strata, [more * each for each in counts], map=self._map)
+        return judge(trial, load_rps, sample).excess
+
     def highest(self, replicas: int, ratios: Mapping[str, float], near_rps: float | None = None) -> float:
         """The load that the pool carries, between loads on either side of the first violation; 0 where none passes."""
-        trial = replace(changed_trial(self._trial, ratios), replicas=replicas)
-        steps = ratios.get(STEPS, 1.0)
-        full_rps = self._probe.saturation_rps * replicas / steps
-        counts = _WINDOWS if len(self._strata.weights) > 1 else (sum(_WINDOWS),)
-
-        def excess(load_rps: float) -> float:
-            # A light load has few requests a window, so it is given more windows.
-            more = min(_MOST_WINDOWS, max(1, round(self._probe.saturation_rps * replicas / load_rps)))
-            self.count += 1
-            sample = sampled(trial, load_rps, self._strata, [more * each for each in counts], map=self._map)
-            return judge(trial, load_rps, sample).excess
-
-        return crossing(excess, near_rps or full_rps, least=_LEAST_FRACTION * full_rps)
+        full_rps = self._probe.saturation_rps * replicas / ratios.get(STEPS, 1.0)
+        least = max(_LEAST_FRACTION * full_rps, self.least_rps)
+        start = max(near_rps or full_rps, least)
+        return crossing(lambda load_rps: self.excess(replicas, ratios, load_rps), start, least=least)
 
 
 def crossing(excess: Callable[[float], float], start: float, *, least: float) -> float:
