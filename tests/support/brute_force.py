@@ -58,8 +58,10 @@ class KindLimits:
     deadline_s: float
 
 
-@numba.njit(cache=False)  # type: ignore[untyped-decorator]
-def _step_s(n, kv, tokens, pairs, base, slope, tbase, tslope, kvseg, tseg, pair_s, adds_up):  # type: ignore[no-untyped-def]
+@numba.njit
+def _step_s(  # type: ignore[no-untyped-def]
+    n, kv, tokens, pairs, base, slope, tbase, tslope, kvseg, tseg, pair_s, adds_up
+):  # fmt: skip
     g = min(kv // kvseg, base.shape[1] - 1)
     decode = base[n, g] + slope[n, g] * (kv - g * kvseg)
     if tokens == 0:
@@ -70,9 +72,10 @@ def _step_s(n, kv, tokens, pairs, base, slope, tbase, tslope, kvseg, tseg, pair_
     return decode + prefill if adds_up else max(decode, prefill)
 
 
-@numba.njit(cache=False)  # type: ignore[untyped-decorator]
+@numba.njit
 def _serve(  # type: ignore[no-untyped-def]
-    arrival, prompt, output, cached, gives_up, replicas, ratio, base, slope, tbase, tslope, kvseg, tseg, pair_s, adds_up,
+    arrival, prompt, output, cached, gives_up, replicas, ratio,
+    base, slope, tbase, tslope, kvseg, tseg, pair_s, adds_up,
     most, budget, kv_limit, overhead, crowd,
 ):  # fmt: skip
     count = arrival.size

@@ -11,6 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from support.brute_force import (
+    ArrivalWindow,
+    Breaking,
+    EngineTables,
+    KindLimits,
+    carried_rps,
+    least_fleet,
+    up_counts,
+)
 from ullage.errors import Rejection
 from ullage.fleet.failure import domains_of, reliability
 from ullage.fleet.risk.inputs import FRACTIONS, pool_uncertainties
@@ -27,15 +36,6 @@ from ullage.service.trial.strata import strata_of
 from ullage.simulate.load import PS_PER_S
 from ullage.workload.classes import Metric
 from ullage.workload.demand.demand import Demand, forecast_demand
-from support.brute_force import (
-    ArrivalWindow,
-    Breaking,
-    EngineTables,
-    KindLimits,
-    carried_rps,
-    least_fleet,
-    up_counts,
-)
 
 _RATIOS = (0.7, 0.85, 1.0, 1.2, 1.4, 1.6, 1.8, 1.95)
 _NODE, _ZONES = 4, 2
@@ -123,11 +123,12 @@ def windows_at(rate_rps: float) -> Sequence[ArrivalWindow]:
     for weight, seeds in zip(strata.weights, strata.seeds, strict=True):
         load = trial.load_at(rate_rps=rate_rps, span_s=trial.span_s, seed=seeds[0])
         requests = load.requests
+        assert load.arrival_ps is not None
         assert requests.class_of is not None
         assert requests.cached_tokens is not None
         found.append(
             ArrivalWindow(
-                arrival_s=load.arrival_ps / PS_PER_S,
+                arrival_s=np.asarray(load.arrival_ps / PS_PER_S),
                 prompt=requests.prompt_tokens,
                 output=requests.output_tokens,
                 cached=requests.cached_tokens,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from SALib.analyze import sobol as salib_sobol
-from SALib.sample import sobol as salib_sample
-from SALib.test_functions import Ishigami
+from SALib.analyze import sobol as salib_sobol  # type: ignore[import-untyped]
+from SALib.sample import sobol as salib_sample  # type: ignore[import-untyped]
+from SALib.test_functions import Ishigami  # type: ignore[import-untyped]
 
 from ullage.uncertainty.drivers import Driver, sobol_drivers
 

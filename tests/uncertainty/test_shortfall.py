@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,13 +50,9 @@ def test_a_rarer_shortfall_never_needs_fewer() -> None:
 @pytest.mark.parametrize("name", [DEMAND, STEPS])
 def test_halving_a_band_never_raises_the_fleet(name: str) -> None:
     given = uncertainties(demand=0.25, steps=0.25)
-    half = (
-        given.with_spread(STEPS, given.inputs[0].spread.narrowed(0.5))
-        if name == STEPS
-        else replace(
-            given, classes=tuple(replace(each, spread=each.spread.narrowed(0.5)) for each in given.classes)
-        )  # fmt: skip
-    )
+    classes = tuple(replace(each, spread=each.spread.narrowed(0.5)) for each in given.classes)
+    steps = given.with_spread(STEPS, given.inputs[0].spread.narrowed(0.5))
+    half = steps if name == STEPS else replace(given, classes=classes)
     for target in (0.2, 0.1, 0.05, 0.01):
         wide, narrow = (risk_model(given=each).least(target) for each in (given, half))
         assert wide is not None
@@ -141,7 +138,7 @@ def test_a_spread_goes_through_its_quantiles_and_refuses_what_falls() -> None:
 def test_more_replicas_never_fall_short_more_often() -> None:
     model: ShortfallModel = risk_model(demand=0.3, steps=0.3)
     found = [model.at(replicas) for replicas in range(60, 200, 20)]
-    for one, other in zip(found, found[1:], strict=False):
+    for one, other in itertools.pairwise(found):
         assert other.shortfall_fraction <= one.shortfall_fraction
         assert other.hours_per_month <= one.hours_per_month
 

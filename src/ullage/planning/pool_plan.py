@@ -27,6 +27,7 @@ from ullage.planning.utilisation import Utilisation, utilisation
 from ullage.scaling.rule import scaling_rule
 from ullage.service.binding import Binding, binding_constraint
 from ullage.service.calibration.pool_step import pool_step
+from ullage.service.calibration.slowed import known_steps
 from ullage.service.curve.curve import ServiceCurve
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.headroom import Headroom, headroom
@@ -108,6 +109,8 @@ def plan_pool(
     if isinstance(memory, Rejection):
         return memory
     step = pool_step(memory, pool.tested)
+    if pool.step_ratio is not None:
+        step = known_steps(step, pool.step_ratio)
     report(0.05, "service curve")
     inputs = rests_on(step, memory, demand, slo_limits)
     deadlines_s = spec.admission.deadlines_s(classes)

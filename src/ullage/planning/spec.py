@@ -89,6 +89,8 @@ class PoolSpec:
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
     instance: str | None = None
+    # In a scenario step times are known, as a multiple of the step model's.
+    step_ratio: Assumption | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

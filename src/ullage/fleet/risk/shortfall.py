@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,7 @@ class ShortfallModel:
         return found
 
 
+@lru_cache(maxsize=1024)
 def _fewer_chances(domains: Domains) -> Floats:
     """The chance that fewer than k are up, for k from 0 to one more than all."""
     chances = up_chances(domains)
