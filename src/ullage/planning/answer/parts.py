@@ -129,7 +129,7 @@ class DeviceOrder:
 class RiskOfPool:
     """What the study found of one pool: its chance and hours of shortfall, and what the chosen chance would need.
 
-    `needs` and `usd` are the 10th and 90th percentile over all draws; `drivers` explain most of them, the largest first.
+    `needs` and `usd` are the 10th and 90th percentile over all draws; `drivers` explain most, the largest first.
     """
 
     pool: str

@@ -110,7 +110,7 @@ def driver_words(driver: Driver) -> str:
     low, high = max(0.0, driver.first_low_fraction), max(0.0, driver.first_high_fraction)
     said = f"{WORDS.get(driver.name, driver.name)} explains {100 * alone:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
     more = driver.total_fraction - alone
-    return f"{said}, {100 * driver.total_fraction:.0f} with others" if more > 0.05 else said
+    return f"{said}, {100 * min(1.0, driver.total_fraction):.0f} with others" if more > 0.05 else said
 
 
 def _information_table(found: PoolStudy) -> Table:
