@@ -6,6 +6,7 @@ off one capacity surface, so that thousands of futures cost no more than the han
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import Rejection
-from ullage.evidence import Assumption, number
+from ullage.evidence import Assumption, Evidence, Source, number
 from ullage.fleet.availability import Domains
 from ullage.fleet.failure import domains_of, even_nodes
 from ullage.fleet.risk.inputs import FRACTIONS, pool_uncertainties
 from ullage.fleet.risk.load_draws import DEMAND, LoadDraws, Uncertainties, drawn_points, load_draws
 from ullage.fleet.risk.quasi_random import normal_scores
-from ullage.fleet.risk.shortfall import HOURS_PER_MONTH, FleetRisk, ShortfallModel
+from ullage.fleet.risk.shortfall import HOURS_PER_MONTH, FleetRisk, Outage, ShortfallModel, outage, quiet_hours
 from ullage.fleet.risk.surface import CapacitySurface, capacity_surface
 from ullage.fleet.sites import place
 from ullage.planning.pool_plan import PoolPlan
@@ -40,7 +41,21 @@ TARGETS = (0.10, 0.05, 0.01)
 # A spread is explained up to here: what only no number of replicas would cover says nothing of their number.
 _LARGEST_FRACTION = 0.98
 PRICE = "price"
-FAILURES = "failures"
+FAILURES, PLANNED_WORK = "failures", "rollouts and maintenance"
+ROLLOUTS = Assumption(
+    name="uncertainty.rollouts_per_week",
+    value=1.0,
+    unit="1/week",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="default of Ullage: a version, a configuration or a model changes once a week, in the quietest hours",
+        where="docs/explanation/risk.md",
+        date=datetime.date(2026, 11, 16),
+    ),
+    low=0.0,
+    high=7.0,
+)
+_WEEK_HOURS = 168
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +196,9 @@ def study_pool(
     serving = pool.steady_fleet.replicas + pool.reserves.serving_replicas
     each_node = max(1, pool.packing.chosen.most_parts_per_node)
     target = number(shortfall)
-    fleets = {each: model.least(each) for each in dict.fromkeys((*TARGETS, target))}
+    # The plan's own reserves cover rollouts and drained nodes; a fleet without them has to spare replicas for both.
+    bare = replace(model, outages=planned_work(pool, given))
+    fleets = {each: bare.least(each) for each in dict.fromkeys((*TARGETS, target))}
     now = fleets[target] or serving
     few = points[:_INFORMATION_DRAWS]
     return PoolStudy(
@@ -191,7 +208,7 @@ def study_pool(
         risk=model.at(serving),
         machines=tuple(model.at(max(1, serving + step * each_node)) for step in (-2, -1, 0, 1, 2)),
         fleets=fleets,
-        lines=_lines(given, surface, model, target, seed),
+        lines=_lines(given, surface, bare, target, seed),
         needed=_quantiles(np.minimum(draws.needed, _most(draws))),
         usd=None if money is None else _cost_quantiles(draws, money, seed),
         per_success_usd=None if money is None else _per_success(draws, given, money, serving),
@@ -204,7 +221,7 @@ def study_pool(
         shortfall_drivers=_shortfall_drivers(given, surface, model, serving, seed),
         measurements=tuple(
             information_value(
-                each, given, few, chooser(given, surface, model, target),
+                each, given, few, chooser(given, surface, bare, target),
                 now=now, usd_of=None if money is None else money.usd,
             )
             for each in measurements
@@ -216,6 +233,25 @@ def study_pool(
         uncertainties=given,
         draws=DRAWS,
     )  # fmt: skip
+
+
+def planned_work(pool: PoolPlan, given: Uncertainties) -> tuple[Outage, ...]:
+    """Rollouts and maintenance of a fleet that reserves nothing for them, each in the quietest hours it fits into."""
+    load = np.sum([each.middle_rps * np.array(each.heights) for each in given.classes], axis=0)
+    rollout, maintenance = pool.reserves.rollout, pool.reserves.maintenance
+    rolling_h = max(1, math.ceil(rollout.course.duration_s / 3600.0))
+    times = number(ROLLOUTS)
+    turns = max(rollout.surge_replicas, rollout.unavailable_replicas, 1)
+    known = pool.reserves.settings.maintenance
+    out_h = (number(known.drain) + number(known.work) + pool.reserves.warm.ready_s) / 3600.0
+    nodes = len(domains_of(pool.reserves.placement, pool.reserves.settings.reliability).nodes)
+    drained_h = out_h * math.ceil(nodes / max(1, maintenance.nodes)) * _WEEK_HOURS * 3600.0 / number(known.every)
+    window_h = max(1, round(number(known.window) / 3600.0))
+    quiet = quiet_hours(load, min(_WEEK_HOURS, max(1, math.ceil(times)) * rolling_h))
+    return (
+        outage("rollout", turns, quiet, hours_a_week=times * rolling_h),
+        outage("maintenance", maintenance.drained_replicas, quiet_hours(load, window_h), hours_a_week=drained_h),
+    )
 
 
 def pool_surface(
@@ -238,9 +274,9 @@ def pool_surface(
 def _lines(
     given: Uncertainties, surface: CapacitySurface, model: ShortfallModel, target: float, seed: int
 ) -> dict[str, int]:
-    """What every cause adds at the chosen risk, in this order: nothing uncertain, demand, step times, shape, failures.
+    """What every cause adds at the chosen risk, in this order: demand, step times, shape, failures, planned work.
 
-    The last step has failures in it; the ones before see a fleet in which nothing ever fails.
+    Until failures are added nothing ever fails, and until planned work is nothing is ever taken out.
     """
     sure = lambda replicas: _unfailing(model.domains_of(replicas))  # noqa: E731
     so_far: list[str] = []
@@ -250,8 +286,9 @@ def _lines(
         so_far += added
         known = given.only(so_far)
         drawn = load_draws(known, surface, drawn_points(known, DRAWS, seed=seed))
-        domains = model.domains_of if name == FAILURES else sure
-        fleet = ShortfallModel(draws=drawn, surface=surface, domains_of=domains).least(target)
+        domains = model.domains_of if name in (FAILURES, PLANNED_WORK) else sure
+        work = model.outages if name == PLANNED_WORK else ()
+        fleet = ShortfallModel(draws=drawn, surface=surface, domains_of=domains, outages=work).least(target)
         if fleet is None:
             return found
         found[name] = max(0, fleet - before)
@@ -264,6 +301,7 @@ _ORDER: Mapping[str, tuple[str, ...]] = {
     "step times": ("step_time",),
     "lengths and cache": ("prompt_length", "output_length", "cached_share", "simulation"),
     FAILURES: (),
+    PLANNED_WORK: (),
 }
 
 

@@ -19,8 +19,8 @@ from ullage.planning.answer.answer import LOAD_TEST
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.service.steps.band import DEFAULT_BANDS
-from ullage.uncertainty.information import InformationValue, Measurement
-from ullage.uncertainty.pool_study import MachineMoney, PoolStudy, Quantiles, study_pool
+from ullage.uncertainty.information import Measurement
+from ullage.uncertainty.pool_study import ROLLOUTS, MachineMoney, PoolStudy, Quantiles, study_pool
 
 _WRITTEN = datetime.date(2026, 11, 16)
 _TENTH = NormalDist().inv_cdf(0.9)
@@ -241,6 +241,7 @@ def _rests(plan: Plan, pool: PoolPlan, given: Uncertainties) -> tuple[Figure | A
         TRAFFIC_LENGTHS,
         PRICE_DEVIATION,
         TRACE_LEFT,
+        ROLLOUTS,
         *reliability.rates,
         plan.spec.policy.shortfall,
     )
@@ -263,9 +264,3 @@ def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
             f"{of}In {100 * found.hopeless_fraction:.2g} % of the draws steps are so slow that no number of replicas "
             "meets the SLOs: only a measurement or another device helps there."
         )
-
-
-def best_measurement(found: PoolStudy) -> InformationValue | None:
-    """The measurement that saves most in expectation, by money where it is known."""
-    known = [each for each in found.measurements if each.replicas_expected < each.replicas_now]
-    return max(known, key=lambda each: (each.net_usd or 0.0, each.replicas_now - each.replicas_expected), default=None)
