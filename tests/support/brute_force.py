@@ -82,7 +82,7 @@ def _serve(  # type: ignore[no-untyped-def]
     first, last, outside = np.full(count, np.inf), np.full(count, np.inf), np.zeros(count)
     running = np.zeros((replicas, most), np.int64)
     n_running = np.zeros(replicas, np.int64)
-    # What was pushed out waits in front of what came before it, so the queue has room on its left.
+    # What is pushed out waits in front of all others, so the queue has room on its left.
     queue = np.zeros((replicas, 3 * count), np.int64)
     head, tail = np.full(replicas, count), np.full(replicas, count)
     ends = np.full(replicas, np.inf)

@@ -57,7 +57,7 @@ def uncertainties(
         correlations=((1.0,) * len(given),) * len(given),
         inputs=(Uncertain(name=STEPS, spread=lognormal(steps), assumption=_ASSUMED),),
         traffic_lengths=0.0,
-        surface_deviation=0.0,
+        surface_deviation_fraction=0.0,
     )
 
 

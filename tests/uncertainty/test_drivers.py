@@ -8,14 +8,14 @@ from SALib.analyze import sobol as salib_sobol  # type: ignore[import-untyped]
 from SALib.sample import sobol as salib_sample  # type: ignore[import-untyped]
 from SALib.test_functions import Ishigami  # type: ignore[import-untyped]
 
-from ullage.uncertainty.drivers import Driver, sobol_drivers
+from ullage.uncertainty.drivers import SobolDriver, sobol_drivers
 
 
 def _ishigami(points: np.ndarray) -> np.ndarray:
     return np.asarray(Ishigami.evaluate((2.0 * points - 1.0) * np.pi))
 
 
-def _by_name(found: tuple[Driver, ...]) -> dict[str, Driver]:
+def _by_name(found: tuple[SobolDriver, ...]) -> dict[str, SobolDriver]:
     return {each.name: each for each in found}
 
 

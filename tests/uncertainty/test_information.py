@@ -11,13 +11,13 @@ from support.risks import risk_model, surface, uncertainties
 from ullage.fleet.risk.load_draws import drawn_points
 from ullage.fleet.risk.quasi_random import normal_fractions, normal_scores
 from ullage.fleet.risk.surface import STEPS
-from ullage.uncertainty.information import InformationValue, Measurement, chooser, information_value
+from ullage.uncertainty.information import InformationValue, PossibleMeasurement, chooser, information_value
 
 _DEVIATION, _LEFT, _SCORE = 0.3, 0.4, 1.6448536
 
 
-def _test(left: float = _LEFT) -> Measurement:
-    return Measurement(name="load_test", what="load test", left_fractions={STEPS: left}, usd=100.0)
+def _test(left: float = _LEFT) -> PossibleMeasurement:
+    return PossibleMeasurement(name="load_test", what="load test", left_fractions={STEPS: left}, usd=100.0)
 
 
 def _value(left: float = _LEFT) -> InformationValue:
@@ -36,16 +36,16 @@ def test_the_expected_fleet_is_that_of_two_lognormals() -> None:
     found = _value()
     now = 400.0 * math.exp(_SCORE * _DEVIATION)
     after = 400.0 * math.exp(_LEFT * _SCORE * _DEVIATION + 0.5 * (1.0 - _LEFT**2) * _DEVIATION**2)
-    assert found.replicas_now == pytest.approx(now, rel=0.01)
-    assert found.replicas_expected == pytest.approx(after, rel=0.01)
-    assert found.saves_usd == pytest.approx(10.0 * (found.replicas_now - found.replicas_expected))
+    assert found.now_replicas == pytest.approx(now, rel=0.01)
+    assert found.expected_replicas == pytest.approx(after, rel=0.01)
+    assert found.saves_usd == pytest.approx(10.0 * (found.now_replicas - found.expected_replicas))
     assert found.saves_usd is not None
     assert found.net_usd == pytest.approx(found.saves_usd - 100.0)
 
 
 def test_a_measurement_that_shows_nothing_saves_nothing() -> None:
     found = _value(left=1.0)
-    assert found.replicas_expected == found.replicas_now
+    assert found.expected_replicas == found.now_replicas
     assert found.saves_usd == 0.0
 
 
@@ -73,4 +73,4 @@ def test_a_load_test_changes_the_plan_by_what_was_announced_on_average() -> None
         )  # fmt: skip
         fleets.append(chosen(learnt) or now)
     error = float(np.std(fleets)) / math.sqrt(len(fleets))
-    assert abs(float(np.mean(fleets)) - announced.replicas_expected) <= 3.0 * error + 0.5
+    assert abs(float(np.mean(fleets)) - announced.expected_replicas) <= 3.0 * error + 0.5

@@ -16,7 +16,7 @@ from ullage.errors import InputError
 from ullage.fleet.availability import Breakage
 from ullage.fleet.risk.load_draws import DEMAND, drawn_points, load_draws
 from ullage.fleet.risk.shortfall import ShortfallModel, outage, quiet_hours
-from ullage.fleet.risk.spread import Spread, band_spread, lognormal, quantile_spread
+from ullage.fleet.risk.spread import RatioSpread, band_spread, lognormal, quantile_spread
 from ullage.fleet.risk.surface import STEPS, Axis
 
 
@@ -132,7 +132,7 @@ def test_a_spread_goes_through_its_quantiles_and_refuses_what_falls() -> None:
     assert band_spread(0.82, 1.45).at(0.9) == pytest.approx(1.45)
     assert lognormal(0.2).deviation == pytest.approx(0.2)
     with pytest.raises(InputError, match="rise"):
-        Spread(scores=(0.0, 1.0), logs=(0.3, 0.1))
+        RatioSpread(scores=(0.0, 1.0), logs=(0.3, 0.1))
 
 
 def test_more_replicas_never_fall_short_more_often() -> None:

@@ -108,9 +108,7 @@ def plan_pool(
     memory = _memory(pool)
     if isinstance(memory, Rejection):
         return memory
-    step = pool_step(memory, pool.tested)
-    if pool.step_ratio is not None:
-        step = known_steps(step, pool.step_ratio)
+    step = _step(pool, memory)
     report(0.05, "service curve")
     inputs = rests_on(step, memory, demand, slo_limits)
     deadlines_s = spec.admission.deadlines_s(classes)
@@ -183,6 +181,11 @@ def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
         engines=pool.engines,
         devices=pool.alternatives,
     )
+
+
+def _step(pool: PoolSpec, memory: MemoryBudget) -> StepModel:
+    step = pool_step(memory, pool.tested)
+    return step if pool.step_ratio is None else known_steps(step, pool.step_ratio)
 
 
 def _reserved(

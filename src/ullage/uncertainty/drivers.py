@@ -25,7 +25,7 @@ _RESAMPLES = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Driver:
+class SobolDriver:
     """One input: the part of the spread it explains alone, and with what it does together with others."""
 
     name: str
@@ -39,7 +39,7 @@ class Driver:
 
 def sobol_drivers(
     outcome: Callable[[Floats], Floats], groups: Sequence[str], *, count: int, seed: int
-) -> tuple[Driver, ...]:
+) -> tuple[SobolDriver, ...]:
     """The drivers of `outcome`, a function of rows of the unit cube, the largest total first.
 
     `groups` names each column; columns of one name are one driver. An outcome that never changes has none.
@@ -62,13 +62,13 @@ def sobol_drivers(
     return tuple(sorted(found, key=lambda each: -each.total_fraction))
 
 
-def _driver(name: str, first: Floats, second: Floats, mixed: Floats, rng: np.random.Generator) -> Driver:
+def _driver(name: str, first: Floats, second: Floats, mixed: Floats, rng: np.random.Generator) -> SobolDriver:
     rows = rng.integers(0, first.size, (_RESAMPLES, first.size))
     again = _indices(first[rows], second[rows], mixed[rows])
     outside = 50.0 * (1.0 - CONFIDENCE_FRACTION)
     low, high = (np.percentile(again, each, axis=1) for each in (outside, 100.0 - outside))
     alone, total = _indices(first[None], second[None], mixed[None])[:, 0]
-    return Driver(
+    return SobolDriver(
         name=name,
         first_fraction=float(alone),
         first_low_fraction=float(low[0]),

@@ -28,7 +28,7 @@ OUTCOMES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement:
+class PossibleMeasurement:
     """Something that can be measured: what part of which inputs' deviation stays, and its price.
 
     `usd` is None where nothing says what it costs.
@@ -47,11 +47,11 @@ class InformationValue:
     `hopeless_fraction` is the chance of an outcome after which no number of replicas keeps the risk.
     """
 
-    measurement: Measurement
-    replicas_now: int
-    replicas_expected: float
-    replicas_low: int
-    replicas_high: int
+    measurement: PossibleMeasurement
+    now_replicas: int
+    expected_replicas: float
+    low_replicas: int
+    high_replicas: int
     saves_usd: float | None
     hopeless_fraction: float
 
@@ -62,7 +62,7 @@ class InformationValue:
 
 
 def information_value(
-    measurement: Measurement,
+    measurement: PossibleMeasurement,
     given: Uncertainties,
     points: Floats,
     chosen: Callable[[Floats], int | None],
@@ -79,16 +79,16 @@ def information_value(
     low, high = np.quantile(counted, [0.1, 0.9], method="nearest").tolist()
     return InformationValue(
         measurement=measurement,
-        replicas_now=now,
-        replicas_expected=float(np.mean(counted)),
-        replicas_low=int(low),
-        replicas_high=int(high),
+        now_replicas=now,
+        expected_replicas=float(np.mean(counted)),
+        low_replicas=int(low),
+        high_replicas=int(high),
         saves_usd=saved,
         hopeless_fraction=sum(each is None for each in fleets) / len(fleets),
     )
 
 
-def shown_points(measurement: Measurement, groups: Sequence[str], points: Floats) -> list[Floats]:
+def shown_points(measurement: PossibleMeasurement, groups: Sequence[str], points: Floats) -> list[Floats]:
     """For every outcome, the points as they are drawn once it is known: what was shown is fixed, the rest is left."""
     shown = normal_scores((np.arange(OUTCOMES) + 0.5) / OUTCOMES)
     own = [at for at, each in enumerate(groups) if each in measurement.left_fractions]

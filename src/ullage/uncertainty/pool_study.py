@@ -27,8 +27,8 @@ from ullage.fleet.risk.surface import CapacitySurface, capacity_surface
 from ullage.fleet.sites import place
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
-from ullage.uncertainty.drivers import Driver, sobol_drivers
-from ullage.uncertainty.information import InformationValue, Measurement, chooser, information_value
+from ullage.uncertainty.drivers import SobolDriver, sobol_drivers
+from ullage.uncertainty.information import InformationValue, PossibleMeasurement, chooser, information_value
 from ullage.workload.demand.demand import Demand, forecast_demand
 from ullage.workload.demand.routing import pool_demand
 
@@ -60,11 +60,12 @@ _WEEK_HOURS = 168
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles:
-    """The 10th, 50th and 90th percentile over all draws."""
+    """The 10th, 50th and 90th percentile over all draws, in this unit."""
 
-    p10: float
-    p50: float
-    p90: float
+    low: float
+    value: float
+    high: float
+    unit: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class MachineMoney:
     other_usd: float
     replicas_per_node: int
     successes: float
-    price_deviation: float
+    price_deviation_fraction: float
 
     def usd(self, replicas: int | float) -> float:
         """Of a fleet on whole machines."""
@@ -119,9 +120,9 @@ class PoolStudy:
     per_success_usd: Quantiles | None
     attainment: Quantiles
     hopeless_fraction: float
-    replica_drivers: tuple[Driver, ...]
-    cost_drivers: tuple[Driver, ...]
-    shortfall_drivers: tuple[Driver, ...]
+    replica_drivers: tuple[SobolDriver, ...]
+    cost_drivers: tuple[SobolDriver, ...]
+    shortfall_drivers: tuple[SobolDriver, ...]
     measurements: tuple[InformationValue, ...]
     break_evens: tuple[BreakEven, ...]
     regrets: tuple[Regret, ...]
@@ -135,7 +136,7 @@ class PoolStudy:
         return self.fleets[number(self.shortfall)]
 
     @property
-    def drivers(self) -> tuple[Driver, ...]:
+    def drivers(self) -> tuple[SobolDriver, ...]:
         """Of the cost where it is known, of the replicas where it is not."""
         return self.cost_drivers or self.replica_drivers
 
@@ -184,7 +185,7 @@ def study_pool(
     *,
     shortfall: Assumption,
     money: MachineMoney | None,
-    measurements: tuple[Measurement, ...],
+    measurements: tuple[PossibleMeasurement, ...],
     seed: int,
     map: Any = map,  # noqa: A002
 ) -> PoolStudy:
@@ -209,9 +210,9 @@ def study_pool(
         machines=tuple(model.at(max(1, serving + step * each_node)) for step in (-2, -1, 0, 1, 2)),
         fleets=fleets,
         lines=_lines(given, surface, bare, target, seed),
-        needed=_quantiles(np.minimum(draws.needed, _most(draws))),
+        needed=_quantiles(np.minimum(draws.needed, _most(draws)), "replicas"),
         usd=None if money is None else _cost_quantiles(draws, money, seed),
-        per_success_usd=None if money is None else _per_success(draws, given, money, serving),
+        per_success_usd=None if money is None or money.successes <= 0.0 else _per_success(draws, given, money, serving),
         attainment=_attainment(model, serving),
         hopeless_fraction=float((draws.needed > 64 * np.median(draws.needed)).mean()),
         replica_drivers=sobol_drivers(
@@ -268,7 +269,7 @@ def pool_surface(
     surface = capacity_surface(pool.bases, spreads, rate_rps=pool.demand.planning_rps, seed=seed, map=map)
     size = pool.steady_fleet.size
     anchored = surface.anchored(size.conservative.replicas, size.rate_rps, size.band.slow_ratio)
-    return replace(given, surface_deviation=surface.error_fraction), anchored
+    return replace(given, surface_deviation_fraction=surface.error_fraction), anchored
 
 
 def _lines(
@@ -321,32 +322,32 @@ def _most(draws: LoadDraws) -> int:
     return int(np.quantile(draws.needed, _LARGEST_FRACTION, method="lower"))
 
 
-def _quantiles(values: Floats | NDArray[np.int64]) -> Quantiles:
+def _quantiles(values: Floats | NDArray[np.int64], unit: str) -> Quantiles:
     low, middle, high = np.quantile(values, [0.1, 0.5, 0.9]).tolist()
-    return Quantiles(p10=low, p50=middle, p90=high)
+    return Quantiles(low=low, value=middle, high=high, unit=unit)
 
 
 def _prices(money: MachineMoney, count: int, seed: int) -> Floats:
-    return np.asarray(np.exp(money.price_deviation * np.random.default_rng((seed, 41)).standard_normal(count)))
+    return np.asarray(np.exp(money.price_deviation_fraction * np.random.default_rng((seed, 41)).standard_normal(count)))
 
 
 def _cost_quantiles(draws: LoadDraws, money: MachineMoney, seed: int) -> Quantiles:
     """Of the machines that a draw's own need would take, at a drawn price."""
     needs = np.minimum(draws.needed, _most(draws))
     usd = np.array([money.usd(each) for each in needs.tolist()])
-    return _quantiles(usd * _prices(money, usd.size, seed))
+    return _quantiles(usd * _prices(money, usd.size, seed), "USD")
 
 
 def _per_success(draws: LoadDraws, given: Uncertainties, money: MachineMoney, replicas: int) -> Quantiles:
     """The fleet as it is bought, over the successes of a draw's level of traffic."""
     shares = np.array([each.middle_rps for each in given.classes])
     level = draws.levels @ shares / shares.sum()
-    return _quantiles(money.usd(replicas) / np.maximum(money.successes * level, 1e-12))
+    return _quantiles(money.usd(replicas) / np.maximum(money.successes * level, 1e-12), "USD")
 
 
 def _attainment(model: ShortfallModel, replicas: int) -> Quantiles:
     """Of the hours of a month, those in which the SLOs are not violated for lack of replicas."""
-    return _quantiles(1.0 - model.hour_shares(replicas))
+    return _quantiles(1.0 - model.hour_shares(replicas), "fraction")
 
 
 def _needs(given: Uncertainties, surface: CapacitySurface, rows: Floats) -> Floats:
@@ -356,19 +357,19 @@ def _needs(given: Uncertainties, surface: CapacitySurface, rows: Floats) -> Floa
 
 def _cost_drivers(
     given: Uncertainties, surface: CapacitySurface, money: MachineMoney, seed: int
-) -> tuple[Driver, ...]:  # fmt: skip
+) -> tuple[SobolDriver, ...]:  # fmt: skip
     """The same with the price as one more input, whose column is the last."""
 
     def usd(rows: Floats) -> Floats:
         machines = np.array([money.usd(each) for each in _needs(given, surface, rows[:, :-1]).tolist()])
-        return np.asarray(machines * np.exp(money.price_deviation * normal_scores(rows[:, -1])))
+        return np.asarray(machines * np.exp(money.price_deviation_fraction * normal_scores(rows[:, -1])))
 
     return sobol_drivers(usd, (*given.groups, PRICE), count=_DRIVER_DRAWS, seed=seed)
 
 
 def _shortfall_drivers(
     given: Uncertainties, surface: CapacitySurface, model: ShortfallModel, replicas: int, seed: int
-) -> tuple[Driver, ...]:
+) -> tuple[SobolDriver, ...]:
     """Of whether the busiest hour falls short, by its chance in every draw."""
 
     def chance(rows: Floats) -> Floats:

@@ -31,7 +31,7 @@ _NEAR_FRACTION = 0.04
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class FutureWorld:
     """One future: by name of each input, so many times what is planned with. Ratios of a pool are its own."""
 
     name: str
@@ -39,7 +39,7 @@ class World:
     pools: Mapping[str, Mapping[str, float]]
 
 
-def worlds(plan: Plan, *, map: object = map) -> tuple[World, ...]:  # noqa: A002
+def worlds(plan: Plan, *, map: object = map) -> tuple[FutureWorld, ...]:  # noqa: A002
     """Best, base and worst, by what the largest pool needs; other pools are as they are in the same part of theirs."""
     by_pool: dict[str, dict[str, dict[str, float]]] = {}
     demands: dict[str, float] = {}
@@ -58,14 +58,14 @@ def worlds(plan: Plan, *, map: object = map) -> tuple[World, ...]:  # noqa: A002
             by_pool.setdefault(name, {})[pool.spec.name] = ratios
             if pool is largest:
                 demands[name] = _mean(level[near])
-    return tuple(World(name=name, demand_ratio=demands[name], pools=by_pool[name]) for name in FRACTIONS)
+    return tuple(FutureWorld(name=name, demand_ratio=demands[name], pools=by_pool[name]) for name in FRACTIONS)
 
 
 def _mean(ratios: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     return float(np.exp(np.log(ratios).mean()))
 
 
-def in_world(spec: PlanSpec, world: World, *, as_of: datetime.date) -> PlanSpec:
+def in_world(spec: PlanSpec, world: FutureWorld, *, as_of: datetime.date) -> PlanSpec:
     """The specification as it would be if this future were known."""
     source = Source(what=f"the {world.name} of the plan's own draws", where="ullage scenarios", date=as_of)
     even = replace(spec.policy.planning_percentile, value=0.5, low=None, high=None)
@@ -153,7 +153,7 @@ def changed_model(model: ClassModel, ratios: Mapping[str, float]) -> ClassModel:
     return replace(found, reuse=reuse)
 
 
-def world_words(world: World, pool: str) -> str:
+def world_words(world: FutureWorld, pool: str) -> str:
     """What is different in a world, of one pool."""
     names = {STEPS: "steps", PROMPTS: "prompts", OUTPUTS: "answers", CACHED: "cached share"}
     said = [f"{DEMAND} x{world.demand_ratio:.2f}"]

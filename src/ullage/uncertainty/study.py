@@ -19,7 +19,7 @@ from ullage.planning.answer.answer import LOAD_TEST
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.service.steps.band import DEFAULT_BANDS
-from ullage.uncertainty.information import Measurement
+from ullage.uncertainty.information import PossibleMeasurement
 from ullage.uncertainty.pool_study import ROLLOUTS, MachineMoney, PoolStudy, Quantiles, study_pool
 
 _WRITTEN = datetime.date(2026, 11, 16)
@@ -139,11 +139,11 @@ def _money(plan: Plan, pool: PoolPlan, bill: Bill | None) -> MachineMoney | None
         other_usd=bill.total_usd - devices_usd if alone else 0.0,
         replicas_per_node=1 if spans else per_node,
         successes=successes,
-        price_deviation=number(PRICE_DEVIATION),
+        price_deviation_fraction=number(PRICE_DEVIATION),
     )
 
 
-def _measurements(plan: Plan, pool: PoolPlan, bill: Bill | None) -> Iterator[Measurement]:
+def _measurements(plan: Plan, pool: PoolPlan, bill: Bill | None) -> Iterator[PossibleMeasurement]:
     """A load test while step times are known by less, and a trace while traffic is stated or ours."""
     band = pool.bases.band
     now = (math.log(band.slow_ratio) - math.log(band.fast_ratio)) / (2.0 * _TENTH)
@@ -155,10 +155,13 @@ def _measurements(plan: Plan, pool: PoolPlan, bill: Bill | None) -> Iterator[Mea
         if isinstance(quotes, tuple):
             usd = hours * devices * sum(each.share_fraction * each.usd_per_hour for each in quotes)
         what = f"load test of one replica, {hours:g} h on {devices} {pool.spec.device.name}"
-        yield Measurement(name="load_test", what=what, left_fractions={STEPS: left / now}, usd=usd)
+        yield PossibleMeasurement(name="load_test", what=what, left_fractions={STEPS: left / now}, usd=usd)
     if not {each.name for each in pool.demand.classes} <= set(plan.spec.measured):
         lefts = {DEMAND: number(TRACE_LEFT), PROMPTS: 1 / 3, OUTPUTS: 1 / 3, CACHED: 1 / 3}
-        yield Measurement(name="trace", what="request log of two weeks", left_fractions=lefts, usd=None)
+        yield PossibleMeasurement(name="trace", what="request log of two weeks", left_fractions=lefts, usd=None)
+
+
+_PERCENTILES: Mapping[str, str] = {"p10": "low", "p50": "value", "p90": "high"}
 
 
 def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Iterator[Figure]:
@@ -188,15 +191,16 @@ def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Itera
             "replicas",
             f"smallest serving fleet whose busiest hour falls short with at most {share}",
         )
-    spans: dict[str, tuple[Quantiles | None, str, str]] = {
-        "replicas": (found.needed, "replicas", "replicas that the busiest hour needs"),
-        "usd": (found.usd, "USD", "what the machines of that need cost a month"),
-        "per_success_usd": (found.per_success_usd, "USD", "cost of the planned fleet over the successes of a month"),
-        "attainment_fraction": (found.attainment, "fraction", "hours of a month that do not fall short"),
+    spans: dict[str, tuple[Quantiles | None, str]] = {
+        "replicas": (found.needed, "replicas that the busiest hour needs"),
+        "usd": (found.usd, "what the machines of that need cost a month"),
+        "per_success_usd": (found.per_success_usd, "cost of the planned fleet over the successes of a month"),
+        "attainment_fraction": (found.attainment, "hours of a month that do not fall short"),
     }
-    for name, (quantiles, unit, what) in spans.items():
-        for which in ("p10", "p50", "p90") if quantiles is not None else ():
-            yield figure(f"risk.{name}_{which}", getattr(quantiles, which), unit, f"{which} over all draws: {what}")
+    for name, (quantiles, what) in spans.items():
+        for which, part in _PERCENTILES.items() if quantiles is not None else ():
+            said = f"{which} over all draws: {what}"
+            yield figure(f"risk.{name}_{which}", getattr(quantiles, part), quantiles.unit, said)
     yield figure(
         "risk.surface_error_fraction",
         found.surface.error_fraction,
@@ -219,7 +223,7 @@ def _information_figures(found: PoolStudy, figure: Callable[[str, float, str, st
     for each in found.measurements:
         yield figure(
             f"information.{each.measurement.name}_replicas",
-            each.replicas_now - each.replicas_expected,
+            each.now_replicas - each.expected_replicas,
             "replicas",
             f"expected change by a {each.measurement.what}, at the same risk",
         )

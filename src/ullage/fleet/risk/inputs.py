@@ -55,7 +55,7 @@ TRAFFIC_LENGTHS = Assumption(
 
 
 def pool_uncertainties(
-    quantiles: Mapping[float, Demand], planned: Demand, band: StepBand, *, surface_deviation: float = 0.0
+    quantiles: Mapping[float, Demand], planned: Demand, band: StepBand, *, surface_deviation_fraction: float = 0.0
 ) -> Uncertainties:
     """Everything of one pool; `quantiles` are its demand at several fractions, `planned` the one its mix is made of."""
     return Uncertainties(
@@ -63,7 +63,7 @@ def pool_uncertainties(
         correlations=_correlations(planned.classes),
         inputs=(_steps(band), *_lengths(planned), _cached(planned)),
         traffic_lengths=float(TRAFFIC_LENGTHS.value),
-        surface_deviation=surface_deviation,
+        surface_deviation_fraction=surface_deviation_fraction,
     )
 
 

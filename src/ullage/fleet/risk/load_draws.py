@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ullage.evidence import Assumption
 from ullage.fleet.risk.quasi_random import normal_scores, sobol_points
-from ullage.fleet.risk.spread import Floats, Spread
+from ullage.fleet.risk.spread import Floats, RatioSpread
 from ullage.fleet.risk.surface import OUTPUTS, PROMPTS, CapacitySurface
 
 DEMAND = "demand"
@@ -29,7 +29,7 @@ class ClassLevel:
     name: str
     middle_rps: float
     heights: tuple[float, ...]
-    spread: Spread
+    spread: RatioSpread
     planned_rps: float
 
 
@@ -38,26 +38,30 @@ class Uncertain:
     """An input of the surface and how far it may be off, with the assumption that says so."""
 
     name: str
-    spread: Spread
+    spread: RatioSpread
     assumption: Assumption
 
 
 @dataclass(frozen=True, kw_only=True)
 class Uncertainties:
     """All that a pool's need hangs on. `correlations` are the classes' among each other, `traffic_lengths` theirs with
-    lengths, `surface_deviation` what the capacity surface itself may be off by."""
+    lengths, `surface_deviation_fraction` what the capacity surface itself may be off by."""
 
     classes: tuple[ClassLevel, ...]
     correlations: tuple[tuple[float, ...], ...]
     inputs: tuple[Uncertain, ...]
     traffic_lengths: float
-    surface_deviation: float
+    surface_deviation_fraction: float
 
     @property
     def groups(self) -> tuple[str, ...]:
         """What each column of the drawn points belongs to."""
         own = [DEMAND] * len(self.classes)
-        return (*own, *(each.name for each in self.inputs), *(["simulation"] if self.surface_deviation else []))
+        return (
+            *own,
+            *(each.name for each in self.inputs),
+            *(["simulation"] if self.surface_deviation_fraction else []),
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,15 +69,15 @@ class Uncertainties:
 
     def only(self, names: Sequence[str]) -> Uncertainties:
         """The same with everything else at its planned value."""
-        exact = Spread(scores=(-1.0, 1.0), logs=(0.0, 0.0))
+        exact = RatioSpread(scores=(-1.0, 1.0), logs=(0.0, 0.0))
         return replace(
             self,
             classes=tuple(each if DEMAND in names else replace(each, spread=exact) for each in self.classes),
             inputs=tuple(each if each.name in names else replace(each, spread=exact) for each in self.inputs),
-            surface_deviation=self.surface_deviation if "simulation" in names else 0.0,
+            surface_deviation_fraction=self.surface_deviation_fraction if "simulation" in names else 0.0,
         )
 
-    def with_spread(self, name: str, spread: Spread) -> Uncertainties:
+    def with_spread(self, name: str, spread: RatioSpread) -> Uncertainties:
         return replace(
             self, inputs=tuple(replace(each, spread=spread) if each.name == name else each for each in self.inputs)
         )
@@ -124,8 +128,8 @@ def load_draws(given: Uncertainties, surface: CapacitySurface, points: Floats) -
             own = given.traffic_lengths * common + np.sqrt(1.0 - given.traffic_lengths**2) * own
         ratios[each.name] = each.spread.ratios(own)
     slow = surface.slowdowns(ratios) if ratios else np.ones(len(points))
-    if given.surface_deviation:
-        slow = slow * np.exp(given.surface_deviation * scores[:, -1])
+    if given.surface_deviation_fraction:
+        slow = slow * np.exp(given.surface_deviation_fraction * scores[:, -1])
     hours = _hours(given, surface, levels)
     return LoadDraws(
         ratios=ratios,

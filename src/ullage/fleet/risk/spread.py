@@ -17,7 +17,7 @@ _TENTH = NormalDist().inv_cdf(0.9)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class RatioSpread:
     """Logarithms of the ratio at normal scores, both rising; straight between them and beyond the last two.
 
     Two points are a lognormal, three with the middle at 0 one that is wider on one side.
@@ -63,25 +63,25 @@ class Spread:
     def is_exact(self) -> bool:
         return self.logs[0] == self.logs[-1]
 
-    def narrowed(self, share: float) -> Spread:
+    def narrowed(self, share: float) -> RatioSpread:
         """The same with every logarithm times so much: 0.5 halves the band."""
-        return Spread(scores=self.scores, logs=tuple(share * each for each in self.logs))
+        return RatioSpread(scores=self.scores, logs=tuple(share * each for each in self.logs))
 
 
-def lognormal(deviation: float) -> Spread:
+def lognormal(deviation: float) -> RatioSpread:
     """Off by so much up or down in one case of three."""
-    return Spread(scores=(-1.0, 1.0), logs=(-deviation, deviation))
+    return RatioSpread(scores=(-1.0, 1.0), logs=(-deviation, deviation))
 
 
-def band_spread(fast_ratio: float, slow_ratio: float) -> Spread:
+def band_spread(fast_ratio: float, slow_ratio: float) -> RatioSpread:
     """Eight of ten lie between the two ratios, the other two beyond them, one on each side."""
-    return Spread(scores=(-_TENTH, 0.0, _TENTH), logs=(math.log(fast_ratio), 0.0, math.log(slow_ratio)))
+    return RatioSpread(scores=(-_TENTH, 0.0, _TENTH), logs=(math.log(fast_ratio), 0.0, math.log(slow_ratio)))
 
 
-def quantile_spread(quantiles: Mapping[float, float], middle: float) -> Spread:
+def quantile_spread(quantiles: Mapping[float, float], middle: float) -> RatioSpread:
     """The spread around a middle of which quantiles are known, by their fractions."""
     known = sorted(quantiles.items())
-    return Spread(
+    return RatioSpread(
         scores=tuple(NormalDist().inv_cdf(fraction) for fraction, _ in known),
         logs=tuple(np.maximum.accumulate([math.log(value / middle) for _, value in known]).tolist()),
     )

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.fleet.risk.quasi_random import normal_scores, sobol_points
-from ullage.fleet.risk.spread import Spread
+from ullage.fleet.risk.spread import RatioSpread
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import judge, sampled
 from ullage.service.trial.mix import MixLoad
@@ -116,7 +116,7 @@ class CapacitySurface:
     each_rps: tuple[float, ...]
     axes: Mapping[str, Axis]
     work_s: Mapping[str, float]
-    interplay: float = 0.0
+    interplay_ratio: float = 0.0
     checks: tuple[SurfaceCheck, ...] = ()
     trials: int = 0
 
@@ -129,7 +129,7 @@ class CapacitySurface:
     def slowdowns(self, ratios: Mapping[str, Floats]) -> Floats:
         """How many times the load a request is worth where these ratios are not 1."""
         total, pairs = self.factor_logs(ratios)
-        return np.asarray(np.exp(total + self.interplay * pairs))
+        return np.asarray(np.exp(total + self.interplay_ratio * pairs))
 
     def factor_logs(self, ratios: Mapping[str, Floats]) -> tuple[Floats, Floats]:
         """The sum of the factors' logarithms, and the sum over pairs of those that slow."""
@@ -165,7 +165,7 @@ class CapacitySurface:
 
 def capacity_surface(
     bases: Bases,
-    spreads: Mapping[str, Spread],
+    spreads: Mapping[str, RatioSpread],
     *,
     rate_rps: float,
     seed: int,
@@ -200,7 +200,7 @@ def capacity_surface(
         work_s=bases.nominal_probe.work_s,
     )
     points = _points(found, {name: spreads[name] for name in axes}, tried, base, seed)
-    fitted = replace(found, interplay=_interplay(found, points[::2]))
+    fitted = replace(found, interplay_ratio=_interplay(found, points[::2]))
     checks = tuple(replace(each, surface_rps=_expected_rps(fitted, each)) for each in points[1::2])
     return replace(fitted, checks=checks, trials=tried.count)
 
@@ -225,7 +225,7 @@ def _as_arrays(ratios: Mapping[str, float]) -> dict[str, Floats]:
     return {name: np.array([each]) for name, each in ratios.items()}
 
 
-def _ample(tried: _Tried, spreads: Mapping[str, Spread], rate_rps: float) -> CapacitySurface | None:
+def _ample(tried: _Tried, spreads: Mapping[str, RatioSpread], rate_rps: float) -> CapacitySurface | None:
     """A surface of one point, where one replica carries far more than the rate with everything at its slowest."""
     slowest = {
         name: spread.at(0.005 if name == CACHED else 0.995)
@@ -246,7 +246,7 @@ def _sizes(likely: int, most: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _axis(name: str, spread: Spread, tried: _Tried, replicas: int, own_rps: float) -> Axis:
+def _axis(name: str, spread: RatioSpread, tried: _Tried, replicas: int, own_rps: float) -> Axis:
     """One ratio at a time, outwards from 1: where to look next follows from the points before it."""
     points = {0.0: 0.0}
 
@@ -279,7 +279,7 @@ def _guess(points: Mapping[float, float], at: float, slope: float) -> float:
 
 
 def _points(
-    surface: CapacitySurface, spreads: Mapping[str, Spread], tried: _Tried, replicas: int, seed: int
+    surface: CapacitySurface, spreads: Mapping[str, RatioSpread], tried: _Tried, replicas: int, seed: int
 ) -> tuple[SurfaceCheck, ...]:
     """The surface and trials at points where every ratio is off at once, as draws are."""
     if not spreads:

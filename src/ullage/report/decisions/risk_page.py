@@ -12,7 +12,7 @@ from ullage.evidence import number
 from ullage.planning.document import Plan
 from ullage.report.quantity import counted, show, show_usd
 from ullage.report.tables import plain_table
-from ullage.uncertainty.drivers import Driver
+from ullage.uncertainty.drivers import SobolDriver
 from ullage.uncertainty.pool_study import PoolStudy, Quantiles, least_regret
 from ullage.uncertainty.study import WORDS, Study
 
@@ -54,23 +54,23 @@ def _pool(plan: Plan, found: PoolStudy, bad_hour_usd: float | None, *, several: 
 
 def _range_table(found: PoolStudy) -> Table:
     table = plain_table("Range", "of", "p10", "p50", "p90")
-    rows: tuple[tuple[str, Quantiles | None, str], ...] = (
-        ("replicas that the busiest hour needs", found.needed, ""),
-        ("USD a month of that need", found.usd, "USD"),
-        ("USD per success of the planned fleet", found.per_success_usd, "USD"),
-        ("hours that do not fall short", found.attainment, "fraction"),
+    rows: tuple[tuple[str, Quantiles | None], ...] = (
+        ("replicas that the busiest hour needs", found.needed),
+        ("USD a month of that need", found.usd),
+        ("USD per success of the planned fleet", found.per_success_usd),
+        ("hours that do not fall short", found.attainment),
     )
-    for name, quantiles, unit in rows:
+    for name, quantiles in rows:
         if quantiles is not None:
-            values = (quantiles.p10, quantiles.p50, quantiles.p90)
-            table.add_row(name, *(_shown(each, unit) for each in values))
+            values = (quantiles.low, quantiles.value, quantiles.high)
+            table.add_row(name, *(_shown(each, quantiles.unit) for each in values))
     return table
 
 
 def _shown(value: float, unit: str) -> str:
     if unit == "USD":
         return show_usd(value)
-    return f"{100.0 * value:.4g} %" if unit == "fraction" else show(value, unit)
+    return f"{100.0 * value:.4g} %" if unit == "fraction" else show(value, "")
 
 
 def _fleet_table(found: PoolStudy) -> Table:
@@ -104,7 +104,7 @@ def _drivers(found: PoolStudy) -> Iterator[RenderableType]:
             yield Text(f"Drivers of the spread in {what}: {'; '.join(driver_words(each) for each in drivers[:5])}.")
 
 
-def driver_words(driver: Driver) -> str:
+def driver_words(driver: SobolDriver) -> str:
     """What a driver explains by itself, its interval, and with others where that is more."""
     alone = max(0.0, driver.first_fraction)
     low, high = max(0.0, driver.first_low_fraction), max(0.0, driver.first_high_fraction)
@@ -122,9 +122,9 @@ def _information_table(found: PoolStudy) -> Table:
         table.add_row(
             each.measurement.what,
             "not stated" if each.measurement.usd is None else f"{show_usd(each.measurement.usd)} USD",
-            str(each.replicas_now),
-            f"{each.replicas_expected:.1f}",
-            f"{each.replicas_low} to {each.replicas_high}",
+            str(each.now_replicas),
+            f"{each.expected_replicas:.1f}",
+            f"{each.low_replicas} to {each.high_replicas}",
             "-" if each.saves_usd is None else f"{show_usd(each.saves_usd)} USD",
             f"shows in {_percent(each.hopeless_fraction)} that no fleet keeps it" if each.hopeless_fraction else "",
         )
