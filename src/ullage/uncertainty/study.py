@@ -198,7 +198,9 @@ def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Itera
         "attainment_fraction": (found.attainment, "hours of a month that do not fall short"),
     }
     for name, (quantiles, what) in spans.items():
-        for which, part in _PERCENTILES.items() if quantiles is not None else ():
+        if quantiles is None:
+            continue
+        for which, part in _PERCENTILES.items():
             said = f"{which} over all draws: {what}"
             yield figure(f"risk.{name}_{which}", getattr(quantiles, part), quantiles.unit, said)
     yield figure(
