@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         options,
         plan,
         profile,
+        risk,
+        scenarios,
         size,
     )
     from ullage.verbs.cost import cost as bill
@@ -73,6 +75,8 @@ __all__ = [
     "options",
     "plan",
     "profile",
+    "risk",
+    "scenarios",
     "simulation",
     "size",
     "verbs",

@@ -66,6 +66,7 @@ CASES: dict[str, dict[str, str]] = {
         "pool.instance": "g6e.48xlarge",
         "policy.horizon": "60d",
         "policy.planning_percentile": "80%",
+        "policy.shortfall": "1%",
         "policy.margin": "30%",
         "policy.zones": "3",
         "policy.reconcile_every": "14d",

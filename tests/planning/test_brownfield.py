@@ -31,7 +31,7 @@ POOL = RunningPool(
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    found = verbs.plan(as_of=datetime.date(2026, 11, 15))
+    found = verbs.plan(as_of=datetime.date(2026, 11, 15), quick=True)
     assert isinstance(found, Plan)
     return found
 

@@ -28,7 +28,7 @@ policy: {horizon: 30dPOLICY}
 def planned(folder: Path, *, pool: str = "", policy: str = "") -> Plan | Rejection:
     file = folder / "plan.yaml"
     file.write_text(FILE.replace("POOL", pool).replace("POLICY", policy))
-    return verbs.plan(file, as_of=AS_OF)
+    return verbs.plan(file, as_of=AS_OF, quick=True)
 
 
 def fleet(found: Plan | Rejection) -> int:

@@ -48,7 +48,7 @@ def answered(
 ) -> Plan | Rejection:
     file = Path(_folder().name) / "plan.yaml"
     file.write_text(PLAN.format(rate=rate, ttft=ttft, tpot=tpot, storage=storage, more=more))
-    return verbs.plan(file, as_of=AS_OF, seed=SEED)
+    return verbs.plan(file, as_of=AS_OF, seed=SEED, quick=True)
 
 
 def planned(**changes: object) -> Plan:

@@ -45,7 +45,7 @@ sites:
 def planned(folder: Path, text: str = PLAN) -> Plan | Rejection:
     file = folder / "plan.yaml"
     file.write_text(text)
-    return verbs.plan(file, as_of=AS_OF, seed=1)
+    return verbs.plan(file, as_of=AS_OF, seed=1, quick=True)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_sections_that_contradict_themselves(tmp_path: Path, old: str, new: str,
 
 @pytest.mark.slow
 def test_a_plan_without_any_of_it_says_so() -> None:
-    found = verbs.plan(as_of=AS_OF, seed=1)
+    found = verbs.plan(as_of=AS_OF, seed=1, quick=True)
     assert not isinstance(found, Rejection)
     silent = {stage.name for stage in found.stages if isinstance(stage.answer, NotGiven)}
     assert {"routing", "tools"} <= silent

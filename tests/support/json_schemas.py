@@ -63,6 +63,8 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "check": (Printed(kind="Checks", head=_PLANNED), _REFUSAL),
     "cost": (Printed(kind="CostAnswer", head=_PLANNED, explained=True), _REFUSAL),
     "compare": (Printed(kind="Difference"), _REFUSAL),
+    "risk": (Printed(kind="Study", head=_PLANNED, explained=True), _REFUSAL),
+    "scenarios": (Printed(kind="ScenarioTable", head=_PLANNED), _REFUSAL),
     "brownfield": (Printed(kind="BrownfieldPlan", head=_PLANNED), _REFUSAL),
     "facts": (Printed(kind="Facts", head=("as_of",)),),
     "refusal": (_REFUSAL,),

@@ -40,6 +40,7 @@ from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.report.encode import to_json as encoded
 from ullage.service.calibration.pool_step import pool_step
 from ullage.startup.ready import TimeToReady, time_to_ready
+from ullage.uncertainty.study import study
 from ullage.verbs.profile import profile, save_profile
 from ullage.workload.demand.demand import Demand, forecast_demand
 from ullage.workload.demand.routing import pool_demand, routed
@@ -508,6 +509,10 @@ def whole_plan(spec: PlanSpec, probe: Probe) -> Values:
     return {name: each.value for stage in found.stages for name, each in stage.figures.items()}
 
 
+def risk(spec: PlanSpec, probe: Probe) -> Values:
+    return _values(study(replace(probe.kept, spec=spec)).figures)
+
+
 STAGES: Mapping[str, Stage] = {
     "demand": demand,
     "routing": routing,
@@ -518,6 +523,7 @@ STAGES: Mapping[str, Stage] = {
     **dict.fromkeys(("reserve", "placement", "packing"), reserves),
     **dict.fromkeys(("limit", "retry", "burst"), limits),
     "bill": bill,
+    "risk": risk,
     **dict.fromkeys(("curve", "point", "fleet"), whole_plan),
     "options": options,
     **dict.fromkeys(("lead", "order"), orders),

@@ -214,6 +214,11 @@ def test_a_bill_drills_checks_options_and_what_runs(printed: Printer, small: str
     assert [each["name"] for each in drilled["results"]] == ["quota"]
     assert printed("check", small, *QUIET)["mistakes"] == []
     assert printed("options", small, *QUIET)["pools"][0]["ranking"]
+    (studied,) = printed("risk", small, "--bad-hour", "100 USD", *QUIET)["pools"]
+    assert sum(studied["lines"].values()) == studied["fleets"]["0.05"]
+    rows = printed("scenarios", small, "--own", "launch: traffic=x3", *QUIET)["rows"]
+    assert [each["name"] for each in rows] == ["planned", "best", "base", "worst", "launch"]
+    assert rows[1]["replicas"] <= rows[3]["replicas"] <= rows[4]["replicas"]
     running = tmp_path / "running.yaml"
     running.write_text(RUNNING)
     assert printed("brownfield", str(running), "--plan", small, *QUIET)["running"]["pools"]

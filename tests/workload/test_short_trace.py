@@ -150,7 +150,7 @@ def test_a_plan_is_made_from_twenty_minutes(tmp_path: Path) -> None:
     log(tmp_path, 20.0)
     file = tmp_path / "plan.yaml"
     file.write_text(PLAN.format(trace="log.csv"))
-    found = verbs.plan(file, as_of=AS_OF, seed=1)
+    found = verbs.plan(file, as_of=AS_OF, seed=1, quick=True)
     assert not isinstance(found, Rejection)
     assert found.find("demand.chat.planning_rate").evidence is Evidence.ASSUMED
 
@@ -160,6 +160,6 @@ def test_a_plan_is_made_from_twenty_minutes(tmp_path: Path) -> None:
 def test_published_traces_of_an_hour_or_less_give_a_plan(name: str, tmp_path: Path, shared_data: Path) -> None:
     file = tmp_path / "plan.yaml"
     file.write_text(PLAN.format(trace=shared_data / "traces" / f"{name}.parquet"))
-    found = verbs.plan(file, as_of=AS_OF, seed=1)
+    found = verbs.plan(file, as_of=AS_OF, seed=1, quick=True)
     assert not isinstance(found, Rejection)
     assert found.find("demand.chat.prompt_p95").evidence is Evidence.MEASURED

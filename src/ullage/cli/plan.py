@@ -28,6 +28,7 @@ def command(
         typer.Option("--section", metavar="NAME", help="Print a section: limits, losses, money, fleet, ... Repeat."),
     ] = None,
     every: Every = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out the study of the plan's risk.")] = False,
     markdown: Markdown = False,
     diff: Annotated[
         Path | None,
@@ -55,7 +56,9 @@ def command(
         talk("No plan file given: planning the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.plan(file, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
+            lambda **what: verbs.plan(file, as_of=as_of, seed=seed, quick=quick, progress=report, **what),
+            changed,
+            traffic,
         )
         plan = last(found)
         since = None if diff is None or isinstance(plan, Refusal) else changed_since(diff, plan)

@@ -67,6 +67,13 @@ PLANNING_PERCENTILE = ours(
     "one hour in twenty may exceed the plan; reserves are added on top, not hidden in it",
     decision=True,
 )
+SHORTFALL = ours(
+    "policy.shortfall",
+    0.05,
+    "fraction",
+    "one month in twenty has an hour that needs more than is there; a rarer one is bought where its price is known",
+    decision=True,
+)
 ZONES = ours("policy.zones", 1, "zones", "a second zone is a decision with a price", decision=True)
 RECONCILE_EVERY = ours(
     "policy.reconcile_every", 7 * _DAY_S, "s", "a week holds every day of the week once", decision=True
@@ -498,6 +505,16 @@ class PolicySection(Section):
         Share | None,
         Range(least=0.01, most=0.99999, dimension=FRACTION),
         Key(means="How sure to be of the busiest hour.", default=PLANNING_PERCENTILE, moves=_PER_CLASS),
+    ] = None
+    shortfall: Annotated[
+        Share | None,
+        Range(least=0.001, most=0.5, dimension=FRACTION),
+        Key(
+            means="The chance to take that the busiest hour violates an SLO for lack of replicas; the study says which "
+            "fleet keeps it.",
+            default=SHORTFALL,
+            moves="risk.chosen_replicas",
+        ),
     ] = None
     margin: Annotated[
         ShareOrNone | None,

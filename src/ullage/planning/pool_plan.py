@@ -27,6 +27,7 @@ from ullage.planning.utilisation import Utilisation, utilisation
 from ullage.scaling.rule import scaling_rule
 from ullage.service.binding import Binding, binding_constraint
 from ullage.service.calibration.pool_step import pool_step
+from ullage.service.calibration.slowed import known_steps
 from ullage.service.curve.curve import ServiceCurve
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.headroom import Headroom, headroom
@@ -107,7 +108,7 @@ def plan_pool(
     memory = _memory(pool)
     if isinstance(memory, Rejection):
         return memory
-    step = pool_step(memory, pool.tested)
+    step = _step(pool, memory)
     report(0.05, "service curve")
     inputs = rests_on(step, memory, demand, slo_limits)
     deadlines_s = spec.admission.deadlines_s(classes)
@@ -180,6 +181,11 @@ def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
         engines=pool.engines,
         devices=pool.alternatives,
     )
+
+
+def _step(pool: PoolSpec, memory: MemoryBudget) -> StepModel:
+    step = pool_step(memory, pool.tested)
+    return step if pool.step_ratio is None else known_steps(step, pool.step_ratio)
 
 
 def _reserved(

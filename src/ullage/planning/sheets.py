@@ -134,7 +134,11 @@ QUESTIONS = (
         ),
     ),
     InputRow(
-        what="Which variables move the plan most?", answers=(("uncertainty", "driver.*"), ("headroom", "headroom.*"))
+        what="How often does a shortfall happen?",
+        answers=(("uncertainty", "*risk.shortfall_fraction"), ("uncertainty", "*risk.shortfall_hours")),
+    ),
+    InputRow(
+        what="Which variables move the plan most?", answers=(("uncertainty", "*driver.*"), ("headroom", "headroom.*"))
     ),
     InputRow(what="How often is it reconciled?", answers=(("policy", "policy.reconcile_every"),)),
 )

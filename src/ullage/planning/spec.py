@@ -89,6 +89,8 @@ class PoolSpec:
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
     instance: str | None = None
+    # In a scenario step times are known, as a multiple of the step model's.
+    step_ratio: Assumption | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,7 @@ class Policy:
 
     horizon: Assumption
     planning_percentile: Assumption
+    shortfall: Assumption
     zones: Assumption
     reconcile_every: Assumption
     margin: Assumption = NO_POLICY
@@ -104,7 +107,7 @@ class Policy:
     @property
     def inputs(self) -> tuple[Assumption, ...]:
         kept = () if self.margin is NO_POLICY else (self.margin,)
-        return (self.horizon, self.planning_percentile, *kept, self.zones, self.reconcile_every)
+        return (self.horizon, self.planning_percentile, self.shortfall, *kept, self.zones, self.reconcile_every)
 
 
 @dataclass(frozen=True, kw_only=True)

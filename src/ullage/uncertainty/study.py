@@ -1,10 +1,272 @@
-"""The study: which inputs move the plan, and how likely it is to fall short."""
+"""The study around a plan: what its fleet risks, which inputs move it, and which measurement to make first."""
 
 from __future__ import annotations
 
-from ullage.errors import NotBuilt
+import datetime
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from ullage.cost.bill import Bill
+from ullage.errors import NotGiven
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
+from ullage.fleet.risk.inputs import TRAFFIC_LENGTHS
+from ullage.fleet.risk.load_draws import DEMAND, Uncertainties
+from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS
+from ullage.planning.answer.answer import LOAD_TEST
+from ullage.planning.document import Plan
+from ullage.planning.pool_plan import PoolPlan
+from ullage.service.steps.band import DEFAULT_BANDS
+from ullage.uncertainty.information import PossibleMeasurement
+from ullage.uncertainty.pool_study import ROLLOUTS, MachineMoney, PoolStudy, Quantiles, study_pool
+
+_WRITTEN = datetime.date(2026, 11, 16)
+_TENTH = NormalDist().inv_cdf(0.9)
+_DEVICE_LINES = ("compute_reservation", "compute_usage", "failed_work", "idle_reserve", "stranded_devices")
+
+PRICE_DEVIATION = Assumption(
+    name="uncertainty.price_deviation",
+    value=0.05,
+    unit="ratio",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="default of Ullage: list prices of a device-hour change by steps, most months not at all",
+        where="docs/explanation/risk.md",
+        date=_WRITTEN,
+    ),
+    low=0.0,
+    high=0.25,
+    max_age=datetime.timedelta(days=365),
+)
+TRACE_LEFT = Assumption(
+    name="uncertainty.left_by_a_trace",
+    value=0.5,
+    unit="fraction",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="default of Ullage: a forecast from two weeks of log is off by about half of what a stated rate is, a "
+        "measured mean length by a third of an assumed one",
+        where="docs/explanation/risk.md",
+        date=_WRITTEN,
+    ),
+    low=0.25,
+    high=0.9,
+)
+
+NOT_STUDIED = NotGiven(
+    stage="uncertainty",
+    instead="The study of its risk was left out.",
+    fix="Plan without --quick, or ask ullage risk.",
+)
+
+WORDS: Mapping[str, str] = {
+    DEMAND: "demand",
+    STEPS: "step time",
+    PROMPTS: "prompt length",
+    OUTPUTS: "output length",
+    CACHED: "cached share",
+    "price": "price",
+    "simulation": "simulation",
+}
+"""Inputs as people call them."""
 
 
-def study(*_given: object) -> NotBuilt:
-    """This version has no such stage and says so; what it is given is what the stage will work from."""
-    return NotBuilt(stage="uncertainty", gives="scenarios, drivers and the probability of a shortfall")
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What was found of every pool, with the figures that a plan prints of it."""
+
+    pools: tuple[PoolStudy, ...]
+    figures: Mapping[str, Figure]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(each for one in self.pools for each in _notes(one, several=len(self.pools) > 1))
+
+    def pool(self, name: str) -> PoolStudy:
+        return next(each for each in self.pools if each.pool == name)
+
+
+def study(
+    plan: Plan,
+    *,
+    map: Any = map,  # noqa: A002
+    report: Callable[[float, str], None] = lambda _share, _what: None,
+) -> Study:
+    """The study of a finished plan."""
+    bill = next((each.answer for each in plan.stages if isinstance(each.answer, Bill)), None)
+    several = len(plan.pools) > 1
+    found = []
+    for at, pool in enumerate(plan.pools):
+        report(at / len(plan.pools), pool.spec.name if several else "")
+        found.append(
+            study_pool(
+                pool,
+                plan.spec,
+                shortfall=plan.spec.policy.shortfall,
+                money=_money(plan, pool, bill),
+                measurements=tuple(_measurements(plan, pool, bill)),
+                seed=plan.seed,
+                map=map,
+            )
+        )
+    figures = [
+        figure
+        for pool, one in zip(plan.pools, found, strict=True)
+        for figure in _figures(plan, pool, one, f"{pool.spec.name}." if several else "")
+    ]
+    return Study(pools=tuple(found), figures={each.name: each for each in figures})
+
+
+def _money(plan: Plan, pool: PoolPlan, bill: Bill | None) -> MachineMoney | None:
+    """What the pool's machines cost, and everything else of a service that has no other pool."""
+    if bill is None or not bill.is_of_devices:
+        return None
+    lines = [each for each in bill.lines if each.pool == pool.spec.name and each.name in _DEVICE_LINES and each.figure]
+    devices_usd = sum(each.usd for each in lines)
+    if devices_usd <= 0.0:
+        return None
+    chosen = pool.packing.chosen
+    per_node = max(1, chosen.shape.devices // pool.reserves.devices_per_replica)
+    spans = pool.reserves.devices_per_replica > chosen.shape.devices
+    units = pool.reserves.total_replicas if spans else chosen.nodes
+    alone = len(plan.pools) == 1
+    per_success = bill.figures.get("bill.per_success_usd")
+    successes = bill.total_usd / number(per_success) if alone and per_success is not None else 0.0
+    return MachineMoney(
+        node_usd=devices_usd / units,
+        other_usd=bill.total_usd - devices_usd if alone else 0.0,
+        replicas_per_node=1 if spans else per_node,
+        successes=successes,
+        price_deviation_fraction=number(PRICE_DEVIATION),
+    )
+
+
+def _measurements(plan: Plan, pool: PoolPlan, bill: Bill | None) -> Iterator[PossibleMeasurement]:
+    """A load test while step times are known by less, and a trace while traffic is stated or ours."""
+    band = pool.bases.band
+    now = (math.log(band.slow_ratio) - math.log(band.fast_ratio)) / (2.0 * _TENTH)
+    left = math.log(DEFAULT_BANDS[Evidence.CALIBRATED].slow_ratio) / _TENTH
+    if left < 0.9 * now:
+        quotes = None if bill is None else bill.quotes.devices.get(pool.spec.name)
+        hours, devices = number(LOAD_TEST) / 3600.0, pool.memory.runtime.sharding.devices
+        usd = None
+        if isinstance(quotes, tuple):
+            usd = hours * devices * sum(each.share_fraction * each.usd_per_hour for each in quotes)
+        what = f"load test of one replica, {hours:g} h on {devices} {pool.spec.device.name}"
+        yield PossibleMeasurement(name="load_test", what=what, left_fractions={STEPS: left / now}, usd=usd)
+    if not {each.name for each in pool.demand.classes} <= set(plan.spec.measured):
+        lefts = {DEMAND: number(TRACE_LEFT), PROMPTS: 1 / 3, OUTPUTS: 1 / 3, CACHED: 1 / 3}
+        yield PossibleMeasurement(name="trace", what="request log of two weeks", left_fractions=lefts, usd=None)
+
+
+_PERCENTILES: Mapping[str, str] = {"p10": "low", "p50": "value", "p90": "high"}
+
+
+def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Iterator[Figure]:
+    rests = _rests(plan, pool, found.uncertainties)
+
+    def figure(name: str, value: float, unit: str, formula: str) -> Figure:
+        return Figure(name=f"{prefix}{name}", value=value, unit=unit, formula=formula, inputs=rests)
+
+    share = f"{100.0 * number(found.shortfall):g} %"
+    yield figure(
+        "risk.shortfall_fraction",
+        found.risk.shortfall_fraction,
+        "fraction",
+        f"chance that the busiest hour needs more than is up of {found.replicas} serving replicas, over {found.draws} "
+        "joint draws",
+    )
+    yield figure(
+        "risk.shortfall_hours",
+        found.risk.hours_per_month,
+        "h/month",
+        "expected hours of a month that need more replicas than are up",
+    )
+    if found.chosen_replicas is not None:
+        yield figure(
+            "risk.chosen_replicas",
+            found.chosen_replicas,
+            "replicas",
+            f"smallest serving fleet whose busiest hour falls short with at most {share}",
+        )
+    spans: dict[str, tuple[Quantiles | None, str]] = {
+        "replicas": (found.needed, "replicas that the busiest hour needs"),
+        "usd": (found.usd, "what the machines of that need cost a month"),
+        "per_success_usd": (found.per_success_usd, "cost of the planned fleet over the successes of a month"),
+        "attainment_fraction": (found.attainment, "hours of a month that do not fall short"),
+    }
+    for name, (quantiles, what) in spans.items():
+        if quantiles is None:
+            continue
+        for which, part in _PERCENTILES.items():
+            said = f"{which} over all draws: {what}"
+            yield figure(f"risk.{name}_{which}", getattr(quantiles, part), quantiles.unit, said)
+    yield figure(
+        "risk.surface_error_fraction",
+        found.surface.error_fraction,
+        "fraction",
+        f"deviation of the capacity surface from trials at {len(found.surface.checks)} drawn points",
+    )
+    outcome = "cost" if found.cost_drivers else "replicas"
+    for each in found.drivers:
+        yield figure(
+            f"driver.{each.name}_fraction",
+            min(1.0, max(0.0, each.first_fraction)),
+            "fraction",
+            f"part of the spread in {outcome} that {WORDS.get(each.name, each.name)} explains "
+            f"({100 * each.first_low_fraction:.0f} to {100 * each.first_high_fraction:.0f} %)",
+        )
+    yield from _information_figures(found, figure)
+
+
+def _information_figures(found: PoolStudy, figure: Callable[[str, float, str, str], Figure]) -> Iterator[Figure]:
+    for each in found.measurements:
+        yield figure(
+            f"information.{each.measurement.name}_replicas",
+            each.now_replicas - each.expected_replicas,
+            "replicas",
+            f"expected change by a {each.measurement.what}, at the same risk",
+        )
+        if each.saves_usd is not None:
+            yield figure(
+                f"information.{each.measurement.name}_usd",
+                each.saves_usd,
+                "USD",
+                f"the same in a month's money, before the price of the {each.measurement.what}",
+            )
+
+
+def _rests(plan: Plan, pool: PoolPlan, given: Uncertainties) -> tuple[Figure | Assumption, ...]:
+    steady = plan.figures_of("steady_fleet", pool.spec.name)["fleet.replicas"]
+    reliability = pool.reserves.settings.reliability
+    return (
+        steady,
+        *(each.assumption for each in given.inputs),
+        TRAFFIC_LENGTHS,
+        PRICE_DEVIATION,
+        TRACE_LEFT,
+        ROLLOUTS,
+        *reliability.rates,
+        plan.spec.policy.shortfall,
+    )
+
+
+def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
+    of = f"{found.pool}: " if several else ""
+    fleet = "no number of replicas keeps it" if found.chosen_replicas is None else f"{found.chosen_replicas} keep it"
+    yield (
+        f"{of}The fleet is sized by the planning percentile, conservative step times and reserves. Its "
+        f"{found.replicas} serving replicas fall short in the busiest hour with "
+        f"{100 * found.risk.shortfall_fraction:.2g} %; of the chosen {100 * number(found.shortfall):g} %, {fleet}."
+    )
+    yield (
+        f"{of}Read off a capacity surface of {found.surface.trials} trials; where it was checked it lies within "
+        f"{100 * max((abs(each.error_fraction) for each in found.surface.checks), default=0.0):.0f} % of a trial."
+    )
+    if found.hopeless_fraction > 0.0005:
+        yield (
+            f"{of}In {100 * found.hopeless_fraction:.2g} % of the draws steps are so slow that no number of replicas "
+            "meets the SLOs: only a measurement or another device helps there."
+        )

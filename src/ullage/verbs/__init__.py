@@ -19,6 +19,8 @@ from ullage.verbs.memory import memory
 from ullage.verbs.options import options
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
+from ullage.verbs.risk import risk
+from ullage.verbs.scenarios import scenarios
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
 
@@ -37,6 +39,8 @@ __all__ = [
     "options",
     "plan",
     "profile",
+    "risk",
+    "scenarios",
     "simulate",
     "size",
 ]

@@ -32,8 +32,10 @@ def compare(
     from ullage.verbs.plan_answer import DifferenceAnswer
 
     with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
-        before = _record(old, run)
-        after = before if isinstance(before, Rejection) else _record(new, run)
+        kept = [_read_back(each) for each in (old, new)]
+        studied = any(each is not None and _is_studied(each) for each in kept)
+        before = kept[0] or _planned(old, run, studied=studied)
+        after = before if isinstance(before, Rejection) else kept[1] or _planned(new, run, studied=studied)
     if isinstance(before, Rejection):
         return before
     return after if isinstance(after, Rejection) else DifferenceAnswer(**vars(difference(before, after)))
@@ -46,22 +48,32 @@ def changed_since(old: PlanSource, plan: Plan, *, workers: int | None = None) ->
     from ullage.verbs.plan_answer import DifferenceAnswer
 
     with running(as_of=plan.as_of, seed=plan.seed, workers=workers) as run:
-        before = _record(old, run)
+        now = record_of(plan)
+        before = _read_back(old) or _planned(old, run, studied=_is_studied(now))
     if isinstance(before, Rejection):
         return before
-    return DifferenceAnswer(**vars(difference(before, record_of(plan))))
+    return DifferenceAnswer(**vars(difference(before, now)))
 
 
-def _record(source: PlanSource, run: RunContext) -> PlanRecord | Refusal:
-    """The numbers of a plan: read back where the file is JSON, planned where it is a plan."""
+def _read_back(source: PlanSource) -> PlanRecord | None:
+    """The numbers that a JSON file holds; None where the source is a plan."""
     from ullage.files.plan_record import read_plan_record
     from ullage.load.texts import read_text
+
+    if source is None or isinstance(source, Mapping):
+        return None
+    text = read_text(Path(source), fix="Give a plan file, or what ullage plan --json wrote.")
+    return read_plan_record(text, file=str(source)) if text.lstrip().startswith("{") else None
+
+
+def _planned(source: PlanSource, run: RunContext, *, studied: bool) -> PlanRecord | Refusal:
+    """The numbers of a plan; its risk is studied where the other's was, so that the two hold the same."""
     from ullage.planning.record import record_of
     from ullage.verbs.plan import planned
 
-    if source is not None and not isinstance(source, Mapping):
-        text = read_text(Path(source), fix="Give a plan file, or what ullage plan --json wrote.")
-        if text.lstrip().startswith("{"):
-            return read_plan_record(text, file=str(source))
-    found = planned(source, run)
+    found = planned(source, run, studied=studied)
     return found if isinstance(found, Rejection) else record_of(found)
+
+
+def _is_studied(record: PlanRecord) -> bool:
+    return any(name.endswith("risk.shortfall_fraction") for name in record.figures)

@@ -24,38 +24,44 @@ def plan(
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
+    quick: bool = False,
     progress: Progress = silent,
 ) -> PlanAnswer | Refusal:
     """Plan the service in `source`: a file, the same as a dict, or None for the built-in example.
 
     `set` changes keys of the plan, such as `{"pool.tensor_parallel": 4}`, and `traffic` all of its demand, such as
     `+30%`. `as_of` is the date on which ages are counted (today where it is None); together with `seed` it makes the
-    answer the same bytes every time, on however many `workers`.
+    answer the same bytes every time, on however many `workers`. `quick` leaves out the study of its risk.
     """
     with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
-        return planned(source, run, parse_changes(set, traffic))
+        return planned(source, run, parse_changes(set, traffic), studied=not quick)
 
 
-def planned(source: PlanSource, run: RunContext, changes: Changes = NO_CHANGES) -> PlanAnswer | Refusal:
-    """The plan of a source in a run that is under way."""
+def planned(
+    source: PlanSource, run: RunContext, changes: Changes = NO_CHANGES, *, studied: bool = False
+) -> PlanAnswer | Refusal:
+    """The plan of a source in a run that is under way; `studied` where its risk is asked for too."""
     from ullage.load.located import located
     from ullage.load.plan import load_plan, plan_document
 
     run.progress(0.01, "reading")
     spec = load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
     with located(lambda: plan_document(source, changes)):
-        return plan_spec(spec, run)
+        return plan_spec(spec, run, studied=studied)
 
 
-def plan_spec(spec: PlanSpec, run: RunContext) -> PlanAnswer | Refusal:
+def plan_spec(spec: PlanSpec, run: RunContext, *, studied: bool = False) -> PlanAnswer | Refusal:
     """The plan of a specification: every stage, and those that work around it."""
     from ullage.planning.pipeline import plan as run_pipeline
     from ullage.reconcile.score import score
-    from ullage.uncertainty.study import study
+    from ullage.uncertainty.study import NOT_STUDIED, study
     from ullage.verbs.answer import refusal
     from ullage.verbs.plan_answer import PlanAnswer
 
     found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)
     if isinstance(found, Rejection):
         return refusal(found)
-    return PlanAnswer(**vars(found.followed_by(uncertainty=study(spec), reconcile=score(spec))))
+    risk = (
+        study(found, map=run.map, report=lambda _share, _pool: run.progress(0.98, "risk")) if studied else NOT_STUDIED
+    )
+    return PlanAnswer(**vars(found.followed_by(uncertainty=risk, reconcile=score(spec))))

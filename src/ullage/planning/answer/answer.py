@@ -33,6 +33,7 @@ from ullage.planning.answer.parts import (
     NextStep,
     Number,
     PoolAnswer,
+    RiskOfPool,
     UtilisationState,
     summed,
 )
@@ -68,6 +69,7 @@ class Answer:
     warnings: tuple[str, ...]
     total_usd: Figure | None
     next_step: NextStep
+    risks: tuple[RiskOfPool, ...]
     percentile: Assumption
     traffic: tuple[BridgeStep, ...]
     pools: tuple[PoolAnswer, ...]
@@ -105,6 +107,7 @@ def answer(plan: Plan) -> Answer:
         warnings=warnings(plan),
         total_usd=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.total_usd"),
         next_step=_next_step(plan, decided, pools, orders, bill),
+        risks=tuple(_risk(plan, each) for each in plan.pools) if "uncertainty" in _studied(plan) else (),
         percentile=policy.planning_percentile,
         traffic=traffic_steps(plan, pools),
         pools=pools,
@@ -223,6 +226,32 @@ def _shed_first(pool: PoolPlan) -> str:
     """The class of the lowest priority; empty where there is only one."""
     classes = sorted((each.request_class for each in pool.demands), key=lambda each: each.priority)
     return classes[-1].name if len(classes) > 1 and classes[-1].priority != classes[0].priority else ""
+
+
+def _studied(plan: Plan) -> tuple[str, ...]:
+    """The stage of the study, where it was made."""
+    return tuple(each.name for each in plan.stages if each.name == "uncertainty" and each.figures)
+
+
+def _risk(plan: Plan, pool: PoolPlan) -> RiskOfPool:
+    """What the study says of a pool, by the names of its figures."""
+    prefix = f"{pool.spec.name}." if len(plan.pools) > 1 else ""
+    figures = {
+        name.removeprefix(prefix): each
+        for name, each in plan.figures_of("uncertainty").items()
+        if name.startswith(prefix)
+    }
+    drivers = [each for name, each in figures.items() if name.startswith("driver.")]
+    return RiskOfPool(
+        pool=pool.spec.name,
+        shortfall=figures["risk.shortfall_fraction"],
+        hours=figures["risk.shortfall_hours"],
+        chosen=plan.spec.policy.shortfall,
+        chosen_replicas=figures.get("risk.chosen_replicas"),
+        needs=(figures["risk.replicas_p10"], figures["risk.replicas_p90"]),
+        usd=tuple(figures[name] for name in ("risk.usd_p10", "risk.usd_p90") if name in figures),
+        drivers=tuple(sorted(drivers, key=lambda each: -number(each)))[:5],
+    )
 
 
 # ---- money ------------------------------------------------------------------------------------------------------

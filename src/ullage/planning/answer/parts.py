@@ -125,6 +125,23 @@ class DeviceOrder:
     is_late: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class RiskOfPool:
+    """What the study found of one pool: its chance and hours of shortfall, and what the chosen chance would need.
+
+    `needs` and `usd` are the 10th and 90th percentile over all draws; `drivers` explain most, the largest first.
+    """
+
+    pool: str
+    shortfall: Figure
+    hours: Figure
+    chosen: Assumption
+    chosen_replicas: Figure | None
+    needs: tuple[Figure, ...]
+    usd: tuple[Figure, ...]
+    drivers: tuple[Figure, ...]
+
+
 def summed(name: str, parts: Sequence[Number]) -> Number:
     """The one part there is, or a figure that is the sum of several."""
     if len(parts) == 1:

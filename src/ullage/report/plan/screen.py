@@ -69,7 +69,8 @@ class Screen:
 
 def _all_lines(found: Answer, decision: _Paper, paper: _Paper) -> Iterator[Text]:
     yield _title(found, paper)
-    for label, sentence in (("", _bought(found)), ("Why", _why(found)), ("Next", _next(found))):
+    decided = (("", _bought(found)), ("Risk", _risk(found)), ("Why", _why(found)), ("Next", _next(found)))
+    for label, sentence in decided:
         yield from _paragraph(label, sentence, decision)
     for sentence in _warnings(found):
         yield from _paragraph("Warning", sentence, decision, style="bold red")
@@ -114,6 +115,38 @@ def _bought(found: Answer) -> str:
     if found.total_usd is not None:
         cost = f"{show_usd(number(found.total_usd))} USD a month"
     return f"{verb} {counted(nodes, 'machine')} ({held}), {counted(replicas, 'replica')}{of}: {cost}"
+
+
+def _risk(found: Answer) -> str:
+    """The chance that the fleet falls short, what the chosen chance would take, and the range of need and money."""
+    if not found.risks:
+        return ""
+    worst = max(found.risks, key=lambda each: number(each.shortfall))
+    of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
+    chosen = worst.chosen_replicas
+    fleet = "no fleet keeps" if chosen is None else f"{number(chosen):g} serving keep"
+    needs = " to ".join(f"{number(each):g}" for each in worst.needs)
+    usd = f", {' to '.join(show_usd(number(each)) for each in worst.usd)} USD" if worst.usd else ""
+    return (
+        f"{of}{_small(number(worst.shortfall))} that the busiest hour needs more than is up, "
+        f"{number(worst.hours):.2g} h a month; {fleet} the chosen {_small(number(worst.chosen))}. "
+        f"Need {needs} (p10 to p90){usd}"
+    )
+
+
+def _small(fraction: float) -> str:
+    return f"{100 * fraction:.2g} %"
+
+
+def _drivers(found: Answer) -> str:
+    """What explains most of the spread, of the pool that risks most."""
+    if not found.risks:
+        return ""
+    worst = max(found.risks, key=lambda each: number(each.shortfall))
+    named = [(each.name.rpartition("driver.")[2].removesuffix("_fraction"), number(each)) for each in worst.drivers]
+    said = [f"{name.replace('_', ' ')} {_percent(value)}" for name, value in named if value >= 0.005]
+    of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
+    return f"{of}{', '.join(said)} of the spread in {'cost' if worst.usd else 'replicas'}" if said else ""
 
 
 def _why(found: Answer) -> str:
@@ -337,6 +370,7 @@ _GROUPS: tuple[dict[str, Callable[[Answer], str]], ...] = (
         "Money": _money,
         "Per success": _per_success,
         "Caused by": _causes,
+        "Drivers": _drivers,
         "Order": _orders,
         "Rests on": _basis,
     },

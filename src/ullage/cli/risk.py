@@ -1,0 +1,45 @@
+"""`ullage risk`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answered, progress, talk
+
+
+def command(
+    file: PlanArgument = None,
+    bad_hour: Annotated[
+        str | None,
+        typer.Option(
+            "--bad-hour", metavar="USD", help="What an hour of shortfall costs: names the fleet of least expected cost."
+        ),
+    ] = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Say how often a plan's fleet falls short, which inputs move it, and which measurement pays first.
+
+    Demand, step times, lengths, cached share, failures and prices are drawn together. The chance to take is
+    policy.shortfall: --set policy.shortfall=1% asks for another.
+    """
+    from ullage import verbs
+    from ullage.verbs.what_if import what_if
+
+    if file is None:
+        talk("No plan file given: studying the built-in example.", quiet=quiet)
+    with progress("risk", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.risk(file, bad_hour=bad_hour, as_of=as_of, seed=seed, progress=report, **what),
+            changed,
+            traffic,
+        )
+    return answered(found, json=json, no_color=no_color)

@@ -1,0 +1,42 @@
+"""`ullage scenarios`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answered, progress, talk
+
+
+def command(
+    file: PlanArgument = None,
+    own: Annotated[
+        list[str] | None,
+        typer.Option("--own", metavar="SCENARIO", help="Your own: 'launch: traffic=+80%, policy.zones=3'. Repeat."),
+    ] = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Plan the best, the base, the worst and your own futures, and put the plans side by side.
+
+    The best and the worst are futures out of the plan's own draws, at the 10th and the 90th percentile of need.
+    """
+    from ullage import verbs
+    from ullage.verbs.what_if import what_if
+
+    if file is None:
+        talk("No plan file given: scenarios of the built-in example.", quiet=quiet)
+    with progress("scenarios", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.scenarios(file, own or (), as_of=as_of, seed=seed, progress=report, **what),
+            changed,
+            traffic,
+        )
+    return answered(found, json=json, no_color=no_color)

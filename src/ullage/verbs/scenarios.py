@@ -1,0 +1,153 @@
+"""`scenarios`: a plan in, whole plans of the best, the base, the worst and one's own futures out."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import InputError, Rejection
+from ullage.execute.run import Progress, running, silent
+from ullage.load.changes import Changes, SetValues, parse_changes
+from ullage.verbs.answer import Headline, VerbAnswer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ullage.load.plan import PlanSource
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.plan_answer import PlanAnswer
+
+_FIX = "Write for example 'launch: traffic=+80%, pool.tensor_parallel=4'."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioRow:
+    """One future and its plan in short; `refused` says why there is none."""
+
+    name: str
+    what: str
+    replicas: int | None
+    machines: int | None
+    devices: int | None
+    usd: float | None
+    per_success_usd: float | None
+    refused: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioTable:
+    """Every scenario, `planned` first: the plan as it is made for what may come."""
+
+    rows: tuple[ScenarioRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ScenarioAnswer(VerbAnswer):
+    """The rows, and the plans behind them by name."""
+
+    plan: PlanAnswer
+    table: ScenarioTable
+    plans: Mapping[str, PlanAnswer | Refusal]
+
+    def headlines(self) -> tuple[Headline, ...]:
+        return tuple(
+            Headline(name=each.name, value="refused" if each.replicas is None else each.replicas, unit="replicas")
+            for each in self.table.rows
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.decisions.scenario_page import scenario_page
+
+        return scenario_page(self.plan.spec.name, [vars(each) for each in self.table.rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        plan = self.plan
+        return document("scenarios", self.table, as_of=plan.as_of, seed=plan.seed, service=plan.spec.name)
+
+
+def scenarios(
+    source: PlanSource = None,
+    own: Sequence[str] = (),
+    *,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
+    as_of: datetime.date | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> ScenarioAnswer | Refusal:
+    """Plan a service (the built-in example where it is None) for its best, base and worst future, and for your own.
+
+    `own` names changes, such as `launch: traffic=+80%, pool.tensor_parallel=4`: each is planned with the plan's own
+    margins. Best, base and worst are known futures out of the plan's draws, planned without margins for what is known.
+    """
+    from ullage.load.plan import load_plan
+    from ullage.uncertainty.scenarios import in_world, world_words, worlds
+    from ullage.verbs.plan import plan_spec, planned
+
+    asked = [_own(each) for each in own]
+    changes = parse_changes(set, traffic)
+    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+        found = planned(source, run, changes)
+        if isinstance(found, Rejection):
+            return found
+        spec = load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
+        plans: dict[str, PlanAnswer | Refusal] = {"planned": found}
+        words = {"planned": "demand, steps and lengths may be off; margins and reserves for that"}
+        futures = worlds(found, map=run.map)
+        steps = len(futures) + len(asked)
+        for at, each in enumerate(futures):
+            run.progress(0.4 + 0.6 * at / steps, each.name)
+            plans[each.name] = plan_spec(in_world(spec, each, as_of=run.as_of), run)
+            words[each.name] = world_words(each, found.pools[0].spec.name)
+        for at, (name, own_changes) in enumerate(asked, start=len(futures)):
+            run.progress(0.4 + 0.6 * at / steps, name)
+            plans[name] = planned(source, run, _both(changes, own_changes))
+            words[name] = ", ".join(own_changes.texts)
+        rows = tuple(_row(name, words[name], each) for name, each in plans.items())
+        return ScenarioAnswer(plan=found, table=ScenarioTable(rows=rows), plans=plans)
+
+
+def _own(text: str) -> tuple[str, Changes]:
+    """`name: key=value, traffic=+30%` as a name and its changes."""
+    name, colon, said = text.partition(":")
+    pairs = [each.strip() for each in said.split(",") if each.strip()]
+    if not (colon and name.strip() and pairs):
+        raise InputError(field="--own", value=text, problem="is not NAME: KEY=VALUE", fix=_FIX)
+    if name.strip() in ("planned", "best", "base", "worst"):
+        raise InputError(
+            field="--own", value=name.strip(), problem="is the name of a scenario that is always planned", fix=_FIX
+        )
+    traffic = [each.partition("=")[2] for each in pairs if each.partition("=")[0].strip() == "traffic"]
+    rest = [each for each in pairs if each.partition("=")[0].strip() != "traffic"]
+    return name.strip(), parse_changes(rest, traffic[-1].strip() if traffic else None)
+
+
+def _both(one: Changes, other: Changes) -> Changes:
+    return Changes(values=(*one.values, *other.values), traffic_ratio=one.traffic_ratio * other.traffic_ratio)
+
+
+def _row(name: str, what: str, found: PlanAnswer | Refusal) -> ScenarioRow:
+    from ullage.evidence import number
+
+    if isinstance(found, Rejection):
+        return ScenarioRow(
+            name=name, what=what, replicas=None, machines=None, devices=None, usd=None, per_success_usd=None,
+            refused=found.reason,
+        )  # fmt: skip
+    bill = found.figures_of("bill")
+    total, each = bill.get("bill.total_usd"), bill.get("bill.per_success_usd")
+    return ScenarioRow(
+        name=name,
+        what=what,
+        replicas=sum(pool.reserves.total_replicas for pool in found.pools),
+        machines=sum(pool.packing.chosen.nodes for pool in found.pools),
+        devices=sum(pool.packing.chosen.devices for pool in found.pools),
+        usd=None if total is None else number(total),
+        per_success_usd=None if each is None else number(each),
+        refused="",
+    )
