@@ -209,7 +209,7 @@ def _caching(pool: EmitPool, key: str) -> Flag:
 def _no_queue(pool: EmitPool, engine: str) -> tuple[str, ...]:
     return (
         (
-            f"{engine} has no flag that bounds its queue or the age of a waiting request: it queues whatever it is sent. "
+            f"{engine} has no flag that bounds its queue or the age of a waiting request: it queues what it is sent. "
             "Waits by class, rates and the queue bound are enforced by a gateway, or not at all."
         ),
         *_lost(pool),

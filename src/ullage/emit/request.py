@@ -30,6 +30,8 @@ _KEYS = {
     "series": "labels of its engines' series in Prometheus, such as {namespace: llm, model_name: qwen3-32b}",
     "port": "the port that the engine serves on",
     "device_resource": "its devices as a resource, such as nvidia.com/gpu",
+    "node_selector": "labels of its nodes, such as {node.kubernetes.io/instance-type: p5.48xlarge}",
+    "node_class": "Karpenter's class of its nodes, such as karpenter.k8s.aws/EC2NodeClass/gpu",
     "route": "the HTTPRoute or AIGatewayRoute in front of it",
     "endpoint_picker": "the Service of its endpoint picker and its port, such as chat-epp:9002",
     "address": "where a gateway reaches it, such as http://chat.llm:8000/v1",

@@ -12,16 +12,24 @@ from dataclasses import dataclass
 from ullage.emit.autoscalers.disruption_budget import disruption_budget_files
 from ullage.emit.autoscalers.hpa import hpa_files
 from ullage.emit.autoscalers.keda import keda_files
+from ullage.emit.cluster.capacity_buffer import capacity_buffer_files
+from ullage.emit.cluster.karpenter import karpenter_files
+from ullage.emit.cluster.kueue import kueue_files
+from ullage.emit.cluster.resource_quota import resource_quota_files
+from ullage.emit.cluster.tfvars import tfvars_files
 from ullage.emit.gateways.envoy_ai_gateway import envoy_ai_gateway_files
 from ullage.emit.gateways.envoy_gateway import envoy_gateway_files
 from ullage.emit.gateways.inference_gateway import inference_gateway_files
 from ullage.emit.gateways.litellm import litellm_files
+from ullage.emit.monitoring.grafana import grafana_files
+from ullage.emit.monitoring.openslo import openslo_files
 from ullage.emit.monitoring.prometheus import prometheus_files, prometheus_operator_files
 from ullage.emit.numbers import PlanNumbers
 from ullage.emit.request import EmitPlan, EmitPool, EngineChoice
 from ullage.emit.tree import EmittedFile
 from ullage.emit.workloads.deployment import deployment_files
 from ullage.emit.workloads.engine_files import sglang_files, tensorrt_llm_files, vllm_files
+from ullage.emit.workloads.knative import knative_files
 from ullage.emit.workloads.kserve import kserve_files
 from ullage.emit.workloads.kserve_llm import kserve_llm_files
 from ullage.emit.workloads.leaderworkerset import leaderworkerset_files
@@ -51,15 +59,23 @@ TARGETS: Mapping[str, EmitTarget] = {
     "tensorrt-llm": EmitTarget(gives="TensorRT-LLM's settings", files=tensorrt_llm_files),
     "kserve": EmitTarget(gives="an InferenceService of KServe", files=kserve_files),
     "kserve-llm": EmitTarget(gives="an LLMInferenceService of KServe", files=kserve_llm_files),
+    "knative": EmitTarget(gives="a Service of Knative with the plan's annotations", files=knative_files),
     "keda": EmitTarget(gives="a ScaledObject of KEDA", files=keda_files, scales=True),
     "hpa": EmitTarget(gives="a HorizontalPodAutoscaler, and rules of its adapter", files=hpa_files, scales=True),
     "pdb": EmitTarget(gives="a PodDisruptionBudget", files=disruption_budget_files),
     "prometheus": EmitTarget(gives="recording and alerting rules", files=prometheus_files),
     "prometheus-operator": EmitTarget(gives="the same as a PrometheusRule", files=prometheus_operator_files),
+    "grafana": EmitTarget(gives="a dashboard, planned beside observed", files=grafana_files),
+    "openslo": EmitTarget(gives="service levels as OpenSLO writes them", files=openslo_files),
     "envoy-gateway": EmitTarget(gives="rates, queues and timeouts of Envoy Gateway", files=envoy_gateway_files),
     "envoy-ai-gateway": EmitTarget(gives="token limits of Envoy AI Gateway", files=envoy_ai_gateway_files),
     "litellm": EmitTarget(gives="limits of LiteLLM's proxy", files=litellm_files),
     "inference-gateway": EmitTarget(gives="an InferencePool, and priorities by class", files=inference_gateway_files),
+    "resource-quota": EmitTarget(gives="a ResourceQuota of the namespace", files=resource_quota_files),
+    "kueue": EmitTarget(gives="queues of Kueue with the fleet's quota", files=kueue_files),
+    "karpenter": EmitTarget(gives="a NodePool of Karpenter", files=karpenter_files),
+    "capacity-buffer": EmitTarget(gives="a CapacityBuffer for a rollout's surge", files=capacity_buffer_files),
+    "tfvars": EmitTarget(gives="node counts as variables of Terraform", files=tfvars_files),
 }
 NOT_BUILT: Mapping[str, str] = {
     "cronjob": "a CronJob that reconciles",

@@ -67,6 +67,7 @@ class WorkloadNames:
     port: int | None = None
     device_resource: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_class: str | None = None
     priority_class: str | None = None
     route: str | None = None
     endpoint_picker: str | None = None

@@ -116,21 +116,26 @@ def _idle(pool: EmitPool) -> Made:
     )
 
 
-def _warm_up(pool: EmitPool) -> Made:
+def starting_s(pool: EmitPool) -> str:
+    """PromQL of how long the slowest replica has been starting: from its pod's creation until it is ready."""
     pods = f"namespace={json.dumps(pool.need('namespace'))}, pod=~{json.dumps(re.escape(pool.name) + '-.+')}"
     ready = f'kube_pod_status_ready{{{pods}, condition="true"}} == 1'
     ended = f'kube_pod_status_phase{{{pods}, phase=~"Failed|Succeeded"}} == 1'
-    limit = literal(pool.real("ready.cold_p99_s"))
+    return (
+        f"max((time() - kube_pod_created{{{pods}}}) unless on (namespace, pod) ({ready}) "
+        f"unless on (namespace, pod) ({ended}))"
+    )
+
+
+def _warm_up(pool: EmitPool) -> Made:
     return AlertRule(
         alert="UllageWarmUpOverrun",
         mode="warm-up",
-        expr=f"max((time() - kube_pod_created{{{pods}}}) unless on (namespace, pod) ({ready}) "
-        f"unless on (namespace, pod) ({ended})) > {limit}",
+        expr=f"{starting_s(pool)} > {literal(pool.real('ready.cold_p99_s'))}",
         lasts="1m",
         severity="page",
         summary=f"{pool.name}: a replica has been starting for longer than 99 of 100 cold starts take",
-        action="Look at its phase: node, image, weights, compile. The burst budget counts on the planned time to "
-        "ready.",
+        action="Look at its phase: node, image, weights, compile. The burst budget counts on the planned start.",
         why=pool.number("ready.cold_p99_s").why,
     )
 
@@ -192,13 +197,7 @@ def _quota(pool: EmitPool) -> Made:
 
 def _slo_burn(pool: EmitPool, metrics: EngineMetrics) -> Iterator[Made]:
     """A burn of each metric's error budget. Engines do not tell classes apart, so that the loosest limit counts."""
-    limits: dict[str, tuple[float, float]] = {}
-    for each in pool.classes:
-        for name, limit_s in each.slos.items():
-            metric, _, percentile = name.partition("_p")
-            was = limits.get(metric, (0.0, 100.0))
-            limits[metric] = (max(was[0], limit_s), min(was[1], float(percentile)))
-    for metric, (limit_s, percent) in sorted(limits.items()):
+    for metric, (limit_s, percent) in sorted(loosest_limits(pool).items()):
         histogram = metrics.latencies.get(metric)
         bound_s = None if histogram is None else histogram.bound_s(limit_s)
         if histogram is None or bound_s is None:
@@ -228,6 +227,17 @@ def _slo_burn(pool: EmitPool, metrics: EngineMetrics) -> Iterator[Made]:
                 f"bucket: {factor:g} x {budget:.3g} over {long} and {short}",
                 labels={"slo": f"{metric}_p{percent:g}", "window": long},
             )
+
+
+def loosest_limits(pool: EmitPool) -> dict[str, tuple[float, float]]:
+    """By metric the longest limit and the lowest percentile of the pool's classes: whoever violates it, violates."""
+    limits: dict[str, tuple[float, float]] = {}
+    for each in pool.classes:
+        for name, limit_s in each.slos.items():
+            metric, _, percentile = name.partition("_p")
+            was = limits.get(metric, (0.0, 100.0))
+            limits[metric] = (max(was[0], limit_s), min(was[1], float(percentile)))
+    return limits
 
 
 def _slow(metrics: EngineMetrics, metric: str, bound_s: float, window: str) -> str:

@@ -28,6 +28,7 @@ _SERIES_KEY = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
 _IMAGE = re.compile(r"^[a-zA-Z0-9][\w.:/-]*(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})$")
 _ADDRESS = re.compile(r"^https?://[A-Za-z0-9._\[\]:-]+(/[\w./~-]*)?$")
 _PICKER = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?:[1-9][0-9]{0,4}$")
+_NODE_CLASS = re.compile(r"^[a-z0-9.-]+/[A-Z][A-Za-z0-9]*/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 _HEADER = re.compile(r"^[A-Za-z0-9-]{1,64}$")
 _MODEL = re.compile(r"^[\w][\w./:@-]*$")
 _RESOURCE = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9][-A-Za-z0-9_.]*$")
@@ -86,6 +87,10 @@ class WorkloadSection(Section):
         Field(default_factory=dict),
         Key(means="Labels of the nodes that it runs on.", default="any node with free devices", still=_STILL),
     ]
+    node_class: Annotated[
+        str | None,
+        Key(means="Karpenter's class of its nodes: group, kind and name.", default=_NOT_GIVEN, still=_STILL),
+    ] = None
     priority_class: Annotated[
         Name | None, Key(means="The PriorityClass of its pods.", default="the cluster's default", still=_STILL)
     ] = None
@@ -195,6 +200,7 @@ def _workload(pool: str, section: WorkloadSection, provenance: Provenance) -> Wo
         ("served_model", _MODEL, "a model's name", "qwen3-32b"),
         ("endpoint_picker", _PICKER, "a Service and its port", "chat-epp:9002"),
         ("address", _ADDRESS, "an address", "http://chat.llm:8000/v1"),
+        ("node_class", _NODE_CLASS, "group, kind and name", "karpenter.k8s.aws/EC2NodeClass/gpu"),
         ("device_resource", _RESOURCE, "an extended resource", "nvidia.com/gpu"),
     ):
         _check(getattr(section, key), pattern, f"{place}.{key}", what, example)
