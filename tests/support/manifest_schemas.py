@@ -48,11 +48,10 @@ def problems(document: Mapping[str, Any]) -> list[str]:
     kind = document.get("kind")
     if str(document.get("apiVersion")).startswith("openslo/"):
         return [*against(OPENSLO, document)]
-    if kind in CORE:
-        return [*_core(document)]
-    if kind not in _CRDS:
+    if not isinstance(kind, str) or kind not in (*CORE, *_CRDS):
         return [f"kind {kind!r} has no schema here"]
-    return [*_custom(document)]
+    named = [*against(_METADATA, document.get("metadata"))]
+    return [*named, *(_core(document) if kind in CORE else _custom(document))]
 
 
 def _core(document: Mapping[str, Any]) -> Iterator[str]:
@@ -78,11 +77,15 @@ def _custom(document: Mapping[str, Any]) -> Iterator[str]:
     if group != spec["group"] or not found:
         yield f"{document.get('apiVersion')} is not a served version of {spec['names']['kind']}"
         return
-    if not isinstance(document.get("metadata"), Mapping) or not isinstance(document["metadata"].get("name"), str):
-        yield "metadata.name is missing"
     schema = _strict_schema(_CRDS[str(document["kind"])], version)
     yield from (f"{each.json_path}: {each.message[:200]}" for each in _validator(schema).iter_errors(document))
     yield from _broken_rules(schema, document, "")
+    if document["kind"] == "Service":
+        # Its own schema leaves parts of the pod open, which Kubernetes does not.
+        spec = {
+            key: each for key, each in document["spec"]["template"]["spec"].items() if key in ("containers", "volumes")
+        }
+        yield from _core({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": spec})
 
 
 @functools.cache
@@ -184,6 +187,8 @@ _COUNT = {"type": "integer", "minimum": 1}
 _WHOLE = {"type": "integer", "minimum": 0}
 _TRUTH = {"type": "boolean"}
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+
+_METADATA = _object({"name": _TEXT, "labels": _TEXTS}, namespace=_TEXT, annotations=_TEXTS)
 
 # Keys of vLLM's `--config`, SGLang's and trtllm-serve's, as their documentation of arguments names them.
 VLLM = _object(

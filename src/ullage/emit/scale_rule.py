@@ -20,6 +20,8 @@ from ullage.emit.request import EmitPool, up
 
 # The longest window that the horizontal autoscaler takes.
 _MOST_WINDOW_S = 3600
+# The finest that Kubernetes counts in; a target of nothing would divide by it.
+_LEAST_TARGET = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,7 @@ def _in_flight(pool: EmitPool) -> ScaleSignal:
         pool.real("limit.pool_rate_rps") * served_s / serving + pool.real("score.queue_requests") * steady / serving
     )
     # More than the engine runs at once would never be reached.
-    target = min(target, pool.real("limit.engine_running_requests"))
+    target = max(_LEAST_TARGET, min(target, pool.real("limit.engine_running_requests")))
     return ScaleSignal(
         name="in-flight",
         query=f"sum({metrics.running}) + sum({metrics.waiting})",
