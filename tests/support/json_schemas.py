@@ -64,6 +64,7 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "cost": (Printed(kind="CostAnswer", head=_PLANNED, explained=True), _REFUSAL),
     "compare": (Printed(kind="Difference"), _REFUSAL),
     "brownfield": (Printed(kind="BrownfieldPlan", head=_PLANNED), _REFUSAL),
+    "emit": (Printed(kind="Emitted", head=_PLANNED), _REFUSAL),
     "facts": (Printed(kind="Facts", head=("as_of",)),),
     "refusal": (_REFUSAL,),
 }

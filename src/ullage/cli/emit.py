@@ -51,6 +51,7 @@ def command(
     """
     from ullage import verbs
     from ullage.emit.targets import TARGETS
+    from ullage.files.whole import check_folder
     from ullage.report.decisions.emit_page import target_list
     from ullage.verbs.answer import Refusal
 
@@ -60,6 +61,8 @@ def command(
     against = diff or (out if check else None)
     if check and against is None:
         raise InputError(field="--check", value=True, problem="has no folder to look at", fix="Give --diff DIR.")
+    if out is not None:
+        check_folder(out, field="--out")
     names = [name.strip() for each in target or () for name in each.split(",") if name.strip()]
     with progress("emitting", quiet=quiet) as report:
         made = verbs.emit(file, names, stored=stored, against=against, as_of=as_of, seed=seed, progress=report)

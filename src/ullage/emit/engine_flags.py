@@ -140,7 +140,7 @@ def _tensorrt_llm(pool: EmitPool) -> EngineCommand:
         else []
     )
     return EngineCommand(
-        command=("trtllm-serve", "serve"),
+        command=("trtllm-serve",),
         flags=tuple(replace(each, flag=names.get(each.key, "")) for each in flags),
         cannot=(*cannot, *_no_queue(pool, "TensorRT-LLM")),
     )

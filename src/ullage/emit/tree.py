@@ -130,4 +130,10 @@ def _text(text: str) -> str:
 def _scalar(value: Any) -> str:
     if _is_nested(value):
         return "{}" if isinstance(value, Mapping) else "[]"
-    return _text(value) if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return _text(value)
+    written = json.dumps(value)
+    # An exponent without a point is a text to YAML 1.1.
+    return (
+        written.replace("e", ".0e") if isinstance(value, float) and "e" in written and "." not in written else written
+    )

@@ -45,13 +45,24 @@ def write_whole(file: Path, text: str, *, field: str, force: bool = False) -> No
         beside.unlink(missing_ok=True)
 
 
+def check_folder(folder: Path, *, field: str) -> None:
+    """Refuse now a folder that `write_set` could neither use nor make."""
+    if folder.exists() and not folder.is_dir():
+        fix = "Give the name of a folder."
+        raise InputError(field=field, value=str(folder), problem="is not a folder", fix=fix)
+    if not folder.exists() and not Path(os.path.realpath(folder)).parent.is_dir():
+        fix = f"Make the folder {folder.parent} first, or give another place."
+        raise InputError(field=field, value=str(folder), problem="lies in no existing folder", fix=fix)
+
+
 def write_set(folder: Path, texts: Mapping[str, str], *, field: str, force: bool = False) -> None:
     """Write several files into one folder, all of them or none: what was replaced is put back after a fault.
 
     The folder is made where its own folder is there.
     """
+    check_folder(folder, field=field)
     made = not folder.exists()
-    if made and folder.parent.is_dir():
+    if made:
         try:
             folder.mkdir()
         except OSError as error:

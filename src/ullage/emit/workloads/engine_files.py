@@ -19,7 +19,7 @@ def sglang_files(plan: EmitPlan) -> list[EmittedFile]:
 
 
 def tensorrt_llm_files(plan: EmitPlan) -> list[EmittedFile]:
-    return _files(plan, "tensorrt-llm", "Start it with: trtllm-serve serve MODEL --config FILE.")
+    return _files(plan, "tensorrt-llm", "Start it with: trtllm-serve MODEL --config FILE.")
 
 
 def _files(plan: EmitPlan, engine: str, start: str) -> list[EmittedFile]:
