@@ -7,9 +7,9 @@
 Everything a program needs is named here; the rest of the package is for reading, not for relying on.
 Nothing heavy is imported until a name is used.
 
-A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Four verbs
-share their name with a package and go by what they hand back: `memory_budget`, `bill` (cost), `simulation` and
-`fact_sheets`. `ullage.verbs` has all of them under the command line's names.
+A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Five verbs
+share their name with a package and go by what they hand back: `memory_budget`, `bill` (cost), `simulation`,
+`fact_sheets` and `manifests` (emit). `ullage.verbs` has all of them under the command line's names.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         size,
     )
     from ullage.verbs.cost import cost as bill
+    from ullage.verbs.emit import emit as manifests
     from ullage.verbs.facts import facts as fact_sheets
     from ullage.verbs.memory import memory as memory_budget
     from ullage.verbs.simulate import LoadChoice
@@ -71,6 +72,7 @@ __all__ = [
     "fact_sheets",
     "forecast",
     "init",
+    "manifests",
     "memory_budget",
     "options",
     "plan",
@@ -83,7 +85,13 @@ __all__ = [
 ]
 
 # Verbs whose name is a package's: importing the package would bind its name here, whatever was bound before.
-RENAMED_VERBS = {"memory_budget": "memory", "bill": "cost", "simulation": "simulate", "fact_sheets": "facts"}
+RENAMED_VERBS = {
+    "memory_budget": "memory",
+    "bill": "cost",
+    "simulation": "simulate",
+    "fact_sheets": "facts",
+    "manifests": "emit",
+}
 
 _HOME = {
     **dict.fromkeys(("InputError", "InternalError", "NotBuilt", "Rejection", "UllageError"), "ullage.errors"),

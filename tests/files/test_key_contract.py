@@ -140,6 +140,33 @@ CASES: dict[str, dict[str, str]] = {
         "options.lead_times.quota_request": "60d",
         "options.lead_times.months": "3",
     },
+    "emitted": {
+        "emit.namespace": "other",
+        "emit.labels": "{team: search}",
+        "emit.prometheus": "http://prometheus.monitoring:9090",
+        "emit.gateway": "inference",
+        "emit.tenant_header": "x-tenant-id",
+        "emit.class_header": "x-request-class",
+        "emit.workloads.pool.name": "talk",
+        "emit.workloads.pool.container": "engine",
+        "emit.workloads.pool.image": "vllm/vllm-openai:v0.32.0",
+        "emit.workloads.pool.model": "Qwen/Qwen3-32B",
+        "emit.workloads.pool.served_model": "qwen3-32b",
+        "emit.workloads.pool.selector": "{app: chat}",
+        "emit.workloads.pool.series": "{model_name: qwen3-32b}",
+        "emit.workloads.pool.args": "[--enable-auto-tool-choice]",
+        "emit.workloads.pool.port": "8000",
+        "emit.workloads.pool.device_resource": "nvidia.com/gpu",
+        "emit.workloads.pool.node_selector": "{pool: gpu}",
+        "emit.workloads.pool.node_class": "karpenter.k8s.aws/EC2NodeClass/gpu",
+        "emit.workloads.pool.priority_class": "serving",
+        "emit.workloads.pool.route": "chat",
+        "emit.workloads.pool.endpoint_picker": "chat-epp:9002",
+        "emit.workloads.pool.address": "http://chat.llm:8000/v1",
+        "emit.workloads.pool.cpus": "16",
+        "emit.workloads.pool.shared_memory": "8GiB",
+        "emit.workloads.pool.scratch": "8GiB",
+    },
     "sellers": {"prices.own.devices.0.provider": "mine", "prices.own.devices.2.region": "here"},
     "housed": {"prices.own.machines.0.site": "there"},
     "strained": {"admission.success": "{chat: answer, batch: answer}"},
@@ -327,7 +354,7 @@ def table_path(document: Document, key: str) -> str:
     found = ""
     for part in find_path(PlanFile, document.content, key):
         found += "[]" if isinstance(part, int) else f".{part}" if found else str(part)
-    return found.replace("exchange.EUR", "exchange{}")
+    return found.replace("exchange.EUR", "exchange{}").replace("workloads.pool", "workloads{}")
 
 
 def changed(document: Document, key: str, value: str) -> Document:

@@ -11,7 +11,7 @@ import pytest
 
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
-from ullage.files.whole import check_target, write_whole
+from ullage.files.whole import check_target, write_set, write_whole
 
 
 def refused(file: Path, *, force: bool = True) -> str:
@@ -127,3 +127,25 @@ def test_every_verb_that_writes_refuses_before_it_reads(
     assert run([*arguments, "/dev/null", "--force"]) == ExitCode.WRONG_INPUT
     assert "is a device" in capsys.readouterr().err
     assert file.read_text() == "mine"
+
+
+def test_a_set_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    write_set(folder, {"a.yaml": "one", "b.yaml": "two"}, field="--out")
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {"a.yaml": "one", "b.yaml": "two"}
+    with pytest.raises(InputError, match="exists already"):
+        write_set(folder, {"c.yaml": "new", "b.yaml": "new"}, field="--out")
+    # A text that no file can hold fails after the first file has been replaced.
+    with pytest.raises(UnicodeEncodeError):
+        write_set(folder, {"a.yaml": "new", "c.yaml": "new", "d.yaml": "\ud800"}, field="--out", force=True)
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {"a.yaml": "one", "b.yaml": "two"}
+    write_set(folder, {"a.yaml": "new"}, field="--out", force=True)
+    assert (folder / "a.yaml").read_text() == "new"
+
+
+def test_a_folder_that_was_made_for_nothing_is_gone_again(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_set(tmp_path / "set", {"a.yaml": "x", "b.yaml": "\ud800"}, field="--out")
+    assert not (tmp_path / "set").exists()
+    with pytest.raises(InputError, match="no existing folder"):
+        write_set(tmp_path / "no" / "set", {"a.yaml": "x"}, field="--out")

@@ -66,6 +66,7 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "risk": (Printed(kind="Study", head=_PLANNED, explained=True), _REFUSAL),
     "scenarios": (Printed(kind="ScenarioTable", head=_PLANNED), _REFUSAL),
     "brownfield": (Printed(kind="BrownfieldPlan", head=_PLANNED), _REFUSAL),
+    "emit": (Printed(kind="Emitted", head=_PLANNED), _REFUSAL),
     "facts": (Printed(kind="Facts", head=("as_of",)),),
     "refusal": (_REFUSAL,),
 }

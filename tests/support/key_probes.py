@@ -225,7 +225,16 @@ workload:
     - {name: chat, users: {concurrent: 200, think_time: 30s}, longest_context: 4096, slo: {ttft_p95: 2s}}
 pool: {model: llama-3.1-8b, device: l40s}
 """
+EMITTED = (
+    ONE
+    + """
+emit:
+  namespace: llm
+  workloads: {pool: {name: chat}}
+"""
+)
 BASES = {
+    "emitted": EMITTED,
     "counted": COUNTED,
     "ended": ENDED,
     "seated": SEATED,

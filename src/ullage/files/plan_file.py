@@ -20,6 +20,7 @@ from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.class_traffic import OutcomesSection, UsersSection
 from ullage.files.sections.cost import CostSection
+from ullage.files.sections.emit import EmitSection
 from ullage.files.sections.options import OptionsSection
 from ullage.files.sections.prices import PricesSection
 from ullage.files.sections.quantities import (
@@ -577,6 +578,7 @@ class PlanFile(Section):
     options: Annotated[
         OptionsSection, Field(default_factory=OptionsSection), Key(means="What ullage options may choose from.")
     ]
+    emit: Annotated[EmitSection, Field(default_factory=EmitSection), Key(means="Names for what ullage emit writes.")]
     claims: Annotated[ClaimsSection, Key(means="Claims made elsewhere, for `ullage check`.")] = ClaimsSection()
 
     @property

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ullage.errors import InputError
@@ -41,6 +43,57 @@ def write_whole(file: Path, text: str, *, field: str, force: bool = False) -> No
     finally:
         # After the move there is nothing left to remove; after a fault or Ctrl-C nothing half-written stays.
         beside.unlink(missing_ok=True)
+
+
+def check_folder(folder: Path, *, field: str) -> None:
+    """Refuse now a folder that `write_set` could neither use nor make."""
+    if folder.exists() and not folder.is_dir():
+        fix = "Give the name of a folder."
+        raise InputError(field=field, value=str(folder), problem="is not a folder", fix=fix)
+    if not folder.exists() and not Path(os.path.realpath(folder)).parent.is_dir():
+        fix = f"Make the folder {folder.parent} first, or give another place."
+        raise InputError(field=field, value=str(folder), problem="lies in no existing folder", fix=fix)
+
+
+def write_set(folder: Path, texts: Mapping[str, str], *, field: str, force: bool = False) -> None:
+    """Write several files into one folder, all of them or none: what was replaced is put back after a fault.
+
+    The folder is made where its own folder is there.
+    """
+    check_folder(folder, field=field)
+    made = not folder.exists()
+    if made:
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise _unwritable(folder, field, error) from None
+    was: dict[Path, bytes | None] = {}
+    try:
+        for name in texts:
+            check_target(folder / name, field=field, force=force)
+        was |= {folder / name: _content(folder / name) for name in texts}
+        for name, text in texts.items():
+            write_whole(folder / name, text, field=field, force=force)
+    except BaseException:
+        for file, content in was.items():
+            with suppress(OSError):
+                _put_back(file, content)
+        if made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.exists() else None
+
+
+def _put_back(file: Path, content: bytes | None) -> None:
+    """A file as it was: absent, or with what it held."""
+    if content is None:
+        file.unlink(missing_ok=True)
+    elif file.read_bytes() != content:
+        file.write_bytes(content)
 
 
 def _fill(beside: Path, text: str, mode: int | None) -> None:

@@ -27,6 +27,7 @@ from ullage.files.sections.admission import admission_of
 from ullage.files.sections.claims import claims_of
 from ullage.files.sections.class_shape import event_inputs, rate_of_tokens, shape_of
 from ullage.files.sections.cost import bought_of, cost_policy, tasks_of
+from ullage.files.sections.emit import emit_of
 from ullage.files.sections.options import options_of
 from ullage.files.sections.prices import prices_of
 from ullage.files.sections.provenance import Provenance
@@ -131,6 +132,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
             models=loaded.option_models,
             sites=_option_sites(file, loaded, provenance),
         ),
+        emit=emit_of(file.emit, tuple(each.name or POOL for each in sections), provenance),
         claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), provenance),
     )
 

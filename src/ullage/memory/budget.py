@@ -147,6 +147,7 @@ def _budget(
     _check_sum(stage.lines, stage.device_bytes)
     longest, least = longest_context(case, outcome), smallest_tp(case)
     found = replace(figures, results=figures.with_results(outcome, case.approved, longest, least))
+    host = host_budget(case.model, case.settings, stage.stored_bytes_per_token, host_bytes)
     return MemoryBudget(
         model=case.model,
         device=case.device,
@@ -171,8 +172,8 @@ def _budget(
         headroom_bytes=whole(found.results["memory.headroom_bytes"]),
         longest_context_tokens=longest,
         smallest_tp=least,
-        host=host_budget(case.model, case.settings, stage.stored_bytes_per_token, host_bytes),
-        figures=found.by_name,
+        host=host,
+        figures={**found.by_name, **{line.figure.name: line.figure for line in host.lines}},
         notes=_notes(case, outcome),
     )
 

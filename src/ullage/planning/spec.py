@@ -23,6 +23,7 @@ from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.planning.checks.claims import Claims
+from ullage.planning.manifests import EmitSettings
 from ullage.planning.options.settings import OptionSettings
 from ullage.prices.book import PriceBook
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
@@ -138,6 +139,8 @@ class PlanSpec:
     # Claims made elsewhere; they are compared with the plan, and are no inputs of it.
     claims: Claims = field(default_factory=Claims)
     options: OptionSettings = field(default_factory=OptionSettings)
+    # Names of the cluster, which are written into manifests and move no figure.
+    emit: EmitSettings = field(default_factory=EmitSettings)
 
     @property
     def pool(self) -> PoolSpec:

@@ -12,6 +12,7 @@ from ullage.verbs.compare import compare
 from ullage.verbs.cost import cost
 from ullage.verbs.curve import curve
 from ullage.verbs.drill import drill
+from ullage.verbs.emit import emit
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
 from ullage.verbs.init import init
@@ -32,6 +33,7 @@ __all__ = [
     "cost",
     "curve",
     "drill",
+    "emit",
     "facts",
     "forecast",
     "init",

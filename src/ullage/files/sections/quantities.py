@@ -14,6 +14,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 from ullage.errors import InputError
 from ullage.units import (
     BANDWIDTH,
+    BYTES,
     DURATION,
     FRACTION,
     POWER,
@@ -221,6 +222,9 @@ ShareOrNone = Annotated[
     BeforeValidator(reader(lambda text, field: parse(text, FRACTION, field=field))),
     _typed(FRACTION),
     Range(least=0.0, most=1.0, dimension=FRACTION),
+]
+Bytes = Annotated[
+    int, BeforeValidator(reader(_above_zero(BYTES))), _typed(BYTES), Range(least=1, most=2**60, dimension=BYTES)
 ]
 Tokens = Annotated[
     int, BeforeValidator(reader(_above_zero(TOKENS))), _typed(TOKENS), Range(least=1, most=10**9, dimension=TOKENS)

@@ -1,0 +1,1 @@
+"""Targets that change the number of replicas, or guard it."""

@@ -1,0 +1,77 @@
+"""A HorizontalPodAutoscaler on external metrics, and the rules by which prometheus-adapter serves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.emit.autoscalers.behaviour import behaviour
+from ullage.emit.autoscalers.keda import target_ref
+from ullage.emit.quantities import milli
+from ullage.emit.request import EmitPlan, EmitPool
+from ullage.emit.scale_rule import ScaleRule, ScaleSignal, scale_rule
+from ullage.emit.tree import EmittedFile, Noted, yaml_text
+
+
+def hpa_files(plan: EmitPlan) -> list[EmittedFile]:
+    head = plan.head(
+        "autoscaling/v2. Its metrics come from an adapter: prometheus-adapter.values.yaml beside it has the rules. "
+        "Without an answer the autoscaler holds what runs; it has no fallback, which KEDA has."
+    )
+    adapter = plan.head("Values of the chart prometheus-adapter: one external metric for each signal of each pool.")
+    return [
+        *(EmittedFile(name=f"{pool.name}.hpa.yaml", text=yaml_text(head, autoscaler(pool))) for pool in plan.pools),
+        EmittedFile(name="prometheus-adapter.values.yaml", text=yaml_text(adapter, adapter_values(plan))),
+    ]
+
+
+def metric_name(pool: EmitPool, signal: ScaleSignal) -> str:
+    return f"ullage_{pool.name}_{signal.name}".replace("-", "_")
+
+
+def autoscaler(pool: EmitPool) -> dict[str, Any]:
+    rule = scale_rule(pool)
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": pool.metadata(),
+        "spec": {
+            "scaleTargetRef": target_ref(pool),
+            "minReplicas": Noted(value=rule.least, why=rule.least_why),
+            "maxReplicas": Noted(value=rule.most, why=rule.most_why),
+            "metrics": [_metric(pool, each) for each in rule.signals],
+            "behavior": behaviour(rule),
+        },
+    }
+
+
+def _metric(pool: EmitPool, signal: ScaleSignal) -> dict[str, Any]:
+    return {
+        "type": "External",
+        "external": {
+            "metric": {"name": metric_name(pool, signal)},
+            "target": {"type": "AverageValue", "averageValue": Noted(value=milli(signal.target), why=signal.why)},
+        },
+    }
+
+
+def adapter_values(plan: EmitPlan) -> dict[str, Any]:
+    rules = [
+        {
+            "seriesQuery": _series(each),
+            "resources": {"namespaced": False},
+            "name": {"as": metric_name(pool, each)},
+            "metricsQuery": each.query,
+        }
+        for pool in plan.pools
+        for each in _rule(pool).signals
+    ]
+    return {"rules": {"default": False, "external": rules}}
+
+
+def _rule(pool: EmitPool) -> ScaleRule:
+    return scale_rule(pool)
+
+
+def _series(signal: ScaleSignal) -> str:
+    """The first series of a query: what the adapter looks for to know that the metric is there."""
+    return signal.query.removeprefix("sum(").partition(")")[0]

@@ -1,0 +1,74 @@
+"""A ScaledObject of KEDA: the pool follows what its engines say in Prometheus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.emit.autoscalers.behaviour import behaviour
+from ullage.emit.quantities import number
+from ullage.emit.request import EmitPlan, EmitPool
+from ullage.emit.scale_rule import ScaleRule, scale_rule
+from ullage.emit.tree import EmittedFile, Noted, yaml_text
+
+_FAILURES = 3
+
+
+def keda_files(plan: EmitPlan) -> list[EmittedFile]:
+    head = plan.head(
+        "keda.sh/v1alpha1, for KEDA 2.20. Replicas that are starting count as supply: the target is of all that are "
+        "asked "
+        "for, so a slow start does not ask for more.",
+        "A query without an answer is a failure, not a zero: after three of them the fleet of the busiest hour is "
+        "held.",
+    )
+    return [
+        EmittedFile(name=f"{pool.name}.keda.yaml", text=yaml_text(head, scaled_object(pool))) for pool in plan.pools
+    ]
+
+
+def scaled_object(pool: EmitPool) -> dict[str, Any]:
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": pool.metadata(),
+        "spec": {"scaleTargetRef": target_ref(pool), **scaled_object_spec(pool, scale_rule(pool))},
+    }
+
+
+def target_ref(pool: EmitPool) -> dict[str, Any]:
+    """The workload that is scaled: a Deployment, or groups of pods where a replica spans nodes."""
+    if len(pool.parts) > 1:
+        return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": pool.name}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "name": pool.name}
+
+
+def scaled_object_spec(pool: EmitPool, rule: ScaleRule) -> dict[str, Any]:
+    return {
+        "pollingInterval": Noted(value=rule.poll_s, why=rule.poll_why),
+        "minReplicaCount": Noted(value=rule.least, why=rule.least_why),
+        "maxReplicaCount": Noted(value=rule.most, why=rule.most_why),
+        "fallback": {
+            "failureThreshold": _FAILURES,
+            "replicas": Noted(value=rule.fallback, why=rule.fallback_why),
+            "behavior": "currentReplicasIfHigher",
+        },
+        "advanced": {
+            # What the workload had before is not what the plan wants after.
+            "restoreToOriginalReplicaCount": False,
+            "horizontalPodAutoscalerConfig": {"behavior": behaviour(rule)},
+        },
+        "triggers": [
+            {
+                "type": "prometheus",
+                "name": each.name,
+                "metricType": "AverageValue",
+                "metadata": {
+                    "serverAddress": pool.need("prometheus"),
+                    "query": each.query,
+                    "threshold": Noted(value=number(each.target), why=each.why),
+                    "ignoreNullValues": "false",
+                },
+            }
+            for each in rule.signals
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Targets that set aside machines and quotas for the pools."""

@@ -1,0 +1,29 @@
+"""A ResourceQuota of the namespace: as many devices as the plan's fleets have, reserves included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.emit.request import EmitPlan
+from ullage.emit.tree import EmittedFile, Noted, yaml_text
+
+
+def resource_quota_files(plan: EmitPlan) -> list[EmittedFile]:
+    head = plan.head("v1. It bounds what the namespace may ask for; it keeps nothing free for it.")
+    return [EmittedFile(name="ullage.resource-quota.yaml", text=yaml_text(head, quota(plan)))]
+
+
+def quota(plan: EmitPlan) -> dict[str, Any]:
+    hard: dict[str, Any] = {}
+    for resource in dict.fromkeys(str(pool.need("device_resource")) for pool in plan.pools):
+        mine = [pool for pool in plan.pools if pool.need("device_resource") == resource]
+        devices = sum(pool.whole("fleet.total_devices") for pool in mine)
+        why = "; ".join(pool.number("fleet.total_devices").why for pool in mine)
+        hard[f"requests.{resource}"] = Noted(value=str(devices), why=why)
+    first = plan.pools[0]
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": first.metadata(f"{first.name}-devices"),
+        "spec": {"hard": hard},
+    }

@@ -1,0 +1,230 @@
+"""What each engine is started with: the plan's limits under the names that vLLM, SGLang and TensorRT-LLM have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ullage.emit.quantities import number
+from ullage.emit.request import EmitPool
+from ullage.emit.tree import Noted
+from ullage.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """One setting: its key in the engine's own file, its flag on the command line ('' where there is none)."""
+
+    key: str
+    flag: str
+    value: int | float | str | bool
+    why: str
+
+    @property
+    def words(self) -> list[str]:
+        if not self.flag:
+            return []
+        return [self.flag] if self.value is True else [self.flag, _word(self.value)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineCommand:
+    """How an engine is started: its command, its settings, and what of the plan it cannot enforce."""
+
+    command: tuple[str, ...]
+    flags: tuple[Flag, ...]
+    cannot: tuple[str, ...]
+
+    def args(self, pool: EmitPool) -> list[Any]:
+        """The arguments behind the command: the model, the plan's flags with their reasons, the user's own."""
+        given = [str(each) for each in pool.may("args") or ()]
+        own = {each.flag for each in self.flags}
+        for word in given:
+            if word.partition("=")[0] in own:
+                raise InputError(
+                    field=f"emit.workloads.{pool.pool}.args",
+                    value=word,
+                    problem="is set by the plan",
+                    fix="Leave it out, or change the plan.",
+                )
+        words = [
+            Noted(value=word, why=each.why) if place == 0 else word
+            for each in self.flags
+            for place, word in enumerate(each.words)
+        ]
+        return [pool.need("model"), *words, *given]
+
+
+def engine_command(pool: EmitPool) -> EngineCommand:
+    """The command of the pool's engine."""
+    return ENGINES[pool.choice.engine](pool)
+
+
+def _word(value: float | str) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _vllm(pool: EmitPool) -> EngineCommand:
+    flags = [
+        _served(pool, "served-model-name", "--served-model-name"),
+        *_parallel(pool, "tensor-parallel-size", "pipeline-parallel-size"),
+        *(
+            [_said("enable-expert-parallel", True, "pool.expert_parallel: experts are divided")]
+            if _experts(pool)
+            else []
+        ),
+        _taken(pool, "max-model-len", "limit.context_tokens"),
+        _taken(pool, "max-num-seqs", "limit.engine_running_requests"),
+        _budget(pool, "max-num-batched-tokens"),
+        _taken(
+            pool, "kv-cache-memory-bytes", "memory.kv_cache_bytes", because="of each device, in place of a fraction"
+        ),
+        _dtype(pool, "kv-cache-dtype", {"bf16": "auto", "fp16": "auto", "fp32": "auto"}),
+        *_priority(pool, "scheduling-policy", "priority"),
+        _caching(pool, "enable-prefix-caching"),
+    ]
+    return EngineCommand(command=("vllm", "serve"), flags=_on_command_line(flags), cannot=_no_queue(pool, "vLLM"))
+
+
+def _sglang(pool: EmitPool) -> EngineCommand:
+    flags = [
+        _served(pool, "served-model-name", "--served-model-name"),
+        *_parallel(pool, "tp-size", "pp-size"),
+        *([_said("ep-size", pool.choice.sharding.ep, "pool.expert_parallel")] if _experts(pool) else []),
+        _taken(pool, "context-length", "limit.context_tokens"),
+        _taken(pool, "max-running-requests", "limit.engine_running_requests"),
+        _taken(pool, "max-queued-requests", "limit.replica_queue_requests"),
+        _budget(pool, "chunked-prefill-size"),
+        _taken(pool, "max-total-tokens", "memory.kv_tokens"),
+        _dtype(pool, "kv-cache-dtype", {"bf16": "auto", "fp16": "auto", "fp32": "auto", "fp8": "fp8_e4m3"}),
+        *_priority(pool, "enable-priority-scheduling", True),
+        *_priority(pool, "schedule-low-priority-values-first", True),
+    ]
+    cannot = (
+        "SGLang refuses beyond max-queued-requests, but not by class nor by age: waits by class are the gateway's.",
+        *_lost(pool),
+    )
+    return EngineCommand(
+        command=("python3", "-m", "sglang.launch_server", "--model-path"), flags=_on_command_line(flags), cannot=cannot
+    )
+
+
+def _tensorrt_llm(pool: EmitPool) -> EngineCommand:
+    tokens = _taken(pool, "kv_cache_config.max_tokens", "memory.kv_tokens")
+    flags = [
+        *_parallel(pool, "tensor_parallel_size", "pipeline_parallel_size"),
+        *(
+            [_said("moe_expert_parallel_size", pool.choice.sharding.ep, "pool.expert_parallel")]
+            if _experts(pool)
+            else []
+        ),
+        _taken(pool, "max_seq_len", "limit.context_tokens"),
+        _taken(pool, "max_batch_size", "limit.engine_running_requests"),
+        _budget(pool, "max_num_tokens"),
+        tokens,
+        _dtype(pool, "kv_cache_config.dtype", {"bf16": "auto", "fp16": "auto", "fp32": "auto"}),
+        _caching(pool, "kv_cache_config.enable_block_reuse"),
+    ]
+    names = {
+        "tensor_parallel_size": "--tp_size",
+        "pipeline_parallel_size": "--pp_size",
+        "moe_expert_parallel_size": "--ep_size",
+        "max_seq_len": "--max_seq_len",
+        "max_batch_size": "--max_batch_size",
+        "max_num_tokens": "--max_num_tokens",
+    }
+    cannot = (
+        ["trtllm-serve takes no priorities of requests: classes are told apart at the gateway alone."]
+        if pool.has_priorities
+        else []
+    )
+    return EngineCommand(
+        command=("trtllm-serve",),
+        flags=tuple(replace(each, flag=names.get(each.key, "")) for each in flags),
+        cannot=(*cannot, *_no_queue(pool, "TensorRT-LLM")),
+    )
+
+
+ENGINES: Mapping[str, Callable[[EmitPool], EngineCommand]] = {
+    "vllm": _vllm,
+    "sglang": _sglang,
+    "tensorrt-llm": _tensorrt_llm,
+}
+
+
+def _on_command_line(flags: list[Flag]) -> tuple[Flag, ...]:
+    return tuple(replace(each, flag=f"--{each.key}") for each in flags)
+
+
+def _said(key: str, value: int | str | bool, why: str) -> Flag:
+    return Flag(key=key, flag="", value=value, why=why)
+
+
+def _taken(pool: EmitPool, key: str, name: str, *, because: str = "") -> Flag:
+    why = pool.number(name).why
+    return Flag(key=key, flag="", value=pool.whole(name), why=f"{because}: {why}" if because else why)
+
+
+def _served(pool: EmitPool, key: str, flag: str) -> Flag:
+    return Flag(key=key, flag=flag, value=str(pool.need("served_model")), why="emit: the model's name in requests")
+
+
+def _parallel(pool: EmitPool, tensor: str, pipeline: str) -> list[Flag]:
+    sharding = pool.choice.sharding
+    found = [_said(tensor, sharding.tp, "pool.tensor_parallel of the plan file")]
+    return (
+        [*found, _said(pipeline, sharding.pp, "pool.pipeline_parallel of the plan file")] if sharding.pp > 1 else found
+    )
+
+
+def _experts(pool: EmitPool) -> bool:
+    return pool.choice.sharding.ep > 1
+
+
+def _budget(pool: EmitPool, key: str) -> Flag:
+    stated = pool.choice.token_budget
+    if stated is not None:
+        return _said(key, stated, "pool.token_budget of the plan file")
+    return _taken(pool, key, f"{pool.choice.engine} token_budget", because="written, so that no default changes it")
+
+
+def _dtype(pool: EmitPool, key: str, names: Mapping[str, str]) -> Flag:
+    found = pool.number("KV dtype")
+    said = str(found.value)
+    return _said(key, names.get(said, said), found.why)
+
+
+def _priority(pool: EmitPool, key: str, value: str | bool) -> list[Flag]:
+    why = "the plan's classes have priorities, 0 first: requests carry them"
+    return [_said(key, value, why)] if pool.has_priorities else []
+
+
+def _caching(pool: EmitPool, key: str) -> Flag:
+    shares = [pool.real(f"demand.{each.name}.cached_fraction") for each in pool.classes]
+    why = f"the plan counts on cached prompt tokens: {', '.join(f'{each:.3g}' for each in shares)} of each class's"
+    return _said(key, True, why if any(shares) else "the plan counts on none; reuse costs nothing")
+
+
+def _no_queue(pool: EmitPool, engine: str) -> tuple[str, ...]:
+    return (
+        (
+            f"{engine} has no flag that bounds its queue or the age of a waiting request: it queues what it is sent. "
+            "Waits by class, rates and the queue bound are enforced by a gateway, or not at all."
+        ),
+        *_lost(pool),
+    )
+
+
+def _lost(pool: EmitPool) -> tuple[str, ...]:
+    """What the plan says is lost where the engine's flags are all there is."""
+    worst = max((1.0, 1.5, 3.0), key=lambda ratio: ratio if pool.find(f"limit.engine_success_at_{ratio:g}") else 0.0)
+    alone, both = (pool.find(f"limit.{way}_success_at_{worst:g}") for way in ("engine", "gateway"))
+    if alone is None or both is None or isinstance(alone.value, str) or isinstance(both.value, str):
+        return ()
+    return (
+        (
+            f"At {worst:g} times the planned load {alone.value:.1%} of requests succeed with these flags alone, and "
+            f"{both.value:.1%} with a gateway that keeps to the plan's limits."
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Targets that watch whether the plan comes true: rules, dashboards, service levels."""

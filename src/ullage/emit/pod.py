@@ -1,0 +1,185 @@
+"""The pod of a replica, or of one node's part of it: resources, probes, drain, and where it may stand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ullage.emit.engine_flags import EngineCommand, engine_command
+from ullage.emit.quantities import mebibytes
+from ullage.emit.request import EmitPool, up
+from ullage.emit.tree import Noted
+from ullage.errors import InputError
+from ullage.evidence import Assumption
+from ullage.planning.manifests import CPUS_PER_PROCESS
+
+_ZONE, _NODE = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+# Storage from which weights are copied to the pod's own disk before they are loaded.
+_COPIED = ("object-store", "local-nvme")
+_HEALTH = "/health"
+
+
+def probes(pool: EmitPool) -> dict[str, Any]:
+    """Startup, readiness and liveness, from how long starts take and clients wait."""
+    period_s = up(2.0 * pool.real("ready.probe_p50_s"))
+    path = {"path": _HEALTH, "port": pool.need("port")}
+    period = Noted(value=period_s, why=f"twice {pool.number('ready.probe_p50_s').why}")
+    starts = math.ceil(pool.real("ready.cold_p99_s") / period_s)
+    hung = max(1, math.ceil(pool.real("admission.first_token_timeout") / period_s))
+    return {
+        "startupProbe": {
+            "httpGet": path,
+            "periodSeconds": period,
+            "failureThreshold": pool.noted(
+                "ready.cold_p99_s", starts, because=f"x {period_s} s are all of a cold start but one in a hundred"
+            ),
+        },
+        "readinessProbe": {"httpGet": path, "periodSeconds": period, "failureThreshold": 1},
+        "livenessProbe": {
+            "httpGet": path,
+            "periodSeconds": period,
+            "timeoutSeconds": period_s,
+            "failureThreshold": pool.noted(
+                "admission.first_token_timeout",
+                hung,
+                because=f"x {period_s} s: an engine silent for longer is of no use",
+            ),
+        },
+    }
+
+
+def resources(pool: EmitPool, devices: int) -> dict[str, Any]:
+    """Requests and limits of a pod with so many of the replica's devices; alike, so that its class is Guaranteed."""
+    share = devices / pool.devices
+    shared: Assumption = pool.need_workload("shared_memory")
+    memory_bytes = pool.host_bytes * share + int(shared.value)
+    disk_bytes, disk_why = _disk(pool)
+    amounts = {
+        "cpu": _cpus(pool, devices, share),
+        "memory": Noted(
+            value=mebibytes(memory_bytes),
+            why=f"host memory of {share:.3g} of a replica ({pool.number('host.workers_bytes').why}; offload and "
+            "weights "
+            f"while loading) and /dev/shm of {mebibytes(int(shared.value))}",
+        ),
+        "ephemeral-storage": Noted(value=mebibytes(disk_bytes), why=disk_why),
+        pool.need("device_resource"): Noted(value=str(devices), why=f"of {pool.devices} devices a replica"),
+    }
+    bare = {key: each.value for key, each in amounts.items()}
+    return {"requests": amounts, "limits": Noted(value=bare, why="as requested: a Guaranteed pod is evicted last")}
+
+
+def _cpus(pool: EmitPool, devices: int, share: float) -> Noted:
+    whole = pool.cpus
+    if pool.may("cpus") is not None:
+        return Noted(value=str(math.ceil(whole.value * share)), why=whole.why)
+    each = int(CPUS_PER_PROCESS.value)
+    return Noted(value=str(each * (2 + devices)), why=whole.why)
+
+
+def _disk(pool: EmitPool) -> tuple[int, str]:
+    scratch: Assumption = pool.need_workload("scratch")
+    storage = str(pool.number("pool.storage").value)
+    said = f"{scratch.name} = {mebibytes(int(scratch.value))}, {scratch.evidence}"
+    if storage not in _COPIED:
+        return int(scratch.value), f"{said}; weights come from {storage} and are not copied"
+    weights = pool.number("ready.checkpoint_bytes")
+    return int(scratch.value) + pool.whole("ready.checkpoint_bytes"), f"{said}; and {weights.why}"
+
+
+def container(pool: EmitPool, devices: int, command: EngineCommand) -> dict[str, Any]:
+    """The engine's container; its arguments are all of them, the plan's and those of emit.workloads."""
+    drain_s = up(pool.real("ready.discovery_p90_s"))
+    port = pool.need("port")
+    return {
+        "name": pool.need("container"),
+        "image": pool.need("image"),
+        "command": list(command.command),
+        "args": command.args(pool),
+        "ports": [{"name": "http", "containerPort": port}],
+        "resources": resources(pool, devices),
+        **probes(pool),
+        "lifecycle": {
+            "preStop": {
+                "sleep": {
+                    "seconds": pool.noted("ready.discovery_p90_s", drain_s, because="until routers have taken it out")
+                }
+            }
+        },
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
+
+
+def pod_spec(pool: EmitPool, devices: int, *, template_hash: bool) -> dict[str, Any]:
+    """The spec of a pod with so many of the replica's devices."""
+    shared: Assumption = pool.need_workload("shared_memory")
+    grace_s = up(pool.real("rollout.drain")) + up(pool.real("ready.discovery_p90_s"))
+    volume = {
+        "medium": "Memory",
+        "sizeLimit": Noted(value=mebibytes(int(shared.value)), why=f"{shared.name}, {shared.evidence}"),
+    }
+    spec: dict[str, Any] = {
+        "terminationGracePeriodSeconds": pool.noted(
+            "rollout.drain", grace_s, because="answers under way end first; the drain and the sleep before it"
+        ),
+        "containers": [container(pool, devices, engine_command(pool))],
+        "volumes": [{"name": "shm", "emptyDir": volume}],
+    }
+    spread = _spread(pool, template_hash=template_hash)
+    extra = {
+        "priorityClassName": pool.may("priority_class"),
+        "nodeSelector": dict(pool.may("node_selector") or {}),
+        "topologySpreadConstraints": spread,
+        "affinity": _apart(pool),
+    }
+    return {**{key: each for key, each in extra.items() if each}, **spec}
+
+
+def _spread(pool: EmitPool, *, template_hash: bool) -> list[Any]:
+    """Zones as even as the plan has them. A rule that must hold would keep replacements of a lost zone waiting."""
+    zones = pool.zones
+    if len(zones) < 2:
+        return []
+    skew = max(1, max(zones.values()) - min(zones.values()))
+    rule = {
+        "maxSkew": Noted(
+            value=skew, why="replicas by zone in the plan: " + ", ".join(f"{k} {v}" for k, v in zones.items())
+        ),
+        "topologyKey": _ZONE,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": dict(pool.need("selector"))},
+    }
+    return [{**rule, **({"matchLabelKeys": ["pod-template-hash"]} if template_hash else {})}]
+
+
+def _apart(pool: EmitPool) -> dict[str, Any]:
+    """Where a node holds one replica of the plan, no two stand on one: the loss of a node is to take one of them."""
+    if pool.node_devices // max(1, pool.parts[0]) > 1:
+        return {}
+    rule = {"topologyKey": _NODE, "labelSelector": {"matchLabels": dict(pool.need("selector"))}}
+    why = f"a node of {pool.node_devices} devices holds one of {pool.parts[0]}; the loss of a node takes one replica"
+    return {"podAntiAffinity": Noted(value={"requiredDuringSchedulingIgnoredDuringExecution": [rule]}, why=why)}
+
+
+def surge(pool: EmitPool) -> dict[str, Any]:
+    """How far a rollout goes beyond and below the fleet."""
+    below = pool.number("rollout.max_unavailable")
+    share = below.unit == "fraction"
+    value = f"{float(below.value) * 100:g}%" if share else int(float(below.value))
+    above = pool.whole("reserve.rollout_replicas")
+    if above == 0 and not float(below.value):
+        raise InputError(
+            field="plan: reserve.rollout_replicas",
+            value=0,
+            problem="lets no replica start while none may be unavailable: no rollout could ever end",
+            fix="Give rollout.surge or rollout.max_unavailable in the plan file.",
+        )
+    return {
+        "maxSurge": pool.noted("reserve.rollout_replicas", above),
+        "maxUnavailable": Noted(value=value, why=below.why),
+    }
+
+
+def replicas(pool: EmitPool) -> dict[str, Any]:
+    """The number of replicas, left to an autoscaler where one is emitted beside it."""
+    return {} if pool.is_autoscaled else {"replicas": pool.noted("reserve.serving_replicas")}

@@ -1,0 +1,232 @@
+"""What a target makes its files from: the plan's numbers, pool by pool, and the names that the cluster has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.emit.numbers import EmitClass, PlanNumber, PlanNumbers
+from ullage.emit.tree import Noted
+from ullage.errors import InputError
+from ullage.evidence import Assumption
+from ullage.fleet.packing import parts_of
+from ullage.memory.sharding import Sharding
+from ullage.planning.manifests import CPUS_PER_PROCESS, EmitSettings, WorkloadNames
+
+_KEYS = {
+    "namespace": "the namespace of every object",
+    "prometheus": "Prometheus as the cluster reaches it, such as http://prometheus.monitoring:9090",
+    "gateway": "the Gateway in front of the pools",
+    "tenant_header": "the header that names a request's tenant, such as x-tenant-id",
+    "class_header": "the header that names a request's class, such as x-request-class",
+    "name": "the name of the workload",
+    "container": "the engine's container in its pods",
+    "image": "the engine's image with a tag or a digest",
+    "model": "what the engine loads, such as Qwen/Qwen3-32B",
+    "served_model": "the model's name in requests",
+    "selector": "labels of its pods, such as {app: chat}",
+    "series": "labels of its engines' series in Prometheus, such as {namespace: llm, model_name: qwen3-32b}",
+    "port": "the port that the engine serves on",
+    "device_resource": "its devices as a resource, such as nvidia.com/gpu",
+    "node_selector": "labels of its nodes, such as {node.kubernetes.io/instance-type: p5.48xlarge}",
+    "node_class": "Karpenter's class of its nodes, such as karpenter.k8s.aws/EC2NodeClass/gpu",
+    "route": "the HTTPRoute or AIGatewayRoute in front of it",
+    "endpoint_picker": "the Service of its endpoint picker and its port, such as chat-epp:9002",
+    "address": "where a gateway reaches it, such as http://chat.llm:8000/v1",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineChoice:
+    """How the plan file starts the engine of a pool; None is what it leaves to the engine."""
+
+    engine: str
+    sharding: Sharding
+    kv_dtype: str | None = None
+    token_budget: int | None = None
+    memory_fraction: float | None = None
+    instance: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmitPool:
+    """One pool: its numbers by the names that a plan of one pool has for them."""
+
+    pool: str
+    plan: PlanNumbers
+    choice: EngineChoice
+    settings: EmitSettings
+    target: str
+    is_autoscaled: bool
+
+    # ---- numbers
+
+    def find(self, name: str) -> PlanNumber | None:
+        """The pool's number of this name; among several pools its own before one that all share."""
+        numbers = self.plan.numbers
+        return numbers.get(f"{self.pool}.{name}") or numbers.get(name)
+
+    def number(self, name: str) -> PlanNumber:
+        found = self.find(name)
+        if found is None:
+            raise InputError(
+                field=f"plan: {name}",
+                value=None,
+                problem=f"is missing, and target {self.target} is made from it",
+                fix="Plan again with this version of Ullage.",
+            )
+        return found
+
+    def real(self, name: str) -> float:
+        found = self.number(name)
+        if isinstance(found.value, str):
+            raise InputError(field=f"plan: {name}", value=found.value, problem="is no number", fix="Plan again.")
+        return float(found.value)
+
+    def whole(self, name: str) -> int:
+        return int(self.real(name))
+
+    def noted(self, name: str, value: Any = None, *, because: str = "") -> Noted:
+        """A figure in a file, as it is or as the file writes it, with the figure and the reason behind it."""
+        found = self.number(name)
+        said = self.whole(name) if value is None else value
+        return Noted(value=said, why=f"{because}: {found.why}" if because else found.why)
+
+    # ---- names
+
+    def need(self, key: str) -> Any:
+        """A name that the cluster has and the plan has not; the refusal says where it goes."""
+        shared = key in EmitSettings.__dataclass_fields__
+        place = f"emit.{key}" if shared else f"emit.workloads.{self.pool}.{key}"
+        holder: EmitSettings | WorkloadNames | None = (
+            self.settings if shared else self.settings.workloads.get(self.pool)
+        )
+        found = None if holder is None else getattr(holder, key)
+        if not found:
+            raise InputError(
+                field=place,
+                value=None,
+                problem=f"is missing, and target {self.target} writes it",
+                fix=f"Add {key} there: {_KEYS[key]}.",
+            )
+        return found
+
+    def need_workload(self, key: str) -> Any:
+        """A setting of the workload that has a default: what is missing is the whole workload."""
+        self.need("name")
+        return self.may(key)
+
+    def may(self, key: str) -> Any:
+        """As `need`, where a file can do without."""
+        holder = self.settings.workloads.get(self.pool)
+        return None if holder is None else getattr(holder, key)
+
+    @property
+    def name(self) -> str:
+        return str(self.need("name"))
+
+    def metadata(self, name: str = "", **more: Any) -> dict[str, Any]:
+        labels = {**self.settings.labels, "app.kubernetes.io/managed-by": "ullage"}
+        return {"name": name or self.name, "namespace": self.need("namespace"), "labels": labels, **more}
+
+    # ---- what follows from several of them
+
+    @property
+    def classes(self) -> tuple[EmitClass, ...]:
+        """The classes that come to this pool: those that it has limits for."""
+        return tuple(each for each in self.plan.classes if self.find(f"limit.{each.name}.rate_rps") is not None)
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Tenants that the plan gives shares to."""
+        lead, end = "limit.tenant.", ".rate_rps"
+        names = [each.removeprefix(f"{self.pool}.") for each in self.plan.numbers]
+        found = [each[len(lead) : -len(end)] for each in names if each.startswith(lead) and each.endswith(end)]
+        return tuple(sorted(dict.fromkeys(found)))
+
+    @property
+    def zones(self) -> Mapping[str, int]:
+        """Replicas by zone."""
+        lead, end = "placement.", ".replicas"
+        found = {
+            each.name.removeprefix(f"{self.pool}."): each.value
+            for each in self.plan.numbers.values()
+            if each.name.removeprefix(f"{self.pool}.").startswith(lead) and each.name.endswith(end)
+        }
+        return {name[len(lead) : -len(end)]: int(value) for name, value in found.items() if not isinstance(value, str)}
+
+    @property
+    def devices(self) -> int:
+        return self.choice.sharding.devices
+
+    @property
+    def node_devices(self) -> int:
+        return self.whole("packing.devices") // max(1, self.whole("packing.nodes"))
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The devices of one replica, node by node."""
+        return parts_of(self.choice.sharding, self.node_devices)
+
+    @property
+    def has_priorities(self) -> bool:
+        return len({each.priority for each in self.classes}) > 1
+
+    @property
+    def cpus(self) -> Noted:
+        """CPUs of a whole replica."""
+        stated: Assumption | None = self.may("cpus")
+        if stated is not None:
+            return Noted(value=int(stated.value), why=f"{stated.name}, stated")
+        each = int(CPUS_PER_PROCESS.value)
+        return Noted(
+            value=each * (2 + self.devices),
+            why=f"{each} for each of an API server, an engine core and {self.devices} workers; "
+            f"assumed: {CPUS_PER_PROCESS.source.what}",
+        )
+
+    @property
+    def host_bytes(self) -> int:
+        """Host memory of a whole replica: processes and offload, and the weights while they are loaded."""
+        found = [each for each in self.plan.numbers if each.removeprefix(f"{self.pool}.").startswith("host.")]
+        mine = {each.removeprefix(f"{self.pool}.") for each in found}
+        # Named by the stage, so that a plan without them is refused and not taken for one that needs nothing.
+        self.number("host.workers_bytes")
+        return sum(self.whole(each) for each in sorted(mine) if self.number(each).unit == "bytes")
+
+    @property
+    def running_replicas(self) -> int:
+        """What stands behind the router before a rollout begins."""
+        return self.whole("reserve.serving_replicas")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmitPlan:
+    """A whole plan to emit from, for one target."""
+
+    plan: PlanNumbers
+    settings: EmitSettings
+    target: str
+    pools: tuple[EmitPool, ...]
+
+    def head(self, *lines: str) -> list[str]:
+        """The first lines of a file: what it is, where it comes from, what it cannot do."""
+        return [
+            f"Written by ullage emit, target {self.target}, from {self.plan.origin}.",
+            (
+                "Where a number comes from: ullage plan --explain NAME. Do not edit it here: change the plan, and emit "
+                "again."
+            ),
+            *lines,
+        ]
+
+
+def up(value: float) -> int:
+    """Rounded up, as a limit that must hold at least so much is written.
+
+    >>> up(2710.126), up(3.0)
+    (2711, 3)
+    """
+    return math.ceil(value - 1e-9)

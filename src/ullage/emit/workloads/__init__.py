@@ -1,0 +1,1 @@
+"""Targets that run engines: their workloads, and their own settings."""

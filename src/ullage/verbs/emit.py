@@ -1,0 +1,213 @@
+"""`emit`: a plan in, the files that a cluster, a gateway and a monitoring stack take out."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import InputError, Rejection
+from ullage.execute.run import Progress, RunContext, running, silent
+from ullage.verbs.answer import Headline, VerbAnswer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ullage.emit.drift import Drift
+    from ullage.emit.numbers import PlanNumbers
+    from ullage.emit.tree import EmittedFile
+    from ullage.files.plan_file import PlanFile
+    from ullage.load.plan import PlanSource
+    from ullage.verbs.answer import Refusal
+
+_STORED_FIX = "Give the file that ullage plan --json wrote for this plan file."
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Emitted(VerbAnswer):
+    """Files made from a plan. `compared` is the folder that they were held against, and `drift` what differs there."""
+
+    service: str
+    as_of: datetime.date
+    seed: int
+    targets: tuple[str, ...]
+    files: tuple[EmittedFile, ...]
+    compared: str
+    drift: tuple[Drift, ...]
+    difference: str
+
+    def headlines(self) -> tuple[Headline, ...]:
+        found = [Headline(name="files", value=len(self.files))]
+        return (*found, Headline(name="not as planned", value=len(self.drift))) if self.compared else tuple(found)
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.decisions.emit_page import emit_page
+
+        rows = [(each.object, each.place, each.planned, each.found) for each in self.drift]
+        lines = {each.name: each.text.count("\n") for each in self.files}
+        return emit_page(f"the plan for {self.service} of {self.as_of}", lines, self.compared, rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        return document("emit", self, as_of=self.as_of, seed=self.seed, service=self.service)
+
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write every file into a folder, or none of them."""
+        from ullage.files.whole import write_set
+
+        write_set(Path(folder), {each.name: each.text for each in self.files}, field="--out", force=force)
+
+
+def emit(
+    source: PlanSource = None,
+    targets: Sequence[str] = (),
+    *,
+    stored: str | Path | None = None,
+    against: str | Path | None = None,
+    as_of: datetime.date | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> Emitted | Refusal:
+    """Make the files of these targets from a plan, planned now or `stored` as JSON; `against` is a folder to compare.
+
+    Names, labels and addresses come from the plan file's `emit` section. A target that is not known, or that lacks a
+    name it writes, is an error before anything is written.
+    """
+    from ullage.emit.numbers import plan_numbers
+    from ullage.emit.targets import check_target_name, emit_files
+
+    if not targets:
+        raise InputError(
+            field="--target", value=None, problem="is missing", fix="Name one or more: ullage emit --list."
+        )
+    for name in targets:
+        check_target_name(name)
+    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+        file, settings = _names(source, run)
+        if stored is None:
+            found = _planned(source, run)
+            if isinstance(found, Rejection):
+                return found
+            numbers = plan_numbers(found, file="plan")
+        else:
+            numbers = _stored(Path(stored))
+            _check_same(file, numbers, str(stored))
+    made = emit_files(numbers, _choices(file), settings, targets)
+    there = {} if against is None else _there(Path(against), made)
+    return Emitted(
+        service=numbers.service,
+        as_of=numbers.as_of,
+        seed=numbers.seed,
+        targets=tuple(targets),
+        files=made,
+        compared="" if against is None else str(against),
+        drift=() if against is None else _drift(made, there),
+        difference="" if against is None else _difference(made, there),
+    )
+
+
+def _planned(source: PlanSource, run: RunContext) -> dict[str, Any] | Refusal:
+    from ullage.verbs.plan import planned
+
+    found = planned(source, run)
+    return found if isinstance(found, Rejection) else found.to_dict()
+
+
+def _stored(file: Path) -> PlanNumbers:
+    from ullage.documents import json_value
+    from ullage.emit.numbers import plan_numbers
+    from ullage.load.texts import read_text
+
+    text = read_text(file, fix=_STORED_FIX)
+    return plan_numbers(json_value(text, file=str(file), fix=_STORED_FIX), file=str(file))
+
+
+def _names(source: PlanSource, run: RunContext) -> tuple[PlanFile, Any]:
+    """The plan file, and the names in it; neither its traces nor its evidence are read."""
+    from ullage.files.plan_file import POOL, read_plan_document
+    from ullage.files.sections.emit import emit_of
+    from ullage.files.sections.provenance import file_provenance
+    from ullage.load.located import located
+    from ullage.load.plan import plan_document
+
+    document = plan_document(source)
+    read = read_plan_document(document)
+    said = file_provenance(file=document.file, dated=read.dated or run.as_of, is_example=source is None)
+    with located(lambda: document):
+        return read, emit_of(read.emit, tuple(each.name or POOL for each in read.every_pool), said)
+
+
+def _choices(file: PlanFile) -> Mapping[str, Any]:
+    """How the plan file starts each pool's engine."""
+    from ullage.emit.request import EngineChoice
+    from ullage.files.plan_file import POOL
+    from ullage.memory.sharding import Sharding
+
+    return {
+        each.name or POOL: EngineChoice(
+            engine=each.value("engine"),
+            sharding=Sharding(
+                tp=each.value("tensor_parallel"), pp=each.value("pipeline_parallel"), ep=each.value("expert_parallel")
+            ),
+            token_budget=each.token_budget,
+        )
+        for each in file.every_pool
+    }
+
+
+def _check_same(file: PlanFile, stored: PlanNumbers, name: str) -> None:
+    """A plan that was made from another file has other numbers: refuse it by the first that differs."""
+    from ullage.files.plan_file import POOL
+
+    def differs(field: str, said: object, was: object) -> InputError:
+        problem = f"the stored plan was made with {was}, and the plan file says {said}"
+        return InputError(field=f"{name}: {field}", value=was, problem=problem, fix="Plan again, and store that plan.")
+
+    if stored.service != file.service:
+        raise differs("service", file.service, stored.service)
+    pools = tuple(each.name or POOL for each in file.every_pool)
+    if stored.pools != pools:
+        raise differs("pools", ", ".join(pools), ", ".join(stored.pools))
+    classes = tuple((each.name, each.priority) for each in file.workload.classes)
+    if tuple((each.name, each.priority) for each in stored.classes) != classes:
+        raise differs("classes", [each for each, _ in classes], [each.name for each in stored.classes])
+    for pool in file.every_pool:
+        prefix = "pool" if len(pools) == 1 else f"{pool.name}.pool"
+        for key in ("model", "device", "engine", "tensor_parallel"):
+            was = stored.numbers.get(f"{prefix}.{key}")
+            if was is not None and str(was.value) != str(pool.value(key)):
+                raise differs(f"{prefix}.{key}", pool.value(key), was.value)
+
+
+def _there(folder: Path, made: Sequence[EmittedFile]) -> dict[str, str]:
+    """The texts of a folder: its YAML, and files of the names that would be written."""
+    if not folder.is_dir():
+        raise InputError(field="--diff", value=str(folder), problem="is not a folder", fix="Give one with manifests.")
+    names = {each.name for each in made}
+    found = [each for each in sorted(folder.iterdir()) if each.suffix in (".yaml", ".yml") or each.name in names]
+    try:
+        return {each.name: each.read_text(encoding="utf-8") for each in found if each.is_file()}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is not text"
+        raise InputError(field="--diff", value=str(folder), problem=str(reason).lower(), fix="Mend the file.") from None
+
+
+def _drift(made: Sequence[EmittedFile], there: Mapping[str, str]) -> tuple[Drift, ...]:
+    from ullage.emit.drift import drift
+
+    return drift(made, there)
+
+
+def _difference(made: Sequence[EmittedFile], there: Mapping[str, str]) -> str:
+    """What writing the files over those of a folder would change, line by line, as a patch shows it."""
+    import difflib
+
+    lines: list[str] = []
+    for each in made:
+        was, now = there.get(each.name, "").splitlines(), each.text.splitlines()
+        lines += difflib.unified_diff(was, now, f"a/{each.name}", f"b/{each.name}", lineterm="")
+    return "\n".join(lines)

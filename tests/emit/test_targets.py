@@ -1,0 +1,177 @@
+"""Every target, over the one table: its files are what their readers take, complete, and the same every time."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.debian import require_program
+from support.emitted import FIGURES, choice, documents, emitted, numbers, settings, without
+from support.manifest_schemas import BY_HAND, against, problems
+from ullage.emit.numbers import PlanNumbers
+from ullage.emit.targets import NOT_BUILT, TARGETS, emit_files
+from ullage.emit.tree import EmittedFile
+from ullage.errors import InputError
+
+# Numbers that some plans do not have, and files can do without: a bill, and what is lost without a gateway.
+OPTIONAL = ("answer.devices_usd", "bill.per_success_usd", "bill.total_usd", "placement.zone-1.replicas")
+# How each target is asked for; a target without an entry is of vLLM on one node.
+ENGINES = {"sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
+
+
+def made(target: str, **asked: Any) -> tuple[EmittedFile, ...]:
+    return emitted(target, engine=ENGINES.get(target, "vllm"), **asked)
+
+
+def refused(file: EmittedFile, folder: Path) -> list[str]:
+    """What the reader of a file would refuse of it."""
+    if file.name.endswith(".tfvars"):
+        return [] if re.fullmatch(r'(\s*(#.*|[\w"-]+ = (\{|\d+)|\})\n)*', file.text) else ["is not plain HCL"]
+    if file.name.endswith(".rules.yaml"):
+        (folder / file.name).write_text(file.text)
+        promtool = require_program("promtool", package="prometheus")
+        done = subprocess.run(
+            [promtool, "check", "rules", folder / file.name], capture_output=True, text=True, check=False
+        )
+        return [] if done.returncode == 0 else [done.stderr]
+    values = [json.loads(file.text)] if file.name.endswith(".json") else list(yaml.safe_load_all(file.text))
+    if file.name in BY_HAND:
+        return [problem for each in values for problem in against(BY_HAND[file.name], each)]
+    return [problem for each in values for problem in problems(each)]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_file_is_what_its_reader_takes(target: str, tmp_path: Path) -> None:
+    files = made(target)
+    assert files
+    assert {each.name: refused(each, tmp_path) for each in files} == {each.name: [] for each in files}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_file_says_where_it_comes_from_and_is_the_same_every_time(target: str) -> None:
+    first, again = made(target), made(target)
+    assert first == again
+    for each in first:
+        assert "the plan for made by hand of 2026-11-15 (seed 0, verdict GO)" in " ".join(
+            each.text.replace("# ", "").split()
+        )
+        assert (
+            max(len(line) for line in each.text.splitlines() if line.lstrip().startswith("#")) <= 120
+            if "#" in each.text
+            else True
+        )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_names_are_never_guessed(target: str) -> None:
+    """Without the emit section nothing is made, and the refusal names the key to write."""
+    from ullage.planning.manifests import EmitSettings
+
+    with pytest.raises(InputError, match=r"^emit\.") as refusal:
+        emit_files(numbers(), {"pool": choice(ENGINES.get(target, "vllm"))}, EmitSettings(), [target])
+    assert "is missing" in refusal.value.problem
+    assert refusal.value.fix.startswith("Add ")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_plan_that_lacks_a_number_is_refused_by_its_name(target: str) -> None:
+    """Whichever number a target reads, a plan without it makes no file: missing is not zero."""
+    whole = numbers()
+    chosen = {"pool": choice(ENGINES.get(target, "vllm"))}
+    files = emit_files(whole, chosen, settings(), [target])
+    # A class that a pool has no rate for is not served by it.
+    classes = ("limit.chat.rate_rps", "limit.coding.rate_rps")
+    read = [name for name in FIGURES if name not in classes and any(f"{name} =" in each.text for each in files)]
+    said = {name: attempt(without(whole, name), target) for name in read}
+    assert {name: each for name, each in said.items() if name not in each} == {}
+
+
+def attempt(plan: PlanNumbers, target: str) -> str:
+    """The refusal; or, where a file can be made without the number, every number that is named in it."""
+    try:
+        files = emit_files(plan, {"pool": choice(ENGINES.get(target, "vllm"))}, settings(), [target])
+    except InputError as error:
+        return str(error)
+    return " ".join(name for name in OPTIONAL if all(f"{name} =" not in each.text for each in files))
+
+
+def test_targets_are_named_exactly() -> None:
+    with pytest.raises(InputError, match="Did you mean keda"):
+        emitted("kedda")
+    for name in NOT_BUILT:
+        assert name not in TARGETS
+        with pytest.raises(InputError, match="is not made by this version"):
+            emitted(name)
+    with pytest.raises(InputError, match="would fight over it"):
+        emitted("keda", "hpa")
+
+
+def test_a_set_is_whole_or_not_made() -> None:
+    with pytest.raises(InputError, match="no pool of the plan runs it"):
+        emitted("pdb", "sglang")
+
+
+def test_an_autoscaler_beside_a_workload_owns_the_number_of_replicas() -> None:
+    for target in ("deployment", "leaderworkerset"):
+        (alone,) = documents(emitted(target))
+        beside = next(each for each in documents(emitted(target, "keda")) if each["kind"] != "ScaledObject")
+        assert alone["spec"]["replicas"] == 41
+        assert "replicas" not in beside["spec"]
+
+
+def test_a_replica_on_two_nodes_is_a_group_of_pods(tmp_path: Path) -> None:
+    wide = {"tp": 8, "pp": 2}
+    for target in ("deployment", "kserve", "knative", "production-stack"):
+        with pytest.raises(InputError, match="leaderworkerset"):
+            emitted(target, sharding=wide)
+    for target in ("leaderworkerset", "kserve-llm", "keda", "pdb", "kueue", "capacity-buffer"):
+        for each in emitted(target, sharding=wide):
+            assert refused(each, tmp_path) == []
+    (group,) = documents(emitted("leaderworkerset", sharding=wide))
+    template = group["spec"]["leaderWorkerTemplate"]
+    assert template["size"] == 2
+    for part in ("leaderTemplate", "workerTemplate"):
+        asked = template[part]["spec"]["containers"][0]["resources"]["requests"]
+        assert asked["nvidia.com/gpu"] == "8"
+        assert template[part]["spec"]["affinity"]["podAntiAffinity"]
+    (budget,) = documents(emitted("pdb", sharding=wide))
+    assert budget["spec"]["maxUnavailable"] == 8
+    (scaled,) = documents(emitted("keda", sharding=wide))
+    assert scaled["spec"]["scaleTargetRef"]["kind"] == "LeaderWorkerSet"
+
+
+def test_engines_say_what_they_cannot_enforce() -> None:
+    for target in ("vllm", "sglang", "tensorrt-llm", "deployment"):
+        head = " ".join(made(target)[0].text.replace("# ", "").split())
+        assert "gateway" in head
+        assert "At 3 times the planned load 10.0% of requests succeed with these flags alone, and 39.0%" in head
+    assert "takes no priorities" in " ".join(made("tensorrt-llm")[0].text.replace("# ", "").split())
+
+
+def test_arguments_of_ones_own_stand_beside_the_plans_and_not_over_them() -> None:
+    (found,) = documents(emitted("deployment"))
+    assert found["spec"]["template"]["spec"]["containers"][0]["args"][-1] == "--enable-auto-tool-choice"
+    with pytest.raises(InputError, match="is set by the plan"):
+        emitted("deployment", names="args: [--max-num-seqs=9]")
+
+
+def test_tenants_of_the_plan_get_their_own_rules() -> None:
+    figures = {"limit.tenant.acme.rate_rps": 12.5, "limit.tenant.acme.tokens_per_s": 1000.0}
+    for target, per_s in (("envoy-gateway", 12.5), ("envoy-ai-gateway", 1000.0)):
+        policy = next(
+            each for each in documents(emitted(target, figures=figures)) if each["kind"] == "BackendTrafficPolicy"
+        )
+        rules = policy["spec"]["rateLimit"]["global"]["rules"]
+        mine = [each for each in rules if "x-tenant-id" in json.dumps(each)]
+        assert {each["limit"]["unit"]: each["limit"]["requests"] for each in mine} == {
+            "Minute": int(per_s * 60 * 1.46),
+            "Hour": int(per_s * 3600),
+        }
+        with pytest.raises(InputError, match=r"emit\.tenant_header"):
+            emitted(target, figures=figures, names="tenant_header: null")
