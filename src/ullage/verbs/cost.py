@@ -115,14 +115,12 @@ def cost(
 ) -> CostAnswer | Refusal:
     """The bill of a plan (the built-in example's where it is None) for one month.
 
-    It is divided over products, tenants, models or classes (`by`) by `rule`, or by what each makes necessary where no
-    rule is named and that is known: from the plan's own simulation,
-    or from the request logs in `usage`; without them tenants and products come from the plan's own trace. `against`
-    is a provider's model, as `provider/model`, to compare with. With `marginal` the service is planned again with more
-    demand, tighter SLOs and one more nine. `commit` is a purchase, such as `1y-no-upfront`, to find the level of.
-    `before` is another plan: the difference of the two bills is explained by cause.
+    It is divided over products, tenants, models or classes (`by`) by `rule`, without one by what each makes necessary
+    where that is known: from the plan's own simulation, or from the request logs in `usage`; without them tenants and
+    products come from the plan's own trace. `against` is a provider's model, as `provider/model`, to compare with. With
+    `marginal` the service is planned again with more demand, tighter SLOs and one more nine. `commit` is a purchase,
+    such as `1y-no-upfront`, to find the level of. `before` is another plan: the difference is explained by cause.
     """
-    from ullage.cost.attribution.attribution import best_rule
     from ullage.cost.change import explain_change
     from ullage.load.located import located
     from ullage.load.plan import load_plan, own_traces, plan_document
@@ -155,9 +153,7 @@ def cost(
                 return earlier
             change = explain_change(bill_of(earlier), bill)
         uses = _simulated(bill, choice) if log is None else _logged(bill, log, choice, known, seed)
-        if not rule:
-            choice = replace(choice, rule=best_rule([each for groups in uses.values() for each in groups]))
-        attribution, spread = _attributed(bill, uses, choice)
+        attribution, spread = _attributed(bill, uses, choice, is_chosen=bool(rule))
         compared = _against(spec, bill, seller, notes)
         marginals = _marginals(spec, bill, run) if marginal else ()
         run.progress(1.0)
@@ -266,10 +262,13 @@ def _by_model(bill: Bill, log: UsageLog) -> dict[str, UsageLog]:
 
 
 def _attributed(
-    bill: Bill, uses: Mapping[str, tuple[GroupUse, ...]], choice: AttributionChoice
+    bill: Bill, uses: Mapping[str, tuple[GroupUse, ...]], choice: AttributionChoice, *, is_chosen: bool
 ) -> tuple[Attribution, tuple[RuleSpread, ...]]:
-    from ullage.cost.attribution.attribution import attribute, rule_spread
+    """The bill divided as chosen, or by the best rule that the usage knows, and what every rule would say."""
+    from ullage.cost.attribution.attribution import attribute, best_rule, rule_spread
 
+    if not is_chosen:
+        choice = replace(choice, rule=best_rule([each for groups in uses.values() for each in groups]))
     return attribute(bill.lines, uses, choice), rule_spread(bill.lines, uses, choice)
 
 

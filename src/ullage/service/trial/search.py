@@ -238,10 +238,7 @@ def least_replicas(
     scouts = [1] * len(strata.weights) if len(strata.weights) > 1 else SCOUT.first_windows(strata)
     likely = likely_replicas(rate_rps, probe.saturation_rps)
     grain = grain_replicas(likely)
-    if grain > 1:
-        fewer = _GRAIN_REQUESTS if is_bought else _SHOWN_REQUESTS
-        effort = effort if is_bought else replace(effort, first_fraction=SCOUT.first_fraction)
-        effort = replace(effort, most_requests=min(effort.most_requests, fewer))
+    effort = effort if grain == 1 else _coarse(effort, is_bought=is_bought)
     known: dict[int, Decision] = {}
 
     def scout(replicas: int) -> float:
@@ -286,6 +283,14 @@ def least_replicas(
         tested_rps=load_rps,
         step_replicas=grain,
     )
+
+
+def _coarse(effort: Effort, *, is_bought: bool) -> Effort:
+    """The effort that tells steps of very many replicas apart."""
+    if is_bought:
+        return replace(effort, most_requests=min(effort.most_requests, _GRAIN_REQUESTS))
+    fewer = min(effort.most_requests, _SHOWN_REQUESTS)
+    return replace(effort, most_requests=fewer, first_fraction=SCOUT.first_fraction)
 
 
 def _least_undecided(at: Callable[[int], Decision], known: dict[int, Decision], found: int, grain: int) -> int:
