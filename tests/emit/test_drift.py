@@ -1,4 +1,4 @@
-"""Drift is told value by value: comments, order and what a server adds are none, a changed number is."""
+"""ManifestDrift is told value by value: comments, order and what a server adds are none, a changed number is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from emit.test_planted import leaves, planted
 from support.emitted import emitted
 from ullage.emit.drift import drift
-from ullage.emit.tree import EmittedFile, Noted, plain, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, plain, yaml_text
 
 TARGETS = ("deployment", "pdb", "litellm", "prometheus", "tfvars", "grafana")
 
@@ -65,7 +65,7 @@ def test_any_changed_value_is_drift(target: str) -> None:
 _TEXTS = st.text(string.printable, max_size=20).filter(lambda text: "\n" not in text and "\r" not in text)
 _SCALARS = st.one_of(_TEXTS, st.integers(-(10**12), 10**12), st.booleans(), st.floats(-1e9, 1e9))
 _TREES = st.recursive(
-    st.one_of(_SCALARS, _SCALARS.map(lambda value: Noted(value=value, why="because\nof # this"))),
+    st.one_of(_SCALARS, _SCALARS.map(lambda value: Reasoned(value=value, why="because\nof # this"))),
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(_TEXTS, inner, max_size=4)),
     max_leaves=20,
 )

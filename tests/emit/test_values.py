@@ -67,7 +67,7 @@ def target_of(values: dict[str, Any]) -> float:
     """In flight per serving replica, by Little's law, worked out here once more."""
     serving, steady = values["reserve.serving_replicas"], values["fleet.replicas"]
     flying = values["limit.pool_rate_rps"] * values["score.service_time_s"] + values["score.queue_requests"] * steady
-    return max(0.001, float(min(flying / serving, values["limit.engine_running_requests"])))
+    return float(max(0.001, min(flying / serving, values["limit.engine_running_requests"])))
 
 
 @given(plans())

@@ -38,6 +38,7 @@ WITHOUT_UNIT = {
     "pp": "a degree of parallelism, in its usual name",
     "ep": "a degree of parallelism, in its usual name",
     "dp_attention": "a degree of parallelism, in its usual name",
+    "port": "an address of a process",
     "major": "part of a version",
     "minor": "part of a version",
     "patch": "part of a version",

@@ -25,7 +25,7 @@ _MISSING = "missing"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drift:
+class ManifestDrift:
     """One value that is not as planned: in which file and object, where in it, what was planned and what is there."""
 
     file: str
@@ -35,11 +35,11 @@ class Drift:
     found: str
 
 
-def drift(planned: Sequence[EmittedFile], there: Mapping[str, str]) -> tuple[Drift, ...]:
+def drift(planned: Sequence[EmittedFile], there: Mapping[str, str]) -> tuple[ManifestDrift, ...]:
     """Every value of the plan's files that those which are there lack or contradict; `there` is text by file name."""
     known = {name: list(_documents(text, name)) for name, text in there.items() if _is_yaml(name)}
     objects = {_identity(each): each for documents in known.values() for each in documents if _identity(each)}
-    found: list[Drift] = []
+    found: list[ManifestDrift] = []
     for file in planned:
         if not _is_yaml(file.name):
             if there.get(file.name) != file.text:
@@ -51,17 +51,19 @@ def drift(planned: Sequence[EmittedFile], there: Mapping[str, str]) -> tuple[Dri
             other = objects.get(identity) if identity else (others[place] if place < len(others) else None)
             said = " ".join(identity) if identity else file.name
             if other is None:
-                found.append(Drift(file=file.name, object=said, place="", planned="the whole of it", found=_MISSING))
+                found.append(
+                    ManifestDrift(file=file.name, object=said, place="", planned="the whole of it", found=_MISSING)
+                )
                 continue
             found += [
-                Drift(file=file.name, object=said, place=path, planned=wanted, found=got)
+                ManifestDrift(file=file.name, object=said, place=path, planned=wanted, found=got)
                 for path, wanted, got in _differences(document, other, "", subset=bool(identity))
             ]
     return tuple(found)
 
 
-def _whole_file(name: str, is_there: bool) -> Drift:
-    return Drift(
+def _whole_file(name: str, is_there: bool) -> ManifestDrift:
+    return ManifestDrift(
         file=name, object=name, place="", planned="the whole of it", found="another text" if is_there else _MISSING
     )
 

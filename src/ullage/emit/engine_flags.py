@@ -8,12 +8,12 @@ from typing import Any
 
 from ullage.emit.quantities import number
 from ullage.emit.request import EmitPool
-from ullage.emit.tree import Noted
+from ullage.emit.tree import Reasoned
 from ullage.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flag:
+class EngineFlag:
     """One setting: its key in the engine's own file, its flag on the command line ('' where there is none)."""
 
     key: str
@@ -33,7 +33,7 @@ class EngineCommand:
     """How an engine is started: its command, its settings, and what of the plan it cannot enforce."""
 
     command: tuple[str, ...]
-    flags: tuple[Flag, ...]
+    flags: tuple[EngineFlag, ...]
     cannot: tuple[str, ...]
 
     def args(self, pool: EmitPool) -> list[Any]:
@@ -49,7 +49,7 @@ class EngineCommand:
                     fix="Leave it out, or change the plan.",
                 )
         words = [
-            Noted(value=word, why=each.why) if place == 0 else word
+            Reasoned(value=word, why=each.why) if place == 0 else word
             for each in self.flags
             for place, word in enumerate(each.words)
         ]
@@ -153,24 +153,26 @@ ENGINES: Mapping[str, Callable[[EmitPool], EngineCommand]] = {
 }
 
 
-def _on_command_line(flags: list[Flag]) -> tuple[Flag, ...]:
+def _on_command_line(flags: list[EngineFlag]) -> tuple[EngineFlag, ...]:
     return tuple(replace(each, flag=f"--{each.key}") for each in flags)
 
 
-def _said(key: str, value: int | str | bool, why: str) -> Flag:
-    return Flag(key=key, flag="", value=value, why=why)
+def _said(key: str, value: int | str | bool, why: str) -> EngineFlag:
+    return EngineFlag(key=key, flag="", value=value, why=why)
 
 
-def _taken(pool: EmitPool, key: str, name: str, *, because: str = "") -> Flag:
+def _taken(pool: EmitPool, key: str, name: str, *, because: str = "") -> EngineFlag:
     why = pool.number(name).why
-    return Flag(key=key, flag="", value=pool.whole(name), why=f"{because}: {why}" if because else why)
+    return EngineFlag(key=key, flag="", value=pool.whole(name), why=f"{because}: {why}" if because else why)
 
 
-def _served(pool: EmitPool, key: str, flag: str) -> Flag:
-    return Flag(key=key, flag=flag, value=str(pool.need("served_model")), why="emit: the model's name in requests")
+def _served(pool: EmitPool, key: str, flag: str) -> EngineFlag:
+    return EngineFlag(
+        key=key, flag=flag, value=str(pool.need("served_model")), why="emit: the model's name in requests"
+    )
 
 
-def _parallel(pool: EmitPool, tensor: str, pipeline: str) -> list[Flag]:
+def _parallel(pool: EmitPool, tensor: str, pipeline: str) -> list[EngineFlag]:
     sharding = pool.choice.sharding
     found = [_said(tensor, sharding.tp, "pool.tensor_parallel of the plan file")]
     return (
@@ -182,25 +184,25 @@ def _experts(pool: EmitPool) -> bool:
     return pool.choice.sharding.ep > 1
 
 
-def _budget(pool: EmitPool, key: str) -> Flag:
-    stated = pool.choice.token_budget
+def _budget(pool: EmitPool, key: str) -> EngineFlag:
+    stated = pool.choice.budget_tokens
     if stated is not None:
         return _said(key, stated, "pool.token_budget of the plan file")
     return _taken(pool, key, f"{pool.choice.engine} token_budget", because="written, so that no default changes it")
 
 
-def _dtype(pool: EmitPool, key: str, names: Mapping[str, str]) -> Flag:
+def _dtype(pool: EmitPool, key: str, names: Mapping[str, str]) -> EngineFlag:
     found = pool.number("KV dtype")
     said = str(found.value)
     return _said(key, names.get(said, said), found.why)
 
 
-def _priority(pool: EmitPool, key: str, value: str | bool) -> list[Flag]:
+def _priority(pool: EmitPool, key: str, value: str | bool) -> list[EngineFlag]:
     why = "the plan's classes have priorities, 0 first: requests carry them"
     return [_said(key, value, why)] if pool.has_priorities else []
 
 
-def _caching(pool: EmitPool, key: str) -> Flag:
+def _caching(pool: EmitPool, key: str) -> EngineFlag:
     shares = [pool.real(f"demand.{each.name}.cached_fraction") for each in pool.classes]
     why = f"the plan counts on cached prompt tokens: {', '.join(f'{each:.3g}' for each in shares)} of each class's"
     return _said(key, True, why if any(shares) else "the plan counts on none; reuse costs nothing")

@@ -8,7 +8,7 @@ from typing import Any
 from ullage.emit.engine_flags import EngineCommand, engine_command
 from ullage.emit.quantities import mebibytes
 from ullage.emit.request import EmitPool, up
-from ullage.emit.tree import Noted
+from ullage.emit.tree import Reasoned
 from ullage.errors import InputError
 from ullage.evidence import Assumption
 from ullage.planning.manifests import CPUS_PER_PROCESS
@@ -23,7 +23,7 @@ def probes(pool: EmitPool) -> dict[str, Any]:
     """Startup, readiness and liveness, from how long starts take and clients wait."""
     period_s = up(2.0 * pool.real("ready.probe_p50_s"))
     path = {"path": _HEALTH, "port": pool.need("port")}
-    period = Noted(value=period_s, why=f"twice {pool.number('ready.probe_p50_s').why}")
+    period = Reasoned(value=period_s, why=f"twice {pool.number('ready.probe_p50_s').why}")
     starts = math.ceil(pool.real("ready.cold_p99_s") / period_s)
     hung = max(1, math.ceil(pool.real("admission.first_token_timeout") / period_s))
     return {
@@ -56,25 +56,25 @@ def resources(pool: EmitPool, devices: int) -> dict[str, Any]:
     disk_bytes, disk_why = _disk(pool)
     amounts = {
         "cpu": _cpus(pool, devices, share),
-        "memory": Noted(
+        "memory": Reasoned(
             value=mebibytes(memory_bytes),
             why=f"host memory of {share:.3g} of a replica ({pool.number('host.workers_bytes').why}; offload and "
             "weights "
             f"while loading) and /dev/shm of {mebibytes(int(shared.value))}",
         ),
-        "ephemeral-storage": Noted(value=mebibytes(disk_bytes), why=disk_why),
-        pool.need("device_resource"): Noted(value=str(devices), why=f"of {pool.devices} devices a replica"),
+        "ephemeral-storage": Reasoned(value=mebibytes(disk_bytes), why=disk_why),
+        pool.need("device_resource"): Reasoned(value=str(devices), why=f"of {pool.devices} devices a replica"),
     }
     bare = {key: each.value for key, each in amounts.items()}
-    return {"requests": amounts, "limits": Noted(value=bare, why="as requested: a Guaranteed pod is evicted last")}
+    return {"requests": amounts, "limits": Reasoned(value=bare, why="as requested: a Guaranteed pod is evicted last")}
 
 
-def _cpus(pool: EmitPool, devices: int, share: float) -> Noted:
+def _cpus(pool: EmitPool, devices: int, share: float) -> Reasoned:
     whole = pool.cpus
     if pool.may("cpus") is not None:
-        return Noted(value=str(math.ceil(whole.value * share)), why=whole.why)
+        return Reasoned(value=str(math.ceil(whole.value * share)), why=whole.why)
     each = int(CPUS_PER_PROCESS.value)
-    return Noted(value=str(each * (2 + devices)), why=whole.why)
+    return Reasoned(value=str(each * (2 + devices)), why=whole.why)
 
 
 def _disk(pool: EmitPool) -> tuple[int, str]:
@@ -116,7 +116,7 @@ def pod_spec(pool: EmitPool, devices: int, *, template_hash: bool) -> dict[str, 
     grace_s = up(pool.real("rollout.drain")) + up(pool.real("ready.discovery_p90_s"))
     volume = {
         "medium": "Memory",
-        "sizeLimit": Noted(value=mebibytes(int(shared.value)), why=f"{shared.name}, {shared.evidence}"),
+        "sizeLimit": Reasoned(value=mebibytes(int(shared.value)), why=f"{shared.name}, {shared.evidence}"),
     }
     spec: dict[str, Any] = {
         "terminationGracePeriodSeconds": pool.noted(
@@ -142,7 +142,7 @@ def _spread(pool: EmitPool, *, template_hash: bool) -> list[Any]:
         return []
     skew = max(1, max(zones.values()) - min(zones.values()))
     rule = {
-        "maxSkew": Noted(
+        "maxSkew": Reasoned(
             value=skew, why="replicas by zone in the plan: " + ", ".join(f"{k} {v}" for k, v in zones.items())
         ),
         "topologyKey": _ZONE,
@@ -158,7 +158,7 @@ def _apart(pool: EmitPool) -> dict[str, Any]:
         return {}
     rule = {"topologyKey": _NODE, "labelSelector": {"matchLabels": dict(pool.need("selector"))}}
     why = f"a node of {pool.node_devices} devices holds one of {pool.parts[0]}; the loss of a node takes one replica"
-    return {"podAntiAffinity": Noted(value={"requiredDuringSchedulingIgnoredDuringExecution": [rule]}, why=why)}
+    return {"podAntiAffinity": Reasoned(value={"requiredDuringSchedulingIgnoredDuringExecution": [rule]}, why=why)}
 
 
 def surge(pool: EmitPool) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def surge(pool: EmitPool) -> dict[str, Any]:
         )
     return {
         "maxSurge": pool.noted("reserve.rollout_replicas", above),
-        "maxUnavailable": Noted(value=value, why=below.why),
+        "maxUnavailable": Reasoned(value=value, why=below.why),
     }
 
 

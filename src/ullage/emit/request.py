@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.emit.numbers import EmitClass, PlanNumber, PlanNumbers
-from ullage.emit.tree import Noted
+from ullage.emit.tree import Reasoned
 from ullage.errors import InputError
 from ullage.evidence import Assumption
 from ullage.fleet.packing import parts_of
@@ -44,10 +44,7 @@ class EngineChoice:
 
     engine: str
     sharding: Sharding
-    kv_dtype: str | None = None
-    token_budget: int | None = None
-    memory_fraction: float | None = None
-    instance: str | None = None
+    budget_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +85,11 @@ class EmitPool:
     def whole(self, name: str) -> int:
         return int(self.real(name))
 
-    def noted(self, name: str, value: Any = None, *, because: str = "") -> Noted:
+    def noted(self, name: str, value: Any = None, *, because: str = "") -> Reasoned:
         """A figure in a file, as it is or as the file writes it, with the figure and the reason behind it."""
         found = self.number(name)
         said = self.whole(name) if value is None else value
-        return Noted(value=said, why=f"{because}: {found.why}" if because else found.why)
+        return Reasoned(value=said, why=f"{because}: {found.why}" if because else found.why)
 
     # ---- names
 
@@ -175,13 +172,13 @@ class EmitPool:
         return len({each.priority for each in self.classes}) > 1
 
     @property
-    def cpus(self) -> Noted:
+    def cpus(self) -> Reasoned:
         """CPUs of a whole replica."""
         stated: Assumption | None = self.may("cpus")
         if stated is not None:
-            return Noted(value=int(stated.value), why=f"{stated.name}, stated")
+            return Reasoned(value=int(stated.value), why=f"{stated.name}, stated")
         each = int(CPUS_PER_PROCESS.value)
-        return Noted(
+        return Reasoned(
             value=each * (2 + self.devices),
             why=f"{each} for each of an API server, an engine core and {self.devices} workers; "
             f"assumed: {CPUS_PER_PROCESS.source.what}",

@@ -26,11 +26,11 @@ _LEAST_TARGET = 0.001
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleSignal:
-    """A sum over the pool, as PromQL, of which each replica is to have `target`."""
+    """A sum over the pool, as PromQL, of which each replica is to have `target_requests`."""
 
     name: str
     query: str
-    target: float
+    target_requests: float
     why: str
 
 
@@ -43,7 +43,7 @@ class ScaleRule:
     least_why: str
     most: int
     most_why: str
-    fallback: int
+    fallback_replicas: int
     fallback_why: str
     poll_s: int
     poll_why: str
@@ -70,7 +70,7 @@ def scale_rule(pool: EmitPool) -> ScaleRule:
         least_why=pool.number("fleet.replicas").why,
         most=max(least, most),
         most_why=f"{pool.number('fleet.total_replicas').why}. At this size a rollout waits for devices",
-        fallback=min(max(least, most), pool.running_replicas),
+        fallback_replicas=min(max(least, most), pool.running_replicas),
         fallback_why=f"blind, the fleet of the busiest hour is held: {pool.number('reserve.serving_replicas').why}",
         poll_s=poll_s,
         poll_why=f"half of {pool.number('admission.scale_delay').why}",
@@ -99,7 +99,7 @@ def _in_flight(pool: EmitPool) -> ScaleSignal:
     return ScaleSignal(
         name="in-flight",
         query=f"sum({metrics.running}) + sum({metrics.waiting})",
-        target=target,
+        target_requests=target,
         why=f"requests in flight of each of {serving} serving replicas at the planned load: limit.pool_rate_rps x "
         f"score.service_time_s ({service.value} s) / serving + score.queue_requests ({queue.value}), at most what the "
         f"engine runs; {rate.evidence}",
@@ -110,6 +110,6 @@ def _waiting(pool: EmitPool) -> ScaleSignal:
     return ScaleSignal(
         name="waiting",
         query=f"sum({engine_metrics(pool).waiting})",
-        target=pool.real("limit.backpressure_requests"),
+        target_requests=pool.real("limit.backpressure_requests"),
         why=pool.number("limit.backpressure_requests").why,
     )

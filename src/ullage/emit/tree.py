@@ -23,7 +23,7 @@ _NO_TEXTS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noted:
+class Reasoned:
     """A value of a document, and why it is what it is."""
 
     value: Any
@@ -40,7 +40,7 @@ class EmittedFile:
 
 def plain(tree: Any) -> Any:
     """The tree as a reader of the file has it: without reasons."""
-    if isinstance(tree, Noted):
+    if isinstance(tree, Reasoned):
         return plain(tree.value)
     if isinstance(tree, Mapping):
         return {key: plain(each) for key, each in tree.items()}
@@ -50,7 +50,8 @@ def plain(tree: Any) -> Any:
 def yaml_text(head: Sequence[str], *documents: Any) -> str:
     """YAML of these documents, below a head of comments.
 
-    >>> print(yaml_text(["Why."], {"spec": {"replicas": Noted(value=3, why="as planned"), "on": ["yes", 1.5]}}), end="")
+    >>> tree = {"spec": {"replicas": Reasoned(value=3, why="as planned"), "on": ["yes", 1.5]}}
+    >>> print(yaml_text(["Why."], tree), end="")
     # Why.
     spec:
       replicas: 3  # as planned
@@ -77,7 +78,7 @@ def _block(tree: Any, indent: str) -> Iterator[str]:
 
 
 def _entry(lead: str, tree: Any, indent: str) -> Iterator[str]:
-    why = tree.why if isinstance(tree, Noted) else ""
+    why = tree.why if isinstance(tree, Reasoned) else ""
     value = _bare(tree)
     if _is_nested(value) and value:
         if why:
@@ -107,7 +108,7 @@ def _entry(lead: str, tree: Any, indent: str) -> Iterator[str]:
 
 
 def _bare(tree: Any) -> Any:
-    while isinstance(tree, Noted):
+    while isinstance(tree, Reasoned):
         tree = tree.value
     return tree
 

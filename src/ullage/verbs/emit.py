@@ -15,7 +15,7 @@ from ullage.verbs.answer import Headline, VerbAnswer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ullage.emit.drift import Drift
+    from ullage.emit.drift import ManifestDrift
     from ullage.emit.numbers import PlanNumbers
     from ullage.emit.tree import EmittedFile
     from ullage.files.plan_file import PlanFile
@@ -35,7 +35,7 @@ class Emitted(VerbAnswer):
     targets: tuple[str, ...]
     files: tuple[EmittedFile, ...]
     compared: str
-    drift: tuple[Drift, ...]
+    drift: tuple[ManifestDrift, ...]
     difference: str
 
     def headlines(self) -> tuple[Headline, ...]:
@@ -153,7 +153,7 @@ def _choices(file: PlanFile) -> Mapping[str, Any]:
             sharding=Sharding(
                 tp=each.value("tensor_parallel"), pp=each.value("pipeline_parallel"), ep=each.value("expert_parallel")
             ),
-            token_budget=each.token_budget,
+            budget_tokens=each.token_budget,
         )
         for each in file.every_pool
     }
@@ -196,7 +196,7 @@ def _there(folder: Path, made: Sequence[EmittedFile]) -> dict[str, str]:
         raise InputError(field="--diff", value=str(folder), problem=str(reason).lower(), fix="Mend the file.") from None
 
 
-def _drift(made: Sequence[EmittedFile], there: Mapping[str, str]) -> tuple[Drift, ...]:
+def _drift(made: Sequence[EmittedFile], there: Mapping[str, str]) -> tuple[ManifestDrift, ...]:
     from ullage.emit.drift import drift
 
     return drift(made, there)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ullage.execute.run import Progress, silent, today
 
 if TYPE_CHECKING:
-    from ullage.verbs.forecast_answer import ForecastAnswer
+    from ullage.verbs.answers.forecast_answer import ForecastAnswer
     from ullage.workload.anomalies import Anomaly
     from ullage.workload.profile.profile import Profile
 
@@ -44,7 +44,7 @@ def forecast(
     import numpy as np
 
     from ullage.load.typed import parse_event
-    from ullage.verbs.forecast_answer import ForecastAnswer
+    from ullage.verbs.answers.forecast_answer import ForecastAnswer
     from ullage.workload.forecast.challenger import with_mstl
     from ullage.workload.forecast.part_forecast import (
         example_histories,

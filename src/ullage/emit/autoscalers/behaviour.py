@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.emit.scale_rule import ScaleRule
-from ullage.emit.tree import Noted
+from ullage.emit.tree import Reasoned
 
 
 def behaviour(rule: ScaleRule) -> dict[str, Any]:
@@ -16,19 +16,19 @@ def behaviour(rule: ScaleRule) -> dict[str, Any]:
             "policies": [
                 {
                     "type": "Pods",
-                    "value": Noted(value=rule.up_replicas, why=rule.up_why),
-                    "periodSeconds": Noted(value=rule.up_period_s, why=rule.poll_why),
+                    "value": Reasoned(value=rule.up_replicas, why=rule.up_why),
+                    "periodSeconds": Reasoned(value=rule.up_period_s, why=rule.poll_why),
                 }
             ],
         },
         "scaleDown": {
-            "stabilizationWindowSeconds": Noted(value=rule.down_window_s, why=rule.down_why),
+            "stabilizationWindowSeconds": Reasoned(value=rule.down_window_s, why=rule.down_why),
             "selectPolicy": "Min",
             "policies": [
                 {
                     "type": "Pods",
                     "value": rule.down_replicas,
-                    "periodSeconds": Noted(value=rule.down_period_s, why="one drain after the other"),
+                    "periodSeconds": Reasoned(value=rule.down_period_s, why="one drain after the other"),
                 }
             ],
         },

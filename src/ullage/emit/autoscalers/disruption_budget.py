@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def disruption_budget_files(plan: EmitPlan) -> list[EmittedFile]:
@@ -26,7 +26,7 @@ def budget(pool: EmitPool) -> dict[str, Any]:
         "kind": "PodDisruptionBudget",
         "metadata": pool.metadata(),
         "spec": {
-            "maxUnavailable": Noted(value=at_once * pods, why=why),
+            "maxUnavailable": Reasoned(value=at_once * pods, why=why),
             # A replica that never became ready protects nothing.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
             "selector": {"matchLabels": dict(pool.need("selector"))},

@@ -9,7 +9,7 @@ from ullage.emit.autoscalers.keda import target_ref
 from ullage.emit.quantities import milli
 from ullage.emit.request import EmitPlan, EmitPool
 from ullage.emit.scale_rule import ScaleRule, ScaleSignal, scale_rule
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def hpa_files(plan: EmitPlan) -> list[EmittedFile]:
@@ -36,8 +36,8 @@ def autoscaler(pool: EmitPool) -> dict[str, Any]:
         "metadata": pool.metadata(),
         "spec": {
             "scaleTargetRef": target_ref(pool),
-            "minReplicas": Noted(value=rule.least, why=rule.least_why),
-            "maxReplicas": Noted(value=rule.most, why=rule.most_why),
+            "minReplicas": Reasoned(value=rule.least, why=rule.least_why),
+            "maxReplicas": Reasoned(value=rule.most, why=rule.most_why),
             "metrics": [_metric(pool, each) for each in rule.signals],
             "behavior": behaviour(rule),
         },
@@ -49,7 +49,10 @@ def _metric(pool: EmitPool, signal: ScaleSignal) -> dict[str, Any]:
         "type": "External",
         "external": {
             "metric": {"name": metric_name(pool, signal)},
-            "target": {"type": "AverageValue", "averageValue": Noted(value=milli(signal.target), why=signal.why)},
+            "target": {
+                "type": "AverageValue",
+                "averageValue": Reasoned(value=milli(signal.target_requests), why=signal.why),
+            },
         },
     }
 

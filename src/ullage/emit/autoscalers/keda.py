@@ -8,7 +8,7 @@ from ullage.emit.autoscalers.behaviour import behaviour
 from ullage.emit.quantities import number
 from ullage.emit.request import EmitPlan, EmitPool
 from ullage.emit.scale_rule import ScaleRule, scale_rule
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 _FAILURES = 3
 
@@ -44,12 +44,12 @@ def target_ref(pool: EmitPool) -> dict[str, Any]:
 
 def scaled_object_spec(pool: EmitPool, rule: ScaleRule) -> dict[str, Any]:
     return {
-        "pollingInterval": Noted(value=rule.poll_s, why=rule.poll_why),
-        "minReplicaCount": Noted(value=rule.least, why=rule.least_why),
-        "maxReplicaCount": Noted(value=rule.most, why=rule.most_why),
+        "pollingInterval": Reasoned(value=rule.poll_s, why=rule.poll_why),
+        "minReplicaCount": Reasoned(value=rule.least, why=rule.least_why),
+        "maxReplicaCount": Reasoned(value=rule.most, why=rule.most_why),
         "fallback": {
             "failureThreshold": _FAILURES,
-            "replicas": Noted(value=rule.fallback, why=rule.fallback_why),
+            "replicas": Reasoned(value=rule.fallback_replicas, why=rule.fallback_why),
             "behavior": "currentReplicasIfHigher",
         },
         "advanced": {
@@ -65,7 +65,7 @@ def scaled_object_spec(pool: EmitPool, rule: ScaleRule) -> dict[str, Any]:
                 "metadata": {
                     "serverAddress": pool.need("prometheus"),
                     "query": each.query,
-                    "threshold": Noted(value=number(each.target), why=each.why),
+                    "threshold": Reasoned(value=number(each.target_requests), why=each.why),
                     "ignoreNullValues": "false",
                 },
             }

@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage.emit.quantities import seconds
 from ullage.emit.request import EmitPlan, EmitPool, up
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def karpenter_files(plan: EmitPlan) -> list[EmittedFile]:
@@ -48,7 +48,7 @@ def node_pool(pool: EmitPool) -> dict[str, Any]:
                         because="patched",
                     ),
                     "terminationGracePeriod": pool.noted("maintenance.drain", seconds(pool.real("maintenance.drain"))),
-                    "requirements": Noted(value=asked, why="emit.workloads node_selector"),
+                    "requirements": Reasoned(value=asked, why="emit.workloads node_selector"),
                 }
             },
         },

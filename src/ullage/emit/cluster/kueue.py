@@ -6,7 +6,7 @@ from typing import Any
 
 from ullage.emit.pod import resources
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.tree import EmittedFile, Noted, plain, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, plain, yaml_text
 
 
 def kueue_files(plan: EmitPlan) -> list[EmittedFile]:
@@ -53,8 +53,8 @@ def _asked(pool: EmitPool) -> dict[str, str]:
     }
 
 
-def _quota(pool: EmitPool, name: str) -> Noted:
+def _quota(pool: EmitPool, name: str) -> Reasoned:
     each, fleet = _asked(pool)[name], pool.whole("fleet.total_replicas")
     amount = int(each.removesuffix("Mi")) * fleet
     suffix = "Mi" if each.endswith("Mi") else ""
-    return Noted(value=f"{amount}{suffix}", why=f"{each} x {pool.number('fleet.total_replicas').why}")
+    return Reasoned(value=f"{amount}{suffix}", why=f"{each} x {pool.number('fleet.total_replicas').why}")

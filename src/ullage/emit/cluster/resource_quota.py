@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.emit.request import EmitPlan
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def resource_quota_files(plan: EmitPlan) -> list[EmittedFile]:
@@ -19,7 +19,7 @@ def quota(plan: EmitPlan) -> dict[str, Any]:
         mine = [pool for pool in plan.pools if pool.need("device_resource") == resource]
         devices = sum(pool.whole("fleet.total_devices") for pool in mine)
         why = "; ".join(pool.number("fleet.total_devices").why for pool in mine)
-        hard[f"requests.{resource}"] = Noted(value=str(devices), why=why)
+        hard[f"requests.{resource}"] = Reasoned(value=str(devices), why=why)
     first = plan.pools[0]
     return {
         "apiVersion": "v1",

@@ -8,7 +8,7 @@ from ullage.emit.gateways.envoy_gateway import CANNOT, selections, traffic_polic
 from ullage.emit.gateways.windows import longest_deadline_s, rate_windows
 from ullage.emit.quantities import seconds
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 _NAMESPACE, _KEY = "io.envoy.ai_gateway", "ullage_tokens"
 
@@ -34,7 +34,7 @@ def ai_route(pool: EmitPool) -> dict[str, Any]:
     deadline_s, why = longest_deadline_s(pool)
     backend = {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": pool.name}
     model = [{"headers": [{"type": "Exact", "name": "x-ai-eg-model", "value": pool.need("served_model")}]}]
-    request = Noted(value=seconds(deadline_s), why=f"the longest: {why}")
+    request = Reasoned(value=seconds(deadline_s), why=f"the longest: {why}")
     return {
         "apiVersion": "aigateway.envoyproxy.io/v1beta1",
         "kind": "AIGatewayRoute",
@@ -54,7 +54,11 @@ def _rules(pool: EmitPool) -> list[dict[str, Any]]:
         "response": {"from": "Metadata", "metadata": {"namespace": _NAMESPACE, "key": _KEY}},
     }
     return [
-        {**selected, "cost": cost, "limit": {"requests": Noted(value=each.limit, why=each.why), "unit": each.unit}}
+        {
+            **selected,
+            "cost": cost,
+            "limit": {"requests": Reasoned(value=each.limit_count, why=each.why), "unit": each.unit},
+        }
         for selected, name in selections(pool, "tokens_per_s", "limit.pool_tokens_per_s")
         for each in rate_windows(pool, name)
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from ullage.emit.gateways.windows import in_flight, in_flight_why, longest_deadline_s, rate_windows
 from ullage.emit.quantities import seconds
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 CANNOT = (
     "What Envoy cannot enforce: a bound on how long a request waits, by class or at all; a deadline by class, of "
@@ -36,7 +36,7 @@ def traffic_policy(pool: EmitPool, rules: list[dict[str, Any]], *, name: str = "
         "spec": {
             "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": pool.need("route")}],
             "circuitBreaker": {
-                "maxParallelRequests": Noted(value=in_flight(pool), why=in_flight_why(pool)),
+                "maxParallelRequests": Reasoned(value=in_flight(pool), why=in_flight_why(pool)),
                 "maxPendingRequests": pool.noted(
                     "limit.replica_queue_requests",
                     queue,
@@ -45,7 +45,7 @@ def traffic_policy(pool: EmitPool, rules: list[dict[str, Any]], *, name: str = "
                 "retryBudget": {"percent": _budget(pool)},
             },
             "timeout": {
-                "http": {"requestTimeout": Noted(value=seconds(deadline_s), why=f"the longest: {deadline_why}")}
+                "http": {"requestTimeout": Reasoned(value=seconds(deadline_s), why=f"the longest: {deadline_why}")}
             },
             "rateLimit": {"type": "Global", "global": {"rules": rules}},
         },
@@ -55,13 +55,13 @@ def traffic_policy(pool: EmitPool, rules: list[dict[str, Any]], *, name: str = "
 def _budget(pool: EmitPool) -> dict[str, Any]:
     share = pool.real("admission.retry_budget")
     why = pool.number("admission.retry_budget").why
-    return {"numerator": Noted(value=round(share * 10_000), why=why), "denominator": 10_000}
+    return {"numerator": Reasoned(value=round(share * 10_000), why=why), "denominator": 10_000}
 
 
 def _rules(pool: EmitPool) -> list[dict[str, Any]]:
     """Requests of each class, and of each tenant that the plan names."""
     return [
-        {**selected, "limit": {"requests": Noted(value=each.limit, why=each.why), "unit": each.unit}}
+        {**selected, "limit": {"requests": Reasoned(value=each.limit_count, why=each.why), "unit": each.unit}}
         for selected, name in selections(pool, "rate_rps", "limit.pool_rate_rps")
         for each in rate_windows(pool, name)
     ]

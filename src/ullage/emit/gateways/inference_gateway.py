@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def inference_gateway_files(plan: EmitPlan) -> list[EmittedFile]:
@@ -49,5 +49,5 @@ def objective(pool: EmitPool, name: str, priority: int) -> dict[str, Any]:
         "apiVersion": "llm-d.ai/v1alpha2",
         "kind": "InferenceObjective",
         "metadata": pool.metadata(f"{pool.name}-{name}"),
-        "spec": {"poolRef": {"name": pool.name}, "priority": Noted(value=-priority, why=why)},
+        "spec": {"poolRef": {"name": pool.name}, "priority": Reasoned(value=-priority, why=why)},
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage.emit.gateways.windows import burst_ratio, in_flight, in_flight_why, longest_deadline_s
 from ullage.emit.request import EmitPlan, EmitPool, up
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def litellm_files(plan: EmitPlan) -> list[EmittedFile]:
@@ -29,11 +29,11 @@ def config(plan: EmitPlan) -> dict[str, Any]:
         "model_list": [_model(pool) for pool in plan.pools],
         "router_settings": {
             "optional_pre_call_checks": ["enforce_model_rate_limits"],
-            "num_retries": Noted(value=0, why="clients retry: a gateway that does it too multiplies an overload"),
+            "num_retries": Reasoned(value=0, why="clients retry: a gateway that does it too multiplies an overload"),
             "retry_after": retry.noted("limit.retry_after_s"),
         },
         "general_settings": {
-            "global_max_parallel_requests": Noted(value=all_in_flight, why="the sum of the pools below")
+            "global_max_parallel_requests": Reasoned(value=all_in_flight, why="the sum of the pools below")
         },
     }
 
@@ -49,16 +49,16 @@ def _model(pool: EmitPool) -> dict[str, Any]:
         "litellm_params": {
             "model": f"hosted_vllm/{served}" if pool.choice.engine == "vllm" else f"openai/{served}",
             "api_base": pool.need("address"),
-            "rpm": Noted(
+            "rpm": Reasoned(
                 value=_whole(pool.real("limit.pool_rate_rps") * minute), why=f"x 60 s x {burst:g}, a burst: {rate.why}"
             ),
-            "tpm": Noted(
+            "tpm": Reasoned(
                 value=_whole(tokens_per_s * minute),
                 why=f"x 60 s x {burst:g}, a burst: limit.CLASS.tokens_per_s of all classes, {tokens_per_s:.7g} "
                 "tokens/s",
             ),
-            "max_parallel_requests": Noted(value=in_flight(pool), why=in_flight_why(pool)),
-            "timeout": Noted(value=up(deadline_s), why=f"the longest: {why}"),
+            "max_parallel_requests": Reasoned(value=in_flight(pool), why=in_flight_why(pool)),
+            "timeout": Reasoned(value=up(deadline_s), why=f"the longest: {why}"),
         },
     }
 

@@ -17,7 +17,7 @@ class RateWindow:
     """So many requests, or tokens, in a window of this name and length."""
 
     unit: str
-    limit: int
+    limit_count: int
     why: str
 
 
@@ -31,12 +31,12 @@ def rate_windows(pool: EmitPool, name: str) -> list[RateWindow]:
     found = [
         RateWindow(
             unit="Minute",
-            limit=_counted(per_s * 60.0 * burst),
+            limit_count=_counted(per_s * 60.0 * burst),
             why=f"x 60 s x {burst:g}, the burst of {_BURST}: {rate.why}",
         ),
-        RateWindow(unit="Hour", limit=_counted(per_s * 3600.0), why=f"x 3600 s: {rate.why}"),
+        RateWindow(unit="Hour", limit_count=_counted(per_s * 3600.0), why=f"x 3600 s: {rate.why}"),
     ]
-    return [each for each in found if each.limit <= MOST]
+    return [each for each in found if each.limit_count <= MOST]
 
 
 def burst_ratio(pool: EmitPool) -> float:

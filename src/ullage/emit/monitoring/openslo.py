@@ -7,7 +7,7 @@ from typing import Any
 from ullage.emit.engine_metrics import EngineMetrics, engine_metrics
 from ullage.emit.monitoring.alerts import loosest_limits
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 # A month of rolling days, which error budgets are told in.
 _WINDOW = "30d"
@@ -59,7 +59,7 @@ def _slo(
             "indicator": {"metadata": {"name": name}, "spec": {"ratioMetric": ratio}},
             "timeWindow": [{"duration": _WINDOW, "isRolling": True}],
             "budgetingMethod": "Occurrences",
-            "objectives": [{"displayName": metric, "target": Noted(value=round(percent / 100.0, 9), why=why)}],
+            "objectives": [{"displayName": metric, "target": Reasoned(value=round(percent / 100.0, 9), why=why)}],
         },
     }
 

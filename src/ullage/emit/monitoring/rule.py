@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.emit.tree import Noted
+from ullage.emit.tree import Reasoned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class RecordingRule:
     def tree(self, shared: Mapping[str, str]) -> dict[str, Any]:
         return {
             "record": self.record,
-            "expr": Noted(value=self.expr, why=self.why),
+            "expr": Reasoned(value=self.expr, why=self.why),
             "labels": {**shared, **self.labels},
         }
 
@@ -43,7 +43,7 @@ class AlertRule:
     def tree(self, shared: Mapping[str, str]) -> dict[str, Any]:
         return {
             "alert": self.alert,
-            "expr": Noted(value=self.expr, why=self.why),
+            "expr": Reasoned(value=self.expr, why=self.why),
             "for": self.lasts,
             "labels": {**shared, **self.labels, "severity": self.severity, "failure_mode": self.mode},
             "annotations": {"summary": self.summary, "description": f"{self.action} Observed: {{{{ $value }}}}."},

@@ -6,7 +6,7 @@ from typing import Any
 
 from ullage.emit.engine_flags import EngineCommand, engine_command
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 from ullage.errors import InputError
 
 
@@ -48,5 +48,5 @@ def settings(command: EngineCommand) -> dict[str, Any]:
     for each in command.flags:
         section, _, key = each.key.rpartition(".")
         place = found.setdefault(section, {}) if section else found
-        place[key] = Noted(value=each.value, why=each.why)
+        place[key] = Reasoned(value=each.value, why=each.why)
     return found

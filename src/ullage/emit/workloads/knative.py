@@ -10,7 +10,7 @@ from ullage.emit.pod import container
 from ullage.emit.quantities import number, seconds
 from ullage.emit.request import EmitPlan, EmitPool, up
 from ullage.emit.scale_rule import scale_rule
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 from ullage.errors import InputError
 
 _AUTOSCALING = "autoscaling.knative.dev"
@@ -50,12 +50,12 @@ def service(pool: EmitPool) -> dict[str, Any]:
     annotations = {
         f"{_AUTOSCALING}/class": "kpa.autoscaling.knative.dev",
         f"{_AUTOSCALING}/metric": "concurrency",
-        f"{_AUTOSCALING}/target": Noted(value=number(signal.target), why=signal.why),
+        f"{_AUTOSCALING}/target": Reasoned(value=number(signal.target_requests), why=signal.why),
         f"{_AUTOSCALING}/target-utilization-percentage": "100",
-        f"{_AUTOSCALING}/min-scale": Noted(value=str(rule.least), why=rule.least_why),
-        f"{_AUTOSCALING}/max-scale": Noted(value=str(rule.most), why=rule.most_why),
-        f"{_AUTOSCALING}/initial-scale": Noted(value=str(rule.fallback), why=rule.fallback_why),
-        f"{_AUTOSCALING}/scale-down-delay": Noted(value=seconds(rule.down_window_s), why=rule.down_why),
+        f"{_AUTOSCALING}/min-scale": Reasoned(value=str(rule.least), why=rule.least_why),
+        f"{_AUTOSCALING}/max-scale": Reasoned(value=str(rule.most), why=rule.most_why),
+        f"{_AUTOSCALING}/initial-scale": Reasoned(value=str(rule.fallback_replicas), why=rule.fallback_why),
+        f"{_AUTOSCALING}/scale-down-delay": Reasoned(value=seconds(rule.down_window_s), why=rule.down_why),
     }
     shared = pool.need_workload("shared_memory")
     return {
@@ -66,10 +66,10 @@ def service(pool: EmitPool) -> dict[str, Any]:
             "template": {
                 "metadata": {"annotations": annotations, "labels": dict(pool.need("selector"))},
                 "spec": {
-                    "containerConcurrency": Noted(
+                    "containerConcurrency": Reasoned(
                         value=each, why="limit.engine_running_requests + limit.replica_queue_requests of one replica"
                     ),
-                    "timeoutSeconds": Noted(value=up(deadline_s), why=f"the longest: {why}"),
+                    "timeoutSeconds": Reasoned(value=up(deadline_s), why=f"the longest: {why}"),
                     "containers": [kept],
                     "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(int(shared.value))}}],
                 },

@@ -10,7 +10,7 @@ from ullage.emit.pod import pod_spec, surge
 from ullage.emit.quantities import milli
 from ullage.emit.request import EmitPlan, EmitPool
 from ullage.emit.scale_rule import scale_rule
-from ullage.emit.tree import EmittedFile, Noted, plain, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, plain, yaml_text
 from ullage.errors import InputError
 
 
@@ -43,7 +43,10 @@ def inference_service(pool: EmitPool) -> dict[str, Any]:
             "type": "External",
             "external": {
                 "metric": {"backend": "prometheus", "serverAddress": pool.need("prometheus"), "query": each.query},
-                "target": {"type": "AverageValue", "averageValue": Noted(value=milli(each.target), why=each.why)},
+                "target": {
+                    "type": "AverageValue",
+                    "averageValue": Reasoned(value=milli(each.target_requests), why=each.why),
+                },
             },
         }
         for each in rule.signals
@@ -55,8 +58,8 @@ def inference_service(pool: EmitPool) -> dict[str, Any]:
         "metadata": pool.metadata(annotations=annotations),
         "spec": {
             "predictor": {
-                "minReplicas": Noted(value=rule.least, why=rule.least_why),
-                "maxReplicas": Noted(value=rule.most, why=rule.most_why),
+                "minReplicas": Reasoned(value=rule.least, why=rule.least_why),
+                "maxReplicas": Reasoned(value=rule.most, why=rule.most_why),
                 "autoScaling": {"metrics": metrics, "behavior": behaviour(rule)},
                 "deploymentStrategy": {"type": "RollingUpdate", "rollingUpdate": surge(pool)},
                 "labels": plain(dict(pool.need("selector"))),

@@ -10,7 +10,7 @@ from ullage.emit.pod import pod_spec
 from ullage.emit.quantities import number
 from ullage.emit.request import EmitPlan, EmitPool
 from ullage.emit.scale_rule import scale_rule
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 from ullage.errors import InputError
 
 # What the service itself tells the engine, from its own fields.
@@ -71,7 +71,7 @@ def _pod(pool: EmitPool, devices: int) -> dict[str, Any]:
     spec = pod_spec(pool, devices, template_hash=False)
     given = spec["containers"][0]
     command = engine_command(pool)
-    env = [{"name": "VLLM_ADDITIONAL_ARGS", "value": Noted(value=_line(pool, command), why=_reasons(command))}]
+    env = [{"name": "VLLM_ADDITIONAL_ARGS", "value": Reasoned(value=_line(pool, command), why=_reasons(command))}]
     kept = {key: each for key, each in given.items() if key not in ("name", "command", "args")}
     return {**spec, "containers": [{"name": "main", **kept, "env": env}]}
 
@@ -88,8 +88,8 @@ def _reasons(command: EngineCommand) -> str:
 def _scaling(pool: EmitPool) -> dict[str, Any]:
     rule = scale_rule(pool)
     return {
-        "minReplicas": Noted(value=rule.least, why=rule.least_why),
-        "maxReplicas": Noted(value=rule.most, why=rule.most_why),
+        "minReplicas": Reasoned(value=rule.least, why=rule.least_why),
+        "maxReplicas": Reasoned(value=rule.most, why=rule.most_why),
         "wva": {**_cost(pool), "hpa": {"behavior": behaviour(rule)}},
     }
 
@@ -100,4 +100,4 @@ def _cost(pool: EmitPool) -> dict[str, Any]:
         return {}
     usd = pool.real("answer.devices_usd") / pool.real("cost.period") / max(1, pool.whole("fleet.total_replicas"))
     why = f"USD of a replica's hour: {pool.number('answer.devices_usd').why} / cost.period / fleet.total_replicas"
-    return {"variantCost": Noted(value=number(round(usd, 6)), why=why)}
+    return {"variantCost": Reasoned(value=number(round(usd, 6)), why=why)}

@@ -7,7 +7,7 @@ from typing import Any
 from ullage.emit.engine_flags import engine_command
 from ullage.emit.pod import pod_spec, replicas, surge
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 from ullage.errors import InputError
 
 
@@ -42,7 +42,7 @@ def leaderworkerset(pool: EmitPool) -> dict[str, Any]:
             fix="Choose a parallelism that fills its nodes evenly.",
         )
     labels = {**pool.settings.labels, **pool.need("selector")}
-    size = Noted(
+    size = Reasoned(
         value=len(pool.parts), why=f"nodes of {pool.node_devices} devices that {pool.devices} devices stand on"
     )
     template = {"metadata": {"labels": labels}, "spec": pod_spec(pool, leader, template_hash=False)}

@@ -10,7 +10,7 @@ from ullage.emit.pod import probes, resources, surge
 from ullage.emit.quantities import mebibytes
 from ullage.emit.request import EmitPlan, EmitPool
 from ullage.emit.scale_rule import scale_rule
-from ullage.emit.tree import EmittedFile, Noted, yaml_text
+from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 from ullage.errors import InputError
 
 # Settings that the chart has keys of its own for; the others are arguments.
@@ -86,7 +86,7 @@ def _model(pool: EmitPool) -> dict[str, Any]:
         "replicaCount": pool.noted("reserve.serving_replicas"),
         # The chart mounts shared memory only where it is told a tensor parallelism, so it always is.
         "resources": asked,
-        "shmSize": Noted(value=mebibytes(int(shared.value)), why=f"{shared.name}, {shared.evidence}"),
+        "shmSize": Reasoned(value=mebibytes(int(shared.value)), why=f"{shared.name}, {shared.evidence}"),
         "vllmConfig": _config(pool),
         "keda": _keda(pool),
     }
@@ -99,17 +99,17 @@ def _node_term(pool: EmitPool) -> dict[str, Any]:
 
 def _config(pool: EmitPool) -> dict[str, Any]:
     flags = engine_command(pool).flags
-    own = {_OWN[each.key]: Noted(value=each.value, why=each.why) for each in flags if each.key in _OWN}
+    own = {_OWN[each.key]: Reasoned(value=each.value, why=each.why) for each in flags if each.key in _OWN}
     caching = next(each for each in flags if each.key == "enable-prefix-caching")
     rest = [each for each in flags if each.key not in _OWN and each is not caching]
     words = [
-        Noted(value=word, why=each.why) if place == 0 else word
+        Reasoned(value=word, why=each.why) if place == 0 else word
         for each in rest
         for place, word in enumerate(each.words)
     ]
     return {
         **own,
-        "enablePrefixCaching": Noted(value=caching.value, why=caching.why),
+        "enablePrefixCaching": Reasoned(value=caching.value, why=caching.why),
         "extraArgs": [*words, *(pool.may("args") or ())],
     }
 

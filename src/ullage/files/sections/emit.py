@@ -34,7 +34,7 @@ _MODEL = re.compile(r"^[\w][\w./:@-]*$")
 _RESOURCE = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9][-A-Za-z0-9_.]*$")
 
 
-class WorkloadSection(Section):
+class EmitWorkloadSection(Section):
     """One pool as the cluster calls it; its key is the pool's name, `pool` where the only one has none."""
 
     name: Annotated[Name, Key(means="The name of the workload and of the objects around it.", still=_STILL)]
@@ -163,7 +163,7 @@ class EmitSection(Section):
         ),
     ] = None
     workloads: Annotated[
-        dict[str, WorkloadSection], Field(default_factory=dict), Key(means="The pools as the cluster calls them.")
+        dict[str, EmitWorkloadSection], Field(default_factory=dict), Key(means="The pools as the cluster calls them.")
     ]
 
 
@@ -188,7 +188,7 @@ def emit_of(section: EmitSection, pools: tuple[str, ...], provenance: Provenance
     return EmitSettings(**shared, workloads=workloads)
 
 
-def _workload(pool: str, section: WorkloadSection, provenance: Provenance) -> WorkloadNames:
+def _workload(pool: str, section: EmitWorkloadSection, provenance: Provenance) -> WorkloadNames:
     place = f"emit.workloads.{pool}"
     for key in ("selector", "node_selector"):
         _check_labels(f"{place}.{key}", getattr(section, key))
