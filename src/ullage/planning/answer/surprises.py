@@ -213,7 +213,10 @@ def _default_lengths(plan: Plan, bill: Bill) -> Iterator[Surprise]:
             value=share,
             unit="fraction",
             formula="part of the bill that these classes cause / bill: what doubling their lengths adds at most",
-            inputs=(*(demand[f"demand.{name}.prompt_p95"] for name in names), *_total(bill)),
+            inputs=(
+                *(demand[f"demand.{name}.{side}_p95"] for name in names for side in ("prompt", "output")),
+                *_total(bill),
+            ),
         ),
     )
 
