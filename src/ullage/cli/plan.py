@@ -58,7 +58,13 @@ def command(
             lambda **what: verbs.plan(file, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
         )
         plan = last(found)
-        since = None if diff is None or isinstance(plan, Refusal) else changed_since(diff, plan)
+        since = None
+        if diff is not None and not isinstance(plan, Refusal):
+            since = changed_since(
+                diff,
+                plan,
+                at_seed=lambda other: verbs.plan(file, set=changed or (), traffic=traffic, as_of=as_of, seed=other),
+            )
     if isinstance(plan, Refusal) or isinstance(since, Refusal):
         return answered(since or found, json=json, no_color=no_color)
     if since is not None:

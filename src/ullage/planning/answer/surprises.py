@@ -177,7 +177,7 @@ def _node_size(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
             "node_size",
             _device_usd(bill, pool) * (other.devices / chosen.devices - 1.0) / bill.total_usd,
             "devices on the bill x (devices on the other machine / devices - 1) / bill",
-            (plan.figures_of("packing", pool.spec.name)["packing.devices"], other.shape.size, *_total(bill)),
+            (plan.figures_of("packing", pool.spec.name)["packing.devices"], *_total(bill)),
         ),
     )
 
