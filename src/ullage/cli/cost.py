@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, By, Columns, Force, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, By, Columns, Force, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answered, progress, talk
 
 Rule = Annotated[
@@ -74,6 +74,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -111,6 +112,7 @@ def command(
                 before=before,
                 as_of=as_of,
                 seed=seed,
+                limit=limit,
                 progress=report,
                 **what,
             ),

@@ -14,6 +14,7 @@ from ullage.cli.options import (
     Calibration,
     Definitions,
     Explain,
+    Limit,
     NoColor,
     PlanArgument,
     Quiet,
@@ -51,6 +52,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -78,6 +80,7 @@ def command(
                 measured=measured or [],
                 as_of=as_of,
                 seed=seed,
+                limit=limit,
                 progress=report,
                 **what,
             ),

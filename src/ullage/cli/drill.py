@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Listed, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Limit, Listed, NoColor, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answer, answered, progress, talk
 from ullage.errors import ExitCode
 
@@ -21,6 +21,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -45,7 +46,9 @@ def command(
         talk("No plan file given: drilling the built-in example.", quiet=quiet)
     with progress("drilling", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.drill(file, asked, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
+            lambda **what: verbs.drill(file, asked, as_of=as_of, seed=seed, limit=limit, progress=report, **what),
+            changed,
+            traffic,
         )
     code = answered(found, json=json, no_color=no_color)
     done = last(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.cli.options import AsJson, AsOf, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answered, progress, talk
 from ullage.errors import ExitCode
 
@@ -14,6 +14,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -23,11 +24,15 @@ def command(
     roofline, and the rest is simulated in rounds on the same traffic.
     """
     from ullage import verbs
+    from ullage.verbs.answer import Refusal
     from ullage.verbs.what_if import last, what_if
 
     if file is None:
         talk("No plan file given: comparing options of the built-in example.", quiet=quiet)
     with progress("simulating candidates", quiet=quiet):
-        found = what_if(lambda **what: verbs.options(file, as_of=as_of, seed=seed, **what), changed, traffic)
-    answered(found, json=json, no_color=no_color)
-    return ExitCode.OK if last(found).holds else ExitCode.REFUSED
+        found = what_if(
+            lambda **what: verbs.options(file, as_of=as_of, seed=seed, limit=limit, **what), changed, traffic
+        )
+    code = answered(found, json=json, no_color=no_color)
+    best = last(found)
+    return code if isinstance(best, Refusal) else ExitCode.OK if best.holds else ExitCode.REFUSED

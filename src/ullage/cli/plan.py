@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Every, Explain, Markdown, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Every,
+    Explain,
+    Limit,
+    Markdown,
+    NoColor,
+    PlanArgument,
+    Quiet,
+    Seed,
+    Set,
+    Traffic,
+)
 from ullage.cli.terminal import answer, answer_json, answer_text, answered, progress, talk
 from ullage.errors import ExitCode
 
@@ -36,6 +49,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -55,7 +69,9 @@ def command(
         talk("No plan file given: planning the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.plan(file, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
+            lambda **what: verbs.plan(file, as_of=as_of, seed=seed, limit=limit, progress=report, **what),
+            changed,
+            traffic,
         )
         plan = last(found)
         since = None
@@ -63,7 +79,9 @@ def command(
             since = changed_since(
                 diff,
                 plan,
-                at_seed=lambda other: verbs.plan(file, set=changed or (), traffic=traffic, as_of=as_of, seed=other),
+                at_seed=lambda other: verbs.plan(
+                    file, set=changed or (), traffic=traffic, as_of=as_of, seed=other, limit=limit
+                ),
             )
     if isinstance(plan, Refusal) or isinstance(since, Refusal):
         return answered(since or found, json=json, no_color=no_color)

@@ -8,6 +8,7 @@ from ullage.cli.options import (
     Beside,
     Calibration,
     Definitions,
+    Limit,
     NoColor,
     PlanArgument,
     Quiet,
@@ -32,6 +33,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -56,6 +58,7 @@ def command(
                 beside=beside,
                 as_of=as_of,
                 seed=seed,
+                limit=limit,
                 progress=report,
                 **what,
             ),

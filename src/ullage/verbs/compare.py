@@ -25,6 +25,7 @@ def compare(
     *,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> DifferenceAnswer | Refusal:
@@ -32,7 +33,7 @@ def compare(
     from ullage.planning.difference import difference
     from ullage.verbs.plan_answer import DifferenceAnswer
 
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         before = _record(old, run)
         if isinstance(before, Rejection):
             return before

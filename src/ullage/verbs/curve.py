@@ -100,6 +100,7 @@ def curve(
     measured: Sequence[str | Path] = (),
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> CurveAnswer | Refusal:
@@ -116,7 +117,7 @@ def curve(
     from ullage.service.curve.sensitivity import try_changes
     from ullage.service.stage import pool_curve, pool_point
 
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         pool = load_pool(
             source,
             slos=slos,
@@ -126,6 +127,7 @@ def curve(
             as_of=run.as_of,
             seed=seed,
             changes=parse_changes(set, traffic),
+            limit=run.limit,
         )
         if isinstance(pool, Rejection):
             return refusal(pool)

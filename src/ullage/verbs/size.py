@@ -66,6 +66,7 @@ def size(
     beside: str | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> SizeAnswer | Refusal:
@@ -82,7 +83,7 @@ def size(
     stated_rps = parse_rate(rate)
     if stated_rps is not None:
         check_rate("--rate", stated_rps, _MOST_RPS)
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         pool = load_pool(
             source,
             slos=slos,
@@ -92,6 +93,7 @@ def size(
             as_of=run.as_of,
             seed=seed,
             changes=parse_changes(set, traffic),
+            limit=run.limit,
         )
         if isinstance(pool, Rejection):
             return refusal(pool)
