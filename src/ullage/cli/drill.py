@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Limit, Listed, NoColor, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answer, answered, progress, talk
+from ullage.cli.options import AsJson, AsOf, Explain, Limit, Listed, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answer, answered, explained, progress, talk
 from ullage.errors import ExitCode
 
 
@@ -18,6 +18,7 @@ def command(
     changed: Set = None,
     traffic: Traffic = None,
     listed: Listed = False,
+    explain: Explain = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -50,6 +51,8 @@ def command(
             changed,
             traffic,
         )
-    code = answered(found, json=json, no_color=no_color)
     done = last(found)
+    if explain is not None and not isinstance(done, Refusal):
+        return explained(found, explain, verb="drill", json=json, no_color=no_color)
+    code = answered(found, json=json, no_color=no_color)
     return ExitCode.REFUSED if not isinstance(done, Refusal) and done.drills.failed else code

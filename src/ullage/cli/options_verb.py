@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.options import AsJson, AsOf, Explain, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answered, explained, progress, talk
 from ullage.errors import ExitCode
 
 
@@ -11,6 +11,7 @@ def command(
     file: PlanArgument = None,
     changed: Set = None,
     traffic: Traffic = None,
+    explain: Explain = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -33,6 +34,8 @@ def command(
         found = what_if(
             lambda **what: verbs.options(file, as_of=as_of, seed=seed, limit=limit, **what), changed, traffic
         )
-    code = answered(found, json=json, no_color=no_color)
     best = last(found)
+    if explain is not None and not isinstance(best, Refusal):
+        return explained(found, explain, verb="options", json=json, no_color=no_color)
+    code = answered(found, json=json, no_color=no_color)
     return code if isinstance(best, Refusal) else ExitCode.OK if best.holds else ExitCode.REFUSED

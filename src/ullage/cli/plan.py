@@ -22,7 +22,7 @@ from ullage.cli.options import (
     Set,
     Traffic,
 )
-from ullage.cli.terminal import answer, answer_json, answer_text, answered, progress, talk
+from ullage.cli.terminal import answer, answer_text, answered, explained, progress, talk
 from ullage.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def command(
     if since is not None:
         return answered(since, json=json, markdown=True, no_color=no_color)
     if explain is not None:
-        return _explain(plan, explain, json=json, no_color=no_color)
+        return explained(plan, explain, verb="plan", json=json, no_color=no_color)
     if json:
         return answered(found, json=True)
     block = [*found.block(), ""] if isinstance(found, WhatIf) else []
@@ -116,15 +116,3 @@ def _print(
         answer(*block, *plan_sections(plan, names, every=every)[1:], no_color=no_color)
     else:
         answer(*block, *(plan_document(plan) if every else plan_page(plan)), no_color=no_color)
-
-
-def _explain(plan: PlanAnswer, name: str, *, json: bool, no_color: bool) -> int:
-    from ullage.report.encode import explained_json
-    from ullage.report.explanation import explanation
-
-    figure = plan.find(name)
-    if json:
-        answer_json(explained_json("plan", figure, as_of=plan.as_of))
-    else:
-        answer(explanation(figure, plan.as_of), no_color=no_color)
-    return ExitCode.OK

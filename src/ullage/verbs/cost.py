@@ -52,6 +52,9 @@ class CostAnswer(VerbAnswer):
     change: BillChange | None = None
     notes: tuple[str, ...] = ()
 
+    def dated(self) -> datetime.date:
+        return self.as_of
+
     def headlines(self) -> tuple[Headline, ...]:
         return tuple(
             Headline(name=said, value=figure.value, unit=figure.unit)

@@ -32,6 +32,12 @@ class Drilled(VerbAnswer):
     plan: Plan
     drills: Drills
 
+    def printed(self) -> object:
+        return self.drills
+
+    def dated(self) -> datetime.date:
+        return self.plan.as_of
+
     def headlines(self) -> tuple[Headline, ...]:
         several = len(self.plan.pools) > 1
         return tuple(

@@ -35,6 +35,9 @@ class SizeAnswer(VerbAnswer):
     is_rate_stated: bool
     seed: int
 
+    def dated(self) -> datetime.date:
+        return self.pool.as_of
+
     def headlines(self) -> tuple[Headline, ...]:
         return (
             Headline(name="rate", value=self.size.rate_rps, unit="req/s"),
