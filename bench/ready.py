@@ -352,15 +352,17 @@ def print_held_out(
     print(f"\nForetold without {title}:\n")
     print("| host | model | engine | devices | logged s | p10 | p50 | p90 | error |")
     print("|---|---|---|---|---|---|---|---|---|")
-    errors, rivals, inside, left_out = [], [], 0, 0
+    errors, rivals, learnt, inside, left_out = [], [], [], 0, 0
     for start in _one_of_each_cell(starts):
-        found = foretell([other for other in starts if not leave(other, start)], start, rate_given=rate_given)
+        seen = [other for other in starts if not leave(other, start)]
+        found = foretell(seen, start, rate_given=rate_given)
         if found is None or start.total_s is None:
             left_out += 1
             continue
         low, middle, high = found
         errors.append(middle / start.total_s - 1)
         rivals.append(RIVAL_S / start.total_s - 1)
+        learnt.append(_mean_of_hosts_s(seen) / start.total_s - 1)
         inside += low <= start.total_s <= high
         print(
             f"| {start.host} | {start.model} | {start.engine} | {start.devices} | {start.total_s:.0f} "
@@ -370,7 +372,18 @@ def print_held_out(
     print(f"\n{len(errors)} cells: median size of the error {size:.0%}, {inside} of them between p10 and p90.")
     rival = statistics.median(abs(each) for each in rivals)
     print(f"The constant of {RIVAL_S:g} s that llm-d's KEDA script assumes: {rival:.0%}.")
+    fair = statistics.median(abs(each) for each in learnt)
+    print(f"A constant learnt from the same starts, the geometric mean of their hosts: {fair:.0%}.")
     print(f"{left_out} left out: nothing else to foretell them from, or weights from two places.")
+
+
+def _mean_of_hosts_s(starts: Iterable[Start]) -> float:
+    """The geometric mean over hosts of that of each host's starts: a constant that has seen what the fit has seen."""
+    by_host: dict[str, list[float]] = defaultdict(list)
+    for start in starts:
+        if start.total_s is not None:
+            by_host[start.host].append(math.log(start.total_s))
+    return math.exp(statistics.fmean(statistics.fmean(each) for each in by_host.values()))
 
 
 def _one_of_each_cell(starts: Sequence[Start]) -> list[Start]:

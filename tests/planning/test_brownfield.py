@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ullage import verbs
-from ullage.planning.brownfield import Brownfield, RiskSeverity, brownfield
+from ullage.planning.brownfield import Brownfield, brownfield
+from ullage.planning.brownfield_risks import RiskSeverity
 from ullage.planning.document import Plan
 from ullage.planning.running import Running, RunningNode, RunningPool
 
@@ -96,3 +97,57 @@ def test_what_is_in_no_plan_keeps_its_devices(plan: Plan) -> None:
     found = compared(plan, other)
     assert [each.name for each in found.unplanned] == ["other"]
     assert found.steps[0].startswith("Deploy pool with")
+
+
+def sentences(found: Brownfield) -> str:
+    return "\n".join(one.sentence for each in found.changes for one in each.risks)
+
+
+def test_an_autoscaler_on_the_cpu_is_named_with_what_to_follow_instead(plan: Plan) -> None:
+    """A GPU's host looks the same to it at any load; one that follows the queue as well is only a cost."""
+    pool = replace(POOL, replicas=need(plan), scaled_by="HPA chat", signals=("cpu",))
+    waiting = int(plan.pools[0].admission_limits.figures["limit.replica_queue_requests"].value)
+    found = compared(plan, pool)
+    assert any("follows cpu" in each for each in stops(found))
+    assert any(f"follow waiting requests of a replica, below {waiting}" in each for each in found.steps)
+    both = compared(plan, replace(pool, signals=("cpu", "vllm:num_requests_waiting")))
+    assert stops(both) == []
+    assert "beside vllm:num_requests_waiting" in sentences(both)
+    assert "follows" not in sentences(compared(plan, replace(pool, signals=("vllm:num_requests_waiting",))))
+
+
+def test_a_memory_share_that_leaves_too_little_is_named(plan: Plan) -> None:
+    settings = {"tensor_parallel": "2"}
+    full = compared(plan, replace(POOL, replicas=need(plan), settings={**settings, "memory_fraction": "0.98"}))
+    assert any("memory_fraction 0.98 leaves 1.6 GiB" in each for each in stops(full))
+    assert ("memory_fraction", "0.98", "0.92") in [(e.name, e.have, e.need) for e in full.changes[0].settings]
+    usual = compared(plan, replace(POOL, replicas=need(plan), settings={**settings, "memory_fraction": "0.92"}))
+    assert (usual.changes[0].settings, stops(usual)) == ((), [])
+
+
+def test_a_rollout_that_takes_needed_replicas_away_is_named(plan: Plan) -> None:
+    """Surge 0 with one of two unavailable leaves half of them; a fleet with its reserves can spare one."""
+    two = compared(plan, replace(POOL, replicas=2, surge="0", unavailable="1"))
+    assert any("takes 1 of 2 replicas away" in each for each in stops(two))
+    reserve = plan.pools[0].reserves.rollout
+    assert any(f"surge by {reserve.surge_replicas} with {reserve.unavailable_replicas}" in each for each in two.steps)
+    whole = compared(plan, replace(POOL, replicas=need(plan), surge="0", unavailable="1"))
+    assert stops(whole) == []
+
+
+def test_an_engine_versions_behind_is_named_and_a_patch_release_is_not(plan: Plan) -> None:
+    assert plan.pools[0].memory.runtime.version == "0.32.0"
+    old = compared(plan, replace(POOL, replicas=need(plan), engine_version="0.11.0"))
+    assert "vllm 0.11.0 runs, and the plan is made for 0.32.0" in sentences(old)
+    for fine in ("0.32.1", "0.33.0", "", "nightly"):
+        assert "runs, and the plan" not in sentences(compared(plan, replace(POOL, engine_version=fine)))
+
+
+def test_the_limits_are_those_of_the_plan(plan: Plan) -> None:
+    figures = plan.pools[0].admission_limits.figures
+    found = compared(plan, replace(POOL, replicas=need(plan), settings={"tensor_parallel": "2", "max_sequences": "7"}))
+    needed = {each.name: (each.have, each.need) for each in found.changes[0].limits}
+    running = f"{figures['limit.engine_running_requests'].value:g}"
+    assert needed["engine max_sequences"] == ("7", running)
+    assert needed["gateway waiting a replica"][1] == f"{figures['limit.replica_queue_requests'].value:g}"
+    assert any(f"from 7 to {running}" in each for each in found.steps)

@@ -26,6 +26,7 @@ from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeveri
 from ullage.planning.document import Plan
 from ullage.report.decisions.check_page import check_page
 from ullage.report.encode import to_json
+from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.workload.synthetic.model import FRACTIONS, LengthModel
 
 SLIDE = Source(what="a slide", where="tests", date=datetime.date(2026, 5, 1))
@@ -121,6 +122,13 @@ def _sourced(plan: Plan) -> Plan:
     return replace(plan, spec=replace(plan.spec, pools=pools, tools=()), stages=())
 
 
+def _with_anomaly(name: str) -> Plan:
+    """The plan on step times whose evidence has this anomaly; lengths that were assumed decide nothing."""
+    plan = planned()
+    said = EvidenceAnomaly(name=name, sentence="1.49 PFLOP/s are credited to a device of 0.99.")
+    return altered(plan, step_model=replace(plan.pools[0].step_model, anomalies=(said,)))
+
+
 Case = Callable[[], Plan]
 CASES: dict[str, tuple[Case, Case, CheckSeverity]] = {
     "average-length": (
@@ -141,6 +149,11 @@ CASES: dict[str, tuple[Case, Case, CheckSeverity]] = {
     "instant-scaling": (
         lambda: claiming(planned(), scale_up=0.9 * _start_s()),
         lambda: claiming(planned(), scale_up=1.1 * _start_s()),
+        CheckSeverity.MISTAKE,
+    ),
+    "misleading-evidence": (
+        lambda: _with_anomaly("physics"),
+        lambda: _with_anomaly("lengths"),
         CheckSeverity.MISTAKE,
     ),
     "partial-cost": (lambda: costing(0.8, **LABELS), lambda: costing(0.97, **LABELS), CheckSeverity.MISTAKE),
@@ -194,6 +207,14 @@ def test_a_near_miss_does_not_trip_it(name: str) -> None:
     result = _look(near(), name)
     assert not _weighing(result, weight), result
     assert result.compared
+
+
+@pytest.mark.slow
+def test_the_document_of_a_check_carries_the_anomalies_of_the_evidence() -> None:
+    found = to_json(check_plan(_with_anomaly("physics"), ("misleading-evidence",)))
+    assert found["mistakes"] == ["misleading-evidence"]
+    assert "1.49 PFLOP/s" in found["anomalies"][0]["sentence"]
+    assert "evidence.accept: [physics]" in found["anomalies"][0]["fix"]
 
 
 @pytest.mark.slow

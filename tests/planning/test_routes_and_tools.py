@@ -31,7 +31,7 @@ routing:
     escalation: [{pool: small, goes_on: 25%, success: 62%}, {pool: large, success: 84%}]
     carries_answer: true
 tools:
-  - {name: search, calls_per_task: 2, latency: 800ms, concurrency: 8, error_rate: 1%, while_waiting: kept}
+  - {name: search, calls_per_task: 2, latency: 800ms, concurrency: 16, error_rate: 1%, while_waiting: kept}
 sites:
   source: a made-up quota page
   dated: 2026-11-01
@@ -72,14 +72,13 @@ def test_an_escalation_route_drives_the_demand_of_both_pools(plan: Plan) -> None
 
 @pytest.mark.slow
 def test_a_tool_limit_below_the_capacity_of_the_devices_is_named_as_binding(plan: Plan) -> None:
-    """Eight calls of 0.8 s are ten a second; at two a task they are fewer tasks than are planned."""
+    """Sixteen calls of 0.8 s are twenty a second; at two a task there is less room than the devices have."""
     small = plan.pools[0]
     assert isinstance(small.tools, ToolLoads)
-    assert small.tools.lines[0].capacity_tasks_per_s == pytest.approx(8 / 0.8 * 0.99 / 2)
-    assert small.tools.lines[0].capacity_tasks_per_s < small.demand.planning_rps
+    assert small.tools.lines[0].capacity_tasks_per_s == pytest.approx(16 / 0.8 * 0.99 / 2)
+    assert small.tools.lines[0].capacity_tasks_per_s > small.demand.planning_rps
     assert small.binding.binding.name == TOOL
     assert plan.find("small.binding.constraint").value == TOOL
-    assert any("more devices do not help" in note for note in small.tools.notes)
     # The other pool sees a quarter of the tasks, and the same tool.
     large = plan.pools[1]
     assert isinstance(large.tools, ToolLoads)
@@ -87,6 +86,13 @@ def test_a_tool_limit_below_the_capacity_of_the_devices_is_named_as_binding(plan
     assert large.tools.lines[0].held_tokens < small.tools.lines[0].held_tokens
     assert large.binding.binding.name == TOOL
     assert small.tools.lines[0].held_tokens > 0.0
+
+
+def test_a_tool_that_takes_less_than_is_planned_leaves_no_plan(tmp_path: Path) -> None:
+    found = planned(tmp_path, PLAN.replace("concurrency: 16", "concurrency: 8"))
+    assert isinstance(found, Rejection)
+    assert found.stage == "tools"
+    assert "more devices do not help" in found.reason
 
 
 @pytest.mark.slow

@@ -9,10 +9,12 @@ import pytest
 
 from support.planned import AS_OF, planned
 from ullage import verbs
+from ullage.cli.app import _command
+from ullage.cli.help import VERBS
+from ullage.errors import InputError
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.memory.budget import MemoryBudget
 from ullage.verbs.curve import CurveAnswer
-from ullage.verbs.memory import figure_of
 from ullage.verbs.plan_answer import PlanAnswer
 
 pytestmark = pytest.mark.slow
@@ -45,18 +47,52 @@ def assert_explained(document: dict[str, Any], find: Callable[[str], Figure | As
 def test_every_name_of_a_plan_is_explained() -> None:
     made = planned()
     assert isinstance(made, PlanAnswer)
-    assert_explained(made.to_dict(), made.find)
+    assert_explained(made.to_dict(), made.explained)
 
 
 @pytest.mark.slow
 def test_every_name_of_a_curve_is_explained() -> None:
     made = verbs.curve(as_of=AS_OF)
     assert isinstance(made, CurveAnswer)
-    assert_explained(made.to_dict(), made.find)
+    assert_explained(made.to_dict(), made.explained)
 
 
 def test_every_name_of_a_memory_budget_is_explained() -> None:
     made = verbs.memory("llama-3.1-8b", device="h100-sxm")
     assert isinstance(made.found, MemoryBudget)
-    budget = made.found
-    assert_explained(made.to_dict(), lambda name: figure_of(budget, name))
+    assert_explained(made.to_dict(), made.explained)
+
+
+SMALL: dict[str, Any] = {
+    "version": 1,
+    "service": "small",
+    "dated": "2026-11-15",
+    "workload": {
+        "classes": [
+            {
+                "name": "chat",
+                "rate": "2 req/s",
+                "longest_context": 4096,
+                "slo": {"ttft_p95": "2s", "tpot_p95": "80ms"},
+                "prompt": {"p50": 300, "p95": 900},
+                "output": {"p50": 100, "p95": 300},
+            }
+        ]
+    },
+    "pool": {"model": "llama-3.1-8b", "device": "h100-sxm"},
+    "options": {"devices": ["h100-sxm", "h200-sxm"], "tensor_parallel": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("verb", ["size", "options", "drill", "cost"])
+def test_every_name_of_other_verbs_is_explained(verb: str) -> None:
+    made = getattr(verbs, verb)(SMALL, as_of=AS_OF)
+    assert_explained(made.to_dict(), made.explained)
+    with pytest.raises(InputError, match="--explain"):
+        made.explained("no.such.number")
+
+
+def test_a_verb_whose_document_explains_numbers_takes_the_option() -> None:
+    """Whatever lists figures and assumptions at its end, or figures with inputs, can be asked about each."""
+    taking = {verb for verb in VERBS if any("--explain" in each.opts for each in _command(verb).params)}
+    assert taking >= {"plan", "curve", "memory", "size", "options", "drill", "cost"}

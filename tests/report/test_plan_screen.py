@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import re
+import statistics
 from dataclasses import fields, is_dataclass, replace
 
 import pytest
@@ -98,7 +99,7 @@ def numbers_in(value: object) -> list[float]:
 
 def spellings(value: float) -> set[str]:
     written = {show(value, each) for each in ("", "s", "req/s", "fraction")} | {show_usd(value), f"{value:g}"}
-    written |= {f"{value:.3g}", f"{100 * value:.0f}", f"{100 * value:g}"}
+    written |= {f"{value:.3g}", f"{value:.0f}", f"{100 * value:.0f}", f"{100 * value:g}"}
     return {each for text in written for each in re.findall(r"\d[\d,]*\.?\d*", text)}
 
 
@@ -117,6 +118,14 @@ def by_hand(plan: Plan, found: Answer) -> list[float]:
         values += [pool.demand.planning_rps / pool.steady_fleet.nominal_replicas, pool.reserves.warm.rise_rps]
         values += [pool.reserves.replicas, pool.memory.runtime.sharding.devices]
         values += [float(each) for line in pool.reserves.lines for each in re.findall(r"\d+", line.rule)]
+    for surprise in found.surprises:
+        behind = [number(each) for each in surprise.moves.inputs]
+        prices = [number(each) for each in surprise.moves.inputs if each.unit == "USD/device-hour"]
+        values += [*behind, len(prices), *([statistics.median(prices)] if prices else [])]
+    for pool in plan.pools:
+        shapes = [(each.devices, each.shape.devices) for each in pool.packing.rows]
+        values += [one for each in shapes for one in each]
+        values.append(pool.packing.chosen.spare_devices + pool.packing.chosen.stranded_devices)
     return values
 
 

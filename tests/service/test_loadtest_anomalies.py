@@ -228,8 +228,11 @@ def test_a_run_that_states_no_e2e_is_given_time_for_its_last_answers() -> None:
         tokens=tokens,
         latencies=(latency(Definition.TTFT, 0.05), latency(Definition.TPOT, 0.0135)),
     )
-    assert Flag.OVERLOAD not in flags(short)
-    assert Flag.OVERLOAD in flags(replace(short, achieved_rps=300 / 60.0))
+    pooled = LatencySummary(definition=Definition.ITL_POOLED, mean_s=0.0135, max_s=9.0)
+    for pace in (latency(Definition.TPOT, 0.0135), pooled):
+        given = replace(short, latencies=(latency(Definition.TTFT, 0.05), pace))
+        assert Flag.OVERLOAD not in flags(given)
+        assert Flag.OVERLOAD in flags(replace(given, achieved_rps=300 / 60.0)), "one long gap is no long answer"
 
 
 def test_a_queue_does_not_hide_behind_the_longest_request() -> None:

@@ -812,7 +812,88 @@ def console_text(k: float = 1.0, *, backend: str = "vllm", cap: int = 4) -> byte
     return ("\n".join([*lines, "=" * 50]) + "\n").encode()
 
 
+def aiperf_csv(k: float = 1.0, *, request_count: bool = True) -> bytes:
+    head = ["Metric", "avg", "min", "max", "sum", "p50", "p99", "std"]
+    rows: list[list[Any]] = [head]
+    for name, mean in (("Time to First Token", TTFT_S), ("Inter Token Latency", TPOT_S), ("Request Latency", E2E_S)):
+        ms = 1000.0 * mean * k
+        rows.append([f"{name} (ms)", ms, ms * 0.9, ms * 1.1, "", ms, ms * 1.1, ms * 0.05])
+    rows.append(["Output Sequence Length (tokens)", OUTPUT, OUTPUT, OUTPUT, REQUESTS * OUTPUT, OUTPUT, OUTPUT, 0])
+    rows.append(["Input Sequence Length (tokens)", PROMPT, PROMPT, PROMPT, REQUESTS * PROMPT, PROMPT, PROMPT, 0])
+    single: list[list[Any]] = [["Benchmark Duration (sec)", DURATION_S]]
+    single += [["Request Count", float(REQUESTS)]] if request_count else []
+    single += [["Completed Requests (Success + Error)", float(REQUESTS)], ["Request Throughput (requests/sec)", 4.0]]
+    return to_csv(rows) + b"\r\n" + to_csv([["Metric", "Value"], *single])
+
+
+def locust_stats(k: float = 1.0, *, aggregated: bool = True) -> bytes:
+    head = ["Type", "Name", "Request Count", "Failure Count", "Median Response Time", "Average Response Time"]
+    head += ["Min Response Time", "Max Response Time", "Average Content Size", "Requests/s", "Failures/s", "50%", "99%"]
+    rows: list[list[Any]] = [head]
+    for kind, name, mean in (
+        ("POST", "/v1/chat/completions", E2E_S),
+        ("LLM", "ttft", TTFT_S),
+        ("LLM", "tpot", TPOT_S),
+        ("GET", "/health", 0.003),
+        *((("", "Aggregated", E2E_S),) if aggregated else ()),
+    ):
+        ms = 1000.0 * mean * k
+        rows.append(
+            [kind, name, REQUESTS, 0, ms, ms, ms * 0.9, ms * 1.1, 59.7, REQUESTS / DURATION_S, 0.0, ms, ms * 1.1]
+        )
+    return to_csv(rows)
+
+
+def k6_summary(k: float = 1.0, *, exported: bool = True) -> bytes:
+    def trend(mean: float) -> dict[str, Any]:
+        ms = 1000.0 * mean * k
+        values = {"avg": ms, "min": ms * 0.9, "med": ms, "max": ms * 1.1, "p(90)": ms, "p(99)": ms * 1.1}
+        return values if exported else {"type": "trend", "contains": "time", "values": values}
+
+    def plain(**values: float) -> dict[str, Any]:
+        return dict(values) if exported else {"type": "counter", "contains": "default", "values": values}
+
+    metrics = {
+        "http_req_duration": trend(E2E_S),
+        "http_req_waiting": trend(TTFT_S / 2),
+        "ttft": trend(TTFT_S),
+        "llm_tpot": trend(TPOT_S),
+        "http_reqs": plain(count=REQUESTS, rate=REQUESTS / DURATION_S),
+        "http_req_failed": plain(passes=0, fails=REQUESTS, value=0),
+        "vus": plain(value=4, min=4, max=4),
+        "output_tokens": plain(count=REQUESTS * OUTPUT, rate=1.0),
+        "prompt_tokens": plain(count=REQUESTS * PROMPT, rate=1.0),
+    }
+    return to_json({"metrics": metrics} if exported else {"metrics": metrics, "state": {"testRunDurationMs": 10_000}})
+
+
+def request_log(k: float = 1.0, *, as_lines: bool = False) -> bytes:
+    """A log of one's own: times as ISO and milliseconds in a CSV, as epoch and seconds in lines of JSON."""
+    if as_lines:
+        return to_lines(
+            [
+                {
+                    "timestamp": 1_790_000_000.0 + 0.25 * index,
+                    "input_tokens": PROMPT,
+                    "output_tokens": OUTPUT,
+                    "time_to_first_token_s": TTFT_S * k,
+                    "latency_s": E2E_S * k,
+                }
+                for index in range(REQUESTS)
+            ]
+        )
+    rows: list[list[Any]] = [["start_time", "prompt_tokens", "completion_tokens", "ttft_ms", "duration_ms", "status"]]
+    for index in range(REQUESTS):
+        at = f"2026-11-15T10:00:{index // 4:02d}.{250 * (index % 4):03d}+00:00"
+        rows.append([at, PROMPT, OUTPUT, 1000.0 * TTFT_S * k, 1000.0 * E2E_S * k, 200])
+    return to_csv(rows)
+
+
 SAMPLES: dict[str, Sample] = {
+    "aiperf_csv": Sample(make=aiperf_csv, older=lambda: aiperf_csv(request_count=False)),
+    "locust": Sample(make=locust_stats, older=lambda: locust_stats(aggregated=False)),
+    "k6": Sample(make=k6_summary, older=lambda: k6_summary(exported=False)),
+    "request_log": Sample(make=request_log, older=lambda: request_log(as_lines=True)),
     "console": Sample(make=console_text, older=lambda: console_text(backend="sglang")),
     "vllm": Sample(make=lambda k: to_json(vllm_run(k)), older=vllm_older),
     "sglang": Sample(make=lambda k: to_lines([sglang_run(k)]), older=sglang_older),

@@ -13,7 +13,7 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import Demand, forecast_demand
-from ullage.workload.demand.tools import DROPPED, KEPT, Tool, default, tool_loads
+from ullage.workload.demand.tools import DROPPED, KEPT, Tool, default, saturated_tool, tool_loads
 
 SOURCE = Source(what="a made-up tool", where="tests", date=datetime.date(2026, 11, 15))
 
@@ -92,11 +92,31 @@ def test_the_tightest_of_several_is_found_and_an_open_one_is_none(demand: Demand
     assert found.tightest is not None
     assert found.tightest.name == "narrow"
     assert found.tightest.growth_fraction < 0.0
-    assert "narrow" in found.notes[0]
-    assert "more devices do not help" in found.notes[0]
     free = tool_loads([tool()], demand)
     assert free.tightest is None
     assert set(free.figures) == {"tools.search.load_tasks_per_s", "tools.search.recomputed_tokens_per_s"}
+
+
+def test_a_tool_that_takes_less_than_is_planned_refuses_the_plan(demand: Demand) -> None:
+    """Ten requests a second on average, and a tool of one slot that takes fifty seconds: 0.02 tasks a second."""
+    slow = tool(concurrency=1, latency=50.0, error_rate=0.0)
+    found = saturated_tool([replace(tool(rate_limit=1000.0), name="wide"), slow], demand)
+    assert found is not None
+    assert "at most 0.02 tasks/s" in found.reason
+    assert found.figure.name == "tools.search.use_fraction"
+    slots = int(found.remedies[0].change.rsplit(" ", 1)[1])
+    assert saturated_tool([tool(concurrency=slots, latency=50.0, error_rate=0.0)], demand) is None, (
+        "the remedy is enough"
+    )
+    assert saturated_tool([tool(concurrency=slots - 1, latency=50.0, error_rate=0.0)], demand) is not None, (
+        "and no more than that"
+    )
+
+
+def test_a_tool_with_room_or_without_a_limit_refuses_nothing(demand: Demand) -> None:
+    rate = demand.planning_rps
+    assert saturated_tool([tool(), replace(tool(rate_limit=rate * 1.01, error_rate=0.0), name="near")], demand) is None
+    assert saturated_tool([tool(rate_limit=rate * 0.99, error_rate=0.0)], demand) is not None
 
 
 def test_pools_share_a_tool_and_not_what_waits_for_it(demand: Demand) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, PlanOption, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanOption, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answered, progress
 
 
@@ -19,6 +19,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -31,7 +32,9 @@ def command(
 
     with progress("planning", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.brownfield(running, plan=plan, as_of=as_of, seed=seed, progress=report, **what),
+            lambda **what: verbs.brownfield(
+                running, plan=plan, as_of=as_of, seed=seed, limit=limit, progress=report, **what
+            ),
             changed,
             traffic,
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Listed, Markdown, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Limit, Listed, Markdown, NoColor, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answer, answered, progress, talk
 from ullage.errors import ExitCode
 
@@ -22,6 +22,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -46,7 +47,9 @@ def command(
         talk("No plan file given: checking the built-in example.", quiet=quiet)
     with progress("checking", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.check(file, asked, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
+            lambda **what: verbs.check(file, asked, as_of=as_of, seed=seed, limit=limit, progress=report, **what),
+            changed,
+            traffic,
         )
     code = answered(found, json=json, markdown=markdown, no_color=no_color)
     done = last(found)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Every, Markdown, NoColor, Quiet, Seed
+from ullage.cli.options import AsJson, AsOf, Every, Limit, Markdown, NoColor, Quiet, Seed
 from ullage.cli.terminal import answer, answer_text, answered, progress
 from ullage.errors import ExitCode
 
@@ -20,6 +20,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -30,7 +31,7 @@ def command(
     from ullage.verbs.answer import Refusal
 
     with progress("comparing", quiet=quiet) as report:
-        found = verbs.compare(old, new, as_of=as_of, seed=seed, progress=report)
+        found = verbs.compare(old, new, as_of=as_of, seed=seed, limit=limit, progress=report)
     if json or isinstance(found, Refusal):
         return answered(found, json=json, no_color=no_color)
     page = difference_page(found, every=every)

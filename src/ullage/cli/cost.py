@@ -7,8 +7,22 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, By, Columns, Force, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    By,
+    Columns,
+    Explain,
+    Force,
+    Limit,
+    NoColor,
+    PlanArgument,
+    Quiet,
+    Seed,
+    Set,
+    Traffic,
+)
+from ullage.cli.terminal import answered, explained, progress, talk
 
 Rule = Annotated[
     str,
@@ -73,9 +87,11 @@ def command(
     before: Before = None,
     focus: Focus = None,
     force: Force = False,
+    explain: Explain = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -113,6 +129,7 @@ def command(
                 before=before,
                 as_of=as_of,
                 seed=seed,
+                limit=limit,
                 progress=report,
                 **what,
             ),
@@ -122,4 +139,6 @@ def command(
     bill = last(found)
     if focus is not None and not isinstance(bill, Refusal):
         write_whole(focus, bill.focus(), field="--focus", force=force)
+    if explain is not None and not isinstance(last(found), Refusal):
+        return explained(found, explain, verb="cost", json=json, no_color=no_color)
     return answered(found, json=json, no_color=no_color)

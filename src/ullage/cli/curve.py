@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from ullage.cli.options import (
     Calibration,
     Definitions,
     Explain,
+    Limit,
     NoColor,
     PlanArgument,
     Quiet,
@@ -22,11 +23,8 @@ from ullage.cli.options import (
     Slos,
     Traffic,
 )
-from ullage.cli.terminal import answer, answer_json, answered, progress, talk
+from ullage.cli.terminal import answered, explained, progress, talk
 from ullage.errors import ExitCode, Rejection
-
-if TYPE_CHECKING:
-    from ullage.verbs.curve import CurveAnswer
 
 
 def command(
@@ -51,6 +49,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -78,6 +77,7 @@ def command(
                 measured=measured or [],
                 as_of=as_of,
                 seed=seed,
+                limit=limit,
                 progress=report,
                 **what,
             ),
@@ -88,17 +88,5 @@ def command(
     if explain is None or isinstance(swept, Refusal):
         code = answered(found, json=json, no_color=no_color)
     else:
-        code = _explain(swept, explain, json=json, no_color=no_color)
+        code = explained(swept, explain, verb="curve", json=json, no_color=no_color)
     return ExitCode.REFUSED if not isinstance(swept, Refusal) and isinstance(swept.point, Rejection) else code
-
-
-def _explain(found: CurveAnswer, name: str, *, json: bool, no_color: bool) -> int:
-    from ullage.report.encode import explained_json
-    from ullage.report.explanation import explanation
-
-    figure = found.find(name)
-    if json:
-        answer_json(explained_json("curve", figure, as_of=found.pool.as_of))
-    else:
-        answer(explanation(figure, found.pool.as_of), no_color=no_color)
-    return ExitCode.OK

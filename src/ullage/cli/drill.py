@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Listed, NoColor, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answer, answered, progress, talk
+from ullage.cli.options import AsJson, AsOf, Explain, Limit, Listed, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answer, answered, explained, progress, talk
 from ullage.errors import ExitCode
 
 
@@ -18,9 +18,11 @@ def command(
     changed: Set = None,
     traffic: Traffic = None,
     listed: Listed = False,
+    explain: Explain = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -45,8 +47,12 @@ def command(
         talk("No plan file given: drilling the built-in example.", quiet=quiet)
     with progress("drilling", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.drill(file, asked, as_of=as_of, seed=seed, progress=report, **what), changed, traffic
+            lambda **what: verbs.drill(file, asked, as_of=as_of, seed=seed, limit=limit, progress=report, **what),
+            changed,
+            traffic,
         )
-    code = answered(found, json=json, no_color=no_color)
     done = last(found)
+    if explain is not None and not isinstance(done, Refusal):
+        return explained(found, explain, verb="drill", json=json, no_color=no_color)
+    code = answered(found, json=json, no_color=no_color)
     return ExitCode.REFUSED if not isinstance(done, Refusal) and done.drills.failed else code

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -25,11 +24,8 @@ from ullage.cli.options import (
     TokenBudget,
     Tp,
 )
-from ullage.cli.terminal import answer, answer_json, answered
+from ullage.cli.terminal import answered, explained
 from ullage.errors import ExitCode, InputError, Rejection
-
-if TYPE_CHECKING:
-    from ullage.memory.budget import MemoryBudget
 
 _ModelArgument = Annotated[
     str, typer.Argument(help="A name in the catalogue, or a config.json or its directory.", show_default=False)
@@ -138,17 +134,4 @@ def command(
         return ExitCode.REFUSED
     if explain is None:
         return answered(found, json=json, no_color=no_color)
-    return _explain(found.found, explain, found.as_of, json=json, no_color=no_color)
-
-
-def _explain(budget: MemoryBudget, name: str, day: datetime.date, *, json: bool, no_color: bool) -> int:
-    from ullage.report.encode import explained_json
-    from ullage.report.explanation import explanation
-    from ullage.verbs.memory import figure_of
-
-    figure = figure_of(budget, name)
-    if json:
-        answer_json(explained_json("memory", figure, as_of=day))
-    else:
-        answer(explanation(figure, day), no_color=no_color)
-    return ExitCode.OK
+    return explained(found, explain, verb="memory", json=json, no_color=no_color)

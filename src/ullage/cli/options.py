@@ -31,6 +31,10 @@ AsOf = Annotated[
     typer.Option("--as-of", parser=_date, metavar="DATE", help="The date on which ages are counted. Default: today."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of everything random.")]
+Limit = Annotated[
+    str | None,
+    typer.Option("--limit", metavar="CEILING", help="Refuse work estimated above it. Default: cpu=10min,memory=8GiB."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print the answer alone: no notes, no progress.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colour, whatever the terminal can do.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ullage.cli.options import AsJson, AsOf, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.options import AsJson, AsOf, Explain, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answered, explained, progress, talk
 from ullage.errors import ExitCode
 
 
@@ -11,9 +11,11 @@ def command(
     file: PlanArgument = None,
     changed: Set = None,
     traffic: Traffic = None,
+    explain: Explain = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -23,11 +25,17 @@ def command(
     roofline, and the rest is simulated in rounds on the same traffic.
     """
     from ullage import verbs
+    from ullage.verbs.answer import Refusal
     from ullage.verbs.what_if import last, what_if
 
     if file is None:
         talk("No plan file given: comparing options of the built-in example.", quiet=quiet)
     with progress("simulating candidates", quiet=quiet):
-        found = what_if(lambda **what: verbs.options(file, as_of=as_of, seed=seed, **what), changed, traffic)
-    answered(found, json=json, no_color=no_color)
-    return ExitCode.OK if last(found).holds else ExitCode.REFUSED
+        found = what_if(
+            lambda **what: verbs.options(file, as_of=as_of, seed=seed, limit=limit, **what), changed, traffic
+        )
+    best = last(found)
+    if explain is not None and not isinstance(best, Refusal):
+        return explained(found, explain, verb="options", json=json, no_color=no_color)
+    code = answered(found, json=json, no_color=no_color)
+    return code if isinstance(best, Refusal) else ExitCode.OK if best.holds else ExitCode.REFUSED

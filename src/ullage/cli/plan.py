@@ -8,8 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Every, Explain, Markdown, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answer, answer_json, answer_text, answered, progress, talk
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Every,
+    Explain,
+    Limit,
+    Markdown,
+    NoColor,
+    PlanArgument,
+    Quiet,
+    Seed,
+    Set,
+    Traffic,
+)
+from ullage.cli.terminal import answer, answer_text, answered, explained, progress, talk
 from ullage.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -37,6 +50,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -56,18 +70,26 @@ def command(
         talk("No plan file given: planning the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.plan(file, as_of=as_of, seed=seed, quick=quick, progress=report, **what),
+            lambda **what: verbs.plan(file, as_of=as_of, seed=seed, quick=quick, limit=limit, progress=report, **what),
             changed,
             traffic,
         )
         plan = last(found)
-        since = None if diff is None or isinstance(plan, Refusal) else changed_since(diff, plan)
+        since = None
+        if diff is not None and not isinstance(plan, Refusal):
+            since = changed_since(
+                diff,
+                plan,
+                at_seed=lambda other: verbs.plan(
+                    file, set=changed or (), traffic=traffic, as_of=as_of, seed=other, limit=limit
+                ),
+            )
     if isinstance(plan, Refusal) or isinstance(since, Refusal):
         return answered(since or found, json=json, no_color=no_color)
     if since is not None:
         return answered(since, json=json, markdown=True, no_color=no_color)
     if explain is not None:
-        return _explain(plan, explain, json=json, no_color=no_color)
+        return explained(plan, explain, verb="plan", json=json, no_color=no_color)
     if json:
         return answered(found, json=True)
     block = [*found.block(), ""] if isinstance(found, WhatIf) else []
@@ -95,15 +117,3 @@ def _print(
         answer(*block, *plan_sections(plan, names, every=every)[1:], no_color=no_color)
     else:
         answer(*block, *(plan_document(plan) if every else plan_page(plan)), no_color=no_color)
-
-
-def _explain(plan: PlanAnswer, name: str, *, json: bool, no_color: bool) -> int:
-    from ullage.report.encode import explained_json
-    from ullage.report.explanation import explanation
-
-    figure = plan.find(name)
-    if json:
-        answer_json(explained_json("plan", figure, as_of=plan.as_of))
-    else:
-        answer(explanation(figure, plan.as_of), no_color=no_color)
-    return ExitCode.OK

@@ -8,6 +8,8 @@ from ullage.cli.options import (
     Beside,
     Calibration,
     Definitions,
+    Explain,
+    Limit,
     NoColor,
     PlanArgument,
     Quiet,
@@ -17,7 +19,7 @@ from ullage.cli.options import (
     Slos,
     Traffic,
 )
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.terminal import answered, explained, progress, talk
 
 
 def command(
@@ -29,9 +31,11 @@ def command(
     definitions: Definitions = None,
     calibration: Calibration = None,
     beside: Beside = None,
+    explain: Explain = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -41,7 +45,8 @@ def command(
     the plan's busiest hour. An SLO that no replica meets is refused (exit 3).
     """
     from ullage import verbs
-    from ullage.verbs.what_if import what_if
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.what_if import last, what_if
 
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
@@ -56,10 +61,13 @@ def command(
                 beside=beside,
                 as_of=as_of,
                 seed=seed,
+                limit=limit,
                 progress=report,
                 **what,
             ),
             changed,
             traffic,
         )
+    if explain is not None and not isinstance(last(found), Refusal):
+        return explained(found, explain, verb="size", json=json, no_color=no_color)
     return answered(found, json=json, no_color=no_color)

@@ -121,6 +121,21 @@ def answered(found: VerbAnswer, *, json: bool, markdown: bool = False, no_color:
     return ExitCode.REFUSED if isinstance(last(found), Refusal) else ExitCode.OK
 
 
+def explained(found: VerbAnswer, name: str, *, verb: str, json: bool, no_color: bool = False) -> int:
+    """Print one number of an answer, walked back to its sources; of a what-if, the one with the changes."""
+    from ullage.report.encode import explained_json
+    from ullage.report.explanation import explanation
+    from ullage.verbs.what_if import last
+
+    whole = last(found)
+    figure = whole.explained(name)
+    if json:
+        answer_json(explained_json(verb, figure, as_of=whole.dated()))
+    else:
+        answer(explanation(figure, whole.dated()), no_color=no_color)
+    return ExitCode.OK
+
+
 def talk(text: str, *, quiet: bool) -> None:
     """Say something beside the answer, on one line; nobody to hear it is no reason to fail."""
     if quiet or sys.stderr is None:

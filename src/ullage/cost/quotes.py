@@ -150,23 +150,11 @@ def quotes_of(
 
 def device_quotes(book: PriceBook, pool: PoolUse, choice: PriceChoice) -> tuple[DeviceQuote, ...] | MissingPrice:
     """A pool's device-hour, part by part of the mix; one part without a price leaves the pool without one."""
-    regions = (pool.region,) if pool.region else choice.regions
     found: list[DeviceQuote] = []
     for purchase, share in choice.mix.shares.items():
         if not share.value:
             continue
-        offer = cheapest(
-            book,
-            DeviceWanted(
-                device=pool.device,
-                providers=choice.providers,
-                regions=regions,
-                purchases=(purchase,),
-                # A replica of more devices than a machine holds spans machines, of whatever size they are.
-                least_devices=pool.replica_devices if pool.replica_devices <= _MACHINE_DEVICES else 1,
-                lost=choice.lost,
-            ),
-        )
+        offer = cheapest(book, device_wanted(pool, choice, purchase))
         if isinstance(offer, MissingPrice):
             return offer
         found.append(
@@ -179,6 +167,19 @@ def device_quotes(book: PriceBook, pool: PoolUse, choice: PriceChoice) -> tuple[
             )
         )
     return tuple(found)
+
+
+def device_wanted(pool: PoolUse, choice: PriceChoice, purchase: Purchase) -> DeviceWanted:
+    """What the book is asked for: a device of this pool, bought so."""
+    return DeviceWanted(
+        device=pool.device,
+        providers=choice.providers,
+        regions=(pool.region,) if pool.region else choice.regions,
+        purchases=(purchase,),
+        # A replica of more devices than a machine holds spans machines, of whatever size they are.
+        least_devices=pool.replica_devices if pool.replica_devices <= _MACHINE_DEVICES else 1,
+        lost=choice.lost,
+    )
 
 
 def _item(book: PriceBook, item: str, name: str, choice: PriceChoice) -> Price:

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from ullage.execute.limit import parse_limit
 from ullage.execute.pool import Spread, thread_map
+from ullage.planning.work_limit import DEFAULT_LIMIT, WorkLimit
 
 
 class Progress(Protocol):
@@ -35,15 +37,25 @@ class RunContext:
     seed: int
     map: Spread
     progress: Progress = silent
+    limit: WorkLimit = DEFAULT_LIMIT
 
 
 @contextmanager
 def running(
-    *, as_of: datetime.date | None = None, seed: int = 0, workers: int | None = None, progress: Progress = silent
+    *,
+    as_of: datetime.date | None = None,
+    seed: int = 0,
+    limit: str | None = None,
+    workers: int | None = None,
+    progress: Progress = silent,
 ) -> Iterator[RunContext]:
-    """A run on `workers` threads (every core where it is None), counting ages on `as_of` (today where it is None)."""
+    """A run on `workers` threads (every core where it is None), counting ages on `as_of` (today where it is None).
+
+    `limit`, such as `cpu=10min,memory=8GiB`, is the most that it may take by the estimate made before.
+    """
+    ceiling = parse_limit(limit)
     with thread_map(workers=workers) as spread:
-        yield RunContext(as_of=today(as_of), seed=seed, map=spread, progress=progress)
+        yield RunContext(as_of=today(as_of), seed=seed, map=spread, progress=progress, limit=ceiling)
 
 
 def today(as_of: datetime.date | None) -> datetime.date:

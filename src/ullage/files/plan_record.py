@@ -6,7 +6,7 @@ from typing import Any
 
 from ullage.documents import json_value
 from ullage.errors import InputError
-from ullage.planning.record import Entry, PlanRecord
+from ullage.planning.record import DEVICE_LINES, Entry, PlanRecord, RecordedPool, RecordedStep
 
 _SCHEMA = "ullage.plan/2"
 _FIX = "Give a file that ullage plan --json wrote, or a plan file."
@@ -28,10 +28,32 @@ def read_plan_record(text: str, *, file: str) -> PlanRecord:
             verdict=str(found["summary"]["verdict"]),
             figures={name: _figure(name, each) for name, each in found["figures"].items()},
             inputs={name: _input(name, each) for name, each in found["assumptions"].items()},
+            pools=tuple(_pool(each) for each in found["summary"]["pools"]),
+            lines={
+                str(each["name"]): str(each["usd"]["name"])
+                for each in found["summary"]["money"]
+                if each["name"] not in DEVICE_LINES
+            },
+            is_of_devices=found["summary"]["total_usd"] is not None,
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         problem = f"lacks or garbles {error.args[0] if error.args else error}"
         raise InputError(field=file, value=str(error), problem=problem, fix=_FIX) from None
+
+
+def _pool(each: dict[str, Any]) -> RecordedPool:
+    return RecordedPool(
+        name=str(each["name"]),
+        load=str(each["load"]["name"]),
+        steps=tuple(
+            RecordedStep(
+                name=str(one["name"]),
+                amount=str(one["amount"]["name"]),
+                usd="" if one["usd"] is None else str(one["usd"]["name"]),
+            )
+            for one in (*each["replicas"], each["rounding"])
+        ),
+    )
 
 
 def _figure(name: str, each: dict[str, Any]) -> Entry:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def load_tests(files: Sequence[Path]) -> tuple[LoadTest, ...]:
-    """Results of load tests, whichever tool wrote them; no file at all is an InputError."""
-    from ullage.readers.loadtests import read_loadtest
+    """Results of load tests, whichever tool wrote them; of a folder all of them, no file at all is an InputError."""
+    from ullage.readers.loadtests import read_loadtest, result_files
 
     if not files:
         raise InputError(
             field="files", value="none", problem="there is nothing to read", fix="Give at least one result file."
         )
-    return tuple(read_loadtest(each) for each in files)
+    return tuple(read_loadtest(one) for each in files for one in result_files(each))
 
 
 def load_step_evidence(

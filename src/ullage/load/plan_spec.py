@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ullage.errors import InputError, unknown_name
@@ -99,7 +99,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,
-        demands=tuple(_demand(each, file, loaded, provenance) for each in file.workload.classes),
+        demands=_by_name(_demand(each, file, loaded, provenance) for each in file.workload.classes),
         pools=tuple(
             _pool(file, one, found, loaded, provenance) for one, found in zip(sections, loaded.pools, strict=True)
         ),
@@ -135,6 +135,11 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
         emit=emit_of(file.emit, tuple(each.name or POOL for each in sections), provenance),
         claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), provenance),
     )
+
+
+def _by_name(demands: Iterable[ClassDemand]) -> tuple[ClassDemand, ...]:
+    """Chance is drawn class by class, so that their order in the file would otherwise decide something."""
+    return tuple(sorted(demands, key=lambda each: each.request_class.name))
 
 
 def request_class(section: ClassSection) -> RequestClass:

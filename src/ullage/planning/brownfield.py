@@ -6,31 +6,16 @@ and is let go only after nothing relies on it any more.
 
 from __future__ import annotations
 
-import enum
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.errors import InputError
-from ullage.facts.device import find_device
-from ullage.fleet.rollout import roll
+from ullage.evidence import number
 from ullage.memory.settings import whole
+from ullage.planning.brownfield_risks import Risk, RiskSeverity, fraction, misleading_signals, pool_risks
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.running import Running, RunningPool
-
-
-class RiskSeverity(enum.Enum):
-    """How much a risk matters: it violates an SLO or stops a step, or it costs or hides something."""
-
-    STOPS = "stops"
-    COSTS = "costs"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Risk:
-    weight: RiskSeverity
-    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +29,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolChange:
-    """One pool of the plan beside the one that runs, or beside nothing."""
+    """One pool of the plan beside the one that runs, or beside nothing. `limits` are the plan's, with what is set."""
 
     pool: str
     running: RunningPool | None
@@ -52,6 +37,7 @@ class PoolChange:
     steady_replicas: int
     devices_per_replica: int
     settings: tuple[Setting, ...]
+    limits: tuple[Setting, ...]
     risks: tuple[Risk, ...]
 
     @property
@@ -126,7 +112,8 @@ def _change(pool: PoolPlan, found: RunningPool | None, running: Running) -> Pool
         steady_replicas=pool.steady_fleet.replicas,
         devices_per_replica=each,
         settings=() if found is None else _settings(pool, found),
-        risks=() if found is None else tuple(_risks(pool, found, need, running)),
+        limits=_limits(pool, found),
+        risks=() if found is None else tuple(pool_risks(pool, found, need, running)),
     )
 
 
@@ -136,12 +123,23 @@ def _settings(pool: PoolPlan, found: RunningPool) -> tuple[Setting, ...]:
     needed = {
         "tensor_parallel": runtime.sharding.tp,
         "pipeline_parallel": runtime.sharding.pp,
-        "max_sequences": whole(runtime.max_sequences),
         "token_budget": whole(runtime.step_tokens),
         "max_context": whole(runtime.max_context),
     }
     assumed = {"tensor_parallel": "1", "pipeline_parallel": "1"}
-    return tuple(
+    have_fraction = fraction(found.settings.get("memory_fraction", ""))
+    others = (
+        ()
+        if have_fraction in (None, number(runtime.memory_fraction))
+        else (
+            Setting(
+                name="memory_fraction",
+                have=found.settings["memory_fraction"],
+                need=f"{number(runtime.memory_fraction):g}",
+            ),
+        )
+    )
+    return others + tuple(
         Setting(name=name, have=have, need=str(need))
         for name, need in needed.items()
         for have in (found.settings.get(name, assumed.get(name, "")),)
@@ -149,82 +147,23 @@ def _settings(pool: PoolPlan, found: RunningPool) -> tuple[Setting, ...]:
     )
 
 
-def _risks(pool: PoolPlan, found: RunningPool, need: int, running: Running) -> list[Risk]:
-    risks = []
-    steady = pool.steady_fleet.replicas
-    if found.most_replicas is not None and found.most_replicas < need:
-        risks.append(
-            Risk(
-                weight=RiskSeverity.STOPS,
-                sentence=f"{found.scaled_by} allows at most {found.most_replicas} replicas, and {need} are needed.",
-            )
-        )
-    if found.least_replicas is not None and found.least_replicas < steady:
-        slow = pool.time_to_ready.figures["ready.cold_p90_s"]
-        risks.append(
-            Risk(
-                weight=RiskSeverity.COSTS,
-                sentence=f"{found.scaled_by} may go down to {found.least_replicas} replicas; back to {steady} takes a "
-                f"cold start of up to {float(slow.value) / 60:.0f} min.",
-            )
-        )
-    if found.devices_per_replica != pool.memory.runtime.sharding.devices:
-        risks.append(
-            Risk(
-                weight=RiskSeverity.STOPS,
-                sentence=f"A replica holds {found.devices_per_replica} devices, and the plan's has "
-                f"{pool.memory.runtime.sharding.devices}: the plan is about another replica.",
-            )
-        )
-    if found.device and not _same_device(found.device, pool):
-        risks.append(
-            Risk(
-                weight=RiskSeverity.STOPS,
-                sentence=f"It runs on {found.device}, and the plan is for {pool.spec.device.name}.",
-            )
-        )
-    return [*risks, *_rollout_risk(pool, found, running)]
-
-
-def _rollout_risk(pool: PoolPlan, found: RunningPool, running: Running) -> list[Risk]:
-    """Whether the next change of version can end with the devices that are free today."""
-    surge, unavailable = (_share(text, found.replicas) for text in (found.surge, found.unavailable))
-    if found.replicas == 0 or surge is None or unavailable is None or running.free_devices is None:
-        return []
-    spare = max(0, running.free_devices) // found.devices_per_replica
-    course = roll(
-        found.replicas,
-        surge=math.ceil(surge),
-        unavailable=math.floor(unavailable),
-        spare_replicas=spare,
-        start_s=float(pool.time_to_ready.figures["ready.warm_p90_s"].value),
-        drain_s=0.0,
+def _limits(pool: PoolPlan, found: RunningPool | None) -> tuple[Setting, ...]:
+    """What the plan says to set: the engine's flag, the gateway's bounds, and how far a rollout may go."""
+    limits = pool.admission_limits.figures
+    running = f"{number(limits['limit.engine_running_requests']):g}"
+    have = "" if found is None else found.settings.get("max_sequences", "")
+    rollout = pool.reserves.rollout
+    return (
+        Setting(name="engine max_sequences", have=have, need=running),
+        Setting(name="gateway rate", have="", need=f"{number(limits['limit.pool_rate_rps']):.3g} req/s"),
+        Setting(name="gateway waiting a replica", have="", need=f"{number(limits['limit.replica_queue_requests']):g}"),
+        Setting(name="rollout surge", have="" if found is None else found.surge, need=str(rollout.surge_replicas)),
+        Setting(
+            name="rollout unavailable",
+            have="" if found is None else found.unavailable,
+            need=str(rollout.unavailable_replicas),
+        ),
     )
-    if course.is_deadlocked:
-        return [
-            Risk(
-                weight=RiskSeverity.STOPS,
-                sentence=f"A rollout never ends: it may surge by {found.surge} with {found.unavailable} unavailable, "
-                f"and {running.free_devices} devices are free for replicas of {found.devices_per_replica}.",
-            )
-        ]
-    return []
-
-
-def _share(text: str, replicas: int) -> float | None:
-    """Replicas from a number or a share of them, as Kubernetes writes both."""
-    number = text.removesuffix("%")
-    if not number.isdigit():
-        return None
-    return int(number) / 100 * replicas if text.endswith("%") else float(number)
-
-
-def _same_device(label: str, pool: PoolPlan) -> bool:
-    """By the catalogue's aliases; a label that is not among them is not held against the plan."""
-    try:
-        return find_device(label).name == pool.spec.device.name
-    except InputError:
-        return True
 
 
 def _shared_risks(wanted: int, free: int | None) -> tuple[Risk, ...]:
@@ -257,6 +196,7 @@ def _steps(changes: Sequence[PoolChange], wanted: int, free: int | None) -> list
             steps.append(
                 f"Raise the least replicas of {run.scaled_by} from {run.least_replicas} to {each.steady_replicas}."
             )
+        steps += _limit_steps(each, run)
         if each.settings:
             named = ", ".join(f"{one.name} {one.have} to {one.need}" for one in each.settings)
             steps.append(f"Roll out new settings of {run.name}, with the larger fleet up: {named}.")
@@ -266,4 +206,28 @@ def _steps(changes: Sequence[PoolChange], wanted: int, free: int | None) -> list
         for each in changes
         if each.running is not None and each.change_replicas < 0
     ]
+    return steps
+
+
+def _limit_steps(change: PoolChange, run: RunningPool) -> list[str]:
+    """The limits of the plan where something else is set, and a signal that follows the load."""
+    needed = {each.name: each for each in change.limits}
+    steps = []
+    if misleading_signals(run):
+        waiting = needed["gateway waiting a replica"].need
+        steps.append(
+            f"Let {run.scaled_by} follow waiting requests of a replica, below {waiting}, instead of "
+            f"{' and '.join(misleading_signals(run))}."
+        )
+    sequences = needed["engine max_sequences"]
+    if sequences.have and sequences.have != sequences.need:
+        steps.append(
+            f"Set max_sequences of {run.name} from {sequences.have} to {sequences.need}, as the plan limits it."
+        )
+    surge, unavailable = needed["rollout surge"], needed["rollout unavailable"]
+    if any("A rollout takes" in each.sentence for each in change.risks):
+        steps.append(
+            f"Let a rollout of {run.name} surge by {surge.need} with {unavailable.need} unavailable, as the plan "
+            f"reserves, not by {surge.have or 'none'} with {unavailable.have}."
+        )
     return steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ullage.planning.difference_causes import CausedChange, causes_of
 from ullage.planning.record import Entry, PlanRecord
 
 
@@ -27,12 +28,16 @@ class FigureChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Inputs that changed, figures that changed; `also` are reasons that are no inputs: seed, date, version."""
+    """Inputs that changed, figures that changed; `also` are reasons that are no inputs: seed, date, version.
+
+    `causes` divide the change of fleet and bill, and sum to it.
+    """
 
     old: PlanRecord
     new: PlanRecord
     inputs: tuple[FigureChange, ...]
     figures: tuple[FigureChange, ...]
+    causes: tuple[CausedChange, ...]
     also: tuple[str, ...]
 
     @property
@@ -40,8 +45,11 @@ class Difference:
         return not self.inputs and not self.figures
 
 
-def difference(old: PlanRecord, new: PlanRecord) -> Difference:
-    """Compare number by number; two plans of the same input and seed have none."""
+def difference(old: PlanRecord, new: PlanRecord, *, same_seed: PlanRecord | None = None) -> Difference:
+    """Compare number by number; two plans of the same input and seed have none.
+
+    `same_seed` is the new input planned at the old seed: what then is left is the seed's.
+    """
     inputs = _changes(old.inputs, new.inputs)
     changed = {each.name for each in inputs}
     figures = tuple(
@@ -60,7 +68,14 @@ def difference(old: PlanRecord, new: PlanRecord) -> Difference:
         also.append(f"the verdict changed from {old.verdict} to {new.verdict}")
     if any(not each.because for each in figures) and old.seed == new.seed:
         also.append("figures without a changed input behind them come from another version of the program or its facts")
-    return Difference(old=old, new=new, inputs=inputs, figures=figures, also=tuple(also))
+    return Difference(
+        old=old,
+        new=new,
+        inputs=inputs,
+        figures=figures,
+        causes=causes_of(old, new, same_seed=same_seed),
+        also=tuple(also),
+    )
 
 
 def _changes(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> tuple[FigureChange, ...]:

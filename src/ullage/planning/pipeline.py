@@ -18,6 +18,7 @@ from ullage.planning.service_bill import service_bill
 from ullage.planning.spec import PlanSpec
 from ullage.workload.demand.demand import forecast_demand
 from ullage.workload.demand.routing import pool_demand, routed
+from ullage.workload.demand.tools import saturated_tool
 
 NO_TRACE = NotGiven(
     stage="workload",
@@ -45,6 +46,9 @@ def plan(
         forecast_demand(spec.demands, horizon=horizon, percentile=each, measured=spec.measured)
         for each in (percentile, replace(percentile, value=0.5))
     )
+    full = saturated_tool(spec.tools, demand)
+    if full is not None:
+        return full
     pools: list[PoolPlan] = []
     for index, pool in enumerate(spec.pools):
         said = part_of(report, index, len(spec.pools), pool.name)

@@ -6,7 +6,7 @@ A plan that was saved as JSON months ago can no longer be computed with, but it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ullage.evidence import Assumption, Figure, Source, printed_number, walk
 from ullage.planning.answer.answer import answer
@@ -27,8 +27,33 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordedStep:
+    """One step of a pool's bridge, by the names of its figures; `usd` is empty where it costs nothing."""
+
+    name: str
+    amount: str
+    usd: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedPool:
+    """How a pool's fleet is made up: the figure of its load, and its steps, whole machines last."""
+
+    name: str
+    load: str
+    steps: tuple[RecordedStep, ...]
+
+
+DEVICE_LINES = frozenset({"compute reservation", "compute usage", "failed work", "idle reserve", "stranded devices"})
+"""Lines of the bill that the bridge of a pool divides."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanRecord:
-    """All numbers of a plan by name, and which of them it prints as figures."""
+    """All numbers of a plan by name, and which of them it prints as figures.
+
+    `pools` and `lines` say how its fleet and the other lines of its bill are made up, by the names of figures.
+    """
 
     service: str
     as_of: str
@@ -36,6 +61,9 @@ class PlanRecord:
     verdict: str
     figures: Mapping[str, Entry]
     inputs: Mapping[str, Entry]
+    pools: tuple[RecordedPool, ...] = ()
+    lines: Mapping[str, str] = field(default_factory=dict)
+    is_of_devices: bool = True
 
     def grounds(self, name: str) -> frozenset[str]:
         """The inputs that a number rests on, directly or not."""
@@ -55,7 +83,8 @@ class PlanRecord:
 def record_of(plan: Plan) -> PlanRecord:
     figures: dict[str, Entry] = {}
     inputs: dict[str, Entry] = {}
-    roots: list[Figure | Assumption] = [*plan.spec.inputs, *plan.figures, *answer(plan).figures.values()]
+    summary = answer(plan)
+    roots: list[Figure | Assumption] = [*plan.spec.inputs, *plan.figures, *summary.figures.values()]
     for root in roots:
         for _, each in walk(root):
             if isinstance(each, Figure):
@@ -69,6 +98,19 @@ def record_of(plan: Plan) -> PlanRecord:
         verdict=plan.verdict.value,
         figures=dict(sorted(figures.items())),
         inputs=dict(sorted(inputs.items())),
+        pools=tuple(
+            RecordedPool(
+                name=each.name,
+                load=each.load.name,
+                steps=tuple(
+                    RecordedStep(name=one.name, amount=one.amount.name, usd="" if one.usd is None else one.usd.name)
+                    for one in (*each.replicas, each.rounding)
+                ),
+            )
+            for each in summary.pools
+        ),
+        lines={each.name: each.usd.name for each in summary.money if each.name not in DEVICE_LINES},
+        is_of_devices=summary.total_usd is not None,
     )
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 class RunningPool:
     """Replicas of one engine, as a cluster's objects describe them; None and empty mean that nobody says.
 
-    `settings` are the engine's arguments under our names (`max_sequences`), `labels` what its pods ask of a node.
+    `settings` are the engine's arguments under our names (`max_sequences`); `engine_version` is that of its image.
+    `signals` are what its autoscaler follows, as the autoscaler names them (`cpu`, `vllm:num_requests_waiting`).
     """
 
     name: str
@@ -19,12 +20,14 @@ class RunningPool:
     replicas: int
     devices_per_replica: int
     engine: str = ""
+    engine_version: str = ""
     model: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     device: str = ""
     least_replicas: int | None = None
     most_replicas: int | None = None
     scaled_by: str = ""
+    signals: tuple[str, ...] = ()
     surge: str = ""
     unavailable: str = ""
 

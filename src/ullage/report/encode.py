@@ -113,6 +113,25 @@ def to_json(value: Any, *, as_of: datetime.date | None = None, brief: bool = Fal
     return _outside(value)
 
 
+def numbers_in(value: Any) -> Iterator[Figure | Assumption]:
+    """Every figure and assumption that `to_json` prints of this value, in full or by its name."""
+    if isinstance(value, Figure | Assumption):
+        yield value
+    elif value is None or isinstance(value, bool | str | int | float | enum.Enum | PurePath | datetime.date):
+        return
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from numbers_in(each)
+    elif isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        for each in value:
+            yield from numbers_in(each)
+    elif BY_NAME.isdisjoint(_kinds(value)) and (dataclasses.is_dataclass(value) or hasattr(value, "_fields")):
+        shape = next((SHAPES[each] for each in _kinds(value) if each in SHAPES), PLAIN)
+        names = value._fields if hasattr(value, "_fields") else [each.name for each in dataclasses.fields(value)]
+        for name in shape.printed(names):
+            yield from numbers_in(getattr(value, name))
+
+
 def to_text(value: Mapping[str, Any]) -> str:
     """Keys in the order they were written; a list of plain values on one line, so that a series stays small."""
     return "".join(_lines(value, "")) + "\n"

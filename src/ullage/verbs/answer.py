@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from ullage.foreign import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from ullage.evidence import Assumption, Figure
 
 # As wide as a notebook's cell on a laptop.
 _HTML_WIDTH = 110
@@ -47,6 +50,27 @@ class VerbAnswer:
     def to_dict(self) -> dict[str, Any]:
         """What the command line prints with --json."""
         raise NotImplementedError
+
+    def printed(self) -> object:
+        """The value that `to_dict()` prints: the answer itself, where a verb says nothing else."""
+        return self
+
+    def dated(self) -> datetime.date:
+        """The day on which the ages in this answer are counted."""
+        raise NotImplementedError
+
+    def explained(self, name: str) -> Figure | Assumption:
+        """The number that `to_dict()` prints by this name, or one behind it; an unknown name is answered with the
+        nearest."""
+        from ullage.evidence import by_name
+        from ullage.report.encode import numbers_in
+
+        printed = tuple(numbers_in(self.printed()))
+        # What stands behind a number may have its name in another candidate; what is printed goes first.
+        known = by_name(printed) | {each.name: each for each in printed}
+        if name not in known:
+            raise unknown_name(field="--explain", name=name, known=known, fix="--json lists every name.")
+        return known[name]
 
     def frame(self, name: str, *, library: str | None = None) -> Any:
         """A table of `to_dict()` as a data frame of pandas or polars, whichever is installed; `tables` lists them."""

@@ -57,6 +57,7 @@ def brownfield(
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> BrownfieldPlan | Refusal:
@@ -66,7 +67,7 @@ def brownfield(
     from ullage.verbs.plan import planned
 
     runs = read_running([Path(each) for each in files])
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         needed = planned(plan, run, parse_changes(set, traffic))
     if isinstance(needed, Rejection):
         return needed

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ullage.verbs.answer import Refusal
 
 
+# A plan and its checks, in plans (bench/RESULTS.md).
+_ROUNDS = 1.25
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Checked(VerbAnswer):
     """A plan, and what was found in it."""
@@ -54,6 +58,7 @@ def check(
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> Checked | Refusal:
@@ -67,8 +72,8 @@ def check(
     for name in names:
         if name not in CHECKS:
             raise unknown_name(field="check", name=name, known=CHECKS)
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
-        found = planned(source, run, parse_changes(set, traffic))
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
+        found = planned(source, run, parse_changes(set, traffic), rounds=_ROUNDS)
         if isinstance(found, Rejection):
             return found
         run.progress(0.9, "checks")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ def compare(
     *,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> DifferenceAnswer | Refusal:
@@ -31,18 +33,27 @@ def compare(
     from ullage.planning.difference import difference
     from ullage.verbs.plan_answer import DifferenceAnswer
 
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         kept = [_read_back(each) for each in (old, new)]
         studied = any(each is not None and _is_studied(each) for each in kept)
         before = kept[0] or _planned(old, run, studied=studied)
-        after = before if isinstance(before, Rejection) else kept[1] or _planned(new, run, studied=studied)
-    if isinstance(before, Rejection):
-        return before
-    return after if isinstance(after, Rejection) else DifferenceAnswer(**vars(difference(before, after)))
+        if isinstance(before, Rejection):
+            return before
+        after = kept[1] or _planned(new, run, studied=studied)
+        if isinstance(after, Rejection):
+            return after
+        same_seed = None
+        if before.seed != after.seed and kept[1] is None:
+            same_seed = _planned(new, replace(run, seed=before.seed), studied=studied)
+    if isinstance(same_seed, Rejection):
+        same_seed = None
+    return DifferenceAnswer(**vars(difference(before, after, same_seed=same_seed)))
 
 
-def changed_since(old: PlanSource, plan: Plan, *, workers: int | None = None) -> DifferenceAnswer | Refusal:
-    """What is different in a plan that was just made from an older one."""
+def changed_since(
+    old: PlanSource, plan: Plan, *, at_seed: Callable[[int], Plan | Refusal], workers: int | None = None
+) -> DifferenceAnswer | Refusal:
+    """What is different in a plan that was just made from an older one; `at_seed` makes it again at the old one's."""
     from ullage.planning.difference import difference
     from ullage.planning.record import record_of
     from ullage.verbs.plan_answer import DifferenceAnswer
@@ -52,7 +63,9 @@ def changed_since(old: PlanSource, plan: Plan, *, workers: int | None = None) ->
         before = _read_back(old) or _planned(old, run, studied=_is_studied(now))
     if isinstance(before, Rejection):
         return before
-    return DifferenceAnswer(**vars(difference(before, now)))
+    again = at_seed(before.seed) if before.seed != plan.seed else None
+    same_seed = None if again is None or isinstance(again, Rejection) else record_of(again)
+    return DifferenceAnswer(**vars(difference(before, now, same_seed=same_seed)))
 
 
 def _read_back(source: PlanSource) -> PlanRecord | None:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ullage.verbs.answer import Refusal
 
 
+# A plan and those of marginal costs: more demand, tighter SLOs, one more nine.
+_MARGINAL_ROUNDS = 4.0
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CostAnswer(VerbAnswer):
     """The bill, and what was asked about it. `notes` are about the answer, beside the bill's own."""
@@ -47,6 +51,9 @@ class CostAnswer(VerbAnswer):
     commitments: tuple[CommitmentAdvice, ...] = ()
     change: BillChange | None = None
     notes: tuple[str, ...] = ()
+
+    def dated(self) -> datetime.date:
+        return self.as_of
 
     def headlines(self) -> tuple[Headline, ...]:
         return tuple(
@@ -110,6 +117,7 @@ def cost(
     before: PlanSource = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> CostAnswer | Refusal:
@@ -131,17 +139,16 @@ def cost(
     seller = None if against is None else _seller(against)
     purchase = None if commit is None else purchase_of(commit, field="--commit")
     notes: list[str] = []
-    logs = list(usage)
+    logs: Sequence[str | Path] = list(usage)
     if not logs and choice.by in ("tenant", "product"):
-        own, columns = own_traces(source)
-        logs = [*own]
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+        logs, columns = own_traces(source)
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
         # A log that does not say who asked is refused before the minutes that a plan takes.
         log = _read_log(logs, columns, choice, notes) if logs else None
         run.progress(0.02, "planning")
         with located(lambda: plan_document(source, parse_changes(set, traffic))):
-            found = plan_spec(spec, run)
+            found = plan_spec(spec, run, rounds=_MARGINAL_ROUNDS if marginal else 1.0)
         if isinstance(found, Rejection):
             return found
         bill = bill_of(found)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import Rejection, unknown_name
-from ullage.evidence import Assumption, Figure, by_name
+from ullage.errors import Rejection
+from ullage.evidence import Assumption, Figure
 from ullage.execute.run import Progress, running, silent
 from ullage.load.changes import SetValues, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer, refusal
@@ -51,12 +51,8 @@ class CurveAnswer(VerbAnswer):
         own = {point.figure.name: point.figure} if isinstance(point, Rejection) else point.figures
         return {**self.curve.figures, **own}
 
-    def find(self, name: str) -> Figure | Assumption:
-        """The number of this name, printed or behind one that is; an unknown one is answered with the nearest."""
-        known = by_name(self.figures.values()) | dict(self.figures)
-        if name not in known:
-            raise unknown_name(field="--explain", name=name, known=known)
-        return known[name]
+    def dated(self) -> datetime.date:
+        return self.pool.as_of
 
     def headlines(self) -> tuple[Headline, ...]:
         if isinstance(self.point, Rejection):
@@ -100,6 +96,7 @@ def curve(
     measured: Sequence[str | Path] = (),
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> CurveAnswer | Refusal:
@@ -116,7 +113,7 @@ def curve(
     from ullage.service.curve.sensitivity import try_changes
     from ullage.service.stage import pool_curve, pool_point
 
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         pool = load_pool(
             source,
             slos=slos,
@@ -126,6 +123,7 @@ def curve(
             as_of=run.as_of,
             seed=seed,
             changes=parse_changes(set, traffic),
+            limit=run.limit,
         )
         if isinstance(pool, Rejection):
             return refusal(pool)

@@ -21,12 +21,22 @@ if TYPE_CHECKING:
     from ullage.verbs.answer import Refusal
 
 
+# A plan and its drills, in plans (bench/RESULTS.md).
+_ROUNDS = 1.4
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Drilled(VerbAnswer):
     """A plan, and how it stood its drills."""
 
     plan: Plan
     drills: Drills
+
+    def printed(self) -> object:
+        return self.drills
+
+    def dated(self) -> datetime.date:
+        return self.plan.as_of
 
     def headlines(self) -> tuple[Headline, ...]:
         several = len(self.plan.pools) > 1
@@ -55,6 +65,7 @@ def drill(
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> Drilled | Refusal:
@@ -68,8 +79,8 @@ def drill(
     for name in names:
         if name not in DRILLS:
             raise unknown_name(field="drill", name=name, known=DRILLS)
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
-        found = planned(source, run, parse_changes(set, traffic))
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
+        found = planned(source, run, parse_changes(set, traffic), rounds=_ROUNDS)
         if isinstance(found, Rejection):
             return found
         run.progress(0.5, "drills")

@@ -15,7 +15,6 @@ from ullage.verbs.answer import Headline, VerbAnswer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ullage.evidence import Assumption, Figure
     from ullage.facts.model import Model
     from ullage.memory.adapters import Adapters
     from ullage.memory.budget import MemoryBudget
@@ -27,6 +26,12 @@ class MemoryAnswer(VerbAnswer):
 
     found: MemoryBudget | Rejection
     as_of: datetime.date
+
+    def dated(self) -> datetime.date:
+        return self.as_of
+
+    def printed(self) -> object:
+        return self.found
 
     def headlines(self) -> tuple[Headline, ...]:
         if isinstance(self.found, Rejection):
@@ -134,15 +139,3 @@ def memory(
 
 _SHOWN_PARTS = (16, 4, 2, 1)
 """Concurrency is shown at these parts of the longest context, since few requests use all of it."""
-
-
-def figure_of(budget: MemoryBudget, name: str) -> Figure | Assumption:
-    """The number of this name, printed or behind one that is; an unknown one is answered with the nearest."""
-    from ullage.errors import unknown_name
-    from ullage.evidence import by_name
-
-    known = by_name(budget.figures.values()) | dict(budget.figures)
-    found = known.get(name) or known.get(f"memory.{name}")
-    if found is None:
-        raise unknown_name(field="--explain", name=name, known=known)
-    return found

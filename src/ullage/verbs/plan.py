@@ -23,6 +23,7 @@ def plan(
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     quick: bool = False,
     progress: Progress = silent,
@@ -31,33 +32,46 @@ def plan(
 
     `set` changes keys of the plan, such as `{"pool.tensor_parallel": 4}`, and `traffic` all of its demand, such as
     `+30%`. `as_of` is the date on which ages are counted (today where it is None); together with `seed` it makes the
-    answer the same bytes every time, on however many `workers`. `quick` leaves out the study of its risk.
+    answer the same bytes every time, on however many `workers`. `quick` leaves out the study of its risk. Work whose
+    estimate is over `limit`, such as `cpu=10min,memory=8GiB`, is refused before it begins.
     """
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         return planned(source, run, parse_changes(set, traffic), studied=not quick)
 
 
 def planned(
-    source: PlanSource, run: RunContext, changes: Changes = NO_CHANGES, *, studied: bool = False
+    source: PlanSource,
+    run: RunContext,
+    changes: Changes = NO_CHANGES,
+    *,
+    studied: bool = False,
+    rounds: float = 1.0,
 ) -> PlanAnswer | Refusal:
-    """The plan of a source in a run that is under way; `studied` where its risk is asked for too."""
+    """The plan of a source in a run that is under way; `studied` where its risk is asked for too.
+
+    `rounds` is the work of the whole verb, in plans.
+    """
     from ullage.load.located import located
     from ullage.load.plan import load_plan, plan_document
 
     run.progress(0.01, "reading")
     spec = load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
     with located(lambda: plan_document(source, changes)):
-        return plan_spec(spec, run, studied=studied)
+        return plan_spec(spec, run, studied=studied, rounds=rounds)
 
 
-def plan_spec(spec: PlanSpec, run: RunContext, *, studied: bool = False) -> PlanAnswer | Refusal:
-    """The plan of a specification: every stage, and those that work around it."""
+def plan_spec(spec: PlanSpec, run: RunContext, *, studied: bool = False, rounds: float = 1.0) -> PlanAnswer | Refusal:
+    """The plan of a specification: every stage, and those that work around it; work over the limit is refused."""
     from ullage.planning.pipeline import plan as run_pipeline
+    from ullage.planning.work import over_limit
     from ullage.reconcile.score import score
     from ullage.uncertainty.study import NOT_STUDIED, study
     from ullage.verbs.answer import refusal
     from ullage.verbs.plan_answer import PlanAnswer
 
+    too_much = over_limit(spec, run.limit, rounds=rounds)
+    if too_much is not None:
+        return refusal(too_much)
     found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)
     if isinstance(found, Rejection):
         return refusal(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from ullage.evidence import Assumption, Figure
 
 # What a plan is known by: figure and what it is called in one line.
 _HEADLINES = {
@@ -27,6 +30,12 @@ _HEADLINES = {
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PlanAnswer(VerbAnswer, Plan):
     """A finished plan."""
+
+    def dated(self) -> datetime.date:
+        return self.as_of
+
+    def explained(self, name: str) -> Figure | Assumption:
+        return self.find(name)
 
     def headlines(self) -> tuple[Headline, ...]:
         several = len(self.pools) > 1
@@ -54,6 +63,9 @@ class PlanAnswer(VerbAnswer, Plan):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OptionsAnswer(VerbAnswer, Options):
     """Candidates ranked and refused, a mix of devices, and order-by dates."""
+
+    def dated(self) -> datetime.date:
+        return self.as_of
 
     def headlines(self) -> tuple[Headline, ...]:
         several = len(self.pools) > 1

@@ -35,6 +35,9 @@ class SizeAnswer(VerbAnswer):
     is_rate_stated: bool
     seed: int
 
+    def dated(self) -> datetime.date:
+        return self.pool.as_of
+
     def headlines(self) -> tuple[Headline, ...]:
         return (
             Headline(name="rate", value=self.size.rate_rps, unit="req/s"),
@@ -66,6 +69,7 @@ def size(
     beside: str | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> SizeAnswer | Refusal:
@@ -82,7 +86,7 @@ def size(
     stated_rps = parse_rate(rate)
     if stated_rps is not None:
         check_rate("--rate", stated_rps, _MOST_RPS)
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         pool = load_pool(
             source,
             slos=slos,
@@ -92,6 +96,7 @@ def size(
             as_of=run.as_of,
             seed=seed,
             changes=parse_changes(set, traffic),
+            limit=run.limit,
         )
         if isinstance(pool, Rejection):
             return refusal(pool)

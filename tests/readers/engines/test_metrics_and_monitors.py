@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import pytest
 
 from support.engine_logs import DCGM, METRICS, NVIDIA_SMI
 from ullage.errors import InputError
-from ullage.readers.engines import device_monitor, metrics
+from ullage.readers.engines import device_monitor, metrics, read_engine_report
 
 DATE = datetime.date(2026, 11, 15)
 MIB = 2**20
@@ -116,3 +117,44 @@ def test_dcgm_monitor_and_csv_say_the_same() -> None:
 def test_a_damaged_monitor_file_is_refused_by_line(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         device_monitor.read_nvidia_smi(text, file="smi.csv", date=DATE)
+
+
+def test_columns_of_a_monitor_in_any_order_and_without_units() -> None:
+    plain = device_monitor.read_nvidia_smi(
+        "index, memory.used [MiB], memory.total [MiB]\n0, 100 MiB, 46068 MiB\n1, 300 MiB, 46068 MiB\n",
+        file="smi.csv",
+        date=DATE,
+    )
+    for text in (
+        "memory.total, utilization.gpu [%], memory.used, index\n46068, 3 %, 100, 0\n46068, 4 %, 300, 1\n",
+        "gpu_index,mem_total_mib,mem_used_mib\n0,46068,100\n1,46068,300\n",
+    ):
+        assert device_monitor.recognises_nvidia_smi(text)
+        other = device_monitor.read_nvidia_smi(text, file="smi.csv", date=DATE)
+        assert [each.resident_bytes for each in other.resident] == [each.resident_bytes for each in plain.resident]
+        assert other.number("device_memory") == plain.number("device_memory") == 46068 * MIB
+
+
+def test_a_page_of_the_dcgm_exporter_is_read_scrape_by_scrape() -> None:
+    page = """# HELP DCGM_FI_DEV_FB_USED Framebuffer memory used in MiB.
+# TYPE DCGM_FI_DEV_FB_USED gauge
+DCGM_FI_DEV_FB_USED{{gpu="0",UUID="GPU-a",modelName="NVIDIA L40S"}} {used}
+DCGM_FI_DEV_FB_USED{{gpu="1",UUID="GPU-b",modelName="NVIDIA L40S"}} 7
+# HELP DCGM_FI_DEV_FB_FREE Framebuffer memory free in MiB.
+# TYPE DCGM_FI_DEV_FB_FREE gauge
+DCGM_FI_DEV_FB_FREE{{gpu="0",UUID="GPU-a",modelName="NVIDIA L40S"}} {free}
+DCGM_FI_DEV_FB_FREE{{gpu="1",UUID="GPU-b",modelName="NVIDIA L40S"}} 46061
+"""
+    text = page.format(used=100, free=45968) + page.format(used=300, free=45768)
+    assert device_monitor.recognises_dcgm(text)
+    found = device_monitor.read_dcgm(text, file="dcgm.prom", date=DATE)
+    first, second = found.resident
+    assert first.resident_bytes == (100 * 2**20, 300 * 2**20)
+    assert second.resident_bytes == (7 * 2**20, 7 * 2**20)
+    assert found.number("device_memory") == 46068 * MIB
+
+
+@pytest.mark.parametrize("name", ["dcgm-sample.prom", "nvidia-smi-sample.csv", "club_gpu_monitor.csv"])
+def test_monitors_of_others_are_read(shared_data: Path, name: str) -> None:
+    found = read_engine_report(shared_data / "found" / name, date=DATE)
+    assert max(max(each.resident_bytes) for each in found.resident) > 2**30

@@ -77,6 +77,50 @@ def test_a_deployment_with_its_scaler_and_nodes(tmp_path: Path) -> None:
     assert found.free_devices == 16 - 12
 
 
+def test_a_surge_of_nothing_is_read_as_nothing(tmp_path: Path) -> None:
+    text = DEPLOYMENT.replace("maxSurge: 1, maxUnavailable: 0", "maxSurge: 0, maxUnavailable: 1")
+    (pool,) = read(tmp_path, text).pools
+    assert (pool.surge, pool.unavailable) == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "signals"),
+    [
+        ("", ("cpu",)),
+        ("metrics: [{type: Resource, resource: {name: cpu, target: {averageUtilization: 80}}}]", ("cpu",)),
+        ("metrics: [{type: ContainerResource, containerResource: {name: memory, container: engine}}]", ("memory",)),
+        ("metrics: [{type: Pods, pods: {metric: {name: 'vllm:kv_cache'}}}]", ("vllm:kv_cache",)),
+        ("metrics: [{type: External, external: {metric: {name: queue}}}, {type: Resource, resource: {name: cpu}}]",
+         ("queue", "cpu")),
+        ("targetCPUUtilizationPercentage: 80", ("cpu",)),
+    ],
+)  # fmt: skip
+def test_what_an_autoscaler_follows_is_read(tmp_path: Path, metrics: str, signals: tuple[str, ...]) -> None:
+    scaler = SCALER.replace("maxReplicas: 10}", "maxReplicas: 10" + (f", {metrics}" if metrics else "") + "}")
+    assert read(tmp_path, DEPLOYMENT, scaler).pools[0].signals == signals
+
+
+def test_what_keda_follows_is_read(tmp_path: Path) -> None:
+    keda = """
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: chat-keda}
+spec:
+  scaleTargetRef: {name: chat}
+  maxReplicaCount: 9
+  triggers:
+    - {type: prometheus, metadata: {query: 'sum(vllm:num_requests_waiting)', threshold: "5"}}
+    - {type: cpu, metadata: {value: "80"}}
+"""
+    (pool,) = read(tmp_path, DEPLOYMENT, keda).pools
+    assert pool.signals == ("sum(vllm:num_requests_waiting)", "cpu")
+
+
+def test_the_version_of_an_engine_is_that_of_its_image(tmp_path: Path) -> None:
+    assert read(tmp_path, DEPLOYMENT).pools[0].engine_version == "0.32.0"
+    assert read(tmp_path, DEPLOYMENT.replace(":v0.32.0", ":latest")).pools[0].engine_version == ""
+
+
 def test_a_list_is_read_like_its_items(tmp_path: Path) -> None:
     items = "\n".join("  " + line for line in DEPLOYMENT.strip().splitlines())
     listed = "apiVersion: v1\nkind: List\nitems:\n- " + items.strip()

@@ -71,10 +71,10 @@ def test_fitting_asks_for_model_and_device(tmp_path: Path, capsys: pytest.Captur
     assert "Give --model and --device" in capsys.readouterr().err
 
 
-def test_a_missing_file_and_a_folder_are_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in (tmp_path / "absent.json", tmp_path):
+def test_a_missing_file_and_an_empty_folder_are_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path, problem in ((tmp_path / "absent.json", "cannot be read"), (tmp_path, "folder without a result")):
         assert run(["calibrate", "--inspect", str(path)]) == ExitCode.WRONG_INPUT
-        assert "cannot be read" in capsys.readouterr().err
+        assert problem in capsys.readouterr().err
 
 
 def test_a_side_file_says_what_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

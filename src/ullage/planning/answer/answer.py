@@ -1,6 +1,6 @@
 """The answer: what a planner wants of a plan, in that order, as one value.
 
-    verdict, why, warnings, next step      the decision
+    verdict, why, warnings, surprises, next  the decision
     traffic, pools                         the bridge: mean load -> busiest hour -> replicas -> machines -> money
     utilisation, stops, losses, limits     of each pool: how full, what stops growth, what it survives, what to set
     money, causes, orders                  the bill by line, who causes it, what to ask for and by when
@@ -37,6 +37,7 @@ from ullage.planning.answer.parts import (
     UtilisationState,
     summed,
 )
+from ullage.planning.answer.surprises import Surprise, surprises
 from ullage.planning.answer.verdict import Verdict, default_classes, verdict, warnings
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
@@ -67,6 +68,7 @@ class Answer:
     verdict: Verdict
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
+    surprises: tuple[Surprise, ...]
     total_usd: Figure | None
     next_step: NextStep
     risks: tuple[RiskOfPool, ...]
@@ -105,6 +107,7 @@ def answer(plan: Plan) -> Answer:
         verdict=decided,
         reasons=reasons,
         warnings=warnings(plan),
+        surprises=surprises(plan, bill),
         total_usd=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.total_usd"),
         next_step=_next_step(plan, decided, pools, orders, bill),
         risks=tuple(_risk(plan, each) for each in plan.pools) if "uncertainty" in _studied(plan) else (),

@@ -17,7 +17,6 @@ from ullage.evidence import Evidence, number
 from ullage.planning.checks.claims import claimed
 from ullage.service.loadtests.loadtest import PointAnomaly
 from ullage.workload.anomalies import Anomaly, Severity
-from ullage.workload.demand.tools import ToolLoads
 
 if TYPE_CHECKING:
     from ullage.planning.document import Plan
@@ -110,14 +109,6 @@ def _pool_warnings(pool: PoolPlan) -> list[str]:
         found.append(
             f"{binding.name} already exceeds its limit: {binding.value:.3g} of {binding.limit_value:.3g} {binding.unit}"
         )
-    if isinstance(pool.tools, ToolLoads):
-        # A tool that is full holds every task back, whichever constraint of the replicas is named as binding.
-        full = [each for each in pool.tools.lines if each.use_fraction > 1.0 and each.name not in binding.name]
-        found += [
-            f"tool {each.name} takes {each.capacity_tasks_per_s:.3g} of {each.tasks_per_s:.3g} tasks/s: more devices "
-            "do not help"
-            for each in full
-        ]
     return found
 
 

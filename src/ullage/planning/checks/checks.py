@@ -21,6 +21,7 @@ from ullage.planning.checks.cost import (
     unlabelled_cost,
     unsourced_assumptions,
 )
+from ullage.planning.checks.evidence import misleading_evidence
 from ullage.planning.checks.result import CheckResult, Checks, CheckSubject
 from ullage.planning.checks.size import average_length, forgotten_memory, instant_scaling, maximum_throughput
 from ullage.planning.document import Plan
@@ -40,6 +41,9 @@ CHECKS: dict[str, Check] = {
     "maximum-throughput": Check(mistake="maximum throughput taken as capacity", look=maximum_throughput),
     "forgotten-memory": Check(mistake="KV cache or workspace forgotten", look=forgotten_memory),
     "instant-scaling": Check(mistake="replicas taken to be there at once", look=instant_scaling),
+    "misleading-evidence": Check(
+        mistake="evidence of something else, or that breaks physics", look=misleading_evidence
+    ),
     "partial-cost": Check(
         mistake="failed work and idle reserve left out of cost", look=partial_cost, is_of_service=True
     ),

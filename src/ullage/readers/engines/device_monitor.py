@@ -1,7 +1,10 @@
-"""Bytes in use on a device over time: `nvidia-smi --format=csv` and `dcgmi dmon`, or a DCGM exporter's CSV.
+"""Bytes in use on a device over time: `nvidia-smi --format=csv`, `dcgmi dmon`, a DCGM exporter's page or CSV.
 
     nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1
     dcgmi dmon -e 250,252 -d 1000        (FB total, FB used, in MiB)
+    curl dcgm-exporter:9400/metrics      (one scrape or several, one after the other)
+
+The columns of a CSV may stand in any order, with their unit in the name, in the cell or (`nounits`) nowhere.
 
 A sum over processes is not in these figures: they count all that is on the device, the driver's share too.
 """
@@ -12,7 +15,7 @@ import csv
 import datetime
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.errors import InputError
@@ -20,7 +23,13 @@ from ullage.evidence import Source
 from ullage.memory.engine_report import EngineMemory, Rank, ResidentSeries, engine_memory, reading
 
 _MIB = 2**20
-_SMI_HEAD = re.compile(r"(?m)^[^\n]*\bmemory\.used \[MiB\]")
+# What monitors call the columns, by what they hold; nvidia-smi's own names first.
+_USED = ("memory.used [mib]", "memory.used", "mem_used_mib", "memory_used_mib", "fb_used_mib")
+_TOTAL = ("memory.total [mib]", "memory.total", "mem_total_mib", "memory_total_mib", "fb_total_mib")
+_DEVICE = ("index", "gpu_index", "gpu", "uuid", "gpu_uuid", "pci.bus_id", "name", "gpu_name")
+_TIME = ("timestamp", "ts", "time")
+_SMI_HEAD = re.compile(rf"(?im)^[^\n#{{]*(?:{'|'.join(re.escape(each) for each in _USED)})(?:\s*,|\s*$)")
+_DCGM_PAGE = re.compile(r"(?m)^DCGM_FI_DEV_FB_USED\{")
 _DCGM_HEAD = re.compile(
     r"(?m)^#?\s*Entity\b.*\bFBUSD\b|^[^\n]*\bDCGM_FI_DEV_FB_USED\b[^\n]*,|^[^\n]*,[^\n]*\bDCGM_FI_DEV_FB_USED\b"
 )
@@ -32,7 +41,7 @@ def recognises_nvidia_smi(text: str) -> bool:
 
 
 def recognises_dcgm(text: str) -> bool:
-    return _DCGM_HEAD.search(text[:65536]) is not None
+    return _DCGM_PAGE.search(text) is not None or _DCGM_HEAD.search(text[:65536]) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +58,9 @@ def read_nvidia_smi(text: str, *, file: str, date: datetime.date) -> EngineMemor
     head: list[str] | None = None
     samples: list[_MonitorSample] = []
     for where, row in _rows(text, file):
-        if "memory.used [MiB]" in row:
-            head = row
+        named = [each.strip().lower() for each in row]
+        if any(each in _USED for each in named):
+            head = named
         elif head is not None:
             samples.append(_smi_sample(head, row, where))
     return _reported(samples, what="nvidia-smi", file=file, date=date)
@@ -73,20 +83,63 @@ def _smi_sample(head: Sequence[str], row: Sequence[str], where: str) -> _Monitor
     if len(row) != len(head):
         raise _cut(where, row)
     cells = dict(zip(head, row, strict=True))
-    total = cells.get("memory.total [MiB]")
+    used, total, time = (_first(cells, names) for names in (_USED, _TOTAL, _TIME))
+    assert used is not None, head
     return _MonitorSample(
         where=where,
-        device=cells.get("index", cells.get("uuid", cells.get("pci.bus_id", cells.get("name", "0")))),
-        at_s=_time(cells["timestamp"], where) if "timestamp" in cells else None,
-        used_bytes=_mib(cells["memory.used [MiB]"], where),
+        device=_first(cells, _DEVICE) or "0",
+        at_s=None if time is None else _time(time, where),
+        used_bytes=_mib(used, where),
         total_bytes=None if total is None else _mib(total, where),
     )
 
 
+def _first(cells: Mapping[str, str], names: Sequence[str]) -> str | None:
+    return next((cells[each] for each in names if each in cells), None)
+
+
 def read_dcgm(text: str, *, file: str, date: datetime.date) -> EngineMemory:
-    """Read `dcgmi dmon` (columns FBTTL, FBUSD) or a CSV with DCGM_FI_DEV_FB_USED."""
-    samples = list(_dmon(text, file) if re.search(r"(?m)^#?\s*Entity\b", text) else _dcgm_csv(text, file))
+    """Read a page of dcgm-exporter, `dcgmi dmon` (columns FBTTL, FBUSD) or a CSV with DCGM_FI_DEV_FB_USED."""
+    if _DCGM_PAGE.search(text):
+        samples = list(_dcgm_page(text, file))
+    else:
+        samples = list(_dmon(text, file) if re.search(r"(?m)^#?\s*Entity\b", text) else _dcgm_csv(text, file))
     return _reported(samples, what="DCGM", file=file, date=date)
+
+
+def _dcgm_page(text: str, file: str) -> Iterator[_MonitorSample]:
+    """Samples of the frame buffer, scrape after scrape; a device's total is what is used, free and reserved together.
+
+    A scrape begins where a device's use is stated again.
+    """
+    from prometheus_client.parser import text_string_to_metric_families
+
+    # The parser wants each family once: several scrapes are read one at a time.
+    head = "# HELP DCGM_FI_DEV_FB_USED"
+    parts = text.split(head) if text.count(head) > 1 else [text]
+    pages = parts if len(parts) == 1 else [f"{head}{part}" for part in parts[1:]]
+    for page in pages:
+        found: dict[str, dict[str, float]] = {}
+        try:
+            for family in text_string_to_metric_families(page):
+                for sample in family.samples:
+                    if sample.name.startswith("DCGM_FI_DEV_FB_"):
+                        device = sample.labels.get("gpu") or sample.labels.get("UUID") or "0"
+                        found.setdefault(device, {})[sample.name.removeprefix("DCGM_FI_DEV_FB_")] = sample.value
+        except (ValueError, IndexError, KeyError) as error:
+            raise InputError(
+                field=file, value=str(error)[:80], problem="is not a page of metrics", fix="Scrape it again."
+            ) from None
+        for device, values in sorted(found.items()):
+            if "USED" in values:
+                yield _page_sample(file, device, values)
+
+
+def _page_sample(file: str, device: str, values: Mapping[str, float]) -> _MonitorSample:
+    amounts = {name: _mib(f"{value:g}" if value < 1e5 else str(round(value)), file) for name, value in values.items()}
+    parts = [amounts[name] for name in ("USED", "FREE", "RESERVED") if name in amounts]
+    total = amounts.get("TOTAL", sum(parts) if "FREE" in amounts else None)
+    return _MonitorSample(where=file, device=device, at_s=None, used_bytes=amounts["USED"], total_bytes=total)
 
 
 def _dmon(text: str, file: str) -> Iterator[_MonitorSample]:
@@ -180,6 +233,11 @@ def _time(text: str, where: str) -> float:
             continue
     if re.fullmatch(r"\d{9,}(\.\d+)?", text.strip()):
         return float(text)
+    try:
+        found = datetime.datetime.fromisoformat(text.strip())
+        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()
+    except ValueError:
+        pass
     raise InputError(field=where, value=text, problem="is not a time", fix="Use nvidia-smi's own timestamps.")
 
 

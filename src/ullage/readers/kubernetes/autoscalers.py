@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ullage.planning.running import RunningPool
-from ullage.readers.kubernetes.documents import Object, whole
+from ullage.readers.kubernetes.documents import Object, listed, walked, whole
 
 # Where each kind keeps its bounds, and what stands in where it says nothing.
 _BOUNDS = {
@@ -27,9 +28,41 @@ def scaled(pools: Sequence[RunningPool], autoscalers: Sequence[Object]) -> tuple
         least = whole(each.at("spec", low), field=f"{each.where}.spec.{low}", default=default)
         most = whole(each.at("spec", high), field=f"{each.where}.spec.{high}", default=_SCALED_OBJECT_MOST)
         found = [
-            replace(pool, least_replicas=least, most_replicas=most, scaled_by=f"{each.kind} {each.name}")
+            replace(
+                pool,
+                least_replicas=least,
+                most_replicas=most,
+                scaled_by=f"{each.kind} {each.name}",
+                signals=_signals(each),
+            )
             if (pool.name, pool.kind) == (target, kind)
             else pool
             for pool in found
         ]
     return tuple(found)
+
+
+def _signals(scaler: Object) -> tuple[str, ...]:
+    """What the autoscaler follows, by its own names; one of Kubernetes that names nothing follows the CPU."""
+    if scaler.kind == "ScaledObject":
+        return _once(_trigger(each) for each in listed(scaler.at("spec", "triggers")))
+    named = _once(_metric(each) for each in listed(scaler.at("spec", "metrics")))
+    return named or ("cpu",)
+
+
+def _metric(metric: Any) -> str:
+    """The name of one metric of autoscaling/v2; a Resource and a ContainerResource have theirs one step up."""
+    kind = str(walked(metric, "type") or "")
+    body = walked(metric, kind[:1].lower() + kind[1:])
+    return str(walked(body, "name") or walked(body, "metric", "name") or "")
+
+
+def _trigger(trigger: Any) -> str:
+    """A trigger of KEDA: its own kind where it watches the pod, else what it asks for."""
+    kind = str(walked(trigger, "type") or "")
+    asked = walked(trigger, "metadata", "query") or walked(trigger, "metadata", "metricName")
+    return kind if kind in ("cpu", "memory") or not asked else str(asked)
+
+
+def _once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for each in names if each))

@@ -69,6 +69,7 @@ class EngineArgs:
     engine: str
     model: str
     settings: Mapping[str, str]
+    version: str = ""
 
 
 def engine_args(words: Sequence[str], *, image: str = "") -> EngineArgs:
@@ -90,7 +91,23 @@ def engine_args(words: Sequence[str], *, image: str = "") -> EngineArgs:
             follows = flat[at + 1] if at + 1 < len(flat) and not flat[at + 1].startswith("--") else ""
             settings[flags[flag]] = value if has_value else follows
     model = settings.pop("model", "") or _positional(flat, engine)
-    return EngineArgs(engine=engine, model=model, settings={key: each for key, each in settings.items() if each})
+    return EngineArgs(
+        engine=engine,
+        model=model,
+        settings={key: each for key, each in settings.items() if each},
+        version=image_version(image) if engine else "",
+    )
+
+
+def image_version(image: str) -> str:
+    """The version in an image's tag; empty where the tag names none, as `latest` does.
+
+    >>> image_version("lmsysorg/sglang:v0.5.9-cu129"), image_version("localhost:5000/vllm:latest")
+    ('0.5.9', '')
+    """
+    name, _, _ = image.partition("@")
+    found = re.match(r"v?(\d+\.\d+(?:\.\d+)?)", name.rpartition("/")[2].partition(":")[2])
+    return found.group(1) if found else ""
 
 
 def _split(word: str) -> list[str]:

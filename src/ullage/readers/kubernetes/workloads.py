@@ -37,6 +37,7 @@ def pool_of(found: Object) -> RunningPool | None:
         replicas=whole(found.at("spec", "replicas"), field=f"{found.where}.spec.replicas", default=1),
         devices_per_replica=devices,
         engine=args.engine,
+        engine_version=args.version,
         model=args.model,
         settings=args.settings,
         device=_device(leader),
@@ -111,13 +112,14 @@ def _change(found: Object) -> tuple[str, str]:
         if found.at("spec", "strategy", "type") == "Recreate":
             return "0", "100%"
         rolling = found.at("spec", "strategy", "rollingUpdate") or {}
-        return str(walked(rolling, "maxSurge") or _SURGE), _said(rolling, _UNAVAILABLE)
+        return _said(rolling, "maxSurge", _SURGE), _said(rolling, "maxUnavailable", _UNAVAILABLE)
     if found.kind == "StatefulSet":
-        return "0", _said(found.at("spec", "updateStrategy", "rollingUpdate") or {}, "1")
+        return "0", _said(found.at("spec", "updateStrategy", "rollingUpdate") or {}, "maxUnavailable", "1")
     rolling = found.at("spec", "rolloutStrategy", "rollingUpdateConfiguration") or {}
-    return str(walked(rolling, "maxSurge") or "0"), _said(rolling, "1")
+    return _said(rolling, "maxSurge", "0"), _said(rolling, "maxUnavailable", "1")
 
 
-def _said(rolling: Any, default: str) -> str:
-    value = walked(rolling, "maxUnavailable")
+def _said(rolling: Any, key: str, default: str) -> str:
+    """What is written, an exact 0 too; the default only where nothing is."""
+    value = walked(rolling, key)
     return default if value is None else str(value)

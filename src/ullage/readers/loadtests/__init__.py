@@ -13,6 +13,7 @@ from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.readers.loadtests import (
     aiperf,
+    aiperf_csv,
     aiperf_requests,
     aiperf_server,
     console,
@@ -33,6 +34,7 @@ from ullage.readers.loadtests import (
 from ullage.readers.loadtests.beside.config import ToolConfiguration, configurations_beside, with_configurations
 from ullage.readers.loadtests.beside.side_files import known_side_file
 from ullage.readers.loadtests.content import Content, parse
+from ullage.readers.loadtests.general import k6, locust, request_log
 from ullage.readers.loadtests.guidellm import csv_export, guidance, report
 from ullage.service.loadtests.anomalies import examined, impossible
 from ullage.service.loadtests.loadtest import LoadTest
@@ -58,6 +60,7 @@ LOADTEST_READERS: dict[str, LoadTestReader] = {
     "guidellm_csv": _reader("GuideLLM CSV", csv_export.recognise, csv_export.read),
     "guidellm_guidance": _reader("GuideLLM guidance report of 0.1", guidance.recognise, guidance.read),
     "aiperf": _reader("AIPerf aggregate", aiperf.recognise, aiperf.read),
+    "aiperf_csv": _reader("AIPerf aggregate as CSV", aiperf_csv.recognise, aiperf_csv.read),
     "aiperf_requests": _reader("AIPerf requests", aiperf_requests.recognise, aiperf_requests.read),
     "aiperf_server": _reader("AIPerf server metrics", aiperf_server.recognise, aiperf_server.read),
     "genai_perf": _reader("genai-perf aggregate", genai_perf.recognise, genai_perf.read),
@@ -77,8 +80,37 @@ LOADTEST_READERS: dict[str, LoadTestReader] = {
     "engine_metrics": _reader("vLLM or SGLang /metrics", engine_metrics.recognise, engine_metrics.read),
     "engine_timestamps": _reader("vLLM request timestamps", engine_timestamps.recognise, engine_timestamps.read),
     "console": _reader("console text of vLLM's or SGLang's benchmark", console.recognise, console.read),
+    "locust": _reader("Locust stats", locust.recognise, locust.read),
+    "k6": _reader("k6 summary", k6.recognise, k6.read),
+    "request_log": _reader("a request log with TTFT and durations", request_log.recognise, request_log.read),
     "points_csv": _reader("a CSV of points", points_csv.recognise, points_csv.read),
 }
+
+
+def result_files(path: Path) -> tuple[Path, ...]:
+    """The file itself, or every result in a folder and those below it, in order of their names.
+
+    What lies beside results and is none (logs, configurations, plots) is passed over; a folder without any is refused.
+    """
+    if not path.is_dir():
+        return (path,)
+    found = tuple(each for each in sorted(path.rglob("*")) if each.is_file() and _is_result(each))
+    if not found:
+        raise InputError(
+            field="file",
+            value=str(path),
+            problem="is a folder without a result of a load test in it",
+            fix="Give the folder that the tool wrote, or its files.",
+        )
+    return found
+
+
+def _is_result(path: Path) -> bool:
+    try:
+        content = parse(path.read_bytes(), file=str(path))
+        return any(reader.recognise(content) for reader in LOADTEST_READERS.values())
+    except (InputError, OSError):
+        return False
 
 
 def read_loadtest(path: Path) -> LoadTest:

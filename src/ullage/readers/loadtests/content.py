@@ -10,6 +10,7 @@ import enum
 import hashlib
 import json
 import re
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from ullage.errors import InputError
 
 # What serving benchmarks print has lines of `key: value` too, and is no YAML.
 _PRINTED = re.compile(r"^=+ *[A-Za-z ]*Benchmark Result *=+\s*$", re.MULTILINE)
+_GZIP = b"\x1f\x8b"
+_MOST_BYTES = 256 * 2**20
 _YAML_KEY = re.compile(r"^(?:---\s*$|[A-Za-z_\"'][^,{}]*:(?:\s|$))")
 
 
@@ -73,8 +76,25 @@ def parse(data: bytes, *, file: str) -> Content:
     return Content(file=file, shape=FileShape.TEXT, text=text, sha256=sha256)
 
 
+def _unpacked(data: bytes, file: str) -> bytes:
+    """What gzip packed, within the size that a result may have; other bytes as they are."""
+    if not data.startswith(_GZIP):
+        return data
+    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        found = unpack.decompress(data, _MOST_BYTES)
+    except zlib.error as error:
+        raise _wrong(file, f"{len(data)} bytes", f"is a damaged gzip ({error})", "Copy it again.") from None
+    if unpack.unconsumed_tail:
+        raise _wrong(file, f"{len(data)} bytes", f"unpacks to more than {_MOST_BYTES >> 20} MiB", "Give a part of it.")
+    if not unpack.eof:
+        raise _wrong(file, f"{len(data)} bytes", "is a gzip that is cut short", "Copy it again.")
+    return found
+
+
 def _decode(data: bytes, file: str) -> str:
-    if b"\x00" in data[:4096] or data.startswith(b"\x1f\x8b"):
+    data = _unpacked(data, file)
+    if b"\x00" in data[:4096]:
         raise _wrong(
             file, f"{len(data)} bytes", "is binary", "Give the text file that the tool wrote; unpack it first."
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.planning.brownfield import Brownfield, Risk, RiskSeverity
+from ullage.planning.brownfield import Brownfield
+from ullage.planning.brownfield_risks import Risk, RiskSeverity
 from ullage.planning.running import Running
 from ullage.report.tables import plain_table
 
@@ -34,6 +35,11 @@ def brownfield_page(found: Brownfield, running: Running) -> list[RenderableType]
         for pool, one in settings:
             table.add_row(pool, one.name, one.have, one.need)
         parts += ["", table]
+    table = plain_table("Limits of the plan", "pool", "limit", "have", "need")
+    for each in found.changes:
+        for one in each.limits:
+            table.add_row(each.pool, one.name, one.have or "not stated", one.need)
+    parts += ["", table]
     risks = [*(("", one) for one in found.risks), *((each.pool, one) for each in found.changes for one in each.risks)]
     parts += ["", Text("Risks", style="bold"), *_risks(risks)]
     parts += ["", Text("Steps, in order", style="bold")]

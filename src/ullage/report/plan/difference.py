@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ullage.planning.difference import Difference, FigureChange
 from ullage.planning.record import Entry
-from ullage.report.quantity import show
+from ullage.report.quantity import show, show_usd
 from ullage.report.tables import plain_table
 
 # What a reviewer wants to see first, in this order; everything else follows by name with --all.
@@ -26,6 +26,7 @@ _MAIN = (
     "*ready.cold_p90_s",
 )
 _CAUSES = 4
+_NO_REPLICA = 1e-9
 
 
 def difference_page(found: Difference, *, every: bool = False) -> list[RenderableType]:
@@ -39,6 +40,8 @@ def difference_page(found: Difference, *, every: bool = False) -> list[Renderabl
         for each in found.inputs:
             table.add_row(each.name, _shown(each.old), _shown(each.new), "" if each.new is None else each.new.source)
         parts += ["", table]
+    if found.causes:
+        parts += ["", _causes(found)]
     shown = found.figures if every else _main(found.figures)
     if shown:
         table = plain_table("Figures that changed", "figure", "old", "new", "change", "because of")
@@ -50,6 +53,26 @@ def difference_page(found: Difference, *, every: bool = False) -> list[Renderabl
         parts.append(Text(f"and {more} more: --all", style="dim"))
     parts += [Text(f"Note: {each}.") for each in found.also]
     return parts
+
+
+def _causes(found: Difference) -> RenderableType:
+    """What moved fleet and bill; the last row is their sum."""
+    table = plain_table("What moved fleet and bill", "cause", "replicas", "USD a month", "because of")
+    for each in found.causes:
+        of = f"{each.pool}: " if each.pool and len({one.pool for one in found.causes if one.pool}) > 1 else ""
+        table.add_row(f"{of}{each.name}", _signed(each.replicas), _usd(each.usd), _named(each.because))
+    total = [each.usd for each in found.causes if each.usd is not None]
+    usd = sum(total) if total else None
+    table.add_row("in all", _signed(sum(each.replicas for each in found.causes)), _usd(usd), "")
+    return table
+
+
+def _signed(replicas: float) -> str:
+    return f"{replicas:+.3g}" if abs(replicas) > _NO_REPLICA else ""
+
+
+def _usd(usd: float | None) -> str:
+    return "" if usd is None else f"{'-' if usd < 0 else '+'}{show_usd(abs(usd))}"
 
 
 def _main(changes: tuple[FigureChange, ...]) -> tuple[FigureChange, ...]:
@@ -71,6 +94,10 @@ def _change(each: FigureChange) -> str:
 
 
 def _because(each: FigureChange) -> str:
-    named = ", ".join(each.because[:_CAUSES])
-    more = len(each.because) - _CAUSES
+    return _named(each.because)
+
+
+def _named(because: tuple[str, ...]) -> str:
+    named = ", ".join(because[:_CAUSES])
+    more = len(because) - _CAUSES
     return f"{named} and {more} more" if more > 0 else named

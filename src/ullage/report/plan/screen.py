@@ -28,6 +28,7 @@ _LABEL = 13
 _NAME = 21
 _MOST_POOLS = 8
 _MOST_WARNINGS = 3
+_MOST_SURPRISES = 3
 # A number and its unit stay on one line.
 _GLUED = re.compile(r"(\d) (k|M|%|USD|req/s|min|h|d|s|ms)\b")
 _STYLES = {Verdict.BUY: "bold green", Verdict.HOLD: "bold cyan", Verdict.TEST_FIRST: "bold yellow"}
@@ -74,6 +75,8 @@ def _all_lines(found: Answer, decision: _Paper, paper: _Paper) -> Iterator[Text]
         yield from _paragraph(label, sentence, decision)
     for sentence in _warnings(found):
         yield from _paragraph("Warning", sentence, decision, style="bold red")
+    for sentence in _surprises(found):
+        yield from _paragraph("Surprise", sentence, decision, style="yellow")
     yield Text()
     yield _head("Traffic", "req/s", "", paper)
     yield from _traffic(found, paper)
@@ -167,6 +170,16 @@ def _warnings(found: Answer) -> list[str]:
     more = len(found.warnings) - _MOST_WARNINGS
     shown = [_clean(each, 400) for each in found.warnings[:_MOST_WARNINGS]]
     return [*shown, f"and {more} more: --section stages, --section losses"] if more > 0 else shown
+
+
+def _surprises(found: Answer) -> list[str]:
+    """What nobody stated and what moves the bill most, each with the part of the bill that it moves."""
+    more = len(found.surprises) - _MOST_SURPRISES
+    shown = [
+        f"{number(each.moves):+.0%} of the bill: {_clean(each.sentence, 400)}".replace("%", " %", 1)
+        for each in found.surprises[:_MOST_SURPRISES]
+    ]
+    return [*shown, f"and {more} more: --json"] if more > 0 else shown
 
 
 # ---- the bridge -------------------------------------------------------------------------------------------------

@@ -334,11 +334,14 @@ def _last_answer_s(point: Point) -> float:
     queue_s = 0.0 if ttft is None else max(0.0, _longest_s(ttft) - first_s)
     if e2e is not None:
         return max(_longest_s(e2e) - queue_s, 0.0)
-    if tpot is None or tokens is None:
+    # The longest of single gaps is no answer's pace, so that of pooled ones the mean is taken.
+    pooled = point.latency(Definition.ITL_POOLED)
+    pace_s = _longest_s(tpot) if tpot is not None else None if pooled is None else pooled.middle_s
+    if pace_s is None or tokens is None:
         return first_s
     lengths = point.tokens.output_lengths
     longest = lengths.max_tokens if lengths is not None and lengths.max_tokens else 1.5 * tokens
-    return first_s + _longest_s(tpot) * longest
+    return first_s + pace_s * longest
 
 
 def _longest_s(latency: LatencySummary) -> float:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, Rejection, Remedy, unknown_name
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.workload.demand.demand import ClassTraffic, Demand
 
@@ -174,6 +174,42 @@ def tool_loads(tools: Sequence[Tool], demand: Demand, *, service: Demand | None 
     return ToolLoads(lines=tuple(lines), figures=figures, notes=tuple(_notes(lines)))
 
 
+def saturated_tool(tools: Sequence[Tool], demand: Demand) -> Rejection | None:
+    """The refusal of a service whose tool takes fewer tasks than are planned for: no fleet would serve them.
+
+    It is asked before any replica is planned. Of several such tools the one is named that takes the smallest part.
+    """
+    loads = tool_loads(tools, demand)
+    full = [each for each in loads.lines if each.use_fraction > 1.0]
+    if not full:
+        return None
+    worst = max(full, key=lambda each: each.use_fraction)
+    tool = next(each for each in tools if each.name == worst.name)
+    others = [each.name for each in full if each is not worst]
+    also = f"; {', '.join(others)} too" if others else ""
+    return Rejection(
+        stage="tools",
+        reason=f"tool {worst.name} takes at most {worst.capacity_tasks_per_s:.3g} tasks/s of the "
+        f"{worst.tasks_per_s:.3g} that are planned for, by its {worst.limited_by}: more devices do not help{also}",
+        figure=loads.figures[f"tools.{worst.name}.use_fraction"],
+        remedies=tuple(_remedies(tool, worst)),
+    )
+
+
+def _remedies(tool: Tool, load: ToolLoad) -> Iterator[Remedy]:
+    """The limit that would do, fewer calls, or less traffic; a limit is raised only where it is the lower one."""
+    needed = load.tried_calls_per_s
+    if tool.concurrency is not None and _number(tool.concurrency) / _number(tool.latency) < needed:
+        slots = math.ceil(needed * _number(tool.latency))
+        yield Remedy(change=f"{tool.concurrency.name} of {slots}", effect="the tool takes what is planned")
+    if tool.rate_limit is not None and _number(tool.rate_limit) < needed:
+        yield Remedy(change=f"{tool.rate_limit.name} of {needed:.3g} calls/s", effect="the tool takes what is planned")
+    calls = _number(tool.calls_per_task) * load.capacity_tasks_per_s / load.tasks_per_s
+    yield Remedy(change=f"{tool.calls_per_task.name} of at most {calls:.3g}", effect="its limits are enough")
+    share = 1.0 - load.capacity_tasks_per_s / load.tasks_per_s
+    yield Remedy(change=f"--traffic -{100 * share:.3g}%", effect="its limits are enough")
+
+
 def _load(tool: Tool, users: Sequence[ClassTraffic], everyone: Sequence[ClassTraffic]) -> ToolLoad:
     calls, latency_s = _number(tool.calls_per_task), _number(tool.latency)
     tasks_per_s = sum(each.planning_rps for each in everyone) / _number(tool.requests_per_task)
@@ -257,12 +293,7 @@ def _figures(
 
 def _notes(lines: Sequence[ToolLoad]) -> Iterator[str]:
     for each in lines:
-        if each.use_fraction > 1.0:
-            yield (
-                f"Tool {each.name} takes {each.capacity_tasks_per_s:.3g} of {each.tasks_per_s:.3g} tasks/s planned, "
-                f"by its {each.limited_by}: more devices do not help."
-            )
-        elif each.use_fraction > BUSY_FRACTION:
+        if each.use_fraction > BUSY_FRACTION:
             yield f"Tool {each.name} is {each.use_fraction:.0%} used: waits in front of it are not in this plan."
 
 

@@ -21,8 +21,8 @@ def _is_object_with(*names: str) -> Callable[[Content], bool]:
     return lambda content: set(names) <= set(content.first)
 
 
-def _is_aiperf_csv(content: Content) -> bool:
-    return content.shape is FileShape.CSV and content.rows[0][:2] in (("Metric", "avg"), ("Timeslice", "Start_NS"))
+def _is_aiperf_slices(content: Content) -> bool:
+    return content.shape is FileShape.CSV and content.rows[0][:2] == ("Timeslice", "Start_NS")
 
 
 def _is_scrape_lines(content: Content) -> bool:
@@ -36,8 +36,8 @@ SIDE_FILES: tuple[SideFile, ...] = (
         instead="Give profile_export_aiperf.json or profile_export.jsonl of the same run.",
     ),
     SideFile(
-        what="a CSV of AIPerf, which rounds to two decimals",
-        recognise=_is_aiperf_csv,
+        what="AIPerf's time slices as CSV",
+        recognise=_is_aiperf_slices,
         instead="Give profile_export_aiperf.json or profile_export.jsonl of the same run.",
     ),
     SideFile(

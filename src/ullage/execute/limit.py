@@ -1,0 +1,35 @@
+"""The ceiling of a run as it is typed: `cpu=10min,memory=8GiB`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ullage.errors import InputError, unknown_name
+from ullage.planning.work_limit import DEFAULT_LIMIT, WorkLimit
+from ullage.units import BYTES, DURATION, parse
+
+_FIELD = "--limit"
+_KINDS = {"cpu": ("cpu_s", DURATION), "memory": ("memory_bytes", BYTES)}
+
+
+def parse_limit(text: str | None) -> WorkLimit:
+    """What is stated, and the default for the rest.
+
+    >>> parse_limit("cpu=2min")
+    WorkLimit(cpu_s=120.0, memory_bytes=8589934592.0)
+    """
+    found = DEFAULT_LIMIT
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        name, _, value = (each.strip() for each in part.partition("="))
+        if name not in _KINDS:
+            raise unknown_name(field=_FIELD, name=name, known=_KINDS, fix="Give for example cpu=10min,memory=8GiB.")
+        field, dimension = _KINDS[name]
+        amount = float(parse(value, dimension, field=f"{_FIELD} {name}"))
+        if amount <= 0.0:
+            raise InputError(
+                field=f"{_FIELD} {name}", value=value, problem="leaves nothing to work with", fix="Give more than 0."
+            )
+        found = replace(found, **{field: amount})
+    return found

@@ -1,0 +1,276 @@
+"""What nobody stated and what moves the bill by more than a tenth: said in the answer, not in a note.
+
+Each is worked out from the bill and the price book at hand; nothing is planned a second time. The figure beside a
+sentence is the part of the bill that it moves, and explains itself back to the prices and the bill.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ullage.cost.bill import Bill
+from ullage.cost.quotes import DeviceQuote, device_wanted
+from ullage.cost.service_use import PoolUse
+from ullage.cost.units import class_cents
+from ullage.evidence import Assumption, Evidence, Figure, number
+from ullage.planning.document import Plan
+from ullage.planning.pool_plan import PoolPlan
+from ullage.prices.book import PriceBook, is_own_price
+from ullage.prices.offers import Offer, offers
+
+MOST_UNSAID_FRACTION = 0.1
+"""A tenth of a bill is more than most budgets leave open; below it a note is enough."""
+
+_DEVICE_LINES = ("compute_reservation", "compute_usage", "failed_work", "idle_reserve", "stranded_devices")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surprise:
+    """One of them: what it is, in a sentence, and the part of the bill that it moves."""
+
+    name: str
+    sentence: str
+    moves: Figure
+
+
+def surprises(plan: Plan, bill: Bill | None) -> tuple[Surprise, ...]:
+    """All that move the bill by more than a tenth, the largest first; none where there is no bill of devices."""
+    if bill is None or not bill.is_of_devices or not bill.total_cents:
+        return ()
+    found = [
+        *_default_lengths(plan, bill),
+        *(one for pool in plan.pools for one in _of_pool(plan, pool, bill)),
+    ]
+    large = [each for each in found if abs(number(each.moves)) > MOST_UNSAID_FRACTION]
+    return tuple(sorted(large, key=lambda each: -abs(number(each.moves))))
+
+
+def _of_pool(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
+    book = plan.spec.prices
+    if book is not None:
+        yield from _seller(plan, pool, bill, book)
+        yield from _price_of_another_machine(plan, pool, bill, book)
+    yield from _whole_machines(plan, pool, bill)
+    yield from _node_size(plan, pool, bill)
+    yield from _seed(plan, pool, bill)
+
+
+# ---- prices -----------------------------------------------------------------------------------------------------
+
+
+def _seller(plan: Plan, pool: PoolPlan, bill: Bill, book: PriceBook) -> Iterator[Surprise]:
+    """The cheapest of several sellers, taken because nobody named one."""
+    if plan.spec.buying.providers:
+        return
+    for quote in _quotes(bill, pool):
+        wanted = device_wanted(_use(bill, pool), plan.spec.buying, quote.purchase)
+        best = _by_seller(offers(book, wanted))
+        if len(best) < 2 or is_own_price(next(iter(best.values())).price):
+            continue
+        hours = {name: each.usd_per_device_hour for name, each in best.items()}
+        middle = statistics.median(number(each) for each in hours.values())
+        seller = f"{quote.provider} {quote.region}".strip()
+        yield Surprise(
+            name="seller",
+            sentence=f"{_of(plan, pool)}no seller is stated: the prices are those of {seller}, the cheapest of "
+            f"{len(best)} ({quote.usd_per_hour:.3g} USD a device-hour); the middle one asks {middle:.3g}",
+            moves=_moves(
+                plan,
+                pool,
+                f"seller_{quote.purchase}",
+                _device_usd(bill, pool) * quote.share_fraction * (middle / quote.usd_per_hour - 1.0) / bill.total_usd,
+                "devices on the bill x (price of the middle seller / price taken - 1) / bill",
+                (*hours.values(), *_total(bill)),
+            ),
+        )
+
+
+def _by_seller(found: tuple[Offer, ...]) -> dict[str, Offer]:
+    """Every seller's cheapest offer, the cheapest seller first."""
+    best: dict[str, Offer] = {}
+    for each in found:
+        best.setdefault(each.price.provider, each)
+    return best
+
+
+def _price_of_another_machine(plan: Plan, pool: PoolPlan, bill: Bill, book: PriceBook) -> Iterator[Surprise]:
+    """A price for one device where the plan stands on machines of eight, which are sold for another."""
+    size = pool.packing.chosen.shape.devices
+    for quote in _quotes(bill, pool):
+        wanted = device_wanted(_use(bill, pool), plan.spec.buying, quote.purchase)
+        taken = next(iter(offers(book, wanted)), None)
+        whole = next(iter(offers(book, replace(wanted, least_devices=size))), None)
+        if taken is None or whole is None or taken.price.devices >= size or is_own_price(taken.price):
+            continue
+        hour = whole.usd_per_device_hour
+        yield Surprise(
+            name="machine price",
+            sentence=f"{_of(plan, pool)}the price is of a machine of {taken.price.devices} and the plan stands on "
+            f"{pool.packing.chosen.shape.name} of {size}: a device-hour there is {number(hour):.3g} USD, not "
+            f"{quote.usd_per_hour:.3g}",
+            moves=_moves(
+                plan,
+                pool,
+                f"machine_price_{quote.purchase}",
+                _device_usd(bill, pool)
+                * quote.share_fraction
+                * (number(hour) / quote.usd_per_hour - 1.0)
+                / bill.total_usd,
+                "devices on the bill x (price on a machine of this size / price taken - 1) / bill",
+                (quote.hour, hour, *_total(bill)),
+            ),
+        )
+
+
+# ---- machines ---------------------------------------------------------------------------------------------------
+
+
+def _whole_machines(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
+    """Devices that are paid because a machine is only sold whole."""
+    lines = [each for each in bill.lines if each.pool == pool.spec.name and each.name == "stranded_devices"]
+    figures = tuple(each.figure for each in lines if each.figure is not None)
+    chosen = pool.packing.chosen
+    empty = chosen.spare_devices + chosen.stranded_devices
+    if not figures or not empty:
+        return
+    yield Surprise(
+        name="whole machines",
+        sentence=f"{_of(plan, pool)}devices are priced one by one and {chosen.shape.name} is sold as "
+        f"{chosen.shape.devices}: {empty} of the {chosen.devices} devices hold no replica and are paid",
+        moves=_moves(
+            plan,
+            pool,
+            "whole_machines",
+            sum(each.usd for each in lines if each.figure is not None) / bill.total_usd,
+            "devices without a replica on the bill / bill",
+            (*figures, *_total(bill)),
+        ),
+    )
+
+
+def _node_size(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
+    """A machine that nobody named, where the same replicas need more devices on another that is sold."""
+    chosen = pool.packing.chosen
+    if pool.spec.instance is not None or not chosen.devices:
+        return
+    sellers = plan.spec.buying.providers
+    others = [
+        each
+        for each in pool.packing.rows
+        if each.shape.devices != chosen.shape.devices
+        and not each.spans_nodes
+        and (not sellers or each.shape.provider in sellers)
+    ]
+    if not others:
+        return
+    other = max(others, key=lambda each: abs(each.devices - chosen.devices))
+    yield Surprise(
+        name="node size",
+        sentence=f"{_of(plan, pool)}no machine is stated (pool.instance): it is planned on {chosen.shape.name} of "
+        f"{chosen.shape.devices}, {chosen.devices} devices; on {other.shape.name} of {other.shape.devices} the same "
+        f"replicas need {other.devices}",
+        moves=_moves(
+            plan,
+            pool,
+            "node_size",
+            _device_usd(bill, pool) * (other.devices / chosen.devices - 1.0) / bill.total_usd,
+            "devices on the bill x (devices on the other machine / devices - 1) / bill",
+            (plan.figures_of("packing", pool.spec.name)["packing.devices"], *_total(bill)),
+        ),
+    )
+
+
+# ---- traffic and chance -----------------------------------------------------------------------------------------
+
+
+def _default_lengths(plan: Plan, bill: Bill) -> Iterator[Surprise]:
+    """Classes whose lengths are ours; a bill of replicas goes up with the tokens that they serve."""
+    demand = plan.figures_of("demand")
+    names = [
+        name
+        for each in plan.spec.demands
+        for name in (each.request_class.name,)
+        if Evidence.ASSUMED in (demand[f"demand.{name}.{side}_p95"].evidence for side in ("prompt", "output"))
+    ]
+    cents = class_cents(bill.use, bill.lines)
+    ours = sum(cents.get(name, 0) for name in names)
+    if not ours:
+        return
+    shown = ", ".join(
+        f"{name} (p95 {number(demand[f'demand.{name}.prompt_p95']):.0f} in, "
+        f"{number(demand[f'demand.{name}.output_p95']):.0f} out)"
+        for name in names[:3]
+    )
+    share = ours / bill.total_cents
+    yield Surprise(
+        name="default lengths",
+        sentence=f"lengths of {shown}{' and others' if len(names) > 3 else ''} are defaults: twice as long adds up to "
+        f"{100 * share:.0f} % of the bill",
+        moves=Figure(
+            name="surprise.default_lengths_fraction",
+            value=share,
+            unit="fraction",
+            formula="part of the bill that these classes cause / bill: what doubling their lengths adds at most",
+            inputs=(
+                *(demand[f"demand.{name}.{side}_p95"] for name in names for side in ("prompt", "output")),
+                *_total(bill),
+            ),
+        ),
+    )
+
+
+def _seed(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
+    """A number of replicas that the simulated windows leave open: another seed may decide it otherwise."""
+    size = pool.steady_fleet.size
+    low, high = size.low_replicas, size.high_replicas
+    if low >= high:
+        return
+    replicas = plan.figures_of("steady_fleet", pool.spec.name)["fleet.replicas"]
+    total = pool.reserves.total_replicas
+    yield Surprise(
+        name="seed",
+        sentence=f"{_of(plan, pool)}{low} or {high} steady replicas: another seed may decide otherwise; the larger is "
+        "planned",
+        moves=_moves(
+            plan,
+            pool,
+            "seed",
+            _device_usd(bill, pool) * (high - low) / total / bill.total_usd,
+            f"devices on the bill x ({high} - {low}) / {total} replicas / bill",
+            (replicas, *_total(bill)),
+        ),
+    )
+
+
+# ---- parts of the bill ------------------------------------------------------------------------------------------
+
+
+def _moves(
+    plan: Plan, pool: PoolPlan, what: str, value: float, formula: str, inputs: tuple[Figure | Assumption, ...]
+) -> Figure:
+    prefix = f"{pool.spec.name}." if len(plan.pools) > 1 else ""
+    name = f"{prefix}surprise.{what.replace('-', '_').replace(' ', '_')}_fraction"
+    return Figure(name=name, value=value, unit="fraction", formula=formula, inputs=inputs)
+
+
+def _device_usd(bill: Bill, pool: PoolPlan) -> float:
+    return sum(each.usd for each in bill.lines if each.pool == pool.spec.name and each.name in _DEVICE_LINES)
+
+
+def _total(bill: Bill) -> tuple[Figure, ...]:
+    return (bill.figures["bill.total_usd"],)
+
+
+def _quotes(bill: Bill, pool: PoolPlan) -> tuple[DeviceQuote, ...]:
+    found = bill.quotes.devices.get(pool.spec.name)
+    return found if isinstance(found, tuple) else ()
+
+
+def _use(bill: Bill, pool: PoolPlan) -> PoolUse:
+    return next(each for each in bill.use.pools if each.name == pool.spec.name)
+
+
+def _of(plan: Plan, pool: PoolPlan) -> str:
+    return f"{pool.spec.name}: " if len(plan.pools) > 1 else ""

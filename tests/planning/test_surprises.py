@@ -1,0 +1,125 @@
+"""What nobody stated and what moves the bill by more than a tenth stands in the answer, and nothing else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.planned import planned
+from ullage.cost.bill import Bill, monthly_bill
+from ullage.cost.quotes import PriceChoice, quotes_of
+from ullage.evidence import number
+from ullage.fleet.packing import NodeShape, PackedShape
+from ullage.planning.answer.answer import answer
+from ullage.planning.answer.surprises import MOST_UNSAID_FRACTION, Surprise, surprises
+from ullage.planning.document import Plan
+from ullage.report.plan.screen import Screen
+
+
+def bill_of(plan: Plan) -> Bill:
+    return next(each.answer for each in plan.stages if isinstance(each.answer, Bill))
+
+
+def bought(plan: Plan, choice: PriceChoice) -> tuple[Plan, Bill]:
+    """The same plan under other constraints of buying: its fleet stays, its bill is made anew."""
+    assert plan.spec.prices is not None
+    old = bill_of(plan)
+    changed = replace(plan, spec=replace(plan.spec, buying=choice))
+    return changed, monthly_bill(old.use, quotes_of(plan.spec.prices, old.use, old.policy, choice), old.policy)
+
+
+def named(found: tuple[Surprise, ...]) -> dict[str, Surprise]:
+    return {each.name: each for each in found}
+
+
+def test_default_lengths_are_said_with_their_part_of_the_bill() -> None:
+    plan = planned()
+    found = named(answer(plan).surprises)
+    assert number(found["default lengths"].moves) == pytest.approx(1.0, abs=1e-6), "both classes have default lengths"
+    text = "\n".join(each.plain for each in Screen(answer=answer(plan)).lines())
+    assert "of the bill: lengths of chat" in text
+
+
+def test_a_stated_seller_is_no_surprise_and_an_unstated_one_is() -> None:
+    plan = planned()
+    assert "seller" not in named(surprises(plan, bill_of(plan)))
+    changed, bill = bought(plan, PriceChoice())
+    quotes = bill.quotes.devices[plan.pools[0].spec.name]
+    assert isinstance(quotes, tuple)
+    found = named(surprises(changed, bill))
+    assert "seller" in found, "the sellers of an H100 differ by far more than a tenth"
+    assert quotes[0].provider in found["seller"].sentence
+    assert number(found["seller"].moves) > MOST_UNSAID_FRACTION
+
+
+def test_the_middle_seller_moves_the_bill_by_what_is_said() -> None:
+    """Worked out by hand: the devices of the bill at the price of the middle seller."""
+    changed, bill = bought(planned(), PriceChoice())
+    said = named(surprises(changed, bill))["seller"]
+    quotes = bill.quotes.devices[changed.pools[0].spec.name]
+    assert isinstance(quotes, tuple)
+    asked = float(said.sentence.rsplit(" ", 1)[1])
+    devices = sum(
+        each.usd for each in bill.lines if each.pool and each.name in
+        ("compute_reservation", "compute_usage", "failed_work", "idle_reserve", "stranded_devices")
+    )  # fmt: skip
+    expected = devices * (asked / quotes[0].usd_per_hour - 1.0) / bill.total_usd
+    assert number(said.moves) == pytest.approx(expected, rel=0.01)
+
+
+def with_machines(plan: Plan, chosen: PackedShape, *others: PackedShape) -> Plan:
+    pool = plan.pools[0]
+    packing = replace(pool.packing, chosen=chosen, rows=(chosen, *others))
+    return replace(plan, pools=(replace(pool, packing=packing),))
+
+
+def test_another_size_of_machine_is_a_surprise_only_while_nobody_named_one() -> None:
+    plan = planned()
+    pool = plan.pools[0]
+    chosen = pool.packing.chosen
+    shape = NodeShape(name="half", provider="aws", size=replace(chosen.shape.size, value=4, low=None, high=None))
+    twice = PackedShape(
+        shape=shape,
+        groups=tuple(replace(each, nodes=4 * each.nodes) for each in chosen.groups),
+        spans_nodes=False,
+    )
+    assert twice.devices == 2 * chosen.devices
+    changed = with_machines(plan, chosen, twice)
+    found = named(surprises(changed, bill_of(plan)))
+    assert "on half of 4" in found["node size"].sentence
+    said = replace(changed.pools[0], spec=replace(pool.spec, instance=chosen.shape.name))
+    assert "node size" not in named(surprises(replace(changed, pools=(said,)), bill_of(plan)))
+
+
+def test_devices_that_a_whole_machine_brings_are_said_where_they_are_much() -> None:
+    """The example has 2 of 96 to spare, which is no headline; 60 of 96 would be one."""
+    plan = planned()
+    bill = bill_of(plan)
+    assert "whole machines" not in named(surprises(plan, bill))
+    use = replace(bill.use, pools=tuple(replace(each, stranded_devices=60) for each in bill.use.pools))
+    dearer = monthly_bill(use, bill.quotes, bill.policy)
+    found = named(surprises(plan, dearer))
+    stranded = sum(each.usd for each in dearer.lines if each.name == "stranded_devices")
+    assert number(found["whole machines"].moves) == pytest.approx(stranded / dearer.total_usd)
+
+
+def test_replicas_that_another_seed_may_decide_otherwise_are_said() -> None:
+    plan = planned()
+    pool = plan.pools[0]
+    size = pool.steady_fleet.size
+    low = max(1, size.conservative.replicas - 12)
+    open_size = replace(size, conservative=replace(size.conservative, low_replicas=low))
+    changed = replace(plan, pools=(replace(pool, steady_fleet=replace(pool.steady_fleet, size=open_size)),))
+    found = named(surprises(changed, bill_of(plan)))
+    assert f"{low} or {size.high_replicas} steady replicas" in found["seed"].sentence
+
+
+def test_without_a_bill_there_is_nothing_to_move() -> None:
+    assert surprises(planned(), None) == ()
+
+
+def test_the_figures_are_explained_by_name() -> None:
+    plan = planned()
+    for each in answer(plan).surprises:
+        assert plan.find(each.moves.name).value == each.moves.value
