@@ -38,23 +38,34 @@ class PredictiveState:
     asked: tuple[ScaleEvent, ...] = ()
 
 
-def rate_ahead(spec: PredictiveSpec, times_s: Sequence[float], rates_rps: Sequence[float], *, now_s: float) -> float:
+def rate_ahead(
+    spec: PredictiveSpec, times_s: Sequence[float], rates_rps: Sequence[float], *, now_s: float, week_s: float = 0.0
+) -> float:
     """The rate that is prepared for, from samples of the trend window; the last one is the rate now."""
     now_rps = rates_rps[-1]
     found = max(now_rps, now_rps + _slope(times_s, rates_rps) * spec.lead_s)
     if spec.season:
-        here, ahead = (spec.season[int(at_s // 3600.0) % len(spec.season)] for at_s in (now_s, now_s + spec.lead_s))
+        here, ahead = (
+            spec.season[int(at_s // 3600.0) % len(spec.season)]
+            for at_s in (week_s + now_s, week_s + now_s + spec.lead_s)
+        )
         found = max(found, now_rps * ahead / here if here > 0 else found)
     return found
 
 
 def predictive_step(
-    spec: PredictiveSpec, state: PredictiveState, times_s: Sequence[float], rates_rps: Sequence[float], *, now_s: float
+    spec: PredictiveSpec,
+    state: PredictiveState,
+    times_s: Sequence[float],
+    rates_rps: Sequence[float],
+    *,
+    now_s: float,
+    week_s: float = 0.0,
 ) -> tuple[PredictiveState, int | None]:
     """The replicas wanted now; None where no rate was read."""
     if not rates_rps:
         return state, None
-    ahead_rps = rate_ahead(spec, times_s, rates_rps, now_s=now_s)
+    ahead_rps = rate_ahead(spec, times_s, rates_rps, now_s=now_s, week_s=week_s)
     wanted = math.ceil(ahead_rps * (1.0 + spec.margin_fraction) / spec.each_rps - 1e-9)
     asked = (
         *(each for each in state.asked if each.at_s > now_s - spec.hold_s),

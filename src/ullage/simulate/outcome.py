@@ -300,8 +300,8 @@ def _gauges(run: KernelRun) -> Gauges:
             "prefill_tokens", "decode_tokens", "issued")  # fmt: skip
     return Gauges(
         at_s=at_ps / PS_PER_S,
-        oldest_wait_s=np.maximum(0, at_ps - rows.oldest_ps) / PS_PER_S,
-        busy_s=rows.busy_ps / PS_PER_S,
+        oldest_wait_s=np.maximum(0, at_ps - rows["oldest_ps"]) / PS_PER_S,
+        busy_s=rows["busy_ps"] / PS_PER_S,
         **{name: rows[name].copy() for name in kept},
     )
 

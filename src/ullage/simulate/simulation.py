@@ -91,7 +91,9 @@ def _told(run: KernelRun, answer: int | Wanted) -> int:
     """The number of replicas a rule wants; what it says of its starts is put where the kernel looks for it."""
     if isinstance(answer, int):
         return answer
-    delays, first = run.world.start_delays, int(run.clock.starts)
+    if not answer.starts_s:
+        return answer.replicas
+    delays, first = run.world.plain("start_delays"), int(run.clock.starts)
     for place, each_s in enumerate(answer.starts_s):
         delays[(first + place) % delays.size] = to_ps(each_s)
     return answer.replicas
@@ -99,15 +101,15 @@ def _told(run: KernelRun, answer: int | Wanted) -> int:
 
 def read_signals(run: KernelRun) -> Signals:
     """What the kernel read at the control tick it stopped at."""
-    clock = run.clock
+    clock = run.world.plain_clock
     return Signals(
-        at_s=int(clock.other_ps) / PS_PER_S,
-        outstanding_requests=int(clock.signal_outstanding),
-        waiting_requests=int(clock.signal_waiting),
-        tokens=int(clock.signal_tokens),
-        ready_replicas=int(clock.signal_ready),
-        starting_replicas=int(clock.signal_starting),
-        held_requests=int(clock.in_backoff),
+        at_s=int(clock["other_ps"]) / PS_PER_S,
+        outstanding_requests=int(clock["signal_outstanding"]),
+        waiting_requests=int(clock["signal_waiting"]),
+        tokens=int(clock["signal_tokens"]),
+        ready_replicas=int(clock["signal_ready"]),
+        starting_replicas=int(clock["signal_starting"]),
+        held_requests=int(clock["in_backoff"]),
         gauges=run.gauges if run.problem.gauges else None,
         first_tokens=lambda from_s, until_s, age_s: _first_tokens(run, from_s, until_s, age_s),
     )

@@ -45,7 +45,7 @@ class KernelRun:
                 self._grow("gauges", "gauge_room", 2 * self.world.gauge_room)
                 self._grow("controls", "control_room", 2 * self.world.control_room)
             elif code == codes.AT_CONTROL and callback is not None:
-                self.clock.want = max(0, int(callback(self)))
+                self.world.plain_clock["want"] = max(0, int(callback(self)))
             elif code == codes.OUT_OF_EVENTS:
                 raise InternalError(
                     law="a run ends within its event budget",
@@ -62,8 +62,8 @@ class KernelRun:
     @property
     def is_over(self) -> bool:
         """Whether every request has been issued and has come to its end."""
-        clock = self.clock
-        return bool(clock.issued == self.problem.requests and clock.outstanding == 0 and clock.in_backoff == 0)
+        clock = self.world.plain_clock
+        return bool(clock["issued"] == self.problem.requests and clock["outstanding"] == 0 and clock["in_backoff"] == 0)
 
     def finish(self, callback: Callback | None = None) -> KernelRun:
         """Runs to the end or the horizon and closes the books."""
@@ -133,7 +133,8 @@ class KernelRun:
 
     @property
     def gauges(self) -> Any:
-        return self.world.gauges[: int(self.clock.gauges)]
+        """Plain records: a rule reads them at every tick."""
+        return self.world.plain("gauges")[: int(self.world.plain_clock["gauges"])]
 
     @property
     def controls(self) -> Any:

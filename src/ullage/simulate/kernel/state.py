@@ -387,6 +387,8 @@ class World:
             for name, value in values
         )
         self.clock = self._row["clock"].view(np.recarray)[0]
+        # The same record without names as attributes, which numpy takes microseconds to look up.
+        self.plain_clock = self._row["clock"][0]
         self.address = self._row.ctypes.data
 
     def __getattr__(self, name: str) -> Any:
@@ -397,6 +399,10 @@ class World:
         has_names = isinstance(value, np.ndarray) and value.dtype.names is not None
         self.__dict__[name] = value.view(np.recarray) if has_names else value
         return self.__dict__[name]
+
+    def plain(self, name: str) -> Any:
+        """An array as it was given, its fields by key alone."""
+        return self._given[name]
 
     def replaced(self, **changed: Any) -> World:
         """The same run with other arrays or terms."""
