@@ -24,7 +24,7 @@ from ullage.planning.progress import Report, unheard
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.planning.utilisation import Utilisation, utilisation
-from ullage.scaling.rule import scaling_rule
+from ullage.scaling.stage import ScalingStage, scaling_stage
 from ullage.service.binding import Binding, binding_constraint
 from ullage.service.calibration.pool_step import pool_step
 from ullage.service.curve.curve import ServiceCurve
@@ -61,7 +61,7 @@ class PoolPlan:
     reserves: Reserves
     packing: Packing
     loss_checks: LossTable
-    scaling: NotBuilt
+    scaling: ScalingStage
     margins: Margins
     utilisation: Utilisation
     scorecard: Scorecard
@@ -140,6 +140,10 @@ def plan_pool(
     reserves, packing = reserved
     report(0.92, "losses")
     losses = loss_checks(demand, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
+    report(0.97, "scaling")
+    scaling = scaling_stage(
+        demand, steady, reserves, ready, engine=memory.runtime.engine, settings=spec.scaling, packing=packing, seed=seed
+    )
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
     return PoolPlan(
         spec=pool,
@@ -159,7 +163,7 @@ def plan_pool(
         reserves=reserves,
         packing=packing,
         loss_checks=losses,
-        scaling=scaling_rule(demand, steady, ready),
+        scaling=scaling,
         margins=margins,
         utilisation=utilisation(demand, margins, steady, room, reserves, packing),
         scorecard=scorecard(steady, demand, measured=spec.measured),

@@ -239,7 +239,7 @@ def hpa_step(
     spec: HpaSpec, state: HpaState, readings: Sequence[MetricReading], *, now_s: float, current: int, ready: int
 ) -> HpaDecision:
     """One sync. `current` is the replicas asked for before it, `ready` those that serve."""
-    state = state if state.recommendations else _recorded(state, now_s, current)
+    state = state if state.recommendations else _recorded(spec, state, now_s, current)
     if current == 0 and spec.least_replicas != 0:
         return HpaDecision(replicas=0, asked_replicas=None, state=state)
     if current > spec.most_replicas:
@@ -250,7 +250,7 @@ def hpa_step(
     if asked is None:
         return HpaDecision(replicas=current, asked_replicas=None, state=state)
     stable = _stabilised(spec, state, now_s, current, asked)
-    state = _recorded(state, now_s, asked)
+    state = _recorded(spec, state, now_s, asked)
     wanted = (
         _within_rules(spec, current, stable)
         if spec.behavior is None
@@ -259,9 +259,12 @@ def hpa_step(
     return _scaled(spec, state, now_s, current, wanted, asked_replicas=asked)
 
 
-def _recorded(state: HpaState, now_s: float, replicas: int) -> HpaState:
+def _recorded(spec: HpaSpec, state: HpaState, now_s: float, replicas: int) -> HpaState:
     """With one more recommendation; those that no window reaches any more are let go."""
-    kept = tuple(each for each in state.recommendations if each.at_s > now_s - _LONGEST_S)
+    behavior = spec.behavior
+    window_s = _DEFAULT_DOWN_S if behavior is None else max(behavior.up.window_s, behavior.down.window_s)
+    first = next((place for place, each in enumerate(state.recommendations) if each.at_s >= now_s - window_s), None)
+    kept = () if first is None else state.recommendations[first:]
     return HpaState(
         recommendations=(*kept, ScaleEvent(at_s=now_s, replicas=replicas)), ups=state.ups, downs=state.downs
     )

@@ -4,6 +4,7 @@
     threshold = u x requests in flight on a replica at the rate it was sized for
     minimum   = replicas for the quietest hour at that use, two at least
     maximum   = replicas of the fixed fleet, reserves that serve included
+    window    = down no sooner than a replica would take to come back
 
 A replica that is asked for when the threshold is passed is ready one lag and one time to ready later; until then the
 others take what the ramp adds. Thresholds are then tried up and down in steps of an eighth, with and without a schedule
@@ -33,8 +34,8 @@ Floats = NDArray[np.float64]
 # Steps of the threshold, and how far from the derived one is looked.
 STEP_RATIO = 1.125
 _LOWEST, _HIGHEST = -9, 7
-_DOWN_S = 300.0
-_OTHER_DOWN_S = (120.0, 900.0)
+# The shortest and the longest window on the way down: HPA's own default, and the most that it allows.
+_LEAST_DOWN_S, _MOST_DOWN_S = 300.0, 3600.0
 # The schedule is a floor under the rule: so much of what the hour is expected to need.
 _FLOORS = (0.7, 0.85, 1.0)
 _SLOT_S = 60.0
@@ -59,6 +60,11 @@ class DerivedRule:
         return self.use_fraction * self.in_flight_each
 
     @property
+    def down_s(self) -> float:
+        """A replica is not let go for less time than one takes to come back."""
+        return min(max(SYNC_S * math.ceil(self.ready_s / SYNC_S), _LEAST_DOWN_S), _MOST_DOWN_S)
+
+    @property
     def formula(self) -> str:
         """With the numbers put in."""
         return (
@@ -74,7 +80,7 @@ class DerivedRule:
             least=self.least_replicas,
             most=self.most_replicas,
             up_s=0.0,
-            down_s=_DOWN_S,
+            down_s=self.down_s,
         )
 
 
@@ -156,7 +162,7 @@ class _Search:
     hours: tuple[float, ...]
     known: dict[tuple[Any, ...], TriedRule] = field(default_factory=dict)
 
-    def at(self, place: int, down_s: float = _DOWN_S, floor: float = 0.0) -> TriedRule:
+    def at(self, place: int, down_s: float = 0.0, floor: float = 0.0) -> TriedRule:
         key = (place, down_s, floor)
         if key not in self.known:
             derived = self.derived
@@ -166,7 +172,7 @@ class _Search:
                 least=derived.least_replicas,
                 most=derived.most_replicas,
                 up_s=0.0,
-                down_s=down_s,
+                down_s=down_s or derived.down_s,
                 schedule=self.floor(floor) if floor else (),
             )
             self.known[key] = TriedRule(rule=rule, result=played(rule, self.pool, self.traffic, map=self.map))
@@ -218,7 +224,7 @@ def search_rule(
     report(0.7, "windows")
     best = _best(search.known)
     place, _, floor = next(key for key, each in search.known.items() if each is best)
-    for down_s in _OTHER_DOWN_S:
+    for down_s in {_LEAST_DOWN_S, min(2.0 * derived.down_s, _MOST_DOWN_S)} - {derived.down_s}:
         search.at(place, down_s, floor)
     return SearchResult(best=_best(search.known), tried=tuple(search.known.values()))
 

@@ -53,11 +53,14 @@ def telling_days(rates: Floats) -> tuple[int, ...]:
     return (busiest,) if busiest == quietest else (busiest, quietest)
 
 
-def planned_day(model: SyntheticModel, trial: Trial, day: int, *, seed: int, span_s: float = DAY_S) -> ScalingTraffic:
-    """One day of the week, drawn from a seed; its first quarter of an hour fills the pool and is not counted."""
+def planned_day(
+    model: SyntheticModel, trial: Trial, day: int, *, seed: int, from_hour: int = 0, hours: int = 24
+) -> ScalingTraffic:
+    """A day of the week, or some hours of it, drawn from a seed; a quarter of an hour before it fills the pool."""
+    span_s = hours * HOUR_S
     rng = np.random.default_rng((seed, day, 21))
     # Time 0 of a model is a Monday, so that the lead of a Monday is a Sunday's evening.
-    start_s = (day if day else 7) * DAY_S - LEAD_S
+    start_s = (day if day + from_hour else 7) * DAY_S + from_hour * HOUR_S - LEAD_S
     stream = synthesised(model, span_s=span_s + LEAD_S, start_s=start_s, rng=rng)
     return ScalingTraffic(
         name=DAYS[day],
@@ -72,31 +75,34 @@ def planned_day(model: SyntheticModel, trial: Trial, day: int, *, seed: int, spa
 def rated(
     name: str, rates_rps: Sequence[float], width_s: float, model: SyntheticModel, trial: Trial, *, seed: int
 ) -> ScalingTraffic:
-    """Requests of a model's shape that arrive at given rates, one for each stretch of `width_s`, as a Poisson process."""
+    """Requests of a model's shape and bursts that arrive at given rates, one for each stretch of `width_s`."""
     rng = np.random.default_rng((seed, 22))
     rates = np.asarray(rates_rps, np.float64)
     span_s = rates.size * width_s
-    calm = SyntheticModel(
-        classes=tuple(
-            replace(each, season=(1.0,) * 168, weekly_growth_fraction=0.0, launches=()) for each in model.classes
-        )
-    )
-    total_rps = sum(each.mean_rate_rps for each in calm.classes)
-    highest = float(rates.max())
-    scaled = SyntheticModel(
+    highest, total_rps = float(rates.max()), sum(each.mean_rate_rps for each in model.classes)
+    level = SyntheticModel(
         classes=tuple(
             replace(
-                each, mean_rate_rps=each.mean_rate_rps * highest / total_rps, bursts=replace(each.bursts, variances=())
+                each,
+                mean_rate_rps=each.mean_rate_rps * highest / total_rps,
+                season=(1.0,) * len(each.season),
+                weekly_growth_fraction=0.0,
+                launches=(),
             )
-            if not each.bursts.variances
-            else replace(each, mean_rate_rps=each.mean_rate_rps * highest / total_rps)
-            for each in calm.classes
+            for each in model.classes
         )
     )
-    stream = synthesised(scaled, span_s=span_s, rng=rng)
+    stream = synthesised(level, span_s=span_s, rng=rng)
     at = np.minimum(stream.arrival_ps / 1e12 // width_s, rates.size - 1).astype(np.int64)
     kept = rng.random(stream.requests) < rates[at] / highest
     return ScalingTraffic(name=name, load=load_of(stream.where(kept), trial), span_s=span_s, seed=seed)
+
+
+def steep_hours(rates: Floats, day: int, hours: int = 8) -> int:
+    """The hour of the day from which so many hours hold its steepest rise and as much of its busiest as fits."""
+    own = rates.reshape(7, 24)[day]
+    rise = int(np.argmax(np.diff(own)))
+    return int(min(max(0, rise - 1), 24 - hours))
 
 
 def load_of(stream: Stream, trial: Trial) -> OpenLoop:
