@@ -12,6 +12,7 @@ VERBS: dict[str, str] = {
     "brownfield": "Lay a plan over what a cluster runs: have, need, change, risk, and the order of steps.",
     "check": "Look for mistakes in a plan and in what is claimed of the service; an exit code for CI.",
     "drill": "Play on a plan what goes wrong in practice: verdict, figure, and the change that would pass.",
+    "scale": "Try scaling rules on a plan's traffic: yours, ours and common ones, with what each costs and violates.",
     "compare": "Compare two plans: which inputs changed, which figures moved, and why.",
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.",

@@ -18,6 +18,7 @@ from ullage.memory.settings import whole
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.running import Running, RunningPool
+from ullage.scaling.faults import rule_faults
 
 
 class RiskSeverity(enum.Enum):
@@ -183,7 +184,24 @@ def _risks(pool: PoolPlan, found: RunningPool, need: int, running: Running) -> l
                 sentence=f"It runs on {found.device}, and the plan is for {pool.spec.device.name}.",
             )
         )
-    return [*risks, *_rollout_risk(pool, found, running)]
+    return [*risks, *_rule_risks(pool, found), *_rollout_risk(pool, found, running)]
+
+
+def _rule_risks(pool: PoolPlan, found: RunningPool) -> list[Risk]:
+    """Faults of the autoscaler's rule; the ramp and the time to ready are the plan's."""
+    if found.rule is None:
+        return []
+    derived = pool.scaling.derived
+    faults = rule_faults(
+        found.rule,
+        ready_s=derived.ready_s,
+        ramp_per_s=derived.ramp_rps_per_s * pool.steady_fleet.replicas / pool.demand.planning_rps,
+        start_replicas=found.replicas,
+    )
+    return [
+        Risk(weight=RiskSeverity.STOPS, sentence=f"Its rule, {each.name}: {each.sentence}. {each.fix}")
+        for each in faults
+    ]
 
 
 def _rollout_risk(pool: PoolPlan, found: RunningPool, running: Running) -> list[Risk]:

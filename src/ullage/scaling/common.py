@@ -9,6 +9,8 @@ keda-kv      KEDA on KV use at 60 % or 30 waiting requests: llm-d's script
 
 from __future__ import annotations
 
+from typing import Any
+
 from ullage.scaling.hpa import (
     DOWN_RULES,
     HpaMetric,
@@ -35,7 +37,7 @@ SCHEDULE = "schedule"
 
 def common_rules(most: int, *, least: int = 1) -> tuple[ScalingRule, ...]:
     """The listed rules within these bounds."""
-    bounds = {"least_replicas": least, "most_replicas": most}
+    bounds: dict[str, Any] = {"least_replicas": least, "most_replicas": most}
     return (
         ScalingRule(
             name="cpu-hpa",

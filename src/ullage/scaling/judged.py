@@ -95,7 +95,7 @@ def tally(run: LoopRun, pool: ScalingPool) -> RunTally:
     )
     asked = run.asked[np.minimum(ticks, run.asked.size - 1)]
     counted = at_s >= traffic.counted_s
-    violated, sent = _violated(run, at_s.size)
+    violated, sent = violated_by_minute(run, at_s.size)
     causes = _causes(run, pool, needed, ready, asked, at_s)
     moving = starting > 0
     return RunTally(
@@ -142,13 +142,15 @@ def result(name: str, runs: Sequence[RunTally]) -> RuleResult:
         causes={cause: int(count) for cause, count in zip(CAUSES, causes, strict=True) if count},
         least_replicas=min(each.replicas[0] for each in runs),
         most_replicas=max(each.replicas[1] for each in runs),
-        hourly_replicas=tuple(np.round(np.mean(_same_length([each.hourly for each in runs]), axis=0), 3).tolist()),
+        hourly_replicas=_mean_hours([each.hourly for each in runs]),
     )
 
 
-def _same_length(rows: Sequence[Floats]) -> list[Floats]:
+def _mean_hours(rows: Sequence[Floats]) -> tuple[float, ...]:
+    """Hour by hour over all runs, as far as all of them go."""
     least = min(each.size for each in rows)
-    return [each[:least] for each in rows]
+    means = np.mean(np.stack([each[:least] for each in rows]), axis=0)
+    return tuple(round(float(each), 3) for each in means)
 
 
 def _attained(runs: Sequence[RunTally]) -> Attainment:
@@ -159,7 +161,7 @@ def _attained(runs: Sequence[RunTally]) -> Attainment:
     return min(known, key=lambda each: each.margin_fraction)
 
 
-def _violated(run: LoopRun, minutes: int) -> tuple[Ints, Ints]:
+def violated_by_minute(run: LoopRun, minutes: int) -> tuple[Ints, Ints]:
     """Requests that missed a limit of their class, and all that ended, by minute of arrival."""
     found = run.requests
     minute = np.minimum(np.nan_to_num(found.arrival_s, nan=0.0) // _MINUTE_S, minutes - 1).astype(np.int64)
@@ -183,7 +185,7 @@ def _causes(run: LoopRun, pool: ScalingPool, needed: Ints, ready: Ints, asked: I
     own[(ready < needed) & (asked >= needed)] = CAUSES.index("cold start")
     own[(ready < needed) & (asked >= needed) & waiting] = CAUSES.index("quota")
     own[needed > most] = CAUSES.index("maximum")
-    return _inherited(own, _violated(run, at_s.size)[0])
+    return _inherited(own, violated_by_minute(run, at_s.size)[0])
 
 
 def _inherited(own: Ints, violated: Ints) -> Ints:

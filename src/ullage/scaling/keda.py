@@ -98,6 +98,7 @@ class KedaSpec:
     @property
     def hpa(self) -> HpaSpec:
         """The HPA that KEDA makes: it never goes below one replica."""
+        metrics: tuple[HpaMetric, ...]
         if self.modifiers is not None:
             metrics = (_metric(self.modifiers.kind, self.modifiers.target_value, "composite"),)
         else:

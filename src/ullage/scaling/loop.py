@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -64,7 +65,7 @@ class ScalingTraffic:
         """The same rates on ramps that are so many times as steep: time is compressed and requests thinned."""
         kept = rng.random(self.load.requests.count) < 1.0 / ratio
         requests = self.load.requests
-        chosen = {
+        chosen: dict[str, Any] = {
             name: None if (found := getattr(requests, name)) is None else found[kept]
             for name in ("prompt_tokens", "output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of")
         }
@@ -227,12 +228,12 @@ def _lost(terms: SignalTerms, rng: Generator) -> NDArray[np.bool_] | None:
 def needed_replicas(
     traffic: ScalingTraffic, each_rps: float, *, width_s: float = 60.0, smooth_s: float = 300.0
 ) -> tuple[Floats, Ints]:
-    """Replicas that the traffic needs, minute by minute, from its rate around that time; and when each minute begins."""
+    """When each minute begins, and the replicas that the traffic around it needs."""
     rates = traffic.rates_rps(width_s)
     wide = min(rates.size, max(1, round(smooth_s / width_s)))
     mean = np.convolve(rates, np.ones(wide), mode="same") / np.convolve(np.ones(rates.size), np.ones(wide), mode="same")
     needed = np.maximum(1, np.ceil(np.maximum(mean, 0.0) / each_rps - 1e-9)).astype(np.int64)
-    return np.arange(rates.size) * width_s, needed
+    return np.arange(rates.size, dtype=np.float64) * width_s, needed
 
 
 def first_replicas(traffic: ScalingTraffic, each_rps: float, most: int) -> int:

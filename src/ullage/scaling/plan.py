@@ -21,7 +21,7 @@ _IN_FLIGHT = {
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingPlan:
-    """`threshold_value` is so much of the summed metrics for each replica; `schedule` replicas by hour of week, if any."""
+    """`threshold_value` is so much of the summed metrics for each replica; `schedule` replicas by hour of week."""
 
     signal: str
     metrics: tuple[str, ...]

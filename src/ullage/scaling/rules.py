@@ -1,4 +1,4 @@
-"""Rules that can be tried: what each reads, and the controller that turns readings into replicas while a run goes on."""
+"""Rules that can be tried: what each reads, and the controller that turns readings into replicas during a run."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def search_rule(
     map: Any = map,  # noqa: A002
     report: Callable[[float, str], None] = lambda _share, _what: None,
 ) -> SearchResult:
-    """The least replica-hours with every SLO met on all of the traffic; the highest attainment where none meets them."""
+    """The least replica-hours with every SLO met on all of the traffic; the highest attainment where none does."""
     search = _Search(derived=derived, pool=pool, traffic=traffic, map=map, hours=tuple(hourly_rps))
     report(0.1, "thresholds")
     plain = search.highest(0)
@@ -236,13 +236,8 @@ def _best(known: dict[tuple[Any, ...], TriedRule]) -> TriedRule:
     return max(known.values(), key=lambda each: each.result.attainment.margin_fraction)
 
 
-def clairvoyant(
-    pool: ScalingPool,
-    traffic: Sequence[ScalingTraffic],
-    *,
-    map: Any = map,  # noqa: A002
-) -> RuleResult | None:
-    """The cheapest schedule by dynamic programming that meets every SLO in simulation; None where none that was tried does.
+def clairvoyant(pool: ScalingPool, traffic: Sequence[ScalingTraffic]) -> RuleResult | None:
+    """The cheapest schedule by dynamic programming that meets every SLO in simulation; None where none of them does.
 
     It knows every minute's rate and how long its starts take. What a replica may be given is looked for from above.
     """

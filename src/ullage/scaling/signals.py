@@ -29,14 +29,14 @@ class Signal(enum.Enum):
     WAITING = "waiting requests"
     OUTSTANDING = "requests in flight"
     ACTIVE_TOKENS = "KV tokens held"
-    TOKEN_BACKLOG = "tokens waiting"  # noqa: S105 - tokens of text
+    TOKEN_BACKLOG = "tokens waiting"
     KV_USE = "KV cache use"
     SATURATION = "pool saturation"
     QUEUE_AGE = "queue age"
     TTFT_P95 = "TTFT p95"
     TTFT_ATTAINMENT = "TTFT attainment"
     REQUEST_RATE = "requests a second"
-    TOKEN_RATE = "tokens a second"  # noqa: S105 - tokens of text
+    TOKEN_RATE = "tokens a second"
     BUSY = "busy share"
 
     def __str__(self) -> str:
@@ -116,6 +116,7 @@ NAMES: Mapping[str, Signal] = {
 _MEANS = frozenset({"inference_pool_average_queue_size", "inference_pool_average_kv_cache_utilization"})
 # Exported as a percentage.
 _PERCENT = frozenset({"dcgm_fi_dev_gpu_util"})
+_OF_PODS = ("vllm", "sglang", "trtllm", "nv_", "dcgm", "container", "cpu", "inference_pool_average")
 _SUFFIXES = ("_total", "_bucket", "_sum", "_count")
 _BY_LABEL = {
     "waiting": Signal.WAITING,
@@ -132,12 +133,16 @@ DEFAULT_WINDOW_S = 0.0
 
 @dataclass(frozen=True, kw_only=True)
 class MetricQuery:
-    """A query as far as a rule depends on it: which signals it adds up, over pods how, over which window."""
+    """A query as far as a rule depends on it: which signals it adds up, over pods how, over which window.
+
+    What pods export themselves (`from_pods`) is gone when the last of them is.
+    """
 
     signals: tuple[Signal, ...]
     aggregate: Aggregate
     window_s: float = DEFAULT_WINDOW_S
     factor_ratio: float = 1.0
+    from_pods: bool = True
 
     @property
     def label(self) -> str:
@@ -173,7 +178,7 @@ def read_query(text: str) -> MetricQuery | None:
     'waiting requests + running requests'
     >>> read_query("avg(avg_over_time(vllm:gpu_cache_usage_perc[2m])) * 100")
     MetricQuery(signals=(<Signal.KV_USE: 'KV cache use'>,), aggregate=<Aggregate.MEAN: 'mean'>, window_s=120.0, \
-factor_ratio=100.0)
+factor_ratio=100.0, from_pods=True)
     """
     names = [word for word in _WORD.findall(text) if known_signal(word) is not None]
     if not names:
@@ -194,6 +199,7 @@ factor_ratio=100.0)
         aggregate=aggregate,
         window_s=float(window.group(1)) * _UNIT_S[window.group(2)] if window else DEFAULT_WINDOW_S,
         factor_ratio=factor * (float(times.group(1)) if times else 1.0),
+        from_pods=all(_plain(name).startswith(_OF_PODS) for name in names),
     )
 
 

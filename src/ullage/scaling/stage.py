@@ -44,9 +44,9 @@ class ScalingStage:
     @property
     def notes(self) -> tuple[str, ...]:
         met = "meets every SLO" if self.played.is_met else f"violates {self.played.attainment.slo_name}"
+        played = f"The rule was played on {self.day} of the planned week, one seed: it {met}."
         return (
-            f"The rule was played on {self.day} of the planned week, one seed: it {met}. Threshold: "
-            f"{self.derived.formula}.",
+            f"{played} Threshold: {self.derived.formula}.",
             "The bill is that of the fixed fleet; ullage scale compares rules and looks for a cheaper one.",
         )
 
@@ -135,23 +135,31 @@ def _figures(
     replicas, start = steady.figures["fleet.replicas"], ready.figures["ready.cold_p90_s"]
     behind = (replicas, *(reserves.figures[f"reserve.{line.name}_replicas"] for line in reserves.lines))
     ran = f"simulated on {day} of the planned week"
+    slo = found.attainment
+    held = f"requests within {slo.slo_name}, the SLO with least margin; {slo.required_fraction:g} is required"
     rows: tuple[tuple[str, float, str, str, tuple[Figure | Assumption, ...]], ...] = (
         ("threshold_requests", round(derived.threshold_value, 3), "requests",
          f"requests in flight for each replica: {derived.formula}", (replicas, start)),
-        ("least_replicas", derived.least_replicas, "replicas", "the quietest hour at that use, two at least", (replicas,)),
+        ("least_replicas", derived.least_replicas, "replicas", "the quietest hour at that use, or stated", (replicas,)),
         ("most_replicas", derived.most_replicas, "replicas", "steady replicas and reserves that serve", behind),
         ("down_window_s", derived.down_s, "s", "no sooner down than a replica takes to come back, at p90", (start,)),
-        ("decision_lag_s", round(found.decision_lag_s, 1), "s", f"mean time that need stood above what was asked for, {ran}", (replicas,)),
+        ("decision_lag_s", round(found.decision_lag_s, 1), "s",
+         f"mean time that need stood above what was asked for, {ran}", (replicas,)),
         ("ready_s", round(found.ready_s, 1), "s", f"mean time to ready of its starts, cold and warm, {ran}", (start,)),
         ("queue_requests", found.most_waiting, "requests", f"most requests waiting in the pool, {ran}", (replicas,)),
-        ("scale_up_violated_requests", found.scale_up_violated_requests, "requests", f"violated an SLO while replicas started, {ran}", (replicas,)),
-        ("overshoot_fraction", round(found.overshoot_fraction, 4), "fraction", f"mean of (ready - need) / need where above it, {ran}", (replicas,)),
-        ("undershoot_fraction", round(found.undershoot_fraction, 4), "fraction", f"mean of (need - ready) / need where below it, {ran}", (replicas,)),
-        ("turns_per_hour", round(found.turns_per_hour, 3), "turns/h", f"turns of direction of what is asked for: thrash, {ran}", (replicas,)),
-        ("attained_fraction", round(found.attainment.attained.value, 5), "fraction",
-         f"requests within {found.attainment.slo_name}, the SLO with least margin ({found.attainment.required_fraction:g} is required), {ran}", (replicas,)),
-        ("mean_replicas", round(found.mean_replicas, 3), "replicas", f"replicas that hold devices, starts and drains included, {ran}", (replicas,)),
-        ("saving_fraction", round(1.0 - found.mean_replicas / fixed, 4), "fraction", f"1 - mean replicas / {fixed} of the fixed fleet, {ran}", behind),
+        ("scale_up_violated_requests", found.scale_up_violated_requests, "requests",
+         f"violated an SLO while replicas started, {ran}", (replicas,)),
+        ("overshoot_fraction", round(found.overshoot_fraction, 4), "fraction",
+         f"mean of (ready - need) / need where above it, {ran}", (replicas,)),
+        ("undershoot_fraction", round(found.undershoot_fraction, 4), "fraction",
+         f"mean of (need - ready) / need where below it, {ran}", (replicas,)),
+        ("turns_per_hour", round(found.turns_per_hour, 3), "turns/h",
+         f"thrash: turns of direction of what is asked for, {ran}", (replicas,)),
+        ("attained_fraction", round(slo.attained.value, 5), "fraction", f"{held}, {ran}", (replicas,)),
+        ("mean_replicas", round(found.mean_replicas, 3), "replicas",
+         f"replicas that hold devices, starts and drains included, {ran}", (replicas,)),
+        ("saving_fraction", round(1.0 - found.mean_replicas / fixed, 4), "fraction",
+         f"1 - mean replicas / {fixed} of the fixed fleet, {ran}", behind),
     )  # fmt: skip
     return {
         f"scaling.{name}": Figure(name=f"scaling.{name}", value=value, unit=unit, formula=formula, inputs=inputs)

@@ -72,7 +72,7 @@ class CapacityLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class StartRecord:
-    """One start: when it was asked for, how long it took, from which level, and how much of that was waiting for a node."""
+    """One start: when it was asked for, how long it took, from which level, and how much of it was refused capacity."""
 
     at_s: float
     took_s: float

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 def planned_week(demand: Demand) -> SyntheticModel:
     """The demand's model with every class's busiest hour at its planning rate, without growth inside the week."""
-    hours = (np.arange(168) + 0.5) * HOUR_S
+    hours = (np.arange(168, dtype=np.float64) + 0.5) * HOUR_S
     found = []
     for each in demand.classes:
         calm = replace(each.model, weekly_growth_fraction=0.0)
@@ -42,8 +42,8 @@ def planned_week(demand: Demand) -> SyntheticModel:
 
 def hourly_rates(model: SyntheticModel) -> Floats:
     """The expected rate of every hour of the week, all classes together."""
-    hours = (np.arange(168) + 0.5) * HOUR_S
-    return np.asarray(sum(each.rate_at(hours) for each in model.classes), np.float64)
+    hours = (np.arange(168, dtype=np.float64) + 0.5) * HOUR_S
+    return np.asarray(np.sum([each.rate_at(hours) for each in model.classes], axis=0), np.float64)
 
 
 def telling_days(rates: Floats) -> tuple[int, ...]:

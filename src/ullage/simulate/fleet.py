@@ -26,8 +26,9 @@ class FleetEvent:
 class Signals:
     """What a control rule sees at a tick: sums over replicas that serve, and how many there are.
 
-    `held_requests` wait for another attempt; `gauges` are the fleet's samples so far where the run takes them; `first_tokens(from_s, until_s, age_s)` gives the
-    TTFTs of first tokens that came between two times, to requests that waited at most `age_s`.
+    `held_requests` wait for another attempt; `gauges` are the fleet's samples so far where the run takes them;
+    `first_tokens(from_s, until_s, age_s)` gives the TTFTs of first tokens that came between two times, to requests that
+    waited at most `age_s`.
     """
 
     at_s: float

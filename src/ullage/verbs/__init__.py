@@ -19,6 +19,7 @@ from ullage.verbs.memory import memory
 from ullage.verbs.options import options
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
+from ullage.verbs.scale import scale
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
 
@@ -37,6 +38,7 @@ __all__ = [
     "options",
     "plan",
     "profile",
+    "scale",
     "simulate",
     "size",
 ]

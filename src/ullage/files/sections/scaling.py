@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
+from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import DAY_S, HOUR_S, Count, Duration, Range, Ratio, ShareOrNone, StartTime
 from ullage.files.sections.section import Key, Section
@@ -85,17 +86,19 @@ class ScalingSection(Section):
 def scaling_of(section: ScalingSection, provenance: Provenance) -> ScalingSettings:
     """The settings: what the file says, or else the defaults."""
 
-    def decided(name: str, unit: str) -> object:
+    def decided(name: str, unit: str) -> Assumption | None:
         value = getattr(section, name)
         return None if value is None else provenance.decides(f"scaling.{name}", value, unit)
 
-    return ScalingSettings(
-        **provenance.filled(section),
-        **{
-            name: decided(name, unit)
-            for name, unit in (
-                ("least", "replicas"), ("most", "replicas"), ("step", "replicas"), ("nodes_per_minute", "nodes/min"),
-                ("sleepers", "engines"),
-            )
-        },
-    )  # type: ignore[arg-type]  # fmt: skip
+    optional = {
+        name: decided(name, unit)
+        for name, unit in (
+            ("least", "replicas"),
+            ("most", "replicas"),
+            ("step", "replicas"),
+            ("nodes_per_minute", "nodes/min"),
+            ("sleepers", "engines"),
+        )
+    }
+    given: dict[str, Any] = {**provenance.filled(section), **optional}
+    return ScalingSettings(**given)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ullage.planning.running import RunningPool
 from ullage.readers.kubernetes.documents import Object, whole
+from ullage.readers.kubernetes.scaling_rules import scaling_rules
 
 # Where each kind keeps its bounds, and what stands in where it says nothing.
 _BOUNDS = {
@@ -26,8 +27,9 @@ def scaled(pools: Sequence[RunningPool], autoscalers: Sequence[Object]) -> tuple
         kind = str(each.at("spec", "scaleTargetRef", "kind") or "Deployment")
         least = whole(each.at("spec", low), field=f"{each.where}.spec.{low}", default=default)
         most = whole(each.at("spec", high), field=f"{each.where}.spec.{high}", default=_SCALED_OBJECT_MOST)
+        rule = next((one.rule for one in scaling_rules([each])), None)
         found = [
-            replace(pool, least_replicas=least, most_replicas=most, scaled_by=f"{each.kind} {each.name}")
+            replace(pool, least_replicas=least, most_replicas=most, scaled_by=f"{each.kind} {each.name}", rule=rule)
             if (pool.name, pool.kind) == (target, kind)
             else pool
             for pool in found
