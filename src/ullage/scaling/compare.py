@@ -17,7 +17,7 @@ from ullage.scaling.judged import RuleResult, result, tally, violated_by_minute
 from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, in_order, needed_replicas, run_rule
 from ullage.scaling.plan import ScalingPlan, scaling_plan
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
-from ullage.scaling.search import DerivedRule, clairvoyant, played, search_rule
+from ullage.scaling.search import DerivedRule, clairvoyant, fixed_rule, goal_fraction, played, search_rule
 from ullage.scaling.signals import FaultKind, MetricFault
 
 Report = Callable[[float, str], None]
@@ -118,7 +118,6 @@ def compare_rules(
     pool, most = case.pool, case.pool.limits.most_replicas
     found = search_rule(case.derived, pool, case.search, hourly_rps=case.hourly_rps, map=map)
     report(0.4, "rules side by side")
-    fixed = ScalingRule(name="fixed fleet", spec=ScheduleSpec(times_s=(0.0,), replicas=(most,)))
     rules = in_order([*case.present, found.best.rule, *common_rules(most)])
     results = [played(each, pool, case.days, map=map) for each in rules.values()]
     ours, rule = _verified(case, found.best.rule, results, map=map)
@@ -136,7 +135,7 @@ def compare_rules(
         results=tuple(sorted(results, key=lambda each: (not each.is_met, each.replica_hours))),
         present=tuple(each.name for each in case.present),
         clairvoyant=best,
-        fixed=played(fixed, pool, case.days, map=map),
+        fixed=played(fixed_rule(pool), pool, case.days, map=map),
         tried_rules=len(found.tried),
         bursts=bursts,
         reserve_replicas=reserve,
@@ -153,13 +152,18 @@ def _verified(
     *,
     map: Any,  # noqa: A002
 ) -> tuple[RuleResult, ScalingRule]:
-    """What held on the hours of the search must hold on whole days; where not, the derived rule is tried too."""
+    """What held on the hours of the search must hold on whole days: the searched rule or the derived one, whichever is
+    cheaper there with every SLO met."""
     ours = next(each for each in results if each.name == "ullage")
-    if ours.is_met:
-        return ours, rule
     other = played(case.derived.rule, case.pool, case.days, map=map)
-    better = other.attainment.margin_fraction > ours.attainment.margin_fraction
-    return (other, case.derived.rule) if better else (ours, rule)
+    ranked = sorted(
+        [(ours, rule), (other, case.derived.rule)],
+        key=lambda each: (
+            not each[0].is_met,
+            each[0].replica_hours if each[0].is_met else -each[0].attainment.margin_fraction,
+        ),
+    )
+    return ranked[0]
 
 
 def _unabsorbed(case: ComparisonCase) -> tuple[tuple[UnabsorbedBurst, ...], int | None]:
@@ -167,10 +171,12 @@ def _unabsorbed(case: ComparisonCase) -> tuple[tuple[UnabsorbedBurst, ...], int 
     first = _instant(case, 0)
     bursts = [one for run in first for one in _bursts(run, case.pool)]
     worst = tuple(sorted(bursts, key=lambda each: -each.violated_requests)[:_MOST_BURSTS])
-    if result("instant", [tally(run, case.pool) for run in first]).is_met:
-        return worst, 0
-    for more in (1, 2, 4, 8, 16):
-        if result("instant", [tally(run, case.pool) for run in _instant(case, more)]).is_met:
+    goal = goal_fraction(case.pool, case.search)
+    runs = first
+    for more in (0, 1, 2, 4, 8, 16):
+        runs = runs if more == 0 else _instant(case, more)
+        found = result("instant", [tally(run, case.pool) for run in runs])
+        if found.attainment.margin_fraction >= goal:
             return worst, more
     return worst, None
 

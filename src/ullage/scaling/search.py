@@ -37,8 +37,10 @@ _LOWEST, _HIGHEST = -9, 7
 # The shortest and the longest window on the way down: HPA's own default, and the most that it allows.
 _LEAST_DOWN_S, _MOST_DOWN_S = 300.0, 3600.0
 # The schedule is a floor under the rule: so much of what the hour is expected to need.
-_FLOORS = (0.7, 0.85, 1.0)
+_FLOORS = (0.85,)
 _SLOT_S = 60.0
+# Where the whole fleet violates an SLO, a rule is as good if it attains this much less.
+_EQUAL_FRACTION = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +162,11 @@ class _Search:
     traffic: Sequence[ScalingTraffic]
     map: Any
     hours: tuple[float, ...]
+    goal_fraction: float = 0.0
     known: dict[tuple[Any, ...], TriedRule] = field(default_factory=dict)
+
+    def passes(self, found: RuleResult) -> bool:
+        return found.attainment.margin_fraction >= self.goal_fraction
 
     def at(self, place: int, down_s: float = 0.0, floor: float = 0.0) -> TriedRule:
         key = (place, down_s, floor)
@@ -190,7 +196,7 @@ class _Search:
         high: int | None = None
         place, stride = start, 1
         while low is None or high is None:
-            if self.at(place, **how).result.is_met:
+            if self.passes(self.at(place, **how).result):
                 low, place = place, min(place + stride, _HIGHEST)
             else:
                 high, place = place, max(place - stride, _LOWEST)
@@ -199,8 +205,25 @@ class _Search:
                 return low
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.at(middle, **how).result.is_met else (low, middle)
+            low, high = (middle, high) if self.passes(self.at(middle, **how).result) else (low, middle)
         return low
+
+
+def fixed_rule(pool: ScalingPool) -> ScalingRule:
+    """The fleet that never scales."""
+    most = pool.limits.most_replicas
+    return ScalingRule(name="fixed fleet", spec=ScheduleSpec(times_s=(0.0,), replicas=(most,)))
+
+
+def goal_fraction(
+    pool: ScalingPool,
+    traffic: Sequence[ScalingTraffic],
+    *,
+    map: Any = map,  # noqa: A002
+) -> float:
+    """The margin that a rule is held to: every SLO met, or what the fixed fleet attains where that violates one."""
+    fixed = played(fixed_rule(pool), pool, traffic, map=map)
+    return min(0.0, fixed.attainment.margin_fraction - _EQUAL_FRACTION)
 
 
 def search_rule(
@@ -213,7 +236,8 @@ def search_rule(
     report: Callable[[float, str], None] = lambda _share, _what: None,
 ) -> SearchResult:
     """The least replica-hours with every SLO met on all of the traffic; the highest attainment where none does."""
-    search = _Search(derived=derived, pool=pool, traffic=traffic, map=map, hours=tuple(hourly_rps))
+    goal = goal_fraction(pool, traffic, map=map)
+    search = _Search(derived=derived, pool=pool, traffic=traffic, map=map, hours=tuple(hourly_rps), goal_fraction=goal)
     report(0.1, "thresholds")
     plain = search.highest(0)
     start = _LOWEST if plain is None else plain
@@ -222,15 +246,16 @@ def search_rule(
         for floor in _FLOORS:
             search.highest(min(start + 2, _HIGHEST), floor=floor)
     report(0.7, "windows")
-    best = _best(search.known)
+    best = _best(search)
     place, _, floor = next(key for key, each in search.known.items() if each is best)
     for down_s in {_LEAST_DOWN_S, min(2.0 * derived.down_s, _MOST_DOWN_S)} - {derived.down_s}:
         search.at(place, down_s, floor)
-    return SearchResult(best=_best(search.known), tried=tuple(search.known.values()))
+    return SearchResult(best=_best(search), tried=tuple(search.known.values()))
 
 
-def _best(known: dict[tuple[Any, ...], TriedRule]) -> TriedRule:
-    met = [each for each in known.values() if each.result.is_met]
+def _best(search: _Search) -> TriedRule:
+    known = search.known
+    met = [each for each in known.values() if search.passes(each.result)]
     if met:
         return min(met, key=lambda each: each.result.replica_hours)
     return max(known.values(), key=lambda each: each.result.attainment.margin_fraction)
@@ -240,7 +265,9 @@ def clairvoyant(pool: ScalingPool, traffic: Sequence[ScalingTraffic]) -> RuleRes
     """The cheapest schedule by dynamic programming that meets every SLO in simulation; None where none of them does.
 
     It knows every minute's rate and how long its starts take. What a replica may be given is looked for from above.
+    Where the fixed fleet violates an SLO too, it is held to what that attains.
     """
+    goal = goal_fraction(pool, traffic)
     ready_s = pool.starts.cold_s[50]
     known = replace(pool, starts=StartTimes(cold_s=(ready_s,) * 101, warm_s=(ready_s,) * 101, hot_s=(ready_s,) * 101))
     for fuller in (1.15, 1.0, 0.9, 0.8, 0.7, 0.6):
@@ -254,6 +281,6 @@ def clairvoyant(pool: ScalingPool, traffic: Sequence[ScalingTraffic]) -> RuleRes
             assert isinstance(spec, ScheduleSpec)
             runs.append(tally(run_rule(rule, known, each, start_replicas=spec.at(0.0)), pool))
         found = result("clairvoyant", runs)
-        if found.is_met:
+        if found.attainment.margin_fraction >= goal:
             return found
     return None

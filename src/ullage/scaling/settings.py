@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
@@ -69,7 +70,7 @@ class ScalingSettings:
             most_replicas=whole(self.most),
             step_replicas=whole(self.step),
             cooldown_s=number(self.cooldown),
-            nodes_per_minute=1e9 if self.nodes_per_minute is None else number(self.nodes_per_minute),
+            nodes_per_minute=math.inf if self.nodes_per_minute is None else number(self.nodes_per_minute),
             refused_fraction=number(self.refused),
             refused_s=number(self.refused_wait),
             sleepers=whole(self.sleepers),

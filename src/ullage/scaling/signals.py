@@ -301,13 +301,14 @@ class SignalReader:
                 return float(rows["fullest_kv_tokens"].mean()) / self.replica.kv_tokens
             use = rows["kv_tokens"] / self.replica.kv_tokens
             return float((use if query.aggregate is Aggregate.SUM else use / pods).mean())
-        count = {
-            Signal.RUNNING: lambda: rows["running"],
-            Signal.WAITING: lambda: rows["waiting"],
-            Signal.OUTSTANDING: lambda: rows["running"] + rows["waiting"],
-            Signal.ACTIVE_TOKENS: lambda: rows["kv_tokens"],
-            Signal.TOKEN_BACKLOG: lambda: rows["queue_tokens"],
-        }[signal]()
+        names = {
+            Signal.RUNNING: ("running",),
+            Signal.WAITING: ("waiting",),
+            Signal.OUTSTANDING: ("running", "waiting"),
+            Signal.ACTIVE_TOKENS: ("kv_tokens",),
+            Signal.TOKEN_BACKLOG: ("queue_tokens",),
+        }[signal]
+        count = sum(rows[name] for name in names)
         return float((count if query.aggregate is Aggregate.SUM else count / pods).mean())
 
     def _rate(self, signal: Signal, query: MetricQuery, seen: Signals, places: Places) -> float:

@@ -17,7 +17,7 @@ from ullage.errors import InputError
 
 # Draws of one run; a run that starts more replicas uses them again.
 _DRAWS = 4096
-_NO_LIMIT = 1e9
+_NO_LIMIT = math.inf
 
 
 @dataclass(frozen=True, kw_only=True)

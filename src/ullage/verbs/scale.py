@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ullage.verbs.answer import Refusal
 
 # Hours of the busiest day that rules are searched on: its steepest rise, and as much of its peak as fits.
-SEARCH_HOURS = 8
+SEARCH_HOURS = 5
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -88,9 +88,9 @@ def _bursts(found: ScalingComparison) -> list[RenderableType]:
     if not found.bursts:
         head.append(Text("  none in the hours that were searched"))
     if found.reserve_replicas is None:
-        head.append(Text("  No warm reserve of up to 16 replicas meets every SLO then: shed, or start hot."))
+        head.append(Text("  No warm reserve of up to 16 replicas takes them: shed, or start hot."))
     elif found.reserve_replicas:
-        head.append(Text(f"  {found.reserve_replicas} warm replicas more would meet every SLO with them."))
+        head.append(Text(f"  {found.reserve_replicas} warm replicas more would take them."))
     return head
 
 
