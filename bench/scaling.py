@@ -26,6 +26,8 @@ from ullage.memory.budget import memory_budget
 from ullage.scaling.common import common_rules, tracking_rule
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic, run_rule
+from ullage.scaling.plan import scaling_plan
+from ullage.scaling.rules import ScalingRule
 from ullage.scaling.search import clairvoyant, derive_rule, played, rule_lag_s, search_rule
 from ullage.scaling.signals import SignalTerms
 from ullage.scaling.supply import CapacityLimits, StartTimes
@@ -123,7 +125,7 @@ def compared(name: str, rates: NDArray[np.float64], pool: ScalingPool, demand: D
     ours = played(found.best.rule, pool, judged)
     listed = [played(each, pool, judged) for each in common_rules(pool.limits.most_replicas, least=1)]
     knows = clairvoyant(pool, judged)
-    print(f"\n{name}: {sum(each.load.requests.count for each in judged):,} requests; {found.best.rule.spec}")
+    print(f"\n{name}: {sum(each.load.requests.count for each in judged):,} requests; {_said(found.best.rule)}")
     for each in (ours, *listed, *([] if knows is None else [knows])):
         attained = each.attainment.attained
         met = "met" if each.is_met else "violated"
@@ -138,6 +140,12 @@ def compared(name: str, rates: NDArray[np.float64], pool: ScalingPool, demand: D
     distance = "" if knows is None else f"; {ours.replica_hours / knows.replica_hours - 1.0:+.0%} over the clairvoyant"
     print(f"  ours against {best.name}: {less:.0%} fewer replica-hours{distance}")
     return less >= 0.1 and no_lower
+
+
+def _said(rule: ScalingRule) -> str:
+    made = scaling_plan(rule, engine="vllm", fallback_replicas=1)
+    floor = ", with a schedule as floor" if made.schedule else ""
+    return f"{made.threshold_value:g} in flight a replica, down after {made.down_window_s:.0f} s{floor}"
 
 
 def _best_listed(listed: list[RuleResult]) -> RuleResult:

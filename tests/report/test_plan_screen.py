@@ -149,7 +149,7 @@ def test_the_decision_stands_above_everything_and_the_last_line_names_what_is_le
     lines = lines_of(found)
     assert lines[0].endswith(found.verdict.value)
     assert found.as_of.isoformat() in lines[0]
-    assert all(each in lines[-1] for each in ("scaling", "uncertainty", "not built"))
+    assert all(each in lines[-1] for each in ("uncertainty", "not built"))
     warned = replace(found, warnings=("loss of a node violates an SLO in spite of its reserve",))
     place = next(place for place, each in enumerate(lines_of(warned)) if "loss of a node violates" in each)
     assert place < next(place for place, each in enumerate(lines_of(warned)) if each.startswith("Traffic"))

@@ -171,7 +171,7 @@ def _unabsorbed(case: ComparisonCase) -> tuple[tuple[UnabsorbedBurst, ...], int 
     first = _instant(case, 0)
     bursts = [one for run in first for one in _bursts(run, case.pool)]
     worst = tuple(sorted(bursts, key=lambda each: -each.violated_requests)[:_MOST_BURSTS])
-    goal = goal_fraction(case.pool, case.search)
+    goal = min(0.0, goal_fraction(case.pool, case.search))
     runs = first
     for more in (0, 1, 2, 4, 8, 16):
         runs = runs if more == 0 else _instant(case, more)
