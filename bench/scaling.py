@@ -17,16 +17,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import Rejection
 from ullage.load.plan import load_plan
 from ullage.memory.budget import memory_budget
-from ullage.scaling.common import common_rules, tracking_rule
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic, run_rule
 from ullage.scaling.plan import scaling_plan
+from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.search import clairvoyant, derive_rule, played, rule_lag_s, search_rule
 from ullage.scaling.signals import SignalTerms
@@ -69,22 +70,21 @@ def main() -> None:
 
 def weeks() -> Iterator[tuple[str, NDArray[np.float64]]]:
     """Two days of each, in ten-minute rates: one to search on, the next to judge by."""
-    import duckdb
-
-    azure = duckdb.sql(
+    found = duckdb.connect()
+    azure = found.execute(
         f"SELECT t_s, rpm_mid / 60 FROM '{TRACES}/azure2024_week_rate_digitised.parquet' "
         "WHERE service = 'code' ORDER BY 1"
     ).fetchnumpy()
     grid = (np.arange(2 * DAY) + 0.5) * WIDTH_S + 86_400.0
-    yield "Azure code 2024, days 2-3", np.interp(grid, *azure.values())
+    yield "Azure code 2024, days 2-3", np.interp(grid, *(np.asarray(each, np.float64) for each in azure.values()))
     for model in ("m-large", "m-small"):
-        rows = duckdb.sql(
+        rows = found.execute(
             f"SELECT t_s, sum(rate_rps) AS rate FROM '{TRACES}/servegen_client_rates.parquet' "
             f"WHERE model = '{model}' GROUP BY 1 ORDER BY 1"
         ).fetchnumpy()
         series = np.asarray(rows["rate"], np.float64)
         yield f"ServeGen {model}, days 2-3", series[DAY : 3 * DAY]
-    hours = duckdb.sql(f"SELECT * FROM '{TRACES}/burstgpt_agg_hourofday.parquet' ORDER BY 1").fetchnumpy()
+    hours = found.execute(f"SELECT * FROM '{TRACES}/burstgpt_agg_hourofday.parquet' ORDER BY 1").fetchnumpy()
     daily = np.repeat(np.asarray(hours["avg_requests_per_hour"], np.float64), 6)
     yield "BurstGPT hour of day", np.concatenate([daily, daily])
 
@@ -118,7 +118,7 @@ def compared(name: str, rates: NDArray[np.float64], pool: ScalingPool, demand: D
     judged = [rated(f"{name}, second day", second, WIDTH_S, model, pool.trial, seed=each) for each in FASTER_SEEDS]
     hourly = first.reshape(24, 6).mean(axis=1)
     derived = derive_rule(
-        hourly, each_rps=pool.each_rps, in_flight_each=in_flight, lag_s=rule_lag_s(pool),
+        hourly, each_rps=pool.each_rps, in_flight_requests=in_flight, lag_s=rule_lag_s(pool),
         ready_s=pool.starts.cold_p90_s, most=pool.limits.most_replicas,
     )  # fmt: skip
     found = search_rule(derived, pool, searched, hourly_rps=tuple(np.tile(hourly, 7)))

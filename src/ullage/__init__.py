@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         options,
         plan,
         profile,
+        scale,
         size,
     )
     from ullage.verbs.cost import cost as bill
@@ -73,6 +74,7 @@ __all__ = [
     "options",
     "plan",
     "profile",
+    "scale",
     "simulation",
     "size",
     "verbs",

@@ -10,7 +10,6 @@ import pytest
 
 from support.mixes import small_model, small_trial
 from ullage.errors import InputError
-from ullage.scaling.common import common_rules, tracking_rule
 from ullage.scaling.compare import ComparisonCase, ScalingComparison, compare_rules
 from ullage.scaling.hpa import HpaSpec
 from ullage.scaling.judged import CAUSES, result, tally
@@ -19,6 +18,7 @@ from ullage.scaling.knative import KnativeSpec
 from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, needed_replicas, run_rule
 from ullage.scaling.plan import scaling_plan
 from ullage.scaling.predictive import PredictiveSpec
+from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
 from ullage.scaling.search import derive_rule, played, rule_lag_s
 from ullage.scaling.signals import Aggregate, FaultKind, MetricFault, MetricQuery, Signal, SignalTerms, read_query
@@ -210,12 +210,12 @@ def test_refusals_are_geometric() -> None:
 
 def test_the_derived_threshold_is_the_formula() -> None:
     rates = np.array([10.0, 40.0, 40.0, 10.0])
-    found = derive_rule(rates, each_rps=5.0, in_flight_each=20.0, lag_s=100.0, ready_s=500.0, most=12)
+    found = derive_rule(rates, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=500.0, most=12)
     # 10 / (10 + 30 / 3600 x 600) = 2 / 3, and the quietest hour needs 10 / (2 / 3 x 5) = 3 replicas.
     assert found.use_fraction == pytest.approx(2 / 3)
     assert found.threshold_value == pytest.approx(40 / 3)
-    assert (found.least_replicas, found.most_replicas, found.hour, found.down_s) == (3, 12, 0, 510.0)
-    slower = derive_rule(rates, each_rps=5.0, in_flight_each=20.0, lag_s=100.0, ready_s=900.0, most=12)
+    assert (found.least_replicas, found.most_replicas, found.hour_index, found.down_s) == (3, 12, 0, 510.0)
+    slower = derive_rule(rates, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=900.0, most=12)
     assert slower.threshold_value < found.threshold_value
     made = scaling_plan(found.rule, engine="vllm", fallback_replicas=12)
     asked = read_query(made.query)
@@ -227,7 +227,12 @@ def test_the_derived_threshold_is_the_formula() -> None:
 @cache
 def comparison() -> ScalingComparison:
     derived = derive_rule(
-        np.array([8.0, 36.0]), each_rps=EACH_RPS, in_flight_each=6.0, lag_s=rule_lag_s(pool()), ready_s=120.0, most=8
+        np.array([8.0, 36.0]),
+        each_rps=EACH_RPS,
+        in_flight_requests=6.0,
+        lag_s=rule_lag_s(pool()),
+        ready_s=120.0,
+        most=8,
     )
     present = ScalingRule(name="HPA now", spec=HpaSpec(metrics=common_rules(6)[1].spec.metrics, most_replicas=6),  # type: ignore[union-attr]
                           queries={"queue": WAITING})  # fmt: skip

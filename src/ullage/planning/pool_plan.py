@@ -140,10 +140,6 @@ def plan_pool(
     reserves, packing = reserved
     report(0.92, "losses")
     losses = loss_checks(demand, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
-    report(0.97, "scaling")
-    scaling = scaling_stage(
-        demand, steady, reserves, ready, engine=memory.runtime.engine, settings=spec.scaling, packing=packing, seed=seed
-    )
     margins = pool_margins(demand, middling, memory, point, steady, reserves)
     return PoolPlan(
         spec=pool,
@@ -163,7 +159,7 @@ def plan_pool(
         reserves=reserves,
         packing=packing,
         loss_checks=losses,
-        scaling=scaling,
+        scaling=_scaling(spec, memory, steady, ready, demand, reserved, seed=seed),
         margins=margins,
         utilisation=utilisation(demand, margins, steady, room, reserves, packing),
         scorecard=scorecard(steady, demand, measured=spec.measured),
@@ -206,6 +202,23 @@ def _reserved(
     if pool.most is not None and steady.replicas + reserves.replicas > int(pool.most.value):
         return _too_many(pool.most, steady, reserves)
     return found
+
+
+def _scaling(
+    spec: PlanSpec,
+    memory: MemoryBudget,
+    steady: SteadyFleet,
+    ready: TimeToReady,
+    demand: Demand,
+    reserved: tuple[Reserves, Packing],
+    *,
+    seed: int,
+) -> ScalingStage:
+    reserves, packing = reserved
+    engine = memory.runtime.engine
+    return scaling_stage(
+        demand, steady, reserves, ready, engine=engine, settings=spec.scaling, packing=packing, seed=seed
+    )
 
 
 def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Rejection:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ullage.scaling.common import common_rules
 from ullage.scaling.judged import RuleResult, result, tally, violated_by_minute
 from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, in_order, needed_replicas, run_rule
 from ullage.scaling.plan import ScalingPlan, scaling_plan
+from ullage.scaling.published_rules import common_rules
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
 from ullage.scaling.search import DerivedRule, clairvoyant, fixed_rule, goal_fraction, played, search_rule
 from ullage.scaling.signals import FaultKind, MetricFault

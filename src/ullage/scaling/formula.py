@@ -56,7 +56,7 @@ _BINARY: Mapping[str, Callable[[float, float], float]] = {
 _DEEPEST = 50
 
 
-class _Reader:
+class _FormulaReader:
     """A formula under way: its tokens, the place that is read, and the values that names stand for."""
 
     def __init__(self, text: str, values: Mapping[str, float]) -> None:
@@ -154,7 +154,7 @@ def evaluate(text: str, values: Mapping[str, float]) -> float:
     >>> evaluate("queue > 10 ? queue : sum([queue, 5])", {"queue": 4.0})
     9.0
     """
-    reader = _Reader(text, values)
+    reader = _FormulaReader(text, values)
     found = reader.choice()
     if reader.peek():
         raise reader.wrong(f"goes on with {reader.peek()!r} where it should end")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 SYNC_S = 15.0
@@ -338,13 +338,3 @@ def _scaled(
         ups, downs = ((*ups, event), downs) if wanted > current else (ups, (*downs, event))
         state = HpaState(recommendations=state.recommendations, ups=ups, downs=downs)
     return HpaDecision(replicas=wanted, asked_replicas=asked_replicas, state=state)
-
-
-def average_metric(target: float, signal: str = "") -> HpaMetric:
-    """So much of a total for each replica: what KEDA and an external metric with averageValue ask for."""
-    return HpaMetric(kind=MetricKind.AVERAGE, target_value=round(1000 * target), signal=signal)
-
-
-def totals_milli(values: Mapping[str, float | None], metrics: Sequence[HpaMetric]) -> list[MetricReading]:
-    """Totals as the metrics API hands them over: thousandths, rounded down as KEDA does."""
-    return [None if (value := values.get(each.signal)) is None else int(value * 1000) for each in metrics]

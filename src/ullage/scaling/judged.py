@@ -43,7 +43,7 @@ class RuleResult:
     hours: float
     decision_lag_s: float
     ready_s: float
-    most_waiting: int
+    most_waiting_requests: int
     scale_up_requests: int
     scale_up_violated_requests: int
     overshoot_fraction: float
@@ -75,7 +75,7 @@ class RunTally:
     replica_hours: float
     lags_s: tuple[float, ...]
     ready_s: tuple[float, ...]
-    most_waiting: int
+    most_waiting_requests: int
     scale_up: tuple[int, int]
     shoot: tuple[float, float, float]
     turns: int
@@ -105,7 +105,7 @@ def tally(run: LoopRun, pool: ScalingPool) -> RunTally:
         replica_hours=run.replica_hours,
         lags_s=tuple(_lags(needed, asked, at_s, counted)),
         ready_s=tuple(each.took_s for each in run.starts),
-        most_waiting=int(run.gauges.waiting.max(initial=0)),
+        most_waiting_requests=int(run.gauges.waiting.max(initial=0)),
         scale_up=(int(sent[moving & counted].sum()), int(violated[moving & counted].sum())),
         shoot=_shoot(needed[counted], ready[counted]),
         turns=_turns(run.asked),
@@ -131,7 +131,7 @@ def result(name: str, runs: Sequence[RunTally]) -> RuleResult:
         hours=hours,
         decision_lag_s=float(np.mean(lags)) if lags else 0.0,
         ready_s=float(np.mean(starts)) if starts else 0.0,
-        most_waiting=max(each.most_waiting for each in runs),
+        most_waiting_requests=max(each.most_waiting_requests for each in runs),
         scale_up_requests=sum(each.scale_up[0] for each in runs),
         scale_up_violated_requests=sum(each.scale_up[1] for each in runs),
         overshoot_fraction=over / max(minutes, 1.0),

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.scaling.clairvoyant import cheapest_fleet, schedule
-from ullage.scaling.common import IN_FLIGHT, tracking_rule
 from ullage.scaling.hpa import SYNC_S
 from ullage.scaling.judged import RuleResult, RunTally, result, tally
 from ullage.scaling.loop import ScalingPool, ScalingTraffic, first_replicas, needed_replicas, run_rule
+from ullage.scaling.published_rules import IN_FLIGHT, tracking_rule
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
 from ullage.scaling.supply import StartTimes
 
@@ -47,21 +47,21 @@ _KEPT_FRACTION = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class DerivedRule:
-    """The thresholds as a formula with its numbers; `hour` is the hour of the week that decided."""
+    """The thresholds as a formula with its numbers; `hour_index` is the hour of the week that decided."""
 
     ramp_rps_per_s: float
     rate_rps: float
-    hour: int
+    hour_index: int
     lag_s: float
     ready_s: float
-    in_flight_each: float
+    in_flight_requests: float
     use_fraction: float
     least_replicas: int
     most_replicas: int
 
     @property
     def threshold_value(self) -> float:
-        return self.use_fraction * self.in_flight_each
+        return self.use_fraction * self.in_flight_requests
 
     @property
     def down_s(self) -> float:
@@ -73,7 +73,7 @@ class DerivedRule:
         """With the numbers put in."""
         return (
             f"{self.rate_rps:.3g} / ({self.rate_rps:.3g} + {3600 * self.ramp_rps_per_s:.3g} req/s an hour x "
-            f"({self.lag_s:.0f} s + {self.ready_s:.0f} s)) x {self.in_flight_each:.3g} = {self.threshold_value:.3g}"
+            f"({self.lag_s:.0f} s + {self.ready_s:.0f} s)) x {self.in_flight_requests:.3g} = {self.threshold_value:.3g}"
         )
 
     @property
@@ -92,7 +92,7 @@ def derive_rule(
     rates_rps: Floats,
     *,
     each_rps: float,
-    in_flight_each: float,
+    in_flight_requests: float,
     lag_s: float,
     ready_s: float,
     most: int,
@@ -109,10 +109,10 @@ def derive_rule(
     return DerivedRule(
         ramp_rps_per_s=float(ramps[hour]),
         rate_rps=float(rates_rps[hour]),
-        hour=hour,
+        hour_index=hour,
         lag_s=lag_s,
         ready_s=ready_s,
-        in_flight_each=in_flight_each,
+        in_flight_requests=in_flight_requests,
         use_fraction=use,
         least_replicas=max(1, min(max(quiet, 2, least), most)),
         most_replicas=most,

@@ -308,7 +308,7 @@ class SignalReader:
             Signal.ACTIVE_TOKENS: ("kv_tokens",),
             Signal.TOKEN_BACKLOG: ("queue_tokens",),
         }[signal]
-        count = sum(rows[name] for name in names)
+        count = np.sum([rows[name] for name in names], axis=0)
         return float((count if query.aggregate is Aggregate.SUM else count / pods).mean())
 
     def _rate(self, signal: Signal, query: MetricQuery, seen: Signals, places: Places) -> float:

@@ -83,7 +83,7 @@ def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool) -> Derived
     return derive_rule(
         hourly_rates(planned_week(demand)),
         each_rps=pool.each_rps,
-        in_flight_each=point.running.value + point.waiting.value,
+        in_flight_requests=point.running.value + point.waiting.value,
         lag_s=rule_lag_s(pool),
         ready_s=pool.starts.cold_p90_s,
         most=pool.limits.most_replicas,
@@ -146,7 +146,8 @@ def _figures(
         ("decision_lag_s", round(found.decision_lag_s, 1), "s",
          f"mean time that need stood above what was asked for, {ran}", (replicas,)),
         ("ready_s", round(found.ready_s, 1), "s", f"mean time to ready of its starts, cold and warm, {ran}", (start,)),
-        ("queue_requests", found.most_waiting, "requests", f"most requests waiting in the pool, {ran}", (replicas,)),
+        ("queue_requests", found.most_waiting_requests, "requests",
+         f"most requests waiting in the pool, {ran}", (replicas,)),
         ("scale_up_violated_requests", found.scale_up_violated_requests, "requests",
          f"violated an SLO while replicas started, {ran}", (replicas,)),
         ("overshoot_fraction", round(found.overshoot_fraction, 4), "fraction",

@@ -60,7 +60,7 @@ def _table(found: ScalingComparison) -> RenderableType:
             f"{each.overshoot_fraction:.0%}",
             f"{each.undershoot_fraction:.1%}",
             f"{each.turns_per_hour:.2g}",
-            f"{each.most_waiting:,}",
+            f"{each.most_waiting_requests:,}",
             f"{each.least_replicas}-{each.most_replicas}",
         )
     return table
@@ -104,7 +104,7 @@ def _robustness(found: ScalingComparison) -> RenderableType:
             Text("yes", style="green") if one.is_met else Text("no", style="red"),
             f"{one.replica_hours:.0f}",
             show(one.decision_lag_s, "s"),
-            f"{one.most_waiting:,}",
+            f"{one.most_waiting_requests:,}",
         )
     return table
 

@@ -76,7 +76,7 @@ def common_rules(most: int, *, least: int = 1) -> tuple[ScalingRule, ...]:
 
 def tracking_rule(
     name: str,
-    in_flight_each: float,
+    in_flight_requests: float,
     *,
     least: int,
     most: int,
@@ -96,7 +96,7 @@ def tracking_rule(
         ),
         down=ScalingRules(window_s=down_s, policies=DOWN_RULES.policies, tolerance_fraction=0.05),
     )
-    triggers = [KedaTrigger(name="in-flight", threshold_value=in_flight_each)]
+    triggers = [KedaTrigger(name="in-flight", threshold_value=in_flight_requests)]
     if schedule:
         triggers.append(KedaTrigger(name=SCHEDULE, threshold_value=1.0))
     return ScalingRule(
