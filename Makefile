@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling
 export PYTHON
 
 .PHONY: help plan services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
@@ -86,6 +86,8 @@ bench-options: .venv/.dev ## twelve candidates for a week of ten million request
 	$(BIN)/python bench/options.py
 bench-laws: .venv/.dev ## laws of the whole plan over random services; ARGS="--count 20 --seed 1"
 	PYTHONPATH=tests $(BIN)/python -m bench.laws $(ARGS)
+bench-scaling: .venv/.dev ## scaling rules on published traffic; ARGS=--loop for what a loop costs
+	$(BIN)/python -m bench.scaling $(ARGS)
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 

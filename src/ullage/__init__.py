@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         plan,
         profile,
         risk,
+        scale,
         scenarios,
         size,
     )
@@ -78,6 +79,7 @@ __all__ = [
     "plan",
     "profile",
     "risk",
+    "scale",
     "scenarios",
     "simulation",
     "size",

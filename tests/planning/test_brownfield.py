@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from ullage import verbs
-from ullage.planning.brownfield import Brownfield, brownfield
-from ullage.planning.brownfield_risks import RiskSeverity
+from ullage.planning.brownfield.brownfield import Brownfield, brownfield
+from ullage.planning.brownfield.risks import RiskSeverity
+from ullage.planning.brownfield.running import Running, RunningNode, RunningPool
 from ullage.planning.document import Plan
-from ullage.planning.running import Running, RunningNode, RunningPool
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ import pytest
 
 from ullage import verbs
 from ullage.errors import InputError, Rejection
-from ullage.planning.difference import Difference, difference
+from ullage.planning.changes.difference import Difference, difference
+from ullage.planning.changes.record import PlanRecord, record_of
 from ullage.planning.document import Plan
-from ullage.planning.record import PlanRecord, record_of
 from ullage.report.encode import to_json, to_text
 from ullage.report.markdown import to_markdown
 from ullage.report.plan.difference import difference_page

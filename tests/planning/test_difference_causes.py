@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ullage import verbs
 from ullage.errors import Rejection
-from ullage.planning.difference import Difference, difference
-from ullage.planning.difference_causes import PROGRAM, SEED, CausedChange, causes_of
+from ullage.planning.changes.causes import PROGRAM, SEED, CausedChange, causes_of
+from ullage.planning.changes.difference import Difference, difference
+from ullage.planning.changes.record import Entry, PlanRecord, RecordedPool, RecordedStep
 from ullage.planning.document import Plan
-from ullage.planning.record import Entry, PlanRecord, RecordedPool, RecordedStep
 from ullage.report.encode import to_text
 from ullage.report.markdown import to_markdown
 from ullage.report.plan.difference import difference_page

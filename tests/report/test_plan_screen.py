@@ -158,7 +158,7 @@ def test_the_decision_stands_above_everything_and_the_last_line_names_what_is_le
     lines = lines_of(found)
     assert lines[0].endswith(found.verdict.value)
     assert found.as_of.isoformat() in lines[0]
-    assert all(each in lines[-1] for each in ("scaling", "reconcile", "not built"))
+    assert all(each in lines[-1] for each in ("reconcile", "not built"))
     # The study's lines stand with the decision and below the money; without a study there are none.
     risk = next(each for each in lines if each.startswith("Risk "))
     assert f"{100 * number(found.risks[0].shortfall):.2g} %" in risk

@@ -29,6 +29,7 @@ from ullage.simulate import (
     poisson,
     simulate,
 )
+from ullage.simulate.fleet import Wanted
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 from ullage.simulate.laws import check_laws
 from ullage.simulate.world import KernelRun
@@ -150,6 +151,38 @@ def test_the_callback_sees_signals_and_is_obeyed() -> None:
     assert (ready[100.0], ready[120.0], ready[130.0]) == (1, 1, 4)
     assert seen[0].at_s == 10.0
     assert max(each.outstanding_requests for each in seen) > 0
+
+
+def test_starts_take_what_the_rule_says_and_gauges_are_sums() -> None:
+    def rule(signals: Signals) -> Wanted:
+        return Wanted(replicas=3, starts_s=(5.0, 31.0)) if signals.ready_replicas == 1 else Wanted(replicas=3)
+
+    scaler = Autoscaler(period_s=10, ready_s=999, most_replicas=3, rule=rule)
+    fleet = Fleet(replicas=3, ready_replicas=1, autoscaler=scaler)
+    outcome = simulate(ENGINE, fleet, load(rate_rps=8.0), seed=1, sample_s=1.0, samples=False, gauges=True)
+    assert outcome.gauges is not None
+    assert outcome.series is None
+    ready = dict(zip(outcome.gauges.at_s.tolist(), outcome.gauges.ready.tolist(), strict=True))
+    assert [ready[each] for each in (14.0, 15.0, 40.0, 41.0)] == [1, 2, 2, 3]
+    both = simulate(ENGINE, Fleet(replicas=3), load(rate_rps=8.0), seed=1, sample_s=1.0, gauges=True)
+    assert both.gauges is not None
+    assert both.series is not None
+    for name in ("running", "waiting", "kv_tokens"):
+        assert (getattr(both.gauges, name) == getattr(both.series, name).sum(axis=1)).all()
+    assert int(both.gauges.issued[-1]) == both.total.counts.requests
+    assert both.gauges.oldest_wait_s[both.gauges.waiting == 0].max(initial=0.0) == 0.0
+
+
+def test_the_last_replica_goes_where_none_need_stay_and_a_retry_finds_the_next() -> None:
+    def rule(signals: Signals) -> int:
+        return 1 if signals.held_requests or signals.starting_replicas or signals.outstanding_requests else 0
+
+    scaler = Autoscaler(period_s=5, ready_s=20, least_replicas=0, most_replicas=1, rule=rule)
+    few = poisson(rate_rps=0.02, requests=3, prompt_tokens=50, output_tokens=5, rng=np.random.default_rng(4))
+    held = replace(few, retry=Retry(most_attempts=255, backoff_s=1.0, growth_ratio=1.0))
+    outcome = simulate(ENGINE, Fleet(replicas=1, autoscaler=scaler), held, seed=1)
+    assert outcome.total.counts.success == 3
+    assert outcome.total.ttft.quantile_s(0.99) > 20.0
 
 
 def test_the_built_in_rule_follows_the_load() -> None:

@@ -9,7 +9,11 @@ import numpy as np
 from support.reference import COLUMNS, Reference
 from ullage.simulate import world as driver
 from ullage.simulate.kernel import codes as k
+from ullage.simulate.kernel.records import fields_of
+from ullage.simulate.kernel.state import GaugeRow
 from ullage.simulate.problem import Problem
+
+_GAUGES = tuple(fields_of(GaugeRow))
 
 
 def kernel_callback(run: Any) -> int:
@@ -56,6 +60,8 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
         ("end", np.array(reference.now_ps), np.array(run.clock.now_ps)),
         ("samples", np.array(reference.samples, np.int64).reshape(-1, problem.replicas, 5),
          _matrix(run.samples, "running", "waiting", "kv_tokens", "busy_ps", "state")),
+        ("gauges", np.array(reference.gauges, np.int64).reshape(-1, len(_GAUGES)), _matrix(run.gauges, *_GAUGES)),
+        ("starts", np.array(reference.starts), np.array(run.clock.starts)),
         ("controls", controls, _matrix(run.controls, "at_ps", "signal", "ready", "starting")),
     ]  # fmt: skip
     found = []

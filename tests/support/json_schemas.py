@@ -60,6 +60,7 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "simulate": (Printed(kind="Simulated", head=("as_of", "seed")), _REFUSAL),
     "options": (Printed(kind="Options", head=_PLANNED), _EXPLAINED, _REFUSAL),
     "drill": (Printed(kind="Drills", head=_PLANNED), _EXPLAINED, _REFUSAL),
+    "scale": (Printed(kind="ScalingComparisons", head=_PLANNED), _REFUSAL),
     "check": (Printed(kind="Checks", head=_PLANNED), _REFUSAL),
     "cost": (Printed(kind="CostAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
     "compare": (Printed(kind="Difference"), _REFUSAL),

@@ -38,6 +38,7 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_bill
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.report.encode import to_json as encoded
+from ullage.scaling.stage import scaling_stage
 from ullage.service.calibration.pool_step import pool_step
 from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.uncertainty.study import study
@@ -244,6 +245,7 @@ BASES = {
     "housed": HOUSED,
     "strained": ONE.replace("admission: {", "admission: {recovery: 60s, "),
     "one": ONE,
+    "refusing": ONE + "scaling: {refused: 60%}\n",
     "committed": ONE.replace("aws}", "aws, purchase: 1y-no-upfront}"),
     "experts": MOE,
     "measured": MEASURED,
@@ -478,6 +480,16 @@ def limits(spec: PlanSpec, probe: Probe) -> Values:
     return _refusal(found) if isinstance(found, Rejection) else _values(found.figures)
 
 
+def scaling(spec: PlanSpec, probe: Probe) -> Values:
+    """The rule of the fleet that was kept, under other settings."""
+    old = probe.kept.pools[0]
+    found = scaling_stage(
+        old.demand, old.steady_fleet, old.reserves, old.time_to_ready, engine=old.memory.runtime.engine,
+        settings=spec.scaling, packing=old.packing, seed=0,
+    )  # fmt: skip
+    return _values(found.figures)
+
+
 def checks(name: str, spec: PlanSpec, probe: Probe) -> Values:
     found = check_plan(replace(probe.kept, spec=spec), [name])
     return {f"check.{name}": [(each.pool, each.compared, each.anomalies) for each in found.results]}
@@ -531,6 +543,7 @@ STAGES: Mapping[str, Stage] = {
     "tools": tools,
     **dict.fromkeys(("reserve", "placement", "packing"), reserves),
     **dict.fromkeys(("limit", "retry", "burst"), limits),
+    "scaling": scaling,
     "bill": bill,
     "risk": risk,
     **dict.fromkeys(("curve", "point", "fleet"), whole_plan),

@@ -197,6 +197,8 @@ class Reference:
         self.histograms = np.zeros((problem.group_class.size, k.METRICS, k.BINS), np.int64)
         self.itl = np.zeros((problem.classes.shape[0], k.BINS), np.int64)
         self.samples: list[list[tuple[int, int, int, int, int]]] = []
+        self.gauges: list[tuple[int, ...]] = []
+        self.starts = 0
         self.controls: list[tuple[int, int, int, int]] = []
 
     # ---- the clock ----------------------------------------------------------------------------------
@@ -652,14 +654,18 @@ class Reference:
         for each in [each for each in self.replicas if each.state == k.OFF][: max(0, want - len(supply))]:
             each.state = k.STARTING
             each.on_since_ps = self.now_ps
+            delays = self.problem.start_delays_ps
             each.ready_ps = self.now_ps + self.problem.control.ready_delay_ps
+            if delays.size:
+                each.ready_ps = self.now_ps + int(delays[self.starts % delays.size])
+            self.starts += 1
         for each in reversed(supply):
             if extra > 0 and each.state == k.STARTING:
                 self.switch_off(each)
                 extra -= 1
         for each in reversed(supply):
             ready = sum(1 for one in self.replicas if one.state == k.READY)
-            if extra > 0 and each.state == k.READY and ready > 1:
+            if extra > 0 and each.state == k.READY and ready > min(1, self.problem.control.least_replicas):
                 self.drain(each)
                 extra -= 1
 
@@ -682,6 +688,32 @@ class Reference:
             busy = sum(each.busy_ps) + under_way
             row.append((len(each.running), len(each.waiting), each.kv_tokens, busy, each.state))
         self.samples.append(row)
+        if self.problem.gauges:
+            self.gauge(row)
+
+    def gauge(self, row: list[tuple[int, int, int, int, int]]) -> None:
+        serving = [each for each in self.replicas if each.state in (k.READY, k.DRAINING)]
+        draining = [each for each in self.replicas if each.state == k.DRAINING]
+        waits = [queue[0].arrival_ps for each in serving for queue in self.fronts(each) if queue]
+        self.gauges.append(
+            (
+                sum(len(each.running) for each in serving), sum(len(each.waiting) for each in serving),
+                sum(each.kv_tokens for each in serving), sum(each.queued_tokens for each in serving),
+                sum(len(each.running) for each in draining), sum(len(each.waiting) for each in draining),
+                sum(each.kv_tokens for each in draining), max((each.kv_tokens for each in serving), default=0),
+                min(waits, default=NEVER_PS), len(serving) - len(draining),
+                sum(each.state == k.STARTING for each in self.replicas), len(draining),
+                sum(each.prefill_tokens for each in self.replicas), sum(each.decode_tokens for each in self.replicas),
+                sum(each[3] for each in row), self.issued,
+            )
+        )  # fmt: skip
+
+    def fronts(self, replica: ReferenceReplica) -> list[list[ReferenceRequest]]:
+        """The waiting requests by level of priority, each in the order in which they are looked at."""
+        if not replica.engine[EngineField.PRIORITY]:
+            return [replica.waiting]
+        levels = sorted({each.class_row[ClassField.LEVEL] for each in self.requests})
+        return [[one for one in replica.waiting if one.class_row[ClassField.LEVEL] == level] for level in levels]
 
     def close(self) -> None:
         """What is still under way at the horizon stays unfinished."""

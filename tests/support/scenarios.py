@@ -11,6 +11,7 @@ import functools
 import itertools
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ullage.simulate.problem import (
     NEVER_PS,
@@ -154,6 +155,8 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         until_ps=int(span * rng.random() * 2) + 1 if row["horizon"] == "cut" else NEVER_PS,
         measure_from_ps=int(span * rng.random() * 0.3),
         sample_ps=max(1, span // int(rng.integers(1, 9))),
+        gauges=row["control"] != "none",
+        start_delays_ps=_start_delays(row, rng, span),
     )  # fmt: skip
 
 
@@ -242,6 +245,12 @@ def _retry(row: Row, rng: np.random.Generator, typical: int) -> RetryTerms:
     )
 
 
+def _start_delays(row: Row, rng: np.random.Generator, span: int) -> NDArray[np.int64]:
+    """Starts that take as long as each other, or not."""
+    several = row["control"] == "callback"
+    return rng.integers(0, max(1, span // 4) + 1, int(rng.integers(1, 6)) if several else 0)
+
+
 def _control(row: Row, rng: np.random.Generator, replicas: int, span: int, need: int) -> ControlTerms:
     if row["control"] == "none":
         return ControlTerms()
@@ -254,6 +263,6 @@ def _control(row: Row, rng: np.random.Generator, replicas: int, span: int, need:
         signal=SignalKind.TOKENS if tokens else SignalKind.OUTSTANDING,
         target_milli=1000 * int(rng.integers(1, 5)) * (need if tokens else 1),
         window_ticks=int(rng.integers(1, 5)),
-        least_replicas=1,
+        least_replicas=int(rng.integers(0, 2)),
         most_replicas=replicas,
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Limit, Listed, Markdown, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Limit, Listed, Markdown, NoColor, Quiet, Rules, Seed, Set, Traffic
 from ullage.cli.terminal import answer, answered, progress, talk
 from ullage.errors import ExitCode
 
@@ -15,6 +15,7 @@ from ullage.errors import ExitCode
 def command(
     file: Annotated[str | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
     names: Annotated[list[str] | None, typer.Argument(help="Which checks to make. Default: all.")] = None,
+    rules: Rules = None,
     changed: Set = None,
     traffic: Traffic = None,
     listed: Listed = False,
@@ -47,7 +48,9 @@ def command(
         talk("No plan file given: checking the built-in example.", quiet=quiet)
     with progress("checking", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.check(file, asked, as_of=as_of, seed=seed, limit=limit, progress=report, **what),
+            lambda **what: verbs.check(
+                file, asked, rules=rules or (), as_of=as_of, seed=seed, limit=limit, progress=report, **what
+            ),
             changed,
             traffic,
         )

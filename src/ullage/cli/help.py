@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     "check": "Look for mistakes in a plan and in what is claimed of the service; an exit code for CI.",
     "drill": "Play on a plan what goes wrong in practice: verdict, figure, and the change that would pass.",
     "emit": "Write a plan as manifests, flags, rules and limits for a cluster, each number with its reason.",
+    "scale": "Try scaling rules on a plan's traffic: yours, ours and common ones, with what each costs and violates.",
     "compare": "Compare two plans: which inputs changed, which figures moved, and why.",
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.",

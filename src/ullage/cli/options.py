@@ -68,6 +68,13 @@ Traffic = Annotated[
     typer.Option("--traffic", metavar="CHANGE", help="What if: all traffic, such as +30%, -20% or x2."),
 ]
 
+Rules = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--rules", metavar="FILE", help="What kubectl get hpa,scaledobject,ksvc,isvc -o yaml printed. Repeat."
+    ),
+]
+
 # ---- request logs --------------------------------------------------------------------------------------
 
 Columns = Annotated[

@@ -50,6 +50,7 @@ from ullage.files.sections.reliability import (
     WarmSection,
 )
 from ullage.files.sections.routing import RouteSection
+from ullage.files.sections.scaling import ScalingSection
 from ullage.files.sections.section import Key, Name, Section, ours
 from ullage.files.sections.sites import SitesSection
 from ullage.files.sections.tools import ToolSection
@@ -571,6 +572,7 @@ class PlanFile(Section):
     rollout: RolloutSection = RolloutSection()
     maintenance: MaintenanceSection = MaintenanceSection()
     warm: WarmSection = WarmSection()
+    scaling: ScalingSection = ScalingSection()
     failover: FailoverSection = FailoverSection()
     reserves: ReservesSection = ReservesSection()
     cost: CostSection = CostSection()

@@ -33,6 +33,7 @@ from ullage.files.sections.prices import prices_of
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.reliability import reserve_settings
 from ullage.files.sections.routing import routing_of
+from ullage.files.sections.scaling import scaling_of
 from ullage.files.sections.sites import sites_of
 from ullage.files.sections.tools import tools_of
 from ullage.fleet.packing import chosen_shape, shapes_of
@@ -120,6 +121,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
             provenance=provenance,
             catalogue=loaded.operations,
         ),
+        scaling=scaling_of(file.scaling, provenance),
         prices=book,
         buying=buying,
         cost=cost_policy(file.cost, provenance),

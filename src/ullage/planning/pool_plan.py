@@ -24,7 +24,7 @@ from ullage.planning.progress import Report, unheard
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.planning.utilisation import Utilisation, utilisation
-from ullage.scaling.rule import scaling_rule
+from ullage.scaling.stage import ScalingStage, scaling_stage
 from ullage.service.binding import Binding, binding_constraint
 from ullage.service.calibration.pool_step import pool_step
 from ullage.service.calibration.slowed import known_steps
@@ -62,7 +62,7 @@ class PoolPlan:
     reserves: Reserves
     packing: Packing
     loss_checks: LossTable
-    scaling: NotBuilt
+    scaling: ScalingStage
     margins: Margins
     utilisation: Utilisation
     scorecard: Scorecard
@@ -160,7 +160,7 @@ def plan_pool(
         reserves=reserves,
         packing=packing,
         loss_checks=losses,
-        scaling=scaling_rule(demand, steady, ready),
+        scaling=_scaling(spec, memory, steady, ready, demand, reserved, seed=seed),
         margins=margins,
         utilisation=utilisation(demand, margins, steady, room, reserves, packing),
         scorecard=scorecard(steady, demand, measured=spec.measured),
@@ -208,6 +208,23 @@ def _reserved(
     if pool.most is not None and steady.replicas + reserves.replicas > int(pool.most.value):
         return _too_many(pool.most, steady, reserves)
     return found
+
+
+def _scaling(
+    spec: PlanSpec,
+    memory: MemoryBudget,
+    steady: SteadyFleet,
+    ready: TimeToReady,
+    demand: Demand,
+    reserved: tuple[Reserves, Packing],
+    *,
+    seed: int,
+) -> ScalingStage:
+    reserves, packing = reserved
+    engine = memory.runtime.engine
+    return scaling_stage(
+        demand, steady, reserves, ready, engine=engine, settings=spec.scaling, packing=packing, seed=seed
+    )
 
 
 def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Rejection:

@@ -26,6 +26,7 @@ from ullage.planning.checks.claims import Claims
 from ullage.planning.manifests import EmitSettings
 from ullage.planning.options.settings import OptionSettings
 from ullage.prices.book import PriceBook
+from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.service.curve.margin import NO_POLICY
 from ullage.startup.settings import StartSettings
@@ -130,6 +131,7 @@ class PlanSpec:
     tools: tuple[Tool, ...] = ()
     sites: Mapping[str, Sites] = field(default_factory=dict)
     reserves: ReserveSettings = field(default_factory=ReserveSettings)
+    scaling: ScalingSettings = field(default_factory=ScalingSettings)
     admission: AdmissionPolicy = field(default_factory=AdmissionPolicy)
     prices: PriceBook | None = None
     buying: PriceChoice = field(default_factory=PriceChoice)
@@ -186,5 +188,6 @@ class PlanSpec:
         for sites in self.sites.values():
             yield from sites.inputs
         yield from self.reserves.stated
+        yield from self.scaling.stated
         yield from self.admission.stated
         yield from self.cost.stated

@@ -39,6 +39,12 @@ PLAIN = Shape()
 BY_NAME = frozenset({"Model", "Device", "KvDtype"})
 
 SHAPES = {
+    # ---- scaling
+    "RunningPool": Shape(without=("rule",)),
+    "DerivedRule": Shape(also=("threshold_value", "down_s", "formula")),
+    "ScalingPlan": Shape(also=("query",)),
+    "RuleResult": Shape(also=("is_met", "mean_replicas")),
+    "ScalingComparison": Shape(also=("saving_fraction",)),
     # ---- workload
     "RequestClass": Shape(only=("name", "priority", "slos")),
     "Slo": Shape(also=("name",)),

@@ -49,6 +49,8 @@ def compile_problem(
     keep_requests: bool,
     attribution: bool,
     most_events: int,
+    samples: bool = True,
+    gauges: bool = False,
 ) -> Problem:
     if len(fleet.counts) != len(engines):
         raise InputError(
@@ -72,6 +74,7 @@ def compile_problem(
         routing=RouterArrays[fleet.routing.upper()],
         refresh_ps=to_ps(fleet.refresh_s),
         control=_control(fleet.autoscaler),
+        start_delays_ps=_start_delays(fleet.autoscaler),
         classes=_classes(requests.classes),
         group_class=group_classes(requests),
         arrival_ps=_arrivals(load),
@@ -87,6 +90,7 @@ def compile_problem(
         until_ps=to_ps(until_s),
         measure_from_ps=to_ps(warmup_s),
         sample_ps=to_ps(sample_s),
+        samples=samples, gauges=gauges,
         keep_requests=keep_requests,
         attribute=attribution,
         most_events=most_events,
@@ -161,6 +165,13 @@ def _control(autoscaler: Autoscaler | None) -> ControlTerms:
         least_replicas=autoscaler.least_replicas,
         most_replicas=autoscaler.most_replicas,
     )
+
+
+def _start_delays(autoscaler: Autoscaler | None) -> Int64s:
+    """Room for what a rule says of its starts; what is not said is `ready_s`."""
+    if autoscaler is None or autoscaler.rule is None:
+        return np.zeros(0, np.int64)
+    return np.full(2 * autoscaler.most_replicas + 1, to_ps(autoscaler.ready_s), np.int64)
 
 
 def _classes(classes: tuple[LoadClass, ...]) -> Int64s:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,7 +24,12 @@ class FleetEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Signals:
-    """What a control rule sees at a tick: sums over replicas that serve, and how many there are."""
+    """What a control rule sees at a tick: sums over replicas that serve, and how many there are.
+
+    `held_requests` wait for another attempt; `gauges` are the fleet's samples so far where the run takes them;
+    `first_tokens(from_s, until_s, age_s)` gives the TTFTs of first tokens that came between two times, to requests that
+    waited at most `age_s`.
+    """
 
     at_s: float
     outstanding_requests: int
@@ -32,6 +37,17 @@ class Signals:
     tokens: int
     ready_replicas: int
     starting_replicas: int
+    held_requests: int = 0
+    gauges: Any = field(default=None, repr=False, compare=False)
+    first_tokens: Callable[[float, float, float], Any] | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a rule answers: replicas, and how long each of those that start now will take."""
+
+    replicas: int
+    starts_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +56,9 @@ class Autoscaler:
 
     The built-in rule tracks a target: so many outstanding requests (or resident and queued tokens) per replica,
     and lets go of replicas only when every tick of the last `window_ticks` asked for fewer. `rule` replaces it:
-    it gets the signals and returns the number of replicas wanted. A new replica serves `ready_s` after it was
-    asked for; one let go finishes what it has.
+    it gets the signals and returns the replicas wanted, as a number or as `Wanted`. A new replica serves `ready_s`
+    after it was asked for, or when the rule says; one let go finishes what it has. A minimum of 0 lets the last go:
+    a request that then arrives fails, or is tried again as its `Retry` says.
     """
 
     period_s: float = 15.0
@@ -51,7 +68,7 @@ class Autoscaler:
     window_ticks: int = 1
     least_replicas: int = 1
     most_replicas: int = 1
-    rule: Callable[[Signals], int] | None = None
+    rule: Callable[[Signals], int | Wanted] | None = None
 
     def __post_init__(self) -> None:
         if self.period_s <= 0 or self.target_per_replica <= 0 or self.window_ticks < 1:
@@ -61,11 +78,11 @@ class Autoscaler:
                 problem="period, target and window must be above 0",
                 fix="Give, for example, period_s=15, target_per_replica=32, window_ticks=20.",
             )
-        if not 1 <= self.least_replicas <= self.most_replicas:
+        if not 0 <= self.least_replicas <= self.most_replicas or self.most_replicas < 1:
             raise InputError(
                 field="autoscaler.least_replicas",
                 value=self.least_replicas,
-                problem=f"must lie between 1 and most_replicas = {self.most_replicas}",
+                problem=f"must lie between 0 and most_replicas = {self.most_replicas}",
                 fix="Give both bounds.",
             )
 

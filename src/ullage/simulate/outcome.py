@@ -109,6 +109,29 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Gauges:
+    """The fleet as a whole over time: sums over replicas that serve, and how many serve, start and drain.
+
+    `oldest_wait_s` is the age of the request that waits longest; tokens are sums since the beginning.
+    """
+
+    at_s: Floats
+    running: Ints
+    waiting: Ints
+    kv_tokens: Ints
+    queue_tokens: Ints
+    fullest_kv_tokens: Ints
+    oldest_wait_s: Floats
+    ready: Ints
+    starting: Ints
+    draining: Ints
+    prefill_tokens: Ints
+    decode_tokens: Ints
+    busy_s: Floats
+    issued: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
 class Controls:
     """What the control tick saw and had."""
 
@@ -116,6 +139,7 @@ class Controls:
     signal: Ints
     ready_replicas: Ints
     starting_replicas: Ints
+    wanted_replicas: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +175,7 @@ class Outcome:
     replicas: tuple[ReplicaOutcome, ...]
     mean_outstanding_requests: float
     series: Series | None
+    gauges: Gauges | None
     controls: Controls | None
     requests: RequestArrays | None
 
@@ -209,7 +234,8 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
         itl={each.name: LogHistogram(counts=run.itl[c].copy()) for c, each in enumerate(requests.classes)},
         replicas=_replicas(run),
         mean_outstanding_requests=mean,
-        series=_series(run) if problem.sample_ps < codes.NEVER else None,
+        series=_series(run) if problem.sample_ps < codes.NEVER and problem.samples else None,
+        gauges=_gauges(run) if problem.sample_ps < codes.NEVER and problem.gauges else None,
         controls=_controls(run) if problem.control.kind else None,
         requests=_requests(run) if problem.keep_requests else None,
     )  # fmt: skip
@@ -267,6 +293,19 @@ def _series(run: KernelRun) -> Series:
     )
 
 
+def _gauges(run: KernelRun) -> Gauges:
+    rows = run.gauges
+    at_ps = np.arange(1, len(rows) + 1) * run.problem.sample_ps
+    kept = ("running", "waiting", "kv_tokens", "queue_tokens", "fullest_kv_tokens", "ready", "starting", "draining",
+            "prefill_tokens", "decode_tokens", "issued")  # fmt: skip
+    return Gauges(
+        at_s=at_ps / PS_PER_S,
+        oldest_wait_s=np.maximum(0, at_ps - rows["oldest_ps"]) / PS_PER_S,
+        busy_s=rows["busy_ps"] / PS_PER_S,
+        **{name: rows[name].copy() for name in kept},
+    )
+
+
 def _controls(run: KernelRun) -> Controls:
     log = run.controls
     return Controls(
@@ -274,6 +313,7 @@ def _controls(run: KernelRun) -> Controls:
         signal=log.signal.copy(),
         ready_replicas=log.ready.copy(),
         starting_replicas=log.starting.copy(),
+        wanted_replicas=log.want.copy(),
     )
 
 

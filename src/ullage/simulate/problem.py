@@ -8,7 +8,7 @@ events that ought to coincide do not, and runs take different discrete paths.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,6 +147,9 @@ class Problem:
     measure_from_ps: int = 0
     measure_until_ps: int = NEVER_PS
     sample_ps: int = NEVER_PS
+    samples: bool = True  # at a sample, a row for every replica
+    gauges: bool = False  # and one for the fleet as a whole
+    start_delays_ps: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))  # in turn; empty: all alike
     keep_requests: bool = True
     attribute: bool = True
     histograms: bool = True

@@ -42,9 +42,10 @@ class KernelRun:
                 self._grow("timers", "timer_room", 2 * (self.world.timer_room + int(self.clock.outstanding)) + 16)
             elif code == codes.LOG_FULL:
                 self._grow("samples", "sample_room", 2 * self.world.sample_room)
+                self._grow("gauges", "gauge_room", 2 * self.world.gauge_room)
                 self._grow("controls", "control_room", 2 * self.world.control_room)
             elif code == codes.AT_CONTROL and callback is not None:
-                self.clock.want = max(0, int(callback(self)))
+                self.world.plain_clock["want"] = max(0, int(callback(self)))
             elif code == codes.OUT_OF_EVENTS:
                 raise InternalError(
                     law="a run ends within its event budget",
@@ -61,8 +62,8 @@ class KernelRun:
     @property
     def is_over(self) -> bool:
         """Whether every request has been issued and has come to its end."""
-        clock = self.clock
-        return bool(clock.issued == self.problem.requests and clock.outstanding == 0 and clock.in_backoff == 0)
+        clock = self.world.plain_clock
+        return bool(clock["issued"] == self.problem.requests and clock["outstanding"] == 0 and clock["in_backoff"] == 0)
 
     def finish(self, callback: Callback | None = None) -> KernelRun:
         """Runs to the end or the horizon and closes the books."""
@@ -131,6 +132,11 @@ class KernelRun:
         return self.world.samples[: int(self.clock.samples) * replicas].reshape(-1, replicas)
 
     @property
+    def gauges(self) -> Any:
+        """Plain records: a rule reads them at every tick."""
+        return self.world.plain("gauges")[: int(self.world.plain_clock["gauges"])]
+
+    @property
     def controls(self) -> Any:
         return self.world.controls[: int(self.clock.controls)]
 
@@ -161,7 +167,9 @@ def _make_world(problem: Problem) -> World:
     think_ps = np.maximum(1, problem.think_ps)
     segments, engines = _tables(problem)
     timers = _timers(problem, used=retries or cancels or problem.closed)
-    samples = _records(state.SampleRow, _LOG_ROWS * replicas if problem.sample_ps < codes.NEVER else 0)
+    has_samples, has_gauges = (problem.sample_ps < codes.NEVER and each for each in (problem.samples, problem.gauges))
+    samples = _records(state.SampleRow, _LOG_ROWS * replicas if has_samples else 0)
+    gauges = _records(state.GaugeRow, _LOG_ROWS if has_gauges else 0)
     controls = _records(state.ControlRow, _LOG_ROWS if problem.control.kind else 0)
     due_ps, load = _numbers(np.int64, leaves, codes.NEVER), _numbers(np.int64, leaves, codes.NEVER)
     load[:replicas] = np.where(problem.ready_at_start, 0, codes.NEVER)
@@ -170,7 +178,8 @@ def _make_world(problem: Problem) -> World:
         **_terms(problem),
         request_count=requests, replica_count=replicas, class_count=classes, group_count=groups,
         event_count=problem.event_ps.size, levels=levels, leaves=leaves, slots_each=slots, wheel_steps=wheel,
-        timer_room=timers.size, sample_room=samples.size, control_room=controls.size,
+        timer_room=timers.size, sample_room=samples.size, gauge_room=gauges.size, control_room=controls.size,
+        has_samples=int(has_samples), has_gauges=int(has_gauges), start_delay_count=problem.start_delays_ps.size,
         has_cancel=int(cancels), has_deadline=int(deadlines),
         clock=_clock(problem, ready=ready.size),
         replicas=_replicas(problem, slots=slots, wheel=wheel, block=block, levels=levels),
@@ -179,7 +188,8 @@ def _make_world(problem: Problem) -> World:
         events=_records(state.EventRow, problem.event_ps.size, when_ps=problem.event_ps,
                         replica=problem.event_replica, kind=problem.event_kind),
         deadlines=_records(state.DeadlineRow, 2 * classes, when_ps=codes.NEVER),
-        timers=timers, samples=samples, controls=controls,
+        timers=timers, samples=samples, gauges=gauges, controls=controls,
+        start_delays=_own(problem.start_delays_ps, np.int64),
         due_ps=due_ps, due_tree=_tree(due_ps), load=load, load_tree=_tree(load),
         ready=np.concatenate([ready, np.zeros(replicas - ready.size, np.int64)]),
         slots=_slots(replicas, slots),

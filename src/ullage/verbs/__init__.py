@@ -21,6 +21,7 @@ from ullage.verbs.options import options
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
 from ullage.verbs.risk import risk
+from ullage.verbs.scale import scale
 from ullage.verbs.scenarios import scenarios
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
@@ -42,6 +43,7 @@ __all__ = [
     "plan",
     "profile",
     "risk",
+    "scale",
     "scenarios",
     "simulate",
     "size",

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ullage.load.plan import PlanSource
-    from ullage.planning.brownfield import Brownfield
+    from ullage.planning.brownfield.brownfield import Brownfield
+    from ullage.planning.brownfield.running import Running
     from ullage.planning.document import Plan
-    from ullage.planning.running import Running
     from ullage.verbs.answer import Refusal
 
 
@@ -62,7 +62,7 @@ def brownfield(
     progress: Progress = silent,
 ) -> BrownfieldPlan | Refusal:
     """Compare what `kubectl get -o yaml` printed with a plan (the built-in example's where it is None)."""
-    from ullage.planning.brownfield import brownfield as lay
+    from ullage.planning.brownfield.brownfield import brownfield as lay
     from ullage.readers.kubernetes import read_running
     from ullage.verbs.plan import planned
 

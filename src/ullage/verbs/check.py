@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import Rejection, unknown_name
@@ -54,6 +55,7 @@ def check(
     source: PlanSource = None,
     names: Sequence[str] = (),
     *,
+    rules: Sequence[str | Path] = (),
     set: SetValues = (),  # noqa: A002
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
@@ -64,11 +66,15 @@ def check(
 ) -> Checked | Refusal:
     """Plan a service (the built-in example where it is None) and look for these mistakes, all by default.
 
-    A check that is not known is an error before anything is planned.
+    A check that is not known is an error before anything is planned. `rules` are files with autoscalers,
+    whose faults are named from the YAML alone.
     """
     from ullage.planning.checks.checks import CHECKS, check_plan
+    from ullage.planning.checks.rules import with_rules
+    from ullage.readers.kubernetes import read_rules
     from ullage.verbs.plan import planned
 
+    read = read_rules([Path(each) for each in rules]) if rules else ()
     for name in names:
         if name not in CHECKS:
             raise unknown_name(field="check", name=name, known=CHECKS)
@@ -77,4 +83,5 @@ def check(
         if isinstance(found, Rejection):
             return found
         run.progress(0.9, "checks")
-        return Checked(plan=found, checks=check_plan(found, names, map=run.map))
+        checks = check_plan(found, names, map=run.map)
+        return Checked(plan=found, checks=with_rules(checks, [each.rule for each in read]))

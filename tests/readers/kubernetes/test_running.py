@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.errors import InputError
-from ullage.planning.running import Running
+from ullage.planning.brownfield.running import Running
 from ullage.readers.kubernetes import read_running
 from ullage.readers.kubernetes.engine_args import engine_args
 

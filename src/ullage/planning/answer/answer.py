@@ -127,6 +127,13 @@ def answer(plan: Plan) -> Answer:
     )
 
 
+# What the screen says of scaling, in this order.
+_SCALING = (
+    "threshold_requests", "least_replicas", "most_replicas", "decision_lag_s", "turns_per_hour", "attained_fraction",
+    "saving_fraction",
+)  # fmt: skip
+
+
 # ---- one pool ---------------------------------------------------------------------------------------------------
 
 
@@ -163,6 +170,7 @@ def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
         bursts=_bursts(plan, pool),
         ready=(ready["ready.cold_p50_s"], ready["ready.cold_p90_s"]),
         limits=_limits(plan, pool),
+        scaling=tuple(plan.figures_of("scaling", name)[f"scaling.{each}"] for each in _SCALING),
         shed_first=_shed_first(pool),
     )
 

@@ -95,6 +95,7 @@ class PoolAnswer:
     ready: tuple[Figure, ...]
     limits: tuple[LimitToSet, ...]
     shed_first: str
+    scaling: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

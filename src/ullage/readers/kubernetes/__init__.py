@@ -3,6 +3,7 @@
 documents.py    YAML files into objects, whichever way kubectl listed them
 engine_args.py  the command line of vLLM, SGLang and TensorRT-LLM into our names
 workloads.py    Deployments, StatefulSets and LeaderWorkerSets into pools
+scaling_rules.py  what HPA, KEDA, Knative and KServe say of a rule, made into one that runs
 autoscalers.py  HorizontalPodAutoscalers and KEDA's ScaledObjects, laid over the pools they scale
 nodes.py        Nodes with their devices, zones and instance types
 """
@@ -13,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ullage.errors import InputError
-from ullage.planning.running import Running
+from ullage.planning.brownfield.running import Running
 from ullage.readers.kubernetes.autoscalers import scaled
 from ullage.readers.kubernetes.documents import Object, read_objects
 from ullage.readers.kubernetes.nodes import node_of
+from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
 from ullage.readers.kubernetes.workloads import WORKLOADS, pool_of
 
 _AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
@@ -38,6 +40,19 @@ def read_running(files: Sequence[Path]) -> Running:
         )
     autoscalers = [each for each in objects if each.kind in _AUTOSCALERS]
     return Running(pools=scaled(pools, autoscalers), nodes=tuple(nodes), unread=_unread(objects, found))
+
+
+def read_rules(files: Sequence[Path]) -> tuple[ReadRule, ...]:
+    """The scaling rules of these files; files without any are an InputError."""
+    found = scaling_rules([each for file in files for each in read_objects(_text(file), file=str(file))])
+    if not found:
+        raise InputError(
+            field="rules",
+            value=", ".join(str(each) for each in files),
+            problem="holds no HorizontalPodAutoscaler, ScaledObject, Knative Service or InferenceService",
+            fix="Give what kubectl get hpa,scaledobject -o yaml prints.",
+        )
+    return found
 
 
 def _unread(objects: Sequence[Object], found: Sequence[tuple[Object, object]]) -> tuple[str, ...]:

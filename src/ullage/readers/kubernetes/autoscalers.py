@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ullage.planning.running import RunningPool
+from ullage.planning.brownfield.running import RunningPool
 from ullage.readers.kubernetes.documents import Object, listed, walked, whole
+from ullage.readers.kubernetes.scaling_rules import scaling_rules
 
 # Where each kind keeps its bounds, and what stands in where it says nothing.
 _BOUNDS = {
@@ -27,6 +28,7 @@ def scaled(pools: Sequence[RunningPool], autoscalers: Sequence[Object]) -> tuple
         kind = str(each.at("spec", "scaleTargetRef", "kind") or "Deployment")
         least = whole(each.at("spec", low), field=f"{each.where}.spec.{low}", default=default)
         most = whole(each.at("spec", high), field=f"{each.where}.spec.{high}", default=_SCALED_OBJECT_MOST)
+        rule = next((one.rule for one in scaling_rules([each])), None)
         found = [
             replace(
                 pool,
@@ -34,6 +36,7 @@ def scaled(pools: Sequence[RunningPool], autoscalers: Sequence[Object]) -> tuple
                 most_replicas=most,
                 scaled_by=f"{each.kind} {each.name}",
                 signals=_signals(each),
+                rule=rule,
             )
             if (pool.name, pool.kind) == (target, kind)
             else pool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ullage.planning.running import RunningNode
+from ullage.planning.brownfield.running import RunningNode
 from ullage.readers.kubernetes.documents import Object, whole
 from ullage.readers.kubernetes.workloads import DEVICE_RESOURCES, PRODUCT_LABELS
 

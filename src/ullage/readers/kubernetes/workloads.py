@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.planning.running import RunningPool
+from ullage.planning.brownfield.running import RunningPool
 from ullage.readers.kubernetes.documents import Object, listed, walked, whole
 from ullage.readers.kubernetes.engine_args import EngineArgs, engine_args
 

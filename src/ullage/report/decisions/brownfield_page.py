@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.planning.brownfield import Brownfield
-from ullage.planning.brownfield_risks import Risk, RiskSeverity
-from ullage.planning.running import Running
+from ullage.planning.brownfield.brownfield import Brownfield
+from ullage.planning.brownfield.risks import Risk, RiskSeverity
+from ullage.planning.brownfield.running import Running
 from ullage.report.tables import plain_table
 
 

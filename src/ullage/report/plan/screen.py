@@ -329,6 +329,20 @@ def _limits(found: Answer) -> str:
     return "; ".join(said)
 
 
+def _scales(found: Answer) -> str:
+    """The rule in a line: what it tracks between which bounds, how late it is, what it saves."""
+    said = []
+    for pool in found.pools[:_MOST_POOLS]:
+        if not pool.scaling:
+            continue
+        threshold, least, most, lag, turns, attained, saving = (number(each) for each in pool.scaling)
+        said.append(
+            f"{_of(found, pool)}{threshold:.3g} in flight a replica, {least:g} to {most:g} replicas; lag {lag:.0f} s, "
+            f"{turns:.2g} turns/h, {100 * attained:.3g} % in SLO, {100 * saving:.0f} % fewer replica-hours"
+        )
+    return "; ".join(said)
+
+
 def _money(found: Answer) -> str:
     ordered = sorted((each for each in found.money if number(each.usd)), key=lambda each: -number(each.usd))
     lacks = f"; not priced: {_listed(found.unpriced, most=5)}" if found.unpriced else ""
@@ -378,7 +392,14 @@ def _left_out(found: Answer) -> str:
 _READ_ON = "--section limits, losses, money, fleet, reserves, assumptions, ...; --all; --explain NAME; ullage cost"
 
 _GROUPS: tuple[dict[str, Callable[[Answer], str]], ...] = (
-    {"Utilisation": _utilisation, "Stops first": _stops, "Losses": _losses, "Bursts": _bursts, "Set these": _limits},
+    {
+        "Utilisation": _utilisation,
+        "Stops first": _stops,
+        "Losses": _losses,
+        "Bursts": _bursts,
+        "Scale at": _scales,
+        "Set these": _limits,
+    },
     {
         "Money": _money,
         "Per success": _per_success,

@@ -33,7 +33,7 @@ WINDOW_S = 1024.0
 WARMUP_FRACTION = 0.125
 
 
-def play(
+def play(  # noqa: PLR0913 - the options of the simulator, passed on by name
     engines: Engine | Sequence[Engine],
     fleet: Fleet,
     load: Load,
@@ -42,11 +42,15 @@ def play(
     until_s: float | None = None,
     warmup_s: float = 0.0,
     sample_s: float | None = None,
+    gauges: bool = False,
     keep_requests: bool = False,
     attribution: bool = False,
     report: Callable[[float], None] | None = None,
 ) -> Outcome:
-    """Simulate a load on a fleet. No other module calls the simulator (import contract)."""
+    """Simulate a load on a fleet. No other module calls the simulator (import contract).
+
+    Samples are of every replica, or with `gauges` of the fleet as a whole.
+    """
     return simulate(
         engines,
         fleet,
@@ -55,6 +59,8 @@ def play(
         until_s=until_s,
         warmup_s=warmup_s,
         sample_s=sample_s,
+        samples=not gauges,
+        gauges=gauges,
         keep_requests=keep_requests,
         attribution=attribution,
         report=report,

@@ -29,7 +29,7 @@ from ullage.simulate.kernel.codes import (
     UNFINISHED,
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, entry, inline
-from ullage.simulate.kernel.control import control, take_sample
+from ullage.simulate.kernel.control import control, take_gauge, take_sample
 from ullage.simulate.kernel.endings import end_attempt
 from ullage.simulate.kernel.failures import evict, platform_event
 from ullage.simulate.kernel.queues import state_of
@@ -103,10 +103,15 @@ def handle_other(w: World, now_ps: int, arrival_due: bool, issued: int) -> int:
         clock.refresh_ps += w.refresh_period_ps
         refresh_router(w, now_ps)
     elif rank == RANK_SAMPLE:
-        if (clock.samples + 1) * w.replica_count > w.sample_room:
+        if w.has_samples == 1 and (clock.samples + 1) * w.replica_count > w.sample_room:
+            return LOG_FULL
+        if w.has_gauges == 1 and clock.gauges + 1 > w.gauge_room:
             return LOG_FULL
         clock.sample_ps += w.sample_period_ps
-        take_sample(w, now_ps)
+        if w.has_samples == 1:
+            take_sample(w, now_ps)
+        if w.has_gauges == 1:
+            take_gauge(w, now_ps)
     elif rank >= 0 and rank < RANK_DEADLINE:
         return AT_INTERVENTION
     elif rank == RANK_DEADLINE and not is_timer_of(w, RANK_DEADLINE, now_ps):

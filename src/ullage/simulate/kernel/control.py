@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ullage.simulate.kernel.codes import CONTROL_RULE, DRAINING, OFF, READY, SIGNAL_OUTSTANDING, STARTING
+from ullage.simulate.kernel.codes import CONTROL_RULE, DRAINING, NEVER, OFF, READY, SIGNAL_OUTSTANDING, STARTING
 from ullage.simulate.kernel.compiling import compiled
 from ullage.simulate.kernel.replicas import drain, switch_off
 from ullage.simulate.kernel.state import World
-from ullage.simulate.kernel.steps import kv_now
+from ullage.simulate.kernel.steps import kv_now, steps_until
 
 
 @compiled
@@ -23,6 +23,59 @@ def take_sample(w: World, now_ps: int) -> None:
         sample.busy_ps = busy_ps
         sample.state = replica.state
     w.clock.samples += 1
+
+
+@compiled
+def take_gauge(w: World, now_ps: int) -> None:
+    """The sums that a monitoring system would see, one row for the whole fleet."""
+    gauge = w.gauges[w.clock.gauges]
+    gauge.running = 0
+    gauge.waiting = 0
+    gauge.kv_tokens = 0
+    gauge.queue_tokens = 0
+    gauge.draining_running = 0
+    gauge.draining_waiting = 0
+    gauge.draining_kv_tokens = 0
+    gauge.fullest_kv_tokens = 0
+    gauge.oldest_ps = NEVER
+    gauge.ready = 0
+    gauge.starting = 0
+    gauge.draining = 0
+    gauge.prefill_tokens = 0
+    gauge.decode_tokens = 0
+    gauge.busy_ps = 0
+    for r in range(w.replica_count):
+        replica = w.replicas[r]
+        gauge.prefill_tokens += replica.prefill_tokens
+        gauge.decode_tokens += replica.decode_tokens
+        gauge.busy_ps += replica.prefill_busy_ps + replica.decode_busy_ps + replica.mixed_busy_ps
+        if replica.planned > 0 or replica.mixed == 1:
+            gauge.busy_ps += now_ps - replica.begin_ps
+        if replica.planned > 0:
+            # Steps of a plan are booked when it ends; the one under way counts, as in a step with prefill.
+            gauge.decode_tokens += replica.decodes * steps_until(replica, now_ps)
+        gauge.starting += 1 if replica.state == STARTING else 0
+        if replica.state in (READY, DRAINING):
+            running = replica.decodes + replica.prefills
+            kv_tokens = kv_now(replica, now_ps)
+            gauge.running += running
+            gauge.waiting += replica.waiting
+            gauge.kv_tokens += kv_tokens
+            gauge.queue_tokens += replica.queue_tokens
+            gauge.fullest_kv_tokens = max(gauge.fullest_kv_tokens, kv_tokens)
+            if replica.state == DRAINING:
+                gauge.draining += 1
+                gauge.draining_running += running
+                gauge.draining_waiting += replica.waiting
+                gauge.draining_kv_tokens += kv_tokens
+            else:
+                gauge.ready += 1
+            for level in range(w.levels):
+                i = w.queues[replica.queues_at + level].head
+                if i >= 0:
+                    gauge.oldest_ps = min(gauge.oldest_ps, w.arrival_ps[i])
+    gauge.issued = w.clock.issued
+    w.clock.gauges += 1
 
 
 @compiled
@@ -45,7 +98,7 @@ def read_signals(w: World, now_ps: int) -> None:
 
 @compiled
 def scale(w: World, now_ps: int, want: int, keep: int) -> None:
-    """Starts replicas up to `want`; lets go of those above `keep`, starting ones first, never the last."""
+    """Starts replicas up to `want`; lets go of those above `keep`: starting ones first, the last if it may."""
     clock = w.clock
     supply = clock.signal_ready + clock.signal_starting
     extra = supply - keep
@@ -55,7 +108,11 @@ def scale(w: World, now_ps: int, want: int, keep: int) -> None:
             supply += 1
             replica.state = STARTING
             replica.on_since_ps = now_ps
-            replica.ready_ps = now_ps + w.ready_delay_ps
+            delay_ps = w.ready_delay_ps
+            if w.start_delay_count > 0:
+                delay_ps = w.start_delays[clock.starts % w.start_delay_count]
+            clock.starts += 1
+            replica.ready_ps = now_ps + delay_ps
             clock.signal_starting += 1
     for r in range(w.replica_count - 1, -1, -1):
         replica = w.replicas[r]
@@ -65,7 +122,7 @@ def scale(w: World, now_ps: int, want: int, keep: int) -> None:
             extra -= 1
     for r in range(w.replica_count - 1, -1, -1):
         replica = w.replicas[r]
-        if extra > 0 and clock.signal_ready > 1 and replica.state == READY:
+        if extra > 0 and clock.signal_ready > min(1, w.least_replicas) and replica.state == READY:
             drain(w, replica, now_ps)
             clock.signal_ready -= 1
             extra -= 1

@@ -25,7 +25,9 @@ class ClockRow:
     control_ps: int
     timers: int
     samples: int
+    gauges: int
     controls: int
+    starts: int
     bucket_milli: int
     last_replica: int
     # The integrals for Little's law, with multiples of CARRY apart: a week of a fleet does not fit 63 bits.
@@ -235,6 +237,27 @@ class SampleRow:
     state: int
 
 
+class GaugeRow:
+    """The fleet as a whole at a sample, summed over replicas that serve; those that drain are also kept apart."""
+
+    running: int
+    waiting: int
+    kv_tokens: int
+    queue_tokens: int
+    draining_running: int
+    draining_waiting: int
+    draining_kv_tokens: int
+    fullest_kv_tokens: int  # of one replica
+    oldest_ps: int  # the arrival of the request that waits longest; NEVER where none waits
+    ready: int
+    starting: int
+    draining: int
+    prefill_tokens: int  # from here on sums since the beginning
+    decode_tokens: int
+    busy_ps: int
+    issued: int
+
+
 class ControlRow:
     at_ps: int
     signal: int
@@ -257,6 +280,7 @@ class World:
     wheel_steps: int
     timer_room: int
     sample_room: int
+    gauge_room: int
     control_room: int
     most_events: int
     seed: int
@@ -266,6 +290,7 @@ class World:
     control: int
     control_period_ps: int
     ready_delay_ps: int
+    start_delay_count: int
     signal: int
     target_milli: int
     window_ticks: int
@@ -285,6 +310,8 @@ class World:
     measure_from_ps: int
     measure_until_ps: int
     sample_period_ps: int
+    has_samples: int
+    has_gauges: int
     is_closed: int
     has_cancel: int
     has_deadline: int
@@ -304,6 +331,8 @@ class World:
     deadlines: Rows[DeadlineRow]
     timers: Rows[TimerRow]
     samples: Rows[SampleRow]
+    gauges: Rows[GaugeRow]
+    start_delays: Rows[int]  # how long starts take, in turn; empty where all take ready_delay_ps
     controls: Rows[ControlRow]
     due_ps: Rows[int]  # by replica: when its next boundary is
     due_tree: Rows[Int32]
@@ -358,6 +387,8 @@ class World:
             for name, value in values
         )
         self.clock = self._row["clock"].view(np.recarray)[0]
+        # The same record without names as attributes, which numpy takes microseconds to look up.
+        self.plain_clock = self._row["clock"][0]
         self.address = self._row.ctypes.data
 
     def __getattr__(self, name: str) -> Any:
@@ -368,6 +399,10 @@ class World:
         has_names = isinstance(value, np.ndarray) and value.dtype.names is not None
         self.__dict__[name] = value.view(np.recarray) if has_names else value
         return self.__dict__[name]
+
+    def plain(self, name: str) -> Any:
+        """An array as it was given, its fields by key alone."""
+        return self._given[name]
 
     def replaced(self, **changed: Any) -> World:
         """The same run with other arrays or terms."""

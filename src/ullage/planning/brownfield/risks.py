@@ -14,8 +14,9 @@ from ullage.errors import InputError
 from ullage.evidence import number
 from ullage.facts.device import find_device
 from ullage.fleet.rollout import roll
+from ullage.planning.brownfield.running import Running, RunningPool
 from ullage.planning.pool_plan import PoolPlan
-from ullage.planning.running import Running, RunningPool
+from ullage.scaling.faults import rule_faults
 
 _HOST_SIGNALS = ("cpu", "memory")
 """A server of language models keeps a core busy whether one request waits or a thousand, and its memory never falls."""
@@ -42,10 +43,25 @@ def pool_risks(pool: PoolPlan, found: RunningPool, need: int, running: Running) 
     yield from _bounds(pool, found, need)
     yield from _another_replica(pool, found)
     yield from _signal(pool, found)
+    yield from _rule(pool, found)
     yield from _memory(pool, found)
     yield from _version(pool, found)
     yield from _rollout_loss(pool, found)
     yield from _rollout_risk(pool, found, running)
+
+
+def _rule(pool: PoolPlan, found: RunningPool) -> Iterator[Risk]:
+    """Faults of the autoscaler's rule; the ramp and the time to ready are the plan's."""
+    if found.rule is None:
+        return
+    derived = pool.scaling.derived
+    for each in rule_faults(
+        found.rule,
+        ready_s=derived.ready_s,
+        ramp_per_s=derived.ramp_rps_per_s * pool.steady_fleet.replicas / pool.demand.planning_rps,
+        start_replicas=found.replicas,
+    ):
+        yield _stops(f"Its rule, {each.name}: {each.sentence}. {each.fix}")
 
 
 def _stops(sentence: str) -> Risk:

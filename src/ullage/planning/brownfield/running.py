@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ullage.scaling.rules import ScalingRule
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunningPool:
@@ -28,6 +30,7 @@ class RunningPool:
     most_replicas: int | None = None
     scaled_by: str = ""
     signals: tuple[str, ...] = ()
+    rule: ScalingRule | None = field(default=None, repr=False)
     surge: str = ""
     unavailable: str = ""
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from ullage.errors import InputError
 from ullage.evidence import number
 from ullage.memory.settings import whole
-from ullage.planning.brownfield_risks import Risk, RiskSeverity, fraction, misleading_signals, pool_risks
+from ullage.planning.brownfield.risks import Risk, RiskSeverity, fraction, misleading_signals, pool_risks
+from ullage.planning.brownfield.running import Running, RunningPool
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
-from ullage.planning.running import Running, RunningPool
 
 
 @dataclass(frozen=True, kw_only=True)

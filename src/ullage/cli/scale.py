@@ -1,0 +1,43 @@
+"""`ullage scale`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, NoColor, PlanArgument, Quiet, Rules, Seed, Set, Traffic
+from ullage.cli.terminal import answered, progress, talk
+
+
+def command(
+    file: PlanArgument = None,
+    rules: Rules = None,
+    days: Annotated[int, typer.Option("--days", min=1, max=7, help="Days of the planned week to play.")] = 1,
+    changed: Set = None,
+    traffic: Traffic = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Try scaling rules on the plan's traffic: the one that runs, ours, common ones, a fixed fleet and a clairvoyant.
+
+    Each with attainment, replica-hours, lag, thrash and why requests violated an SLO; bursts that no rule absorbs; and
+    what becomes of our rule when ramps, starts, metrics or capacity are worse than planned.
+    """
+    from ullage import verbs
+    from ullage.verbs.what_if import what_if
+
+    if file is None:
+        talk("No plan file given: scaling the built-in example.", quiet=quiet)
+    with progress("scaling", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.scale(
+                file, rules=rules or (), days=days, as_of=as_of, seed=seed, progress=report, **what
+            ),
+            changed,
+            traffic,
+        )
+    return answered(found, json=json, no_color=no_color)

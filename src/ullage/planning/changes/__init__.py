@@ -1,0 +1,1 @@
+"""Two plans and what moved between them, cause by cause."""

@@ -1,0 +1,125 @@
+"""Scaling rules side by side: a table, a chart of a day, the thresholds as a formula, bursts and robustness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ullage.report.quantity import show
+from ullage.report.tables import plain_table
+from ullage.scaling.compare import ScalingChart, ScalingComparison
+from ullage.scaling.judged import RuleResult
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def scaling_page(found: ScalingComparison) -> list[RenderableType]:
+    plan = found.plan
+    parts: list[RenderableType] = [
+        Text(f"Scaling of {found.pool}: {_saved(found)}", style="bold"),
+        Text(f"Signal      {plan.signal}: {plan.query}"),
+        Text(f"Threshold   {plan.threshold_value:.3g} for each replica; derived {found.derived.formula}"),
+        Text(
+            f"Replicas    {plan.least_replicas} to {plan.most_replicas}; up at once, down after "
+            f"{plan.down_window_s:.0f} s" + (", no fewer than a schedule by hour of week" if plan.schedule else "")
+        ),
+        Text(f"Played      {', '.join(found.traffic)}; {found.tried_rules} rules searched", style="dim"),
+        "",
+        _table(found),
+        "",
+    ]
+    parts += _chart(found.chart)
+    parts += ["", Text("SLO violations by cause", style="bold"), *_causes(found.results)]
+    parts += ["", *_bursts(found), "", _robustness(found)]
+    parts += ["", *(Text(f"Note: {each}", style="dim") for each in found.notes)]
+    return parts
+
+
+def _saved(found: ScalingComparison) -> str:
+    met = "meets every SLO" if found.ours.is_met else f"violates {found.ours.attainment.slo_name}"
+    return f"{found.saving_fraction:.0%} fewer replica-hours than the fixed fleet of {found.plan.most_replicas}, {met}"
+
+
+def _table(found: ScalingComparison) -> RenderableType:
+    table = plain_table(
+        "", "rule", "worst SLO", "met", "replica-h", "lag", "over", "under", "turns/h", "most queue", "replicas"
+    )
+    rows = [*found.results, found.fixed, *([] if found.clairvoyant is None else [found.clairvoyant])]
+    for each in rows:
+        name = f"{each.name} (runs now)" if each.name in found.present else each.name
+        attained = each.attainment.attained
+        half = (attained.high - attained.low) / 2.0
+        table.add_row(
+            name,
+            f"{100 * attained.value:.2f} ± {100 * half:.2f} % of {each.attainment.slo_name}",
+            Text("yes", style="green") if each.is_met else Text("no", style="red"),
+            f"{each.replica_hours:.0f}",
+            show(each.decision_lag_s, "s"),
+            f"{each.overshoot_fraction:.0%}",
+            f"{each.undershoot_fraction:.1%}",
+            f"{each.turns_per_hour:.2g}",
+            f"{each.most_waiting_requests:,}",
+            f"{each.least_replicas}-{each.most_replicas}",
+        )
+    return table
+
+
+def _causes(results: Sequence[RuleResult]) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    for each in results:
+        ordered = sorted(each.causes.items(), key=lambda pair: -pair[1])
+        said = ", ".join(f"{cause} {count / max(each.requests, 1):.2%}" for cause, count in ordered)
+        lines.append(Text(f"  {each.name}: {said or 'none'}"))
+    return lines
+
+
+def _bursts(found: ScalingComparison) -> list[RenderableType]:
+    """What a rule without any lag still violates, and what would take it."""
+    head: list[RenderableType] = [Text("Bursts that no reactive rule absorbs", style="bold")]
+    head += [
+        Text(
+            f"  {each.traffic} +{each.at_s / 3600:.1f} h: {each.lasted_s / 60:.0f} min, need {each.peak_ratio:.2f} "
+            f"times what was ready, {each.violated_requests:,} requests violated"
+        )
+        for each in found.bursts
+    ]
+    if not found.bursts:
+        head.append(Text("  none in the hours that were searched"))
+    if found.reserve_replicas is None:
+        head.append(Text("  No warm reserve of up to 16 replicas takes them: shed, or start hot."))
+    elif found.reserve_replicas:
+        head.append(Text(f"  {found.reserve_replicas} warm replicas more would take them."))
+    return head
+
+
+def _robustness(found: ScalingComparison) -> RenderableType:
+    table = plain_table("When it is worse than planned", "case", "worst SLO", "met", "replica-h", "lag", "most queue")
+    for each in found.robustness:
+        one = each.result
+        table.add_row(
+            each.name,
+            f"{100 * one.attainment.attained.value:.2f} % of {one.attainment.slo_name}",
+            Text("yes", style="green") if one.is_met else Text("no", style="red"),
+            f"{one.replica_hours:.0f}",
+            show(one.decision_lag_s, "s"),
+            f"{one.most_waiting_requests:,}",
+        )
+    return table
+
+
+def _chart(chart: ScalingChart) -> list[RenderableType]:
+    """A day as lines of blocks, all of replicas on one scale."""
+    most = max(*chart.needed_replicas, *chart.ready_replicas, *chart.asked_replicas, 1.0)
+    waited = max(*chart.waiting_requests, 1.0)
+    lines: list[RenderableType] = [Text(f"{chart.rule} on {chart.traffic}", style="bold")]
+    for name, values, top in (
+        ("need", chart.needed_replicas, most),
+        ("asked for", chart.asked_replicas, most),
+        ("ready", chart.ready_replicas, most),
+        ("waiting", chart.waiting_requests, waited),
+    ):
+        drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * value / top)] for value in values)
+        lines.append(Text(f"  {name:<10}{drawn} {top:,.0f}"))
+    return lines

@@ -1,0 +1,109 @@
+"""Rules that people copy, as they are published, and the rule of a plan made into one that can be tried.
+
+cpu-hpa      HPA on the busy share of the engine's process at 80 %: what `kubectl autoscale` gives
+queue-2      two waiting requests for each replica, as in many posts and as llm-d's saturation default
+kv-80        KV cache use at 80 % of each replica
+keda-queue   KEDA on five waiting requests for each replica, polled every 15 s: the vLLM production stack's example
+keda-kv      KEDA on KV use at 60 % or 30 waiting requests: llm-d's script
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.scaling.hpa import (
+    DOWN_RULES,
+    HpaMetric,
+    HpaSpec,
+    MetricKind,
+    PolicyKind,
+    ScalingBehavior,
+    ScalingPolicy,
+    ScalingRules,
+)
+from ullage.scaling.keda import KedaSpec, KedaTrigger
+from ullage.scaling.rules import ScalingRule
+from ullage.scaling.signals import Aggregate, MetricQuery, Signal
+
+WAITING = MetricQuery(signals=(Signal.WAITING,), aggregate=Aggregate.SUM)
+IN_FLIGHT = MetricQuery(signals=(Signal.RUNNING, Signal.WAITING), aggregate=Aggregate.SUM, window_s=30.0)
+KV_MEAN = MetricQuery(signals=(Signal.KV_USE,), aggregate=Aggregate.MEAN)
+KV_SUM = MetricQuery(signals=(Signal.KV_USE,), aggregate=Aggregate.SUM)
+BUSY = MetricQuery(signals=(Signal.BUSY,), aggregate=Aggregate.MEAN, window_s=60.0)
+RATE = MetricQuery(signals=(Signal.REQUEST_RATE,), aggregate=Aggregate.SUM, window_s=60.0)
+SCHEDULE = "schedule"
+"""The trigger of a rule that also follows the clock (KEDA's cron): replicas by hour of week."""
+
+
+def common_rules(most: int, *, least: int = 1) -> tuple[ScalingRule, ...]:
+    """The listed rules within these bounds."""
+    bounds: dict[str, Any] = {"least_replicas": least, "most_replicas": most}
+    return (
+        ScalingRule(
+            name="cpu-hpa",
+            spec=HpaSpec(metrics=(HpaMetric(kind=MetricKind.RESOURCE, target_value=80, signal="cpu"),), **bounds),
+            queries={"cpu": BUSY},
+        ),
+        ScalingRule(
+            name="queue-2",
+            spec=HpaSpec(metrics=(HpaMetric(kind=MetricKind.AVERAGE, target_value=2000, signal="queue"),), **bounds),
+            queries={"queue": WAITING},
+        ),
+        ScalingRule(
+            name="kv-80",
+            spec=HpaSpec(metrics=(HpaMetric(kind=MetricKind.PODS, target_value=800, signal="kv"),), **bounds),
+            queries={"kv": KV_MEAN},
+        ),
+        ScalingRule(
+            name="keda-queue",
+            spec=KedaSpec(triggers=(KedaTrigger(name="queue", threshold_value=5.0),), polling_s=15.0, **bounds),
+            queries={"queue": WAITING},
+        ),
+        ScalingRule(
+            name="keda-kv",
+            spec=KedaSpec(
+                triggers=(
+                    KedaTrigger(name="kv", threshold_value=0.6),
+                    KedaTrigger(name="queue", threshold_value=30.0),
+                ),
+                polling_s=15.0,
+                **bounds,
+            ),
+            queries={"kv": KV_SUM, "queue": WAITING},
+        ),
+    )
+
+
+def tracking_rule(
+    name: str,
+    in_flight_requests: float,
+    *,
+    least: int,
+    most: int,
+    up_s: float,
+    down_s: float,
+    schedule: tuple[int, ...] = (),
+) -> ScalingRule:
+    """Our rule: so many requests in flight for each replica, up at once, down slowly, no lower than the schedule."""
+    behavior = ScalingBehavior(
+        up=ScalingRules(
+            window_s=up_s,
+            policies=(
+                ScalingPolicy(kind=PolicyKind.PODS, value=4, period_s=15.0),
+                ScalingPolicy(kind=PolicyKind.PERCENT, value=100, period_s=15.0),
+            ),
+            tolerance_fraction=0.05,
+        ),
+        down=ScalingRules(window_s=down_s, policies=DOWN_RULES.policies, tolerance_fraction=0.05),
+    )
+    triggers = [KedaTrigger(name="in-flight", threshold_value=in_flight_requests)]
+    if schedule:
+        triggers.append(KedaTrigger(name=SCHEDULE, threshold_value=1.0))
+    return ScalingRule(
+        name=name,
+        spec=KedaSpec(
+            triggers=tuple(triggers), least_replicas=least, most_replicas=most, polling_s=15.0, behavior=behavior
+        ),
+        queries={"in-flight": IN_FLIGHT},
+        schedule=schedule,
+    )

@@ -1,0 +1,168 @@
+"""The scaling stage of a plan: the derived rule, tried on the busiest day of the planned week, and what it saves.
+
+The rule is derived from ramp rate and time to ready (search.py) and played once, in the simulator; `ullage scale`
+searches around it and compares it with others. Of a service so large that a day of it would take long, the hours of
+the steepest rise are played, and the stage says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ullage.evidence import Assumption, Figure
+from ullage.fleet.packing import Packing
+from ullage.fleet.reserves import Reserves
+from ullage.fleet.steady import SteadyFleet
+from ullage.scaling.judged import RuleResult
+from ullage.scaling.loop import ScalingPool
+from ullage.scaling.plan import ScalingPlan, scaling_plan
+from ullage.scaling.search import DerivedRule, derive_rule, played, rule_lag_s
+from ullage.scaling.settings import ScalingSettings
+from ullage.scaling.supply import StartTimes
+from ullage.scaling.traffic import hourly_rates, planned_day, planned_week, steep_hours, telling_days
+from ullage.startup.phases import Level
+from ullage.startup.ready import TimeToReady
+from ullage.workload.demand.demand import Demand
+
+# A day of more requests than this is not played in a plan.
+MOST_REQUESTS = 4e6
+_HOURS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingStage:
+    """The rule, and what it did on the day it was tried on, beside the fleet that never scales."""
+
+    plan: ScalingPlan
+    derived: DerivedRule
+    played: RuleResult
+    fixed_replicas: int
+    day: str
+    figures: Mapping[str, Figure]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        met = "meets every SLO" if self.played.is_met else f"violates {self.played.attainment.slo_name}"
+        played = f"The rule was played on {self.day} of the planned week, one seed: it {met}."
+        return (
+            f"{played} Threshold: {self.derived.formula}.",
+            "The bill is that of the fixed fleet; ullage scale compares rules and looks for a cheaper one.",
+        )
+
+    @property
+    def saving_fraction(self) -> float:
+        return 1.0 - self.played.mean_replicas / self.fixed_replicas
+
+
+def scaling_pool(
+    demand: Demand,
+    steady: SteadyFleet,
+    reserves: Reserves,
+    ready: TimeToReady,
+    *,
+    settings: ScalingSettings,
+    packing: Packing,
+) -> ScalingPool:
+    """The planned pool as rules see it: the step basis it was sized with, and what one of its replicas carries."""
+    quantiles = {level: ready.level(level).quantiles_s for level in Level}
+    limits = settings.limits(node_replicas=max(1, packing.chosen.shape.devices // steady.size.devices))
+    most = limits.most_replicas or steady.replicas + reserves.serving_replicas
+    return ScalingPool(
+        trial=steady.trial,
+        each_rps=demand.planning_rps / steady.size.conservative_replicas,
+        starts=StartTimes(cold_s=quantiles[Level.COLD], warm_s=quantiles[Level.WARM], hot_s=quantiles[Level.HOT]),
+        limits=replace(limits, most_replicas=most),
+        signals=settings.signals,
+    )
+
+
+def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool) -> DerivedRule:
+    """The rule derived for a pool from the week that is planned for."""
+    point = steady.size.at_size
+    return derive_rule(
+        hourly_rates(planned_week(demand)),
+        each_rps=pool.each_rps,
+        in_flight_requests=point.running.value + point.waiting.value,
+        lag_s=rule_lag_s(pool),
+        ready_s=pool.starts.cold_p90_s,
+        most=pool.limits.most_replicas,
+        least=pool.limits.least_replicas,
+    )
+
+
+def scaling_stage(
+    demand: Demand,
+    steady: SteadyFleet,
+    reserves: Reserves,
+    ready: TimeToReady,
+    *,
+    engine: str,
+    settings: ScalingSettings,
+    packing: Packing,
+    seed: int,
+) -> ScalingStage:
+    """Derive the rule, play it, and say what it does."""
+    pool = scaling_pool(demand, steady, reserves, ready, settings=settings, packing=packing)
+    derived = pool_rule(demand, steady, pool)
+    week = planned_week(demand)
+    rates = hourly_rates(week)
+    day = telling_days(rates)[0]
+    hours = 24 if float(rates.reshape(7, 24)[day].sum()) * 3600.0 <= MOST_REQUESTS else _HOURS
+    first = 0 if hours == 24 else steep_hours(rates, day, hours)
+    traffic = planned_day(week, pool.trial, day, seed=seed, from_hour=first, hours=hours)
+    found = played(derived.rule, pool, [traffic])
+    fixed = pool.limits.most_replicas
+    return ScalingStage(
+        plan=scaling_plan(derived.rule, engine=engine, fallback_replicas=steady.replicas),
+        derived=derived,
+        played=found,
+        fixed_replicas=fixed,
+        day=traffic.name,
+        figures=_figures(derived, found, fixed, traffic.name, steady, reserves, ready),
+    )
+
+
+def _figures(
+    derived: DerivedRule,
+    found: RuleResult,
+    fixed: int,
+    day: str,
+    steady: SteadyFleet,
+    reserves: Reserves,
+    ready: TimeToReady,
+) -> dict[str, Figure]:
+    replicas, start = steady.figures["fleet.replicas"], ready.figures["ready.cold_p90_s"]
+    behind = (replicas, *(reserves.figures[f"reserve.{line.name}_replicas"] for line in reserves.lines))
+    ran = f"simulated on {day} of the planned week"
+    slo = found.attainment
+    held = f"requests within {slo.slo_name}, the SLO with least margin; {slo.required_fraction:g} is required"
+    rows: tuple[tuple[str, float, str, str, tuple[Figure | Assumption, ...]], ...] = (
+        ("threshold_requests", round(derived.threshold_value, 3), "requests",
+         f"requests in flight for each replica: {derived.formula}", (replicas, start)),
+        ("least_replicas", derived.least_replicas, "replicas", "the quietest hour at that use, or stated", (replicas,)),
+        ("most_replicas", derived.most_replicas, "replicas", "steady replicas and reserves that serve", behind),
+        ("down_window_s", derived.down_s, "s", "no sooner down than a replica takes to come back, at p90", (start,)),
+        ("decision_lag_s", round(found.decision_lag_s, 1), "s",
+         f"mean time that need stood above what was asked for, {ran}", (replicas,)),
+        ("ready_s", round(found.ready_s, 1), "s", f"mean time to ready of its starts, cold and warm, {ran}", (start,)),
+        ("queue_requests", found.most_waiting_requests, "requests",
+         f"most requests waiting in the pool, {ran}", (replicas,)),
+        ("scale_up_violated_requests", found.scale_up_violated_requests, "requests",
+         f"violated an SLO while replicas started, {ran}", (replicas,)),
+        ("overshoot_fraction", round(found.overshoot_fraction, 4), "fraction",
+         f"mean of (ready - need) / need where above it, {ran}", (replicas,)),
+        ("undershoot_fraction", round(found.undershoot_fraction, 4), "fraction",
+         f"mean of (need - ready) / need where below it, {ran}", (replicas,)),
+        ("turns_per_hour", round(found.turns_per_hour, 3), "turns/h",
+         f"thrash: turns of direction of what is asked for, {ran}", (replicas,)),
+        ("attained_fraction", round(slo.attained.value, 5), "fraction", f"{held}, {ran}", (replicas,)),
+        ("mean_replicas", round(found.mean_replicas, 3), "replicas",
+         f"replicas that hold devices, starts and drains included, {ran}", (replicas,)),
+        ("saving_fraction", round(1.0 - found.mean_replicas / fixed, 4), "fraction",
+         f"1 - mean replicas / {fixed} of the fixed fleet, {ran}", behind),
+    )  # fmt: skip
+    return {
+        f"scaling.{name}": Figure(name=f"scaling.{name}", value=value, unit=unit, formula=formula, inputs=inputs)
+        for name, value, unit, formula, inputs in rows
+    }

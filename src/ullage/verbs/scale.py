@@ -1,0 +1,137 @@
+"""`scale`: a plan and the autoscalers that run in; rules side by side on the plan's traffic out."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ullage.errors import InputError, Rejection
+from ullage.execute.run import Progress, running, silent
+from ullage.load.changes import SetValues, parse_changes
+from ullage.verbs.answer import Headline, VerbAnswer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ullage.load.plan import PlanSource
+    from ullage.planning.document import Plan
+    from ullage.planning.pool_plan import PoolPlan
+    from ullage.readers.kubernetes.scaling_rules import ReadRule
+    from ullage.scaling.compare import ScalingComparison
+    from ullage.verbs.answer import Refusal
+
+# Hours of the busiest day that rules are searched on: its steepest rise, and as much of its peak as fits.
+SEARCH_HOURS = 5
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ScaleAnswer(VerbAnswer):
+    """A plan, and its rules compared, pool by pool."""
+
+    plan: Plan
+    pools: tuple[ScalingComparison, ...]
+
+    def headlines(self) -> tuple[Headline, ...]:
+        found = []
+        for each in self.pools:
+            prefix = f"{each.pool}." if len(self.pools) > 1 else ""
+            found += [
+                Headline(name=f"{prefix}threshold", value=each.plan.threshold_value, unit="requests"),
+                Headline(name=f"{prefix}replica-hours", value=round(each.ours.replica_hours, 1), unit="h"),
+                Headline(name=f"{prefix}saving", value=round(each.saving_fraction, 4), unit="fraction"),
+            ]
+        return tuple(found)
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.decisions.scaling_page import scaling_page
+
+        return [part for each in self.pools for part in scaling_page(each)]
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+        from ullage.scaling.compare import ScalingComparisons
+
+        plan = self.plan
+        found = ScalingComparisons(pools=self.pools)
+        return document("scale", found, as_of=plan.as_of, seed=plan.seed, service=plan.spec.name)
+
+
+def scale(
+    source: PlanSource = None,
+    *,
+    rules: Sequence[str | Path] = (),
+    days: int = 1,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
+    as_of: datetime.date | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> ScaleAnswer | Refusal:
+    """Plan a service (the built-in example where it is None), search its scaling rule, and compare it with others.
+
+    `rules` are files with the autoscalers that run now; `days` of the planned week are played, the one with the busiest
+    hour first.
+    """
+    from ullage.readers.kubernetes import read_rules
+    from ullage.verbs.plan import planned
+
+    if not 1 <= days <= 7:
+        raise InputError(field="days", value=days, problem="must be 1 to 7", fix="Give the days of a week to play.")
+    present = read_rules([Path(each) for each in rules]) if rules else ()
+    for each in present:
+        _require_known(each)
+    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+        found = planned(source, run, parse_changes(set, traffic))
+        if isinstance(found, Rejection):
+            return found
+        run.progress(0.5, "scaling rules")
+        return ScaleAnswer(
+            plan=found,
+            pools=tuple(_compared(found, each, present, days=days, progress=run.progress) for each in found.pools),
+        )
+
+
+def _require_known(given: ReadRule) -> None:
+    """A rule that reads a metric of an unknown name is looked at by `check`, and cannot be played."""
+    if given.unread:
+        raise InputError(
+            field=given.rule.where,
+            value=given.unread[0],
+            problem="is no metric of an engine or gateway that is known here, so that its value cannot be simulated",
+            fix="ullage check --rules looks at the rule without playing it.",
+        )
+
+
+def _compared(
+    plan: Plan, pool: PoolPlan, present: Sequence[ReadRule], *, days: int, progress: Progress
+) -> ScalingComparison:
+    """One pool of a plan; a rule belongs to the pool of its target's name, or to the only pool."""
+    from ullage.scaling.compare import ComparisonCase, compare_rules
+    from ullage.scaling.stage import pool_rule, scaling_pool
+    from ullage.scaling.traffic import hourly_rates, planned_day, planned_week, steep_hours, telling_days
+
+    steady, name = pool.steady_fleet, pool.spec.name
+    scaled = scaling_pool(
+        pool.demand, steady, pool.reserves, pool.time_to_ready, settings=plan.spec.scaling, packing=pool.packing
+    )
+    week = planned_week(pool.demand)
+    rates = hourly_rates(week)
+    told = telling_days(rates)
+    order = [*told, *(each for each in range(7) if each not in told)][:days]
+    first = steep_hours(rates, told[0], SEARCH_HOURS)
+    own = [each.rule for each in present if len(plan.pools) == 1 or each.target == name]
+    case = ComparisonCase(
+        name=name,
+        engine=pool.memory.runtime.engine,
+        pool=scaled,
+        derived=pool_rule(pool.demand, steady, scaled),
+        days=tuple(planned_day(week, scaled.trial, each, seed=plan.seed) for each in order),
+        search=(planned_day(week, scaled.trial, told[0], seed=plan.seed + 1, from_hour=first, hours=SEARCH_HOURS),),
+        hourly_rps=tuple(float(each) for each in rates),
+        present=tuple(own),
+    )
+    return compare_rules(case, report=lambda share, what: progress(0.5 + 0.5 * share, what))

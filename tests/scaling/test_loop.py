@@ -1,0 +1,266 @@
+"""The closed loop on a small pool: laws of rules, signals and supply that hold whatever the numbers are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from support.mixes import small_model, small_trial
+from ullage.errors import InputError
+from ullage.scaling.compare import ComparisonCase, ScalingComparison, compare_rules
+from ullage.scaling.hpa import HpaSpec
+from ullage.scaling.judged import CAUSES, result, tally
+from ullage.scaling.keda import KedaSpec, KedaTrigger
+from ullage.scaling.knative import KnativeSpec
+from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, needed_replicas, run_rule
+from ullage.scaling.plan import scaling_plan
+from ullage.scaling.predictive import PredictiveSpec
+from ullage.scaling.published_rules import common_rules, tracking_rule
+from ullage.scaling.rules import ScalingRule, ScheduleSpec
+from ullage.scaling.search import derive_rule, played, rule_lag_s
+from ullage.scaling.signals import Aggregate, FaultKind, MetricFault, MetricQuery, Signal, SignalTerms, read_query
+from ullage.scaling.supply import CapacityLimits, StartTimes, Supply
+from ullage.scaling.traffic import rated
+from ullage.workload.synthetic.model import SyntheticModel
+
+STARTS = StartTimes(cold_s=(120.0,) * 101, warm_s=(40.0,) * 101, hot_s=(5.0,) * 101)
+LIMITS = CapacityLimits(most_replicas=8)
+MODEL = SyntheticModel(classes=(small_model(),))
+EACH_RPS = 10.0
+WAITING = MetricQuery(signals=(Signal.WAITING,), aggregate=Aggregate.SUM)
+
+
+@cache
+def pool() -> ScalingPool:
+    trial = small_trial()
+    # A replica of this trial carries about so much; the exact number is no matter for what is asked here.
+    return ScalingPool(trial=trial, each_rps=EACH_RPS, starts=STARTS, limits=LIMITS, signals=SignalTerms(delay_s=1.0))
+
+
+@cache
+def step_up() -> ScalingTraffic:
+    """Ten minutes at one replica's rate, ten at four, ten at one."""
+    return rated("step", [8.0, 36.0, 8.0], 600.0, MODEL, small_trial(), seed=3)
+
+
+@cache
+def run(rule: str = "ours") -> LoopRun:
+    rules = {"ours": ours(), "fixed": ScalingRule(name="fixed", spec=ScheduleSpec(times_s=(0.0,), replicas=(8,)))}
+    return run_rule(rules[rule], pool(), step_up(), start_replicas=2)
+
+
+def ours(**changed: float) -> ScalingRule:
+    given = {"up_s": 0.0, "down_s": 120.0, **changed}
+    return tracking_rule("ours", 6.0, least=1, most=8, **given)  # type: ignore[arg-type]
+
+
+def test_a_rule_follows_the_load_up_and_down_within_its_bounds() -> None:
+    found = run()
+    asked = found.asked
+    assert asked.min() >= 1
+    assert asked.max() <= 8
+    during = (found.controls.at_s > 700.0) & (found.controls.at_s < 1200.0)
+    after = found.controls.at_s > 1600.0
+    assert asked[: during.size][during].max() > asked[: after.size][after][-1]
+    # Replicas that start are paid and count as supply: ready and starting never exceed what was asked for.
+    supply = found.controls.ready_replicas + found.controls.starting_replicas
+    assert (supply <= np.maximum.accumulate(asked[: supply.size])).all()
+
+
+def test_a_start_takes_what_the_platform_says() -> None:
+    found = run()
+    assert {each.took_s for each in found.starts} <= {120.0, 40.0}
+    first = found.starts[0].at_s
+    ready = dict(zip(found.gauges.at_s.tolist(), found.gauges.ready.tolist(), strict=True))
+    before, later = (ready[15.0 * round((first + each) / 15.0)] for each in (105.0, 135.0))
+    assert later > before
+
+
+def test_replica_hours_are_those_of_the_simulator() -> None:
+    fixed = run("fixed")
+    assert fixed.replica_hours == pytest.approx(8 * 0.5, rel=0.02)
+    assert run().replica_hours < fixed.replica_hours
+
+
+def test_causes_add_up_to_what_was_violated() -> None:
+    found = result("ours", [tally(run(), pool())])
+    assert sum(found.causes.values()) == found.violated_requests
+    assert set(found.causes) <= set(CAUSES)
+    assert found.requests == step_up().load.requests.count - int((run().requests.outcome == 7).sum())
+
+
+def test_a_maximum_below_the_need_is_the_cause() -> None:
+    tight = tracking_rule("tight", 6.0, least=1, most=2, up_s=0.0, down_s=120.0)
+    found = played(tight, pool(), [step_up()])
+    assert max(found.causes, key=lambda each: found.causes[each]) == "maximum"
+
+
+def test_a_rule_that_never_asks_is_a_threshold() -> None:
+    deaf = tracking_rule("deaf", 1e6, least=1, most=8, up_s=0.0, down_s=120.0)
+    found = played(deaf, pool(), [step_up()])
+    assert max(found.causes, key=lambda each: found.causes[each]) == "threshold"
+
+
+def test_slower_starts_never_help() -> None:
+    slow = replace(pool(), starts=STARTS.times(3.0))
+    assert played(ours(), slow, [step_up()]).violated_requests >= played(ours(), pool(), [step_up()]).violated_requests
+
+
+def test_a_dead_metric_holds_and_a_refused_node_waits() -> None:
+    fault = MetricFault(kind=FaultKind.DEAD, from_s=590.0, until_s=1200.0)
+    dead = run_rule(ours(), replace(pool(), signals=SignalTerms(delay_s=1.0, fault=fault)), step_up(), start_replicas=2)
+    inside = (dead.controls.at_s > 620.0) & (dead.controls.at_s < 1190.0)
+    assert len(set(dead.asked[: inside.size][inside].tolist())) == 1
+    refused = run_rule(ours(), replace(pool(), outage_s=(600.0, 1000.0)), step_up(), start_replicas=2)
+    assert max(each.refused_s for each in refused.starts) > 200.0
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    again = run_rule(ours(), pool(), step_up(), start_replicas=2)
+    assert (again.asked == run().asked).all()
+    assert again.replica_hours == run().replica_hours
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *common_rules(8),
+        ScalingRule(name="knative", spec=KnativeSpec(target_value=8.0, least_replicas=1, most_replicas=8)),
+        ScalingRule(
+            name="predictive",
+            spec=PredictiveSpec(each_rps=EACH_RPS, lead_s=120.0, most_replicas=8, season=(1.0,) * 168),
+            queries={"rate": MetricQuery(signals=(Signal.REQUEST_RATE,), aggregate=Aggregate.SUM, window_s=60.0)},
+        ),
+        *(
+            ScalingRule(
+                name=signal.value,
+                spec=KedaSpec(
+                    triggers=(KedaTrigger(name="one", threshold_value=2.0),), least_replicas=1, most_replicas=8
+                ),
+                queries={"one": MetricQuery(signals=(signal,), aggregate=Aggregate.SUM, window_s=30.0)},
+            )
+            for signal in Signal
+        ),
+    ],
+    ids=lambda each: each.name,
+)
+def test_every_rule_and_every_signal_can_be_played(rule: ScalingRule) -> None:
+    found = run_rule(rule, pool(), step_up(), start_replicas=2)
+    assert found.asked.min() >= 1
+    assert found.asked.max() <= 8
+    assert found.replica_hours > 0.0
+
+
+def test_from_zero_a_request_is_held_until_a_replica_is_there() -> None:
+    rule = ScalingRule(name="zero", spec=KnativeSpec(target_value=8.0, most_replicas=8))
+    quiet = rated("quiet", [0.001, 1.0, 1.0], 300.0, MODEL, small_trial(), seed=5)
+    found = run_rule(rule, pool(), quiet, start_replicas=0)
+    counts = found.outcome.total.counts
+    assert counts.failed == 0
+    assert counts.success + counts.late > 0
+    assert found.gauges.ready.min() == 0
+
+
+def test_schedules_and_need() -> None:
+    spec = ScheduleSpec(times_s=(0.0, 60.0), replicas=(1, 3))
+    assert [spec.at(each) for each in (0.0, 59.9, 60.0, 1e6)] == [1, 1, 3, 3]
+    at_s, needed = needed_replicas(step_up(), EACH_RPS)
+    assert at_s.size == needed.size == 30
+    assert needed[3] < needed[15]
+
+
+# ---- supply ----------------------------------------------------------------------------------------------
+
+
+def supply(**changed: float) -> Supply:
+    return Supply(STARTS, replace(LIMITS, **changed), np.random.default_rng(1))  # type: ignore[arg-type]
+
+
+def test_levels_are_taken_from_hot_to_cold() -> None:
+    found = supply(sleepers=1, node_replicas=4)
+    assert found.starts(4, now_s=0.0, used=2) == (5.0, 40.0, 40.0, 120.0)
+
+
+def test_an_empty_node_is_held_for_a_while() -> None:
+    found = supply(node_replicas=4, node_held_s=600.0)
+    found.starts(0, now_s=0.0, used=8)
+    assert found.starts(1, now_s=300.0, used=4) == (40.0,)
+    assert found.starts(1, now_s=1000.0, used=4) == (120.0,)
+
+
+def test_nodes_come_one_after_the_other() -> None:
+    found = supply(nodes_per_minute=1.0)
+    assert found.starts(3, now_s=0.0, used=0) == (120.0, 180.0, 240.0)
+
+
+def test_refusals_are_geometric() -> None:
+    found = supply(refused_fraction=0.5, refused_s=300.0)
+    waits = np.array([each - 120.0 for each in found.starts(4000, now_s=0.0, used=0)])
+    assert waits.mean() == pytest.approx(300.0, rel=0.1)
+    assert (waits > 0).mean() == pytest.approx(0.5, abs=0.03)
+    with pytest.raises(InputError, match=r"scaling\.refused"):
+        CapacityLimits(refused_fraction=1.0)
+
+
+# ---- derivation and comparison ---------------------------------------------------------------------------
+
+
+def test_the_derived_threshold_is_the_formula() -> None:
+    rates = np.array([10.0, 40.0, 40.0, 10.0])
+    found = derive_rule(rates, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=500.0, most=12)
+    # 10 / (10 + 30 / 3600 x 600) = 2 / 3, and the quietest hour needs 10 / (2 / 3 x 5) = 3 replicas.
+    assert found.use_fraction == pytest.approx(2 / 3)
+    assert found.threshold_value == pytest.approx(40 / 3)
+    assert (found.least_replicas, found.most_replicas, found.hour_index, found.down_s) == (3, 12, 0, 510.0)
+    slower = derive_rule(rates, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=900.0, most=12)
+    assert slower.threshold_value < found.threshold_value
+    made = scaling_plan(found.rule, engine="vllm", fallback_replicas=12)
+    asked = read_query(made.query)
+    assert asked is not None
+    assert asked.signals == (Signal.RUNNING, Signal.WAITING)
+    assert (asked.aggregate, asked.window_s) == (Aggregate.SUM, made.window_s)
+
+
+@cache
+def comparison() -> ScalingComparison:
+    derived = derive_rule(
+        np.array([8.0, 36.0]),
+        each_rps=EACH_RPS,
+        in_flight_requests=6.0,
+        lag_s=rule_lag_s(pool()),
+        ready_s=120.0,
+        most=8,
+    )
+    present = ScalingRule(name="HPA now", spec=HpaSpec(metrics=common_rules(6)[1].spec.metrics, most_replicas=6),  # type: ignore[union-attr]
+                          queries={"queue": WAITING})  # fmt: skip
+    case = ComparisonCase(
+        name="pool",
+        engine="vllm",
+        pool=pool(),
+        derived=derived,
+        days=(step_up(),),
+        search=(step_up(),),
+        present=(present,),
+    )
+    return compare_rules(case)
+
+
+@pytest.mark.slow
+def test_rules_are_compared_on_the_same_traffic() -> None:
+    found = comparison()
+    names = [each.name for each in found.results]
+    assert {"HPA now", "ullage", "cpu-hpa", "queue-2", "kv-80", "keda-queue", "keda-kv"} == set(names)
+    assert len({each.hours for each in (*found.results, found.fixed)}) == 1
+    assert found.present == ("HPA now",)
+    # What meets every SLO comes first, the cheapest of it before the others.
+    met = [each.replica_hours for each in found.results if each.is_met]
+    assert met == sorted(met)
+    assert [each.is_met for each in found.results] == sorted((each.is_met for each in found.results), reverse=True)
+    if found.clairvoyant is not None:
+        assert found.clairvoyant.is_met
+        assert found.clairvoyant.replica_hours <= found.fixed.replica_hours
+    assert found.robustness[0].name == "as planned"
+    assert len(found.chart.at_s) == len(found.chart.ready_replicas)
