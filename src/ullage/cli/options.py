@@ -64,6 +64,14 @@ Traffic = Annotated[
     typer.Option("--traffic", metavar="CHANGE", help="What if: all traffic, such as +30%, -20% or x2."),
 ]
 
+# ---- what was kept -------------------------------------------------------------------------------------
+
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the answer in the ledger, to be scored later.")]
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option("--ledger", metavar="PLACE", help="The ledger: a file, or postgresql://... Default: ULLAGE_LEDGER."),
+]
+
 # ---- request logs --------------------------------------------------------------------------------------
 
 Columns = Annotated[

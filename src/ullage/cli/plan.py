@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Every, Explain, Markdown, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Every,
+    Explain,
+    Keep,
+    LedgerPlace,
+    Markdown,
+    NoColor,
+    PlanArgument,
+    Quiet,
+    Seed,
+    Set,
+    Traffic,
+)
 from ullage.cli.terminal import answer, answer_json, answer_text, answered, progress, talk
 from ullage.errors import ExitCode
 
@@ -33,6 +47,8 @@ def command(
         Path | None,
         typer.Option("--diff", metavar="OLD", help="Print as Markdown what changed since an older plan, and why."),
     ] = None,
+    keep: Keep = False,
+    ledger: LedgerPlace = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -61,6 +77,8 @@ def command(
         since = None if diff is None or isinstance(plan, Refusal) else changed_since(diff, plan)
     if isinstance(plan, Refusal) or isinstance(since, Refusal):
         return answered(since or found, json=json, no_color=no_color)
+    if keep:
+        _keep(plan, file, changed, traffic, ledger=ledger, quiet=quiet)
     if since is not None:
         return answered(since, json=json, markdown=True, no_color=no_color)
     if explain is not None:
@@ -70,6 +88,23 @@ def command(
     block = [*found.block(), ""] if isinstance(found, WhatIf) else []
     _print(plan, block, names, every=every, markdown=markdown, no_color=no_color)
     return ExitCode.OK
+
+
+def _keep(
+    plan: PlanAnswer,
+    file: Path | None,
+    changed: list[str] | None,
+    traffic: str | None,
+    *,
+    ledger: str | None,
+    quiet: bool,
+) -> None:
+    """Keep the plan with its changes, and say under which name."""
+    from ullage.load.changes import parse_changes
+    from ullage.verbs.ledger import keep_plan
+
+    digest, place, is_new = keep_plan(plan, file, parse_changes(changed or (), traffic), ledger=ledger)
+    talk(f"{'Kept' if is_new else 'Was kept before'} as {digest[:12]} in {place}.", quiet=quiet)
 
 
 def _print(

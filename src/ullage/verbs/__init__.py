@@ -15,6 +15,7 @@ from ullage.verbs.drill import drill
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
 from ullage.verbs.init import init
+from ullage.verbs.ledger import ledger
 from ullage.verbs.memory import memory
 from ullage.verbs.options import options
 from ullage.verbs.plan import plan
@@ -33,6 +34,7 @@ __all__ = [
     "facts",
     "forecast",
     "init",
+    "ledger",
     "memory",
     "options",
     "plan",
