@@ -7,9 +7,10 @@
 Everything a program needs is named here; the rest of the package is for reading, not for relying on.
 Nothing heavy is imported until a name is used.
 
-A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Four verbs
-share their name with a package and go by what they hand back: `memory_budget`, `bill` (cost), `simulation` and
-`fact_sheets`. `ullage.verbs` has all of them under the command line's names.
+A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Six verbs
+share their name with a package and go by what they hand back: `memory_budget`, `bill` (cost), `simulation`,
+`fact_sheets`, `kept_entries` (ledger) and `reconciliation`. `ullage.verbs` has all of them under the command line's
+names.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     )
     from ullage.verbs.cost import cost as bill
     from ullage.verbs.facts import facts as fact_sheets
+    from ullage.verbs.ledger import ledger as kept_entries
     from ullage.verbs.memory import memory as memory_budget
+    from ullage.verbs.reconcile import reconcile as reconciliation
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.simulate import simulate as simulation
 
@@ -69,17 +72,26 @@ __all__ = [
     "fact_sheets",
     "forecast",
     "init",
+    "kept_entries",
     "memory_budget",
     "options",
     "plan",
     "profile",
+    "reconciliation",
     "simulation",
     "size",
     "verbs",
 ]
 
 # Verbs whose name is a package's: importing the package would bind its name here, whatever was bound before.
-RENAMED_VERBS = {"memory_budget": "memory", "bill": "cost", "simulation": "simulate", "fact_sheets": "facts"}
+RENAMED_VERBS = {
+    "memory_budget": "memory",
+    "bill": "cost",
+    "simulation": "simulate",
+    "fact_sheets": "facts",
+    "kept_entries": "ledger",
+    "reconciliation": "reconcile",
+}
 
 _HOME = {
     **dict.fromkeys(("InputError", "InternalError", "NotBuilt", "Rejection", "UllageError"), "ullage.errors"),

@@ -13,6 +13,7 @@ VERBS: dict[str, str] = {
     "check": "Look for mistakes in a plan and in what is claimed of the service; an exit code for CI.",
     "drill": "Play on a plan what goes wrong in practice: verdict, figure, and the change that would pass.",
     "compare": "Compare two plans: which inputs changed, which figures moved, and why.",
+    "reconcile": "Hold a kept plan against production: scorecard, error by cause, and what to change.",
     "ledger": "What was kept: list, show, diff, export, import, verify, and let go by rule.",
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.",

@@ -97,7 +97,7 @@ class Plan:
     def stale(self) -> tuple[Assumption, ...]:
         return tuple(each for each in self.assumptions if each.is_stale(self.as_of))
 
-    def followed_by(self, **answers: StageAnswer | NotBuilt) -> Plan:
+    def followed_by(self, **answers: StageAnswer | NotBuilt | NotGiven) -> Plan:
         """The plan with the answers of stages that work around it, such as uncertainty."""
         return replace(self, stages=self.stages + service_stages(**answers))
 

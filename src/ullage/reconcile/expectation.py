@@ -23,8 +23,7 @@ from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import ClassTraffic, MeasuredClass
 from ullage.workload.forecast.forecast import Forecast
 from ullage.workload.forecast.short_trace import RATE_DEVIATION
-from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S, ClassModel
-from ullage.workload.synthetic.stream import BLOCK_TOKENS
+from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S
 
 HOUR_S = 3600.0
 # The quantiles of a forecast that are kept: those of the 80 % band, and enough between them for pinball and CRPS.
@@ -63,7 +62,11 @@ class ExpectedClass:
     weekly_growth_fraction: float
     deviation_ratio: float
     prompt_tokens: float
+    prompt_p50_tokens: float
+    prompt_p95_tokens: float
     output_tokens: float
+    output_p50_tokens: float
+    output_p95_tokens: float
     cached_fraction: float
     failed_fraction: float
     slos: tuple[ExpectedSlo, ...]
@@ -103,6 +106,7 @@ class ExpectedPool:
     service_time_s: float
     goodput_rps: float
     active_tokens: float
+    kv_tokens: float
     kv_peak_fraction: float
     queue_requests: float
     queue_age_s: float
@@ -201,8 +205,12 @@ def _class(pool: PoolPlan, traffic: ClassTraffic, plan: Plan) -> ExpectedClass:
         weekly_growth_fraction=model.weekly_growth_fraction,
         deviation_ratio=RATE_DEVIATION if deviation is None else number(deviation),
         prompt_tokens=float(np.mean(prompts)),
+        prompt_p50_tokens=float(np.quantile(prompts, 0.5)),
+        prompt_p95_tokens=float(np.quantile(prompts, 0.95)),
         output_tokens=float(np.mean(outputs)),
-        cached_fraction=cached_share(model, pool.memory.kv_tokens / BLOCK_TOKENS),
+        output_p50_tokens=float(np.quantile(outputs, 0.5)),
+        output_p95_tokens=float(np.quantile(outputs, 0.95)),
+        cached_fraction=number(traffic.figures[f"demand.{traffic.name}.cached_fraction"]),
         failed_fraction=1.0 - traffic.outcomes.success_fraction,
         slos=_slos(request_class),
         **_forecast(forecast),
@@ -227,19 +235,6 @@ def _forecast(found: Forecast | None) -> dict[str, Any]:
     }
 
 
-def cached_share(model: ClassModel, cache_blocks: float) -> float:
-    """The share of prompt tokens that a cache of so many blocks still holds, over turns in their proportion."""
-    reuse, turns = model.reuse, model.sessions.mean_turns
-    ranks = (np.arange(256) + 0.5) / 256
-    grid = np.linspace(0.0, 1.0, len(reuse.distance_blocks))
-    held = float(np.mean(np.interp(ranks, grid, reuse.distance_blocks) <= cache_blocks))
-    first, later = (
-        float(np.mean(np.interp(ranks, np.linspace(0.0, 1.0, len(each)), each)))
-        for each in (reuse.first_turn_fractions, reuse.later_turn_fractions)
-    )
-    return held * (first / turns + later * (1.0 - 1.0 / turns))
-
-
 def _pool(plan: PoolPlan) -> ExpectedPool:
     score, steady, given = plan.scorecard.at_plan, plan.steady_fleet, plan.reserves
     cold = plan.time_to_ready.level(Level.COLD)
@@ -257,6 +252,7 @@ def _pool(plan: PoolPlan) -> ExpectedPool:
         service_time_s=score.service_time.value,
         goodput_rps=score.goodput.value,
         active_tokens=score.active_tokens.value,
+        kv_tokens=float(plan.memory.kv_tokens),
         kv_peak_fraction=score.kv_peak_fraction,
         queue_requests=score.waiting.value,
         queue_age_s=score.queue_age.value,

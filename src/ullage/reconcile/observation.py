@@ -38,6 +38,7 @@ class Quantity(enum.Enum):
     RUNNING = "running"
     WAITING = "waiting"
     KV_USE = "kv_use"
+    KV_PEAK = "kv_peak"
     REPLICAS = "replicas"
     DESIRED_REPLICAS = "desired_replicas"
     DEVICE_MEMORY = "device_memory"

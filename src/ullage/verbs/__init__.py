@@ -20,6 +20,7 @@ from ullage.verbs.memory import memory
 from ullage.verbs.options import options
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
+from ullage.verbs.reconcile import reconcile
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
 
@@ -39,6 +40,7 @@ __all__ = [
     "options",
     "plan",
     "profile",
+    "reconcile",
     "simulate",
     "size",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, NotGiven, unknown_name
 from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ullage.load.changes import Changes
     from ullage.load.plan import PlanSource
     from ullage.planning.document import Plan
+    from ullage.reconcile.score import LastReconciled
     from ullage.verbs.plan_answer import DifferenceAnswer
 
 VARIABLE = "ULLAGE_LEDGER"
@@ -160,7 +161,8 @@ def keep_plan(
 
 def plan_body(plan: Plan, source: PlanSource, changes: Changes) -> EntryBody:
     """A plan as it is kept: the document, the plan file as it was read, and what production is to be held against."""
-    from ullage import __version__
+    from importlib import import_module
+
     from ullage.ledger.body import EntryBody, EntryKind
     from ullage.load.plan import plan_document
     from ullage.reconcile.expectation import expectation_of
@@ -169,10 +171,14 @@ def plan_body(plan: Plan, source: PlanSource, changes: Changes) -> EntryBody:
     from ullage.verbs.plan_answer import plan_headlines
 
     content = {
-        "program": __version__,
+        "program": str(import_module("ullage").__version__),
         "seed": plan.seed,
         "document": plan_json(plan),
-        "source": {"content": plan_document(source, changes).content, "traffic_ratio": changes.traffic_ratio},
+        "source": {
+            "content": plan_document(source, changes).content,
+            "traffic_ratio": changes.traffic_ratio,
+            "text": plan_text(source),
+        },
         "expectation": to_json(expectation_of(plan)),
     }
     return EntryBody(
@@ -182,6 +188,33 @@ def plan_body(plan: Plan, source: PlanSource, changes: Changes) -> EntryBody:
         summary=", ".join(f"{each.name} {each.text}" for each in plan_headlines(plan)),
         content=json.loads(json.dumps(content, allow_nan=False)),
     )
+
+
+def plan_text(source: PlanSource) -> str:
+    """The plan file as it was typed, comments and all; nothing where it never was a file."""
+    from ullage.load.texts import read_text
+
+    return read_text(Path(source), fix="Give a plan file.") if isinstance(source, str | Path) else ""
+
+
+def last_of(service: str) -> LastReconciled | NotGiven:
+    """The last reconciliation of a service in the ledger that `ULLAGE_LEDGER` names, as a stage of its next plan.
+
+    Without the variable no ledger is looked at: a plan rests on what it is given.
+    """
+    from ullage.reconcile.score import last_reconciled
+
+    said = os.environ.get(VARIABLE, "")
+    if not said or ("://" not in said and not Path(said).exists()):
+        return last_reconciled(None)
+    from ullage.ledger.body import EntryKind
+    from ullage.ledger.ledger import opened
+
+    with opened(said) as found:
+        newest = found.entries(kind=EntryKind.RECONCILIATION, service=service, most=1)
+        if not newest or newest[0].removed_by:
+            return last_reconciled(None)
+        return last_reconciled(found.body(newest[0].digest).content, digest=newest[0].digest)
 
 
 def _list(ledger: Ledger, asked: LedgerAsked) -> LedgerAnswer:

@@ -50,12 +50,12 @@ def planned(source: PlanSource, run: RunContext, changes: Changes = NO_CHANGES) 
 def plan_spec(spec: PlanSpec, run: RunContext) -> PlanAnswer | Refusal:
     """The plan of a specification: every stage, and those that work around it."""
     from ullage.planning.pipeline import plan as run_pipeline
-    from ullage.reconcile.score import score
     from ullage.uncertainty.study import study
     from ullage.verbs.answer import refusal
+    from ullage.verbs.ledger import last_of
     from ullage.verbs.plan_answer import PlanAnswer
 
     found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)
     if isinstance(found, Rejection):
         return refusal(found)
-    return PlanAnswer(**vars(found.followed_by(uncertainty=study(spec), reconcile=score(spec))))
+    return PlanAnswer(**vars(found.followed_by(uncertainty=study(spec), reconcile=last_of(spec.name))))
