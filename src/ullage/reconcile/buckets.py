@@ -64,7 +64,9 @@ class BucketCounts:
         """The share of values beyond a limit: of the bucket that the limit lies in, all or none may be."""
         if self.count <= 0.0:
             return None
-        surely = sum(each for edge, each in zip((0.0, *self.edges_s), self.counts, strict=True) if edge >= limit_s)
+        surely = sum(
+            each for edge, each in zip((-math.inf, *self.edges_s), self.counts, strict=True) if edge >= limit_s
+        )
         highest = sum(each for edge, each in zip((*self.edges_s, math.inf), self.counts, strict=True) if edge > limit_s)
         return Bounds(low=surely / self.count, high=highest / self.count)
 

@@ -84,7 +84,8 @@ class Evaluation:
         month = replicas * expected.usd_per_replica_hour * inputs.price_ratio * _HOURS_PER_MONTH
         total_rps = sum(each.mean_rps for each in expected.classes)
         planned = sum(each.mean_rps * each.failed_fraction for each in expected.classes) / total_rps
-        failed = planned if inputs.failed_fraction is None else inputs.failed_fraction
+        # Where all of them fail a success has no price; one in a thousand is left.
+        failed = min(0.999, planned if inputs.failed_fraction is None else inputs.failed_fraction)
         successes = total_rps * inputs.traffic_ratio * (1.0 - failed) * _HOURS_PER_MONTH * 3600.0
         return Needed(replicas=replicas, usd_per_month=month, usd_per_success=month / successes)
 

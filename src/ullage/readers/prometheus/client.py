@@ -159,9 +159,13 @@ class PrometheusClient:
         return found
 
     def _hear_clock(self, response: httpx.Response) -> None:
-        said = email.utils.parsedate_to_datetime(response.headers["Date"]) if "Date" in response.headers else None
-        if said is not None:
-            self.clock_ahead_s = (said - datetime.datetime.now(tz=datetime.UTC)).total_seconds()
+        try:
+            said = email.utils.parsedate_to_datetime(response.headers.get("Date", ""))
+        except ValueError:
+            return
+        # A date without a zone is in UTC, as HTTP has it.
+        there = said if said.tzinfo is not None else said.replace(tzinfo=datetime.UTC)
+        self.clock_ahead_s = (there - datetime.datetime.now(tz=datetime.UTC)).total_seconds()
 
     def _unreached(self, error: httpx.HTTPError) -> InputError:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__

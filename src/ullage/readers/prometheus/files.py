@@ -8,6 +8,7 @@ the queries that `ullage reconcile --queries` prints.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -147,13 +148,9 @@ def _ended(series: Sequence[RangeSeries], grid: Grid) -> list[Floats]:
 
 
 def _matches(metric: MetricName, series: RangeSeries) -> bool:
-    """Whether a series is among those that the metric's labels select, as far as it carries them."""
-    import re
-
-    for key, pattern in re.findall(r'(\w+)=~"([^"]*)"', metric.labels):
-        if key in series.labels and re.fullmatch(pattern, series.labels[key]) is None:
-            return False
-    return True
+    """Whether a series is among those that the metric's labels select; a label that is not there is empty."""
+    patterns = re.findall(r'(\w+)=~"([^"]*)"', metric.labels)
+    return all(re.fullmatch(pattern, series.labels.get(key, "")) is not None for key, pattern in patterns)
 
 
 def _by_class(names: MetricNames, series: Sequence[RangeSeries], grid: Grid) -> dict[str, Floats]:

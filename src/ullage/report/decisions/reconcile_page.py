@@ -159,8 +159,8 @@ def _forecast(found: Reconciliation) -> list[RenderableType]:
     came = "came" if risk.happened else "did not come"
     often = ", which is too seldom" if due.is_too_seldom else ""
     chance = (
-        f"Risk of a shortfall: stated {risk.stated_fraction:.2%}, it {came}; over {risk.stretches} reconciled so far the "
-        f"Brier score is {risk.brier_ratio:.3g}, and {risk.recalibrated_fraction:.2%} is what the record supports."
+        f"Risk of a shortfall: stated {risk.stated_fraction:.2%}, it {came}; over {risk.stretches} reconciled so far "
+        f"the Brier score is {risk.brier_ratio:.3g}, and {risk.recalibrated_fraction:.2%} is what the record supports."
     )
     age = (
         f"Forecast error moves the fleet by one replica after {derived}; the plan is looked at every "
