@@ -93,7 +93,7 @@ def test_a_drift_is_found_in_files_kept_and_written_as_a_diff(
     monkeypatch.setenv("ULLAGE_LEDGER", str(kept.ledger))
     assert isinstance(last_of("two classes"), NotGiven)
     diff = tmp_path / "plan.diff"
-    asked = ["reconcile", answers(kept, tmp_path), "--of", kept.digest[:12], "--names", names]
+    asked = ["reconcile", answers(kept, tmp_path), "--plan", kept.digest[:12], "--names", names]
     asked += ["--apply", str(diff), "--keep", "--json", "--quiet"]
     # Past its tolerances: traffic is more than half up, which is more than a replica.
     assert run(asked) == ExitCode.REFUSED
@@ -117,7 +117,7 @@ def test_a_drift_is_found_in_files_kept_and_written_as_a_diff(
     verified = valid("ledger", json.loads(capsys.readouterr().out))
     assert verified["damage"] == []
     assert verified["seen_count"] == 4
-    again = ["reconcile", answers(kept, tmp_path), "--of", kept.digest, "--names", names, "--json", "--quiet"]
+    again = ["reconcile", answers(kept, tmp_path), "--plan", kept.digest, "--names", names, "--json", "--quiet"]
     assert run(again) == ExitCode.REFUSED
     assert json.loads(capsys.readouterr().out)["found"]["risk"]["stretches"] == 2
 
@@ -126,7 +126,7 @@ def test_the_page_and_its_markdown_name_the_verdict(
     kept: KeptCase, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = answers(kept, tmp_path, Planted())
-    asked = ["reconcile", file, "--of", kept.digest, "--names", names, "--ledger", str(kept.ledger), "--quiet"]
+    asked = ["reconcile", file, "--plan", kept.digest, "--names", names, "--ledger", str(kept.ledger), "--quiet"]
     assert run([*asked, "--markdown"]) == ExitCode.OK
     page = capsys.readouterr().out
     assert "within tolerances" in page
@@ -138,7 +138,7 @@ def test_a_real_prometheus_and_files_of_it_say_the_same(
     kept: KeptCase, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = kept.production.observation(DRIFTED, start_s=kept.start_s, weeks=1.0, seed=2)
-    common = ["--of", kept.digest, "--names", names, "--ledger", str(kept.ledger), "--json", "--quiet"]
+    common = ["--plan", kept.digest, "--names", names, "--ledger", str(kept.ledger), "--json", "--quiet"]
     with prometheus(tmp_path, open_metrics(seen, scrape_s=300.0)) as address:
         stretch = ["--from", "2026-11-16", "--until", "2026-11-23"]
         run(["reconcile", "--prometheus", address, *stretch, *common])
@@ -159,7 +159,7 @@ def test_a_real_prometheus_and_files_of_it_say_the_same(
         (["--prometheus", "http://x"], "--until"),
         (["--prometheus", "http://x", "--from", "2026-11-02", "--until", "2026-11-01"], "not after"),
         (["--prometheus", "http://x", "--from", "soon", "--until", "2026-11-01"], "is not a time"),
-        (["none.json", "--of", "ffffffff"], "is not in"),
+        (["none.json", "--plan", "ffffffff"], "is not in"),
         (["none.json"], "cannot be read"),
     ],
 )

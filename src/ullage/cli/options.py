@@ -48,7 +48,13 @@ Facts = Annotated[
 
 PlanArgument = Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")]
 PlanOption = Annotated[
-    Path | None, typer.Option("--plan", metavar="FILE", help="The plan file. Default: the built-in example.")
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="PLAN",
+        help="The plan file; for reconcile also an entry of the ledger. Default: the built-in example, there the "
+        "latest entry.",
+    ),
 ]
 Set = Annotated[
     list[str] | None,

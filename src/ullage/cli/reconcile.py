@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, Force, Keep, LedgerPlace, Markdown, NoColor, Quiet
+from ullage.cli.options import AsJson, Force, Keep, LedgerPlace, Markdown, NoColor, PlanOption, Quiet
 from ullage.cli.terminal import answer, answered, progress, talk
 from ullage.errors import ExitCode, InputError
 
@@ -16,10 +16,7 @@ def command(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Answers to range queries, as JSON, in place of a server.")
     ] = None,
-    kept: Annotated[
-        str,
-        typer.Option("--of", metavar="PLAN", help="The plan: an entry of the ledger, latest, or a plan file."),
-    ] = "latest",
+    plan: PlanOption = None,
     prometheus: Annotated[
         str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
     ] = None,
@@ -41,6 +38,9 @@ def command(
         Path | None, typer.Option("--apply", metavar="DIFF", help="Write the diff of the plan file that is proposed.")
     ] = None,
     force: Force = False,
+    backtest: Annotated[
+        bool, typer.Option("--backtest", help="Replay what was observed as if planned week by week, at several risks.")
+    ] = False,
     queries: Annotated[bool, typer.Option("--queries", help="Print the queries, to ask a server by hand.")] = False,
     keep: Keep = False,
     ledger: LedgerPlace = None,
@@ -68,7 +68,7 @@ def command(
         check_target(apply, field="--apply", force=force)
     with progress("reconciling", quiet=quiet) as report:
         found = verbs.reconcile(
-            kept,
+            plan or "latest",
             files=files or (),
             prometheus=prometheus,
             http_config=http_config,
@@ -78,6 +78,7 @@ def command(
             until=until,
             ledger=ledger,
             keep=keep,
+            backtest=backtest,
             progress=report,
         )
     answered(found, json=json, markdown=markdown, no_color=no_color)

@@ -155,8 +155,7 @@ class Expectation:
     @property
     def dated_s(self) -> float:
         """The beginning of the day of the plan, in seconds since 1970."""
-        day = datetime.date.fromisoformat(self.as_of)
-        return datetime.datetime(day.year, day.month, day.day, tzinfo=datetime.UTC).timestamp()
+        return _midnight_s(datetime.date.fromisoformat(self.as_of))
 
     def quantiles_rps(self, at_s: Floats) -> Floats:
         """All classes together. Bands add up as if classes erred together, which errs to the wide side."""
@@ -213,7 +212,7 @@ def _class(pool: PoolPlan, traffic: ClassTraffic, plan: Plan) -> ExpectedClass:
         cached_fraction=number(traffic.figures[f"demand.{traffic.name}.cached_fraction"]),
         failed_fraction=1.0 - traffic.outcomes.success_fraction,
         slos=_slos(request_class),
-        **_forecast(forecast),
+        **_forecast(forecast, _midnight_s(plan.as_of)),
     )
 
 
@@ -224,12 +223,20 @@ def _slos(request_class: RequestClass) -> tuple[ExpectedSlo, ...]:
     )
 
 
-def _forecast(found: Forecast | None) -> dict[str, Any]:
+def _midnight_s(day: datetime.date) -> float:
+    return datetime.datetime(day.year, day.month, day.day, tzinfo=datetime.UTC).timestamp()
+
+
+def _forecast(found: Forecast | None, dated_s: float) -> dict[str, Any]:
+    """The forecast's quantiles by step. It counts from a Monday of some week; the plan takes it as beginning now, so
+    it begins at the moment nearest to the plan's day that has the same place in the week."""
     if found is None or found.history.unit != "req/s":
         return {}
+    ahead_s = (found.start_s - (dated_s - _EPOCH_MONDAY_S)) % WEEK_S
+    start_s = dated_s + ahead_s - (WEEK_S if ahead_s > WEEK_S / 2.0 else 0.0)
     rows = np.stack([found.at(each) for each in FRACTIONS], axis=1)
     return {
-        "forecast_start_s": found.start_s,
+        "forecast_start_s": start_s,
         "forecast_step_s": found.history.step_s,
         "forecast_rps": tuple(tuple(float(f"{each:.6g}") for each in row) for row in rows),
     }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ullage.execute.run import RunContext
     from ullage.ledger.ledger import Ledger
+    from ullage.reconcile.backtest import PlanBacktest
     from ullage.reconcile.evaluate import Evaluation
     from ullage.reconcile.expectation import Expectation
     from ullage.reconcile.observation import Observation
@@ -34,6 +35,7 @@ class ReconcileAnswer(VerbAnswer):
     elsewhere: tuple[str, ...]
     kept_as: str
     diff: str
+    backtest: PlanBacktest | None = None
 
     def headlines(self) -> tuple[Headline, ...]:
         said = [Headline(name="verdict", value="past tolerances" if self.found.past else "within tolerances")]
@@ -47,7 +49,7 @@ class ReconcileAnswer(VerbAnswer):
     def page(self) -> list[RenderableType]:
         from ullage.report.decisions.reconcile_page import reconcile_page
 
-        return reconcile_page(self.found, self.updates, self.elsewhere)
+        return reconcile_page(self.found, self.updates, self.elsewhere, self.backtest)
 
     def to_dict(self) -> dict[str, Any]:
         from ullage.report.encode import document
@@ -80,6 +82,7 @@ def reconcile(
     until: str | None = None,
     ledger: str | Path | None = None,
     keep: bool = False,
+    backtest: bool = False,
     tolerances: Tolerances | None = None,
     workers: int | None = None,
     progress: Progress = silent,
@@ -87,7 +90,8 @@ def reconcile(
     """Hold a plan against production between two times: an entry of the ledger, or a plan file, which is planned now.
 
     Production is a Prometheus server, or files of its answers to range queries. `keep` keeps the observation, the
-    scores and the reconciliation in the ledger, so that the next ones know of them.
+    scores and the reconciliation in the ledger, so that the next ones know of them. `backtest` replays what was
+    observed as if it had been planned week by week.
     """
     from ullage.readers.prometheus.settings import read_metric_names
 
@@ -106,7 +110,13 @@ def reconcile(
         if paid is not None:
             seen = _with_paid(seen, Path(paid))
         run.progress(0.6, "causes")
-        return _answer(given, seen, ledger, keep, tolerances, run)
+        found = _answer(given, seen, ledger, keep, tolerances, run)
+        if not backtest:
+            return found
+        from ullage.reconcile.backtest import backtest_plans
+
+        run.progress(0.9, "backtest")
+        return replace(found, backtest=backtest_plans(given.expected, seen, seed=given.seed, map=run.map))
 
 
 def production_queries(from_: str, until: str, *, names: str | Path | None = None) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ullage.reconcile.attribution import ErrorByCause
+from ullage.reconcile.backtest import PlanBacktest
 from ullage.reconcile.inputs import InputVerdict
 from ullage.reconcile.observed import ObservedInput
 from ullage.reconcile.reconcile import Reconciliation, ScoreLine
@@ -23,7 +24,10 @@ _ATTAINED = {Attained.MET: "green", Attained.VIOLATED: "red", Attained.UNDECIDED
 
 
 def reconcile_page(
-    found: Reconciliation, updates: Sequence[PlanUpdate], elsewhere: Sequence[str]
+    found: Reconciliation,
+    updates: Sequence[PlanUpdate],
+    elsewhere: Sequence[str],
+    backtest: PlanBacktest | None = None,
 ) -> list[RenderableType]:
     """The verdict first, then the tables behind it."""
     state = "PAST TOLERANCES" if found.past else "within tolerances"
@@ -37,6 +41,7 @@ def reconcile_page(
         parts += [*_causes(found.causes, found.ran_replicas), ""]
     parts += [Text(f"Left out: {each}.", style="dim") for each in found.left_out]
     parts += [_inputs(found.inputs), "", *_service(found), "", *_forecast(found), ""]
+    parts += [] if backtest is None else [_backtest(backtest), ""]
     parts += _changes(updates, elsewhere)
     notes = plain_table("What the data leaves open", "kind", "quantity", "what")
     for each in found.notes:
@@ -173,6 +178,23 @@ def _forecast(found: Reconciliation) -> list[RenderableType]:
         named = ", ".join(f"{each.name} ({each.age_days} d)" for each in found.stale[:5])
         lines.append(f"{counted(len(found.stale), 'assumption')} past their maximum age: {named}.")
     return [table, *(Text(each) for each in lines)]
+
+
+def _backtest(found: PlanBacktest) -> Table:
+    """What plans of the past would have done, by the percentile of demand that they were made for."""
+    title = f"Backtest: {found.origins} plans of {show(found.period_s, 's')} each, made with what was known then"
+    table = plain_table(title, "percentile", "periods short", "hours short", "replicas", "idle", "USD")
+    for each in found.rows:
+        own = " (the plan's)" if abs(each.percentile - found.stated_percentile) < 1e-6 else ""
+        table.add_row(
+            f"{each.percentile:.3g}{own}",
+            f"{each.short_periods} of {each.periods}",
+            f"{each.short_hours} of {each.hours}",
+            f"{each.mean_replicas:.3g}",
+            f"{each.idle_fraction:.0%}",
+            "-" if each.usd is None else f"{each.usd:,.0f}",
+        )
+    return table
 
 
 def _changes(updates: Sequence[PlanUpdate], elsewhere: Sequence[str]) -> list[RenderableType]:
