@@ -18,7 +18,7 @@ from support.postgres import Server, server
 from ullage.errors import InputError
 from ullage.ledger.body import EntryBody, EntryKind, digest_of, parse_body
 from ullage.ledger.database import connect, is_current, migrate, parse_address
-from ullage.ledger.ledger import Retention, open_ledger, opened, take_over
+from ullage.ledger.ledger import RetentionRule, open_ledger, opened, take_over
 
 NOW = datetime.datetime(2026, 11, 16, 12, 0, tzinfo=datetime.UTC)
 DAY = datetime.timedelta(days=1)
@@ -139,7 +139,7 @@ def test_retention_removes_bodies_by_rule_and_keeps_what_is_needed(address: str)
         for number, each in enumerate(old):
             ledger.keep(each, at=NOW - (100 - number) * DAY)
         ledger.keep(scored, at=NOW)
-        rule = Retention(newest=1, younger_days=98)
+        rule = RetentionRule(newest_entries=1, younger_days=98)
         foreseen = ledger.let_go(rule, at=NOW, really=False)
         assert [each.digest for each in foreseen] == [old[2].digest, old[1].digest]
         assert all(not each.removed_by for each in ledger.entries())

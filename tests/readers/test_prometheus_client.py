@@ -21,7 +21,7 @@ from ullage.errors import InputError
 from ullage.readers.prometheus.client import CHUNK_S, PrometheusClient
 from ullage.readers.prometheus.observe import client_of, observe_server
 from ullage.readers.prometheus.settings import HttpSettings, MetricNames
-from ullage.reconcile.observation import NoteKind, Quantity
+from ullage.reconcile.observation import NoteKind, ObservedQuantity
 
 DAY_S = 86_400.0
 Reply = Callable[[str, dict[str, str], dict[str, str]], tuple[int, dict[str, str], bytes]]
@@ -234,14 +234,14 @@ def test_a_real_prometheus_gives_what_was_put_in(tmp_path: Path) -> None:
     with prometheus(tmp_path, samples(start_s)) as address, client_of(address, HttpSettings()) as made:
         found = observe_server(made, names, start_s=start_s, end_s=start_s + 12 * 3600.0)
     assert (found.step_s, found.steps) == (60.0, 720)
-    rate = found.rate_rps(Quantity.ARRIVALS)
+    rate = found.rate_rps(ObservedQuantity.ARRIVALS)
     assert np.nanmedian(rate) == pytest.approx(1.0, rel=0.02)
     assert np.isnan(rate[185:235]).all()
-    assert found.level(Quantity.REPLICAS) == pytest.approx(2.0, rel=0.02)
-    assert found.level(Quantity.RUNNING) == pytest.approx(8.0)
-    assert found.level(Quantity.KV_USE) == pytest.approx(0.5)
+    assert found.level(ObservedQuantity.REPLICAS) == pytest.approx(2.0, rel=0.02)
+    assert found.level(ObservedQuantity.RUNNING) == pytest.approx(8.0)
+    assert found.level(ObservedQuantity.KV_USE) == pytest.approx(0.5)
     assert np.nanmedian(found.arrivals_by_class["chat"]) == pytest.approx(60.0, rel=0.02)
-    ttft = found.latency(Quantity.TTFT)
+    ttft = found.latency(ObservedQuantity.TTFT)
     assert ttft is not None
     assert ttft.mean_s == pytest.approx(0.15, rel=0.01)
     bounds = ttft.quantile_s(0.7)
@@ -255,9 +255,9 @@ def test_a_real_prometheus_gives_what_was_put_in(tmp_path: Path) -> None:
 
 def test_promql_of_every_query_is_taken_by_a_real_prometheus(tmp_path: Path) -> None:
     from ullage.readers.prometheus.observe import queries
-    from ullage.readers.prometheus.steps import Grid
+    from ullage.readers.prometheus.steps import StepGrid
 
-    asked = queries(MetricNames(selector='namespace="prod"'), Grid(start_s=0.0, step_s=3600.0, steps=2))
+    asked = queries(MetricNames(selector='namespace="prod"'), StepGrid(start_s=0.0, step_s=3600.0, steps=2))
     with prometheus(tmp_path, samples(1_760_000_400.0)) as address, client_of(address, HttpSettings()) as made:
         for _, query in asked:
             assert made.range(query, start_s=0.0, end_s=7200.0, step_s=3600.0).series == ()

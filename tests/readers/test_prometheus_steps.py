@@ -15,11 +15,11 @@ from ullage.readers.prometheus.client import RangeSeries
 from ullage.readers.prometheus.files import observe_files
 from ullage.readers.prometheus.metrics import METRICS, MetricKind, query_of
 from ullage.readers.prometheus.settings import MetricNames, read_http_settings, read_metric_names
-from ullage.readers.prometheus.steps import Grid, grid_between, increases, means
-from ullage.reconcile.observation import NoteKind, Quantity
+from ullage.readers.prometheus.steps import StepGrid, grid_between, increases, means
+from ullage.reconcile.observation import NoteKind, ObservedQuantity
 
 START_S = 1_760_000_400.0
-GRID = Grid(start_s=0.0, step_s=60.0, steps=10)
+GRID = StepGrid(start_s=0.0, step_s=60.0, steps=10)
 
 
 def series(times: object, values: object, **labels: str) -> RangeSeries:
@@ -44,7 +44,7 @@ def test_a_counter_counts_everything_but_what_a_reset_hid(counts: list[int], res
 
 
 def test_a_reset_is_counted_from_zero() -> None:
-    found = increases(series([0, 60, 120, 180], [100, 160, 20, 50]), Grid(start_s=0, step_s=60, steps=3))
+    found = increases(series([0, 60, 120, 180], [100, 160, 20, 50]), StepGrid(start_s=0, step_s=60, steps=3))
     assert found.values.tolist() == [60.0, 20.0, 30.0]
     assert found.resets == 1
 
@@ -57,7 +57,7 @@ def test_a_gap_is_unknown_and_not_nothing() -> None:
 
 
 def test_a_level_is_the_mean_of_its_samples_in_the_step_that_they_end() -> None:
-    found = means(series([30, 60, 90, 240], [2.0, 4.0, 10.0, 7.0]), Grid(start_s=0, step_s=60, steps=4))
+    found = means(series([30, 60, 90, 240], [2.0, 4.0, 10.0, 7.0]), StepGrid(start_s=0, step_s=60, steps=4))
     assert found.values[:2].tolist() == [3.0, 10.0]
     assert np.isnan(found.values[2])
     assert found.values[3] == 7.0
@@ -93,7 +93,7 @@ def test_a_renamed_metric_is_joined_and_named(tmp_path: Path) -> None:
     new = series(times[31:], np.full(30, 0.4), __name__="vllm:kv_cache_usage_perc", pod="b")
     count = series(times, 5.0 * np.arange(61), __name__="http_requests_total", handler="/v1/chat", pod="a")
     found = observe_files([answers(tmp_path, old, new, count)], MetricNames())
-    use = found.levels[Quantity.KV_USE]
+    use = found.levels[ObservedQuantity.KV_USE]
     assert use[:30].tolist() == [0.2] * 30
     assert use[30:].tolist() == [0.4] * 30
     (note,) = [each for each in found.notes if each.kind is NoteKind.RENAMED and each.quantity == "kv_use"]
@@ -114,7 +114,7 @@ def test_clocks_that_lie_are_put_right_where_certain_and_named(tmp_path: Path) -
         file = answers(tmp_path, series(wrong, order, __name__="http_requests_total", handler="/v1/x"))
         end_s = times[-1] if wrong.max() < 1e11 else None
         found = observe_files([file], MetricNames(), start_s=START_S, end_s=end_s)
-        assert np.nansum(found.counted[Quantity.ARRIVALS][:25]) == pytest.approx(150.0)
+        assert np.nansum(found.counted[ObservedQuantity.ARRIVALS][:25]) == pytest.approx(150.0)
         assert any(each.kind is NoteKind.CLOCK and said in each.what for each in found.notes), found.notes
 
 
@@ -122,18 +122,18 @@ def test_a_substitute_for_arrivals_says_what_it_misses(tmp_path: Path) -> None:
     times = START_S + 60.0 * np.arange(31)
     only = series(times, np.arange(31.0), __name__="vllm:request_success_total")
     found = observe_files([answers(tmp_path, only)], MetricNames())
-    assert found.total(Quantity.ARRIVALS) == pytest.approx(30.0)
+    assert found.total(ObservedQuantity.ARRIVALS) == pytest.approx(30.0)
     assert any(each.kind is NoteKind.SUBSTITUTE and "aborted" in each.what for each in found.notes)
     better = series(times, 2.0 * np.arange(31), __name__="http_requests_total", handler="/v1/completions")
     health = series(times, 90.0 * np.arange(31), __name__="http_requests_total", handler="/health")
     found = observe_files([answers(tmp_path, only, better, health)], MetricNames())
-    assert found.total(Quantity.ARRIVALS) == pytest.approx(60.0)
+    assert found.total(ObservedQuantity.ARRIVALS) == pytest.approx(60.0)
 
 
 def test_a_file_is_called_by_its_quantity_where_its_series_have_no_name(tmp_path: Path) -> None:
     one = series(START_S + 60.0 * np.arange(1, 31), np.full(30, 12.0))
     found = observe_files([answers(tmp_path, one, name="arrivals.json")], MetricNames(), start_s=START_S)
-    assert found.total(Quantity.ARRIVALS) == pytest.approx(12.0 * 30)
+    assert found.total(ObservedQuantity.ARRIVALS) == pytest.approx(12.0 * 30)
     with pytest.raises(InputError, match="not called by what they are"):
         observe_files([answers(tmp_path, one, name="mine.json")], MetricNames())
 
@@ -160,7 +160,7 @@ def test_a_file_that_is_no_answer_is_an_input_error(text: str, tmp_path: Path) -
 
 
 def test_every_metric_has_a_query_and_every_quantity_a_metric() -> None:
-    assert set(METRICS) == set(Quantity)
+    assert set(METRICS) == set(ObservedQuantity)
     for quantity, listed in METRICS.items():
         assert len({each.kind for each in listed if each.kind is not MetricKind.EXPRESSION}) <= 1, quantity
         for metric in listed:
@@ -174,7 +174,7 @@ def test_names_of_ones_own_come_first(tmp_path: Path) -> None:
     file = tmp_path / "names.yaml"
     file.write_text("metrics: {arrivals: my:requests_total}\nlabel: product\nclasses: {chat: web}\n")
     found = read_metric_names(file)
-    assert found.table[Quantity.ARRIVALS][0].name == "my:requests_total"
+    assert found.table[ObservedQuantity.ARRIVALS][0].name == "my:requests_total"
     assert found.class_of("web") == "chat"
     assert found.class_of("other") is None
     file.write_text("metrics: {arivals: x}")

@@ -147,7 +147,7 @@ def test_a_real_prometheus_and_files_of_it_say_the_same(
     file = json.loads(capsys.readouterr().out)["found"]
     for name in ("arrival rate", "mean prompt", "mean output", "cached share of prompts"):
         one, other = (next(each for each in found["inputs"] if each["name"] == name) for found in (server, file))
-        assert one["observed"] == pytest.approx(other["observed"], rel=0.01), name
+        assert one["observed_value"] == pytest.approx(other["observed_value"], rel=0.01), name
         assert one["verdict"] == other["verdict"]
     assert server["causes"]["shares"][0]["cause"] == "traffic"
 

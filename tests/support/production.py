@@ -21,7 +21,7 @@ from ullage.reconcile.buckets import BucketCounts
 from ullage.reconcile.evaluate import Evaluation
 from ullage.reconcile.expectation import FRACTIONS, Expectation
 from ullage.reconcile.inputs import DriftInputs
-from ullage.reconcile.observation import Observation, Quantity
+from ullage.reconcile.observation import Observation, ObservedQuantity
 from ullage.service.trial.trial import Trial
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 
@@ -31,11 +31,11 @@ HOUR_S = 3600.0
 TTFT_EDGES_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0)
 ITL_EDGES_S = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
 E2E_EDGES_S = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0)
-EDGES_S = {Quantity.TTFT: TTFT_EDGES_S, Quantity.ITL: ITL_EDGES_S, Quantity.E2E: E2E_EDGES_S}
+EDGES_S = {ObservedQuantity.TTFT: TTFT_EDGES_S, ObservedQuantity.ITL: ITL_EDGES_S, ObservedQuantity.E2E: E2E_EDGES_S}
 METRICS = {
-    Quantity.TTFT: "vllm:time_to_first_token_seconds",
-    Quantity.ITL: "vllm:inter_token_latency_seconds",
-    Quantity.E2E: "vllm:e2e_request_latency_seconds",
+    ObservedQuantity.TTFT: "vllm:time_to_first_token_seconds",
+    ObservedQuantity.ITL: "vllm:inter_token_latency_seconds",
+    ObservedQuantity.E2E: "vllm:e2e_request_latency_seconds",
 }
 
 
@@ -60,7 +60,7 @@ class Level:
     gaps_per_request: float
     running: float
     kv_use_fraction: float
-    latencies: Mapping[Quantity, LogHistogram]
+    latencies: Mapping[ObservedQuantity, LogHistogram]
 
 
 class Production:
@@ -74,23 +74,25 @@ class Production:
         """As a server with hourly steps would give it."""
         rng = np.random.default_rng(seed)
         hours = round(weeks * 168)
-        at_s = start_s + HOUR_S * (np.arange(hours) + 0.5)
+        at_s: Floats = start_s + HOUR_S * (np.arange(hours, dtype=np.float64) + 0.5)
         rates = self._rates(planted, at_s, rng)
         requests = rng.poisson(sum(rates.values()) * HOUR_S).astype(np.float64)
         share = {name: each / sum(rates.values()) for name, each in rates.items()}
         levels = self._levels_of(planted)
-        counted: dict[Quantity, Floats] = {Quantity.ARRIVALS: requests}
+        counted: dict[ObservedQuantity, Floats] = {ObservedQuantity.ARRIVALS: requests}
         # A mean over n requests whose lengths vary by as much as their mean.
         noise = 1.0 + rng.normal(size=(3, hours)) * 1.2 / np.sqrt(np.maximum(requests, 1.0))
-        counted[Quantity.PROMPT_TOKENS] = requests * self._at(levels, requests, "prompt_tokens") * noise[0]
-        counted[Quantity.OUTPUT_TOKENS] = requests * self._at(levels, requests, "output_tokens") * noise[1]
-        counted[Quantity.CACHE_QUERIES] = counted[Quantity.PROMPT_TOKENS]
+        counted[ObservedQuantity.PROMPT_TOKENS] = requests * self._at(levels, requests, "prompt_tokens") * noise[0]
+        counted[ObservedQuantity.OUTPUT_TOKENS] = requests * self._at(levels, requests, "output_tokens") * noise[1]
+        counted[ObservedQuantity.CACHE_QUERIES] = counted[ObservedQuantity.PROMPT_TOKENS]
         hits = self._at(levels, requests, "cached_fraction") * noise[2]
-        counted[Quantity.CACHED_TOKENS] = counted[Quantity.PROMPT_TOKENS] * np.clip(hits, 0.0, 1.0)
-        counted[Quantity.FAILURES] = rng.binomial(requests.astype(int), planted.failed_fraction).astype(np.float64)
-        counted[Quantity.SUCCESSES] = requests - counted[Quantity.FAILURES]
-        counted[Quantity.RESTARTS] = rng.poisson(planted.restarts_per_week / 168.0, hours).astype(np.float64)
-        counted[Quantity.OOM_KILLS] = np.zeros(hours)
+        counted[ObservedQuantity.CACHED_TOKENS] = counted[ObservedQuantity.PROMPT_TOKENS] * np.clip(hits, 0.0, 1.0)
+        counted[ObservedQuantity.FAILURES] = rng.binomial(requests.astype(int), planted.failed_fraction).astype(
+            np.float64
+        )
+        counted[ObservedQuantity.SUCCESSES] = requests - counted[ObservedQuantity.FAILURES]
+        counted[ObservedQuantity.RESTARTS] = rng.poisson(planted.restarts_per_week / 168.0, hours).astype(np.float64)
+        counted[ObservedQuantity.OOM_KILLS] = np.zeros(hours)
         pool = self.expected.pools[0]
         spread = np.log(pool.ready_high_s / pool.ready_low_s) / 2.56
         starts = np.where(
@@ -98,7 +100,7 @@ class Production:
             pool.ready_s * planted.inputs.ready_ratio * np.exp(rng.normal(size=hours) * spread),
             np.nan,
         )
-        price = (self.expected.usd_per_replica_hour or 0.0) / pool.devices * planted.inputs.price_ratio
+        price = (self.expected.replica_usd_per_hour or 0.0) / pool.devices * planted.inputs.price_ratio
         return Observation(
             source="simulated production",
             start_s=start_s,
@@ -106,12 +108,12 @@ class Production:
             steps=hours,
             counted=counted,
             levels={
-                Quantity.REPLICAS: np.full(hours, float(self.replicas)),
-                Quantity.RUNNING: self._at(levels, requests, "running"),
-                Quantity.WAITING: np.zeros(hours),
-                Quantity.KV_USE: self._at(levels, requests, "kv_use_fraction"),
-                Quantity.TIME_TO_READY: starts,
-                Quantity.DEVICE_HOUR_USD: np.full(hours, price),
+                ObservedQuantity.REPLICAS: np.full(hours, float(self.replicas)),
+                ObservedQuantity.RUNNING: self._at(levels, requests, "running"),
+                ObservedQuantity.WAITING: np.zeros(hours),
+                ObservedQuantity.KV_USE: self._at(levels, requests, "kv_use_fraction"),
+                ObservedQuantity.TIME_TO_READY: starts,
+                ObservedQuantity.DEVICE_HOUR_USD: np.full(hours, price),
             },
             latencies={each: self._histograms(levels, requests, each, rng) for each in EDGES_S},
             arrivals_by_class={name: requests * each for name, each in share.items()},
@@ -158,7 +160,7 @@ class Production:
             running=found.mean_outstanding_requests * self.replicas / count,
             # A request holds its prompt and, on average, half of its answer.
             kv_use_fraction=found.mean_outstanding_requests / count * held / trial.replica.engine.kv_tokens,
-            latencies={Quantity.TTFT: total.ttft, Quantity.ITL: gaps, Quantity.E2E: total.e2e},
+            latencies={ObservedQuantity.TTFT: total.ttft, ObservedQuantity.ITL: gaps, ObservedQuantity.E2E: total.e2e},
         )
 
     def _at(self, levels: list[Level], requests: Floats, name: str) -> Floats:
@@ -167,13 +169,17 @@ class Production:
         return found
 
     def _histograms(
-        self, levels: list[Level], requests: Floats, quantity: Quantity, rng: Generator
+        self, levels: list[Level], requests: Floats, quantity: ObservedQuantity, rng: Generator
     ) -> tuple[BucketCounts | None, ...]:
         """Counts by bucket of the two levels around every hour's load, in proportion; so many as there were."""
         rates = np.array([each.rate_rps for each in levels])
         shares = np.array([_shares(each.latencies[quantity], EDGES_S[quantity]) for each in levels])
         means = np.array([each.latencies[quantity].mean_s for each in levels])
-        gaps = self._at(levels, requests, "gaps_per_request") if quantity is Quantity.ITL else np.ones(requests.size)
+        gaps = (
+            self._at(levels, requests, "gaps_per_request")
+            if quantity is ObservedQuantity.ITL
+            else np.ones(requests.size)
+        )
         found: list[BucketCounts | None] = []
         for count, gap in zip(requests, gaps, strict=True):
             at = count / HOUR_S
@@ -203,20 +209,23 @@ def _shares(given: LogHistogram, edges_s: tuple[float, ...]) -> Floats:
     middle = (bin_edges_s(given.counts.size)[1:] + bin_edges_s(given.counts.size)[:-1]) / 2
     place = np.searchsorted(np.array(edges_s), middle)
     found = np.bincount(place, weights=given.counts, minlength=len(edges_s) + 1).astype(np.float64)
-    return found / max(found.sum(), 1.0)
+    shares: Floats = found / max(float(found.sum()), 1.0)
+    return shares
 
 
 def open_metrics(seen: Observation, *, scrape_s: float = 300.0, replicas: int = 2) -> Iterator[str]:
     """The counters and levels of a stretch as lines of OpenMetrics, as so many replicas would have exposed them."""
     names = {
-        Quantity.PROMPT_TOKENS: "vllm:prompt_tokens",
-        Quantity.OUTPUT_TOKENS: "vllm:generation_tokens",
-        Quantity.CACHE_QUERIES: "vllm:prefix_cache_queries",
-        Quantity.CACHED_TOKENS: "vllm:prefix_cache_hits",
-        Quantity.SUCCESSES: "vllm:request_success",
-        Quantity.RESTARTS: "kube_pod_container_status_restarts",
+        ObservedQuantity.PROMPT_TOKENS: "vllm:prompt_tokens",
+        ObservedQuantity.OUTPUT_TOKENS: "vllm:generation_tokens",
+        ObservedQuantity.CACHE_QUERIES: "vllm:prefix_cache_queries",
+        ObservedQuantity.CACHED_TOKENS: "vllm:prefix_cache_hits",
+        ObservedQuantity.SUCCESSES: "vllm:request_success",
+        ObservedQuantity.RESTARTS: "kube_pod_container_status_restarts",
     }
-    times = seen.start_s + scrape_s * np.arange(round(seen.steps * seen.step_s / scrape_s) + 1)
+    times: Floats = seen.start_s + scrape_s * np.arange(
+        round(seen.steps * seen.step_s / scrape_s) + 1, dtype=np.float64
+    )
     edges = seen.start_s + seen.step_s * np.arange(seen.steps + 1)
 
     def total(values: Any) -> Floats:
@@ -232,13 +241,13 @@ def open_metrics(seen: Observation, *, scrape_s: float = 300.0, replicas: int = 
         yield f"# TYPE {metric} counter\n"
         yield from _counter(f"{metric}_total", total(seen.counted[quantity]), times, replicas, "")
     for quantity, metric in (
-        (Quantity.RUNNING, "vllm:num_requests_running"),
-        (Quantity.WAITING, "vllm:num_requests_waiting"),
-        (Quantity.KV_USE, "vllm:kv_cache_usage_perc"),
+        (ObservedQuantity.RUNNING, "vllm:num_requests_running"),
+        (ObservedQuantity.WAITING, "vllm:num_requests_waiting"),
+        (ObservedQuantity.KV_USE, "vllm:kv_cache_usage_perc"),
     ):
         yield f"# TYPE {metric} gauge\n"
         place = np.clip(((times - seen.start_s - 1e-6) // seen.step_s).astype(int), 0, seen.steps - 1)
-        share = 1.0 if quantity is Quantity.KV_USE else 1.0 / replicas
+        share = 1.0 if quantity is ObservedQuantity.KV_USE else 1.0 / replicas
         for pod in range(replicas):
             values = seen.levels[quantity][place] * share
             yield from (

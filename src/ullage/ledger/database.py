@@ -80,7 +80,10 @@ def _sqlite_begin(connection: Connection) -> None:
 
 
 def migrate(engine: Engine, *, to: str = "head") -> str:
-    """Bring the tables up to this revision, in one transaction; the revision that they are then at."""
+    """Bring the tables up to this revision, in one transaction; the revision that they are then at.
+
+    Alembic finds the files under migrations/versions by their `revision` and calls `upgrade` of each in turn.
+    """
     if engine.dialect.name == "sqlite":
         _use_write_ahead_log(engine)
     with engine.connect() as raw, writing(raw) as connection, connection.begin():

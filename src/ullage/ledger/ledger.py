@@ -61,15 +61,15 @@ class Damage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retention:
+class RetentionRule:
     """What a rule keeps: the newest so many of each kind and service, and all that is younger than so many days."""
 
-    newest: int | None = None
+    newest_entries: int | None = None
     younger_days: int | None = None
 
     @property
     def text(self) -> str:
-        said = [] if self.newest is None else [f"the newest {self.newest} of each kind and service"]
+        said = [] if self.newest_entries is None else [f"the newest {self.newest_entries} of each kind and service"]
         said += [] if self.younger_days is None else [f"those younger than {self.younger_days} days"]
         return f"kept are {' and '.join(said)}"
 
@@ -221,7 +221,7 @@ class Ledger:
         for each in reversed(self.entries()):
             yield each, None if each.removed_by else self.body(each.digest)
 
-    def let_go(self, rule: Retention, *, at: datetime.datetime, really: bool) -> list[KeptEntry]:
+    def let_go(self, rule: RetentionRule, *, at: datetime.datetime, really: bool) -> list[KeptEntry]:
         """Remove the bodies that a rule does not keep; their lines stay, with the rule that they went by.
 
         What an entry that stays is about stays too, whatever its age.
@@ -232,7 +232,7 @@ class Ledger:
             self._again(lambda: self._remove([each.digest for each in gone], rule.text, moment))
         return gone
 
-    def _beyond(self, rule: Retention, at: datetime.datetime) -> list[KeptEntry]:
+    def _beyond(self, rule: RetentionRule, at: datetime.datetime) -> list[KeptEntry]:
         counts: dict[tuple[EntryKind, str], int] = {}
         keep, gone = set[str](), []
         for each in self.entries():
@@ -241,7 +241,7 @@ class Ledger:
             key = (each.kind, each.service)
             counts[key] = counts.get(key, 0) + 1
             age = at - datetime.datetime.fromisoformat(each.kept_at)
-            newest = rule.newest is not None and counts[key] <= rule.newest
+            newest = rule.newest_entries is not None and counts[key] <= rule.newest_entries
             young = rule.younger_days is not None and age < datetime.timedelta(days=rule.younger_days)
             if newest or young:
                 keep.add(each.digest)

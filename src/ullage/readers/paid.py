@@ -30,7 +30,7 @@ class PaidCharges:
 
     usd: float
     charges: int
-    outside: int
+    outside_charges: int
 
 
 def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
@@ -47,7 +47,7 @@ def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
         first = min(at for at, _ in charges)
         problem = f"has no charge in this stretch; its first is of {first.date().isoformat()}"
         raise InputError(field=path.name, value=len(charges), problem=problem, fix="Give the bill of these days.")
-    return PaidCharges(usd=math.fsum(inside), charges=len(inside), outside=len(charges) - len(inside))
+    return PaidCharges(usd=math.fsum(inside), charges=len(inside), outside_charges=len(charges) - len(inside))
 
 
 def _focus(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:

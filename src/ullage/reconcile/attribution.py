@@ -13,14 +13,14 @@ from itertools import combinations
 from math import factorial
 
 from ullage.reconcile.evaluate import Needed
-from ullage.reconcile.inputs import Cause, DriftInputs
+from ullage.reconcile.inputs import DriftCause, DriftInputs
 
 
 @dataclass(frozen=True, kw_only=True)
 class CauseShare:
     """What one cause is charged with, in the stated order and by Shapley."""
 
-    cause: Cause
+    cause: DriftCause
     in_order: Needed
     shapley: Needed
 
@@ -41,9 +41,9 @@ class ErrorByCause:
 def error_by_cause(inputs: DriftInputs, evaluate: Callable[[DriftInputs], Needed]) -> ErrorByCause:
     """Evaluate the plan with every subset of the groups that differ, and share out the difference."""
     causes = inputs.causes
-    known: dict[frozenset[Cause], Needed] = {}
+    known: dict[frozenset[DriftCause], Needed] = {}
 
-    def value(subset: frozenset[Cause]) -> Needed:
+    def value(subset: frozenset[DriftCause]) -> Needed:
         if subset not in known:
             known[subset] = evaluate(inputs.only(subset))
         return known[subset]
@@ -61,7 +61,9 @@ def error_by_cause(inputs: DriftInputs, evaluate: Callable[[DriftInputs], Needed
     return ErrorByCause(planned=value(frozenset()), observed=value(frozenset(causes)), shares=tuple(shares))
 
 
-def _shapley(cause: Cause, causes: tuple[Cause, ...], value: Callable[[frozenset[Cause]], Needed]) -> Needed:
+def _shapley(
+    cause: DriftCause, causes: tuple[DriftCause, ...], value: Callable[[frozenset[DriftCause]], Needed]
+) -> Needed:
     others = [each for each in causes if each is not cause]
     empty = value(frozenset())
     total = empty.minus(empty)

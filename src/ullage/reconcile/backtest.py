@@ -17,7 +17,7 @@ import numpy as np
 from ullage.errors import InputError
 from ullage.reconcile.expectation import Expectation
 from ullage.reconcile.inputs import Floats
-from ullage.reconcile.observation import Observation, Quantity
+from ullage.reconcile.observation import Observation, ObservedQuantity
 from ullage.workload.forecast.demand_series import DemandSeries
 from ullage.workload.forecast.forecast import forecast
 
@@ -84,7 +84,7 @@ def backtest_plans(
 
 def _hourly_rps(seen: Observation) -> Floats:
     """Demand by hour; NaN where less than half of one was seen."""
-    rate = seen.rate_rps(Quantity.ARRIVALS)
+    rate = seen.rate_rps(ObservedQuantity.ARRIVALS)
     group = max(1, round(_HOUR_S / seen.step_s))
     whole = rate[: rate.size // group * group].reshape(-1, group)
     enough = np.isfinite(whole).sum(axis=1) * 2 >= group
@@ -122,7 +122,7 @@ def _row(
         short_periods += missed > 0
         held += replicas * came.size
         used += float(np.minimum(came / each_rps, replicas).sum())
-    price = expected.usd_per_replica_hour
+    price = expected.replica_usd_per_hour
     return BacktestedRisk(
         percentile=percentile,
         periods=len(plans),

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class BucketBounds:
     """Where a value lies for sure; `high` is infinite where the last bucket is open."""
 
     low: float
@@ -40,7 +40,7 @@ class BucketCounts:
         """Exact: the engine sums what it counts."""
         return self.sum_s / self.count if self.count > 0.0 else None
 
-    def quantile_s(self, fraction: float) -> Bounds | None:
+    def quantile_s(self, fraction: float) -> BucketBounds | None:
         """Where the sample's quantile lies: the buckets of its neighbours in the order of the sample.
 
         Definitions of a quantile differ in which neighbours they take and how they weigh them: ranks from f (n - 1) + 1
@@ -55,12 +55,12 @@ class BucketCounts:
         last = min(size, math.ceil(max(ranks) - 1e-9)) - 1e-6
         running = list(accumulate(self.counts))
         low, high = (next(index for index, each in enumerate(running) if each >= rank) for rank in (first, last))
-        return Bounds(
+        return BucketBounds(
             low=0.0 if low == 0 else self.edges_s[low - 1],
             high=math.inf if high >= len(self.edges_s) else self.edges_s[high],
         )
 
-    def above_fraction(self, limit_s: float) -> Bounds | None:
+    def above_fraction(self, limit_s: float) -> BucketBounds | None:
         """The share of values beyond a limit: of the bucket that the limit lies in, all or none may be."""
         if self.count <= 0.0:
             return None
@@ -68,7 +68,7 @@ class BucketCounts:
             each for edge, each in zip((-math.inf, *self.edges_s), self.counts, strict=True) if edge >= limit_s
         )
         highest = sum(each for edge, each in zip((*self.edges_s, math.inf), self.counts, strict=True) if edge > limit_s)
-        return Bounds(low=surely / self.count, high=highest / self.count)
+        return BucketBounds(low=surely / self.count, high=highest / self.count)
 
 
 def merged_buckets(parts: Iterable[BucketCounts]) -> BucketCounts | None:

@@ -79,9 +79,9 @@ class Evaluation:
         own = self._parts(DriftInputs())
         other = pool.replicas - sum(own)
         replicas = steady + lost + rise + other
-        if expected.usd_per_replica_hour is None:
+        if expected.replica_usd_per_hour is None:
             return Needed(replicas=replicas, usd_per_month=None, usd_per_success=None)
-        month = replicas * expected.usd_per_replica_hour * inputs.price_ratio * _HOURS_PER_MONTH
+        month = replicas * expected.replica_usd_per_hour * inputs.price_ratio * _HOURS_PER_MONTH
         total_rps = sum(each.mean_rps for each in expected.classes)
         planned = sum(each.mean_rps * each.failed_fraction for each in expected.classes) / total_rps
         # Where all of them fail a success has no price; one in a thousand is left.

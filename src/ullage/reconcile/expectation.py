@@ -147,7 +147,7 @@ class Expectation:
     reconcile_every_s: float
     usd_per_month: float | None
     usd_per_success: float | None
-    usd_per_replica_hour: float | None
+    replica_usd_per_hour: float | None
     classes: tuple[ExpectedClass, ...]
     pools: tuple[ExpectedPool, ...]
     inputs: tuple[ExpectedInput, ...]
@@ -179,7 +179,7 @@ def expectation_of(plan: Plan) -> Expectation:
         reconcile_every_s=number(plan.spec.policy.reconcile_every),
         usd_per_month=None if month is None else number(month),
         usd_per_success=None if success is None else number(success),
-        usd_per_replica_hour=_replica_hour_usd(plan, pools),
+        replica_usd_per_hour=_replica_usd_per_hour(plan, pools),
         classes=tuple(_class(each, one, plan) for each in plan.pools for one in each.demand.classes),
         pools=pools,
         inputs=tuple(_input(each) for each in plan.assumptions),
@@ -294,7 +294,7 @@ def _reliability(plan: PoolPlan) -> tuple[Assumption, ...]:
     return assumptions_of(plan.reserves.figures.values())
 
 
-def _replica_hour_usd(plan: Plan, pools: tuple[ExpectedPool, ...]) -> float | None:
+def _replica_usd_per_hour(plan: Plan, pools: tuple[ExpectedPool, ...]) -> float | None:
     """What a replica costs an hour: the lines of devices over all replicas and hours of the period."""
     lines = {each.name: number(each) for each in plan.figures if each.name.startswith("bill.") and each.unit == "USD"}
     devices = [

@@ -14,7 +14,7 @@ import numpy as np
 
 from ullage.reconcile.expectation import FRACTIONS, Expectation
 from ullage.reconcile.inputs import Floats
-from ullage.reconcile.observation import Observation, Quantity
+from ullage.reconcile.observation import Observation, ObservedQuantity
 from ullage.workload.forecast.scores import scores
 from ullage.workload.synthetic.model import WEEK_S
 
@@ -22,14 +22,15 @@ _BAND_FRACTION = 0.8
 _LEAST_STEPS = 6
 _DAY_S = 86_400.0
 ALL_CLASSES = "all"
+WHOLE = "whole"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastScore:
-    """Scores of one class (or all) in one week after the plan, or over the stretch where `week` is None."""
+    """Scores of one class (or all) in one week after the plan, by its number, or over the whole stretch."""
 
     class_name: str
-    week: int | None
+    week: str
     observations: int
     wape_fraction: float
     bias_fraction: float
@@ -49,7 +50,7 @@ class ForecastScore:
 def forecast_scores(expected: Expectation, seen: Observation, *, seed: int) -> tuple[ForecastScore, ...]:
     """Over the stretch first, then week by week; classes where a label tells them apart."""
     found = []
-    whole = seen.rate_rps(Quantity.ARRIVALS)
+    whole = seen.rate_rps(ObservedQuantity.ARRIVALS)
     series = [(ALL_CLASSES, whole, expected.quantiles_rps(seen.at_s))]
     series += [
         (
@@ -62,17 +63,15 @@ def forecast_scores(expected: Expectation, seen: Observation, *, seed: int) -> t
     ]
     weeks = np.floor((seen.at_s - expected.dated_s) / WEEK_S).astype(int) + 1
     for name, rate, quantiles in series:
-        found += _scored(name, None, rate, quantiles, seen, seed)
+        found += _scored(name, WHOLE, rate, quantiles, seen, seed)
         for week in np.unique(weeks).tolist():
             inside = weeks == week
             if len(np.unique(weeks)) > 1:
-                found += _scored(name, int(week), rate[inside], quantiles[inside], seen, seed)
+                found += _scored(name, str(week), rate[inside], quantiles[inside], seen, seed)
     return tuple(found)
 
 
-def _scored(
-    name: str, week: int | None, rate: Floats, quantiles: Floats, seen: Observation, seed: int
-) -> list[ForecastScore]:
+def _scored(name: str, week: str, rate: Floats, quantiles: Floats, seen: Observation, seed: int) -> list[ForecastScore]:
     if int(np.isfinite(rate).sum()) < _LEAST_STEPS:
         return []
     block = max(1, min(rate.size // 2, round(_DAY_S / seen.step_s)))
@@ -91,8 +90,9 @@ def _scored(
 class RiskScore:
     """The stated risk of a shortfall against what was counted: this stretch, and all that were ever reconciled.
 
-    `brier` is the mean squared distance of the stated chance from what came of it, 0 at best; `recalibrated_fraction`
-    is the chance that the record supports, the stated one counting as much as `_PRIOR` stretches.
+    `brier_ratio` is the mean squared distance of the stated chance from 0 or 1, as it was counted; 0 at best.
+    `recalibrated_fraction` is the chance that the record supports, the stated one counting as much as `_PRIOR`
+    stretches.
     """
 
     stated_fraction: float
@@ -192,7 +192,7 @@ def cadence(expected: Expectation, seen: Observation) -> Cadence:
 
 def _daily_levels(expected: Expectation, seen: Observation) -> Sequence[float]:
     """Observed over expected demand of every whole day."""
-    rate = seen.rate_rps(Quantity.ARRIVALS)
+    rate = seen.rate_rps(ObservedQuantity.ARRIVALS)
     middle = expected.quantiles_rps(seen.at_s)[:, FRACTIONS.index(0.5)]
     day = np.floor(seen.at_s / _DAY_S)
     found = []

@@ -24,7 +24,7 @@ _CONFIDENCE = 0.975
 _LEAST_DAYS = 2
 
 
-class Cause(enum.Enum):
+class DriftCause(enum.Enum):
     """What a plan can be wrong about, in the order in which observed inputs are put in."""
 
     TRAFFIC = "traffic"
@@ -82,13 +82,13 @@ class DriftInputs:
     ready_ratio: float = 1.0
     price_ratio: float = 1.0
 
-    def only(self, causes: frozenset[Cause]) -> DriftInputs:
+    def only(self, causes: frozenset[DriftCause]) -> DriftInputs:
         """The plan's own inputs but for these groups."""
         kept = {name: getattr(self, name) for cause in causes for name in GROUPS[cause]}
         return replace(DriftInputs(), **kept)
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[DriftCause, ...]:
         """Groups in which anything differs from the plan."""
         own = DriftInputs()
         return tuple(
@@ -96,15 +96,15 @@ class DriftInputs:
         )
 
 
-GROUPS: dict[Cause, tuple[str, ...]] = {
-    Cause.TRAFFIC: ("traffic_ratio",),
-    Cause.MIX: ("class_ratios",),
-    Cause.LENGTHS: ("prompt_ratio", "output_ratio"),
-    Cause.CACHE: ("cached_ratio",),
-    Cause.STEPS: ("step_ratio",),
-    Cause.FAILURES: ("more_failures_per_year", "failed_fraction"),
-    Cause.READY: ("ready_ratio",),
-    Cause.PRICES: ("price_ratio",),
+GROUPS: dict[DriftCause, tuple[str, ...]] = {
+    DriftCause.TRAFFIC: ("traffic_ratio",),
+    DriftCause.MIX: ("class_ratios",),
+    DriftCause.LENGTHS: ("prompt_ratio", "output_ratio"),
+    DriftCause.CACHE: ("cached_ratio",),
+    DriftCause.STEPS: ("step_ratio",),
+    DriftCause.FAILURES: ("more_failures_per_year", "failed_fraction"),
+    DriftCause.READY: ("ready_ratio",),
+    DriftCause.PRICES: ("price_ratio",),
 }
 
 

@@ -22,7 +22,7 @@ from ullage.reconcile.buckets import BucketCounts, merged_buckets
 Floats = NDArray[np.float64]
 
 
-class Quantity(enum.Enum):
+class ObservedQuantity(enum.Enum):
     """What is asked of production."""
 
     ARRIVALS = "arrivals"
@@ -89,9 +89,9 @@ class Observation:
     start_s: float
     step_s: float
     steps: int
-    counted: Mapping[Quantity, Floats]
-    levels: Mapping[Quantity, Floats]
-    latencies: Mapping[Quantity, tuple[BucketCounts | None, ...]]
+    counted: Mapping[ObservedQuantity, Floats]
+    levels: Mapping[ObservedQuantity, Floats]
+    latencies: Mapping[ObservedQuantity, tuple[BucketCounts | None, ...]]
     arrivals_by_class: Mapping[str, Floats] = field(default_factory=dict)
     paid_usd: float | None = None
     notes: tuple[ObservationNote, ...] = ()
@@ -105,28 +105,28 @@ class Observation:
         """The middle of every step."""
         return self.start_s + self.step_s * (np.arange(self.steps, dtype=np.float64) + 0.5)
 
-    def total(self, quantity: Quantity) -> float | None:
+    def total(self, quantity: ObservedQuantity) -> float | None:
         """How often in all of the steps that were seen; None where it was not asked or never seen."""
         found = self.counted.get(quantity)
         if found is None or bool(np.isnan(found).all()):
             return None
         return float(np.nansum(found))
 
-    def level(self, quantity: Quantity) -> float | None:
+    def level(self, quantity: ObservedQuantity) -> float | None:
         found = self.levels.get(quantity)
         if found is None or bool(np.isnan(found).all()):
             return None
         return float(np.nanmean(found))
 
-    def rate_rps(self, quantity: Quantity) -> Floats:
+    def rate_rps(self, quantity: ObservedQuantity) -> Floats:
         """A second, by step; NaN where it was not seen."""
         found = self.counted.get(quantity)
         return np.full(self.steps, np.nan) if found is None else found / self.step_s
 
-    def latency(self, quantity: Quantity) -> BucketCounts | None:
+    def latency(self, quantity: ObservedQuantity) -> BucketCounts | None:
         """Of the whole stretch."""
         return merged_buckets(each for each in self.latencies.get(quantity, ()) if each is not None)
 
-    def seen_fraction(self, quantity: Quantity) -> float:
+    def seen_fraction(self, quantity: ObservedQuantity) -> float:
         found = self.counted.get(quantity, self.levels.get(quantity))
         return 0.0 if found is None else float(np.mean(~np.isnan(found)))

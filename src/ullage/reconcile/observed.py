@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ullage.reconcile.evaluate import Evaluation, PlayedMeans
 from ullage.reconcile.expectation import FRACTIONS, Expectation, ExpectedPool
-from ullage.reconcile.inputs import Cause, DriftInputs, Floats, InputVerdict, ObservedRatio, ratio_by_day
-from ullage.reconcile.observation import Observation, Quantity
+from ullage.reconcile.inputs import DriftCause, DriftInputs, Floats, InputVerdict, ObservedRatio, ratio_by_day
+from ullage.reconcile.observation import Observation, ObservedQuantity
 
 _MIDDLE = FRACTIONS.index(0.5)
 _HOURS_PER_YEAR = 8766.0
@@ -32,11 +32,11 @@ _FAILED_FRACTION = 0.01
 class ObservedInput:
     """One assumption of the plan beside what production showed of it, in the assumption's own unit."""
 
-    cause: Cause
+    cause: DriftCause
     name: str
     unit: str
-    stated: float
-    observed: float | None
+    stated_value: float
+    observed_value: float | None
     low: float | None
     high: float | None
     verdict: InputVerdict
@@ -60,10 +60,10 @@ def observed_inputs(
         rows += [
             _unknown(cause, name, unit, "arrivals or replicas were not seen, or the plan has several pools")
             for cause, name, unit in (
-                (Cause.LENGTHS, "mean prompt", "tokens"),
-                (Cause.LENGTHS, "mean output", "tokens"),
-                (Cause.CACHE, "cached share of prompts", "fraction"),
-                (Cause.STEPS, "step times over the plan's", "ratio"),
+                (DriftCause.LENGTHS, "mean prompt", "tokens"),
+                (DriftCause.LENGTHS, "mean output", "tokens"),
+                (DriftCause.CACHE, "cached share of prompts", "fraction"),
+                (DriftCause.STEPS, "step times over the plan's", "ratio"),
             )
         ]
     inputs = _failures(expected, pool, seen, inputs, rows)
@@ -74,9 +74,9 @@ def observed_inputs(
 
 def _traffic(expected: Expectation, seen: Observation, rows: list[ObservedInput]) -> DriftInputs:
     middle = expected.quantiles_rps(seen.at_s)[:, _MIDDLE]
-    found = ratio_by_day(seen.rate_rps(Quantity.ARRIVALS), middle, seen.at_s)
+    found = ratio_by_day(seen.rate_rps(ObservedQuantity.ARRIVALS), middle, seen.at_s)
     mean_rps = float(np.mean(middle))
-    rows.append(_row(Cause.TRAFFIC, "arrival rate", "req/s", mean_rps, found))
+    rows.append(_row(DriftCause.TRAFFIC, "arrival rate", "req/s", mean_rps, found))
     return DriftInputs(traffic_ratio=_drift(found))
 
 
@@ -88,7 +88,7 @@ def _mix(expected: Expectation, seen: Observation, inputs: DriftInputs, rows: li
     known = [each for each in names if each in seen.arrivals_by_class]
     if len(known) < len(names):
         why = "no label of the metrics tells classes apart; name it in --names"
-        rows.append(_unknown(Cause.MIX, "shares of classes", "fraction", why))
+        rows.append(_unknown(DriftCause.MIX, "shares of classes", "fraction", why))
         return inputs
     all_seen: Floats = np.sum([seen.arrivals_by_class[each] for each in names], axis=0)
     total = expected.quantiles_rps(seen.at_s)[:, _MIDDLE]
@@ -97,25 +97,25 @@ def _mix(expected: Expectation, seen: Observation, inputs: DriftInputs, rows: li
         rate = each.quantiles_rps(seen.at_s, dated_s=expected.dated_s)[:, _MIDDLE]
         share = float(rate.sum() / total.sum())
         found = ratio_by_day(seen.arrivals_by_class[each.name], all_seen * share, seen.at_s)
-        rows.append(_row(Cause.MIX, f"share of {each.name}", "fraction", share, found))
+        rows.append(_row(DriftCause.MIX, f"share of {each.name}", "fraction", share, found))
         ratios[each.name] = 1.0 if found is None else found.value
-    drifted = any(row.verdict is InputVerdict.DRIFTED for row in rows if row.cause is Cause.MIX)
+    drifted = any(row.verdict is InputVerdict.DRIFTED for row in rows if row.cause is DriftCause.MIX)
     return replace(inputs, class_ratios=ratios) if drifted else inputs
 
 
 def _usual_load(pool: ExpectedPool, seen: Observation) -> tuple[float | None, int]:
     """The rate at which most requests came, of hours that are alike, and the replicas that served it."""
-    rate = seen.rate_rps(Quantity.ARRIVALS)
+    rate = seen.rate_rps(ObservedQuantity.ARRIVALS)
     if np.isnan(rate).all():
         return None, pool.replicas
-    replicas = seen.level(Quantity.REPLICAS) or float(pool.replicas)
+    replicas = seen.level(ObservedQuantity.REPLICAS) or float(pool.replicas)
     alike = usual_steps(seen)
     return float(np.nanmean(rate[alike])), max(1, round(replicas))
 
 
 def usual_steps(seen: Observation) -> NDArray[np.bool_]:
     """Which steps (as a mask) have about the load that a typical request met."""
-    rate = seen.rate_rps(Quantity.ARRIVALS)
+    rate = seen.rate_rps(ObservedQuantity.ARRIVALS)
     known = np.nan_to_num(rate)
     typical = float((known**2).sum() / max(known.sum(), 1e-12))
     found: NDArray[np.bool_] = np.abs(rate - typical) <= _ALIKE_FRACTION * typical
@@ -123,30 +123,30 @@ def usual_steps(seen: Observation) -> NDArray[np.bool_]:
 
 
 def _lengths(played: PlayedMeans, seen: Observation, inputs: DriftInputs, rows: list[ObservedInput]) -> DriftInputs:
-    arrivals = seen.counted.get(Quantity.ARRIVALS)
+    arrivals = seen.counted.get(ObservedQuantity.ARRIVALS)
     found = {}
     for name, quantity, planned in (
-        ("prompt", Quantity.PROMPT_TOKENS, played.prompt_tokens),
-        ("output", Quantity.OUTPUT_TOKENS, played.output_tokens),
+        ("prompt", ObservedQuantity.PROMPT_TOKENS, played.prompt_tokens),
+        ("output", ObservedQuantity.OUTPUT_TOKENS, played.output_tokens),
     ):
         tokens = seen.counted.get(quantity)
         ratio = None if tokens is None or arrivals is None else ratio_by_day(tokens, arrivals * planned, seen.at_s)
-        rows.append(_row(Cause.LENGTHS, f"mean {name}", "tokens", planned, ratio))
+        rows.append(_row(DriftCause.LENGTHS, f"mean {name}", "tokens", planned, ratio))
         found[name] = _drift(ratio)
     return replace(inputs, prompt_ratio=found["prompt"], output_ratio=found["output"])
 
 
 def _cache(played: PlayedMeans, seen: Observation, inputs: DriftInputs, rows: list[ObservedInput]) -> DriftInputs:
-    hits = seen.counted.get(Quantity.CACHED_TOKENS)
-    asked = seen.counted.get(Quantity.CACHE_QUERIES, seen.counted.get(Quantity.PROMPT_TOKENS))
+    hits = seen.counted.get(ObservedQuantity.CACHED_TOKENS)
+    asked = seen.counted.get(ObservedQuantity.CACHE_QUERIES, seen.counted.get(ObservedQuantity.PROMPT_TOKENS))
     planned = played.cached_fraction
     if hits is None or asked is None or planned <= 0.0:
         why = "the plan expects no hits" if hits is not None else "cached tokens were not seen"
-        rows.append(_unknown(Cause.CACHE, "cached share of prompts", "fraction", why, stated=planned))
+        rows.append(_unknown(DriftCause.CACHE, "cached share of prompts", "fraction", why, stated=planned))
         return inputs
     # Longer prompts with the same cached share have the same ratio, so that lengths do not enter.
     found = ratio_by_day(hits, asked * planned, seen.at_s)
-    rows.append(_row(Cause.CACHE, "cached share of prompts", "fraction", planned, found))
+    rows.append(_row(DriftCause.CACHE, "cached share of prompts", "fraction", planned, found))
     return replace(inputs, cached_ratio=_drift(found))
 
 
@@ -161,30 +161,30 @@ def _steps(
 ) -> DriftInputs:
     """Steps as much longer as it takes for simulated tokens to come as slowly as those that were observed."""
     alike = usual_steps(seen)
-    quantity = Quantity.ITL if seen.latency(Quantity.ITL) is not None else Quantity.TPOT
+    quantity = ObservedQuantity.ITL if seen.latency(ObservedQuantity.ITL) is not None else ObservedQuantity.TPOT
     parts = seen.latencies.get(quantity, ())
     sums, counts = (
         np.array([math.nan if each is None else getattr(each, name) for each in parts]) for name in ("sum_s", "count")
     )
     name = "step times over the plan's"
     if not parts or np.isnan(sums[alike]).all():
-        rows.append(_unknown(Cause.STEPS, name, "ratio", "the time between tokens was not seen", stated=1.0))
+        rows.append(_unknown(DriftCause.STEPS, name, "ratio", "the time between tokens was not seen", stated=1.0))
         return inputs
     ratio, whole = 1.0, ObservedRatio(value=1.0, low=1.0, high=1.0, days=0)
     for _ in range(_ROUNDS):
         played = evaluation.played(replace(inputs, step_ratio=ratio), rate_rps=rate_rps, replicas=replicas)
-        predicted_s = played.itl_s if quantity is Quantity.ITL else played.tpot_s
+        predicted_s = played.itl_s if quantity is ObservedQuantity.ITL else played.tpot_s
         found = ratio_by_day(
             np.where(alike, sums, math.nan), np.where(alike, counts, math.nan) * predicted_s, seen.at_s
         )
         if found is None:
-            rows.append(_unknown(Cause.STEPS, name, "ratio", "the time between tokens was not seen", stated=1.0))
+            rows.append(_unknown(DriftCause.STEPS, name, "ratio", "the time between tokens was not seen", stated=1.0))
             return inputs
         whole = ObservedRatio(
             value=ratio * found.value, low=ratio * found.low, high=ratio * found.high, days=found.days
         )
         ratio = whole.value
-    rows.append(_row(Cause.STEPS, name, "ratio", 1.0, whole))
+    rows.append(_row(DriftCause.STEPS, name, "ratio", 1.0, whole))
     return replace(inputs, step_ratio=_drift(whole))
 
 
@@ -194,9 +194,9 @@ def _failures(
     inputs = _restarts(pool, seen, inputs, rows)
     total_rps = sum(each.mean_rps for each in expected.classes)
     planned = sum(each.mean_rps * each.failed_fraction for each in expected.classes) / total_rps
-    failed, arrivals = seen.counted.get(Quantity.FAILURES), seen.counted.get(Quantity.ARRIVALS)
+    failed, arrivals = seen.counted.get(ObservedQuantity.FAILURES), seen.counted.get(ObservedQuantity.ARRIVALS)
     if failed is None or arrivals is None:
-        rows.append(_unknown(Cause.FAILURES, "failed requests", "fraction", "were not seen", stated=planned))
+        rows.append(_unknown(DriftCause.FAILURES, "failed requests", "fraction", "were not seen", stated=planned))
         return inputs
     found = ratio_by_day(failed, arrivals, seen.at_s)
     if found is None:
@@ -205,11 +205,11 @@ def _failures(
     verdict = InputVerdict.DRIFTED if beyond else InputVerdict.HOLDS
     rows.append(
         ObservedInput(
-            cause=Cause.FAILURES,
+            cause=DriftCause.FAILURES,
             name="failed requests",
             unit="fraction",
-            stated=planned,
-            observed=found.value,
+            stated_value=planned,
+            observed_value=found.value,
             low=max(0.0, found.low),
             high=found.high,
             verdict=verdict,
@@ -220,11 +220,11 @@ def _failures(
 
 def _restarts(pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: list[ObservedInput]) -> DriftInputs:
     """Restarts of replicas against the planned failures, as rare events are judged: by their number."""
-    count, replicas = seen.total(Quantity.RESTARTS), seen.level(Quantity.REPLICAS)
+    count, replicas = seen.total(ObservedQuantity.RESTARTS), seen.level(ObservedQuantity.REPLICAS)
     name = "stops of a replica"
     if count is None or replicas is None:
         why = "restarts or replicas were not seen"
-        rows.append(_unknown(Cause.FAILURES, name, "1/year", why, stated=pool.failures_per_year))
+        rows.append(_unknown(DriftCause.FAILURES, name, "1/year", why, stated=pool.failures_per_year))
         return inputs
     years = replicas * seen.steps * seen.step_s / 3600.0 / _HOURS_PER_YEAR
     whole = round(count)
@@ -233,11 +233,11 @@ def _restarts(pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: 
     drifted = chance < _RARE
     rows.append(
         ObservedInput(
-            cause=Cause.FAILURES,
+            cause=DriftCause.FAILURES,
             name=name,
             unit="1/year",
-            stated=pool.failures_per_year,
-            observed=rate,
+            stated_value=pool.failures_per_year,
+            observed_value=rate,
             low=max(0.0, whole - 2.0 * root) / years,
             high=(whole + 2.0 * root + 3.0) / years,
             verdict=InputVerdict.DRIFTED if drifted else InputVerdict.HOLDS,
@@ -257,10 +257,10 @@ def _at_least(count: int, mean: float) -> float:
 
 def _ready(pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: list[ObservedInput]) -> DriftInputs:
     """The median of the starts that were seen, against the planned spread: few starts say little, and say so."""
-    found = seen.levels.get(Quantity.TIME_TO_READY)
+    found = seen.levels.get(ObservedQuantity.TIME_TO_READY)
     starts = np.array([]) if found is None else found[np.isfinite(found)]
     if not starts.size:
-        rows.append(_unknown(Cause.READY, "time to ready", "s", "no start was seen", stated=pool.ready_s))
+        rows.append(_unknown(DriftCause.READY, "time to ready", "s", "no start was seen", stated=pool.ready_s))
         return inputs
     middle = float(np.median(starts))
     spread = math.log(pool.ready_high_s / pool.ready_low_s) / 2.56
@@ -272,7 +272,7 @@ def _ready(pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: lis
         high=middle / pool.ready_s * math.exp(reach),
         days=int(starts.size),
     )
-    rows.append(_row(Cause.READY, "time to ready", "s", pool.ready_s, ratio))
+    rows.append(_row(DriftCause.READY, "time to ready", "s", pool.ready_s, ratio))
     return replace(inputs, ready_ratio=_drift(ratio))
 
 
@@ -280,11 +280,11 @@ def _prices(
     expected: Expectation, pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: list[ObservedInput]
 ) -> DriftInputs:
     """What a replica-hour was paid with: the bill over the hours that ran, or the exporter's price of a device-hour."""
-    planned, name = expected.usd_per_replica_hour, "price of a replica-hour"
+    planned, name = expected.replica_usd_per_hour, "price of a replica-hour"
     if planned is None:
-        rows.append(_unknown(Cause.PRICES, name, "USD/h", "the plan has no prices"))
+        rows.append(_unknown(DriftCause.PRICES, name, "USD/h", "the plan has no prices"))
         return inputs
-    replicas, hour = seen.level(Quantity.REPLICAS), seen.level(Quantity.DEVICE_HOUR_USD)
+    replicas, hour = seen.level(ObservedQuantity.REPLICAS), seen.level(ObservedQuantity.DEVICE_HOUR_USD)
     hours = seen.steps * seen.step_s / 3600.0
     paid = None
     if seen.paid_usd is not None and replicas:
@@ -292,11 +292,11 @@ def _prices(
     elif hour is not None:
         paid = hour * pool.devices
     if paid is None:
-        rows.append(_unknown(Cause.PRICES, name, "USD/h", "no bill and no price were seen; give --paid", planned))
+        rows.append(_unknown(DriftCause.PRICES, name, "USD/h", "no bill and no price were seen; give --paid", planned))
         return inputs
     # A price is read, not sampled.
     ratio = ObservedRatio(value=paid / planned, low=paid / planned, high=paid / planned, days=1)
-    rows.append(_row(Cause.PRICES, name, "USD/h", planned, ratio))
+    rows.append(_row(DriftCause.PRICES, name, "USD/h", planned, ratio))
     return replace(inputs, price_ratio=_drift(ratio))
 
 
@@ -305,28 +305,28 @@ def _drift(found: ObservedRatio | None) -> float:
     return 1.0 if found is None or found.verdict is not InputVerdict.DRIFTED else found.value
 
 
-def _row(cause: Cause, name: str, unit: str, stated: float, found: ObservedRatio | None) -> ObservedInput:
+def _row(cause: DriftCause, name: str, unit: str, stated: float, found: ObservedRatio | None) -> ObservedInput:
     if found is None:
         return _unknown(cause, name, unit, "was not seen", stated)
     return ObservedInput(
         cause=cause,
         name=name,
         unit=unit,
-        stated=stated,
-        observed=stated * found.value,
+        stated_value=stated,
+        observed_value=stated * found.value,
         low=stated * found.low,
         high=stated * found.high,
         verdict=found.verdict,
     )
 
 
-def _unknown(cause: Cause, name: str, unit: str, why: str, stated: float = math.nan) -> ObservedInput:
+def _unknown(cause: DriftCause, name: str, unit: str, why: str, stated: float = math.nan) -> ObservedInput:
     return ObservedInput(
         cause=cause,
         name=name,
         unit=unit,
-        stated=stated,
-        observed=None,
+        stated_value=stated,
+        observed_value=None,
         low=None,
         high=None,
         verdict=InputVerdict.UNKNOWN,

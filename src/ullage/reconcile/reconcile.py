@@ -1,6 +1,6 @@
 """A kept plan against what production did: scorecard, error by cause, verdicts, scores, and what to change.
 
-The order is that of the page: what was expected and what came of it, why they differ, which assumptions still hold,
+The order is that of the page: what was expected and what was observed, why they differ, which assumptions still hold,
 how good the forecast and its stated risk were, and what the plan file should say from now on.
 """
 
@@ -19,6 +19,7 @@ from ullage.reconcile.evaluate import Evaluation
 from ullage.reconcile.expectation import HOUR_S, Expectation, ExpectedPool
 from ullage.reconcile.forecast_scores import (
     ALL_CLASSES,
+    WHOLE,
     Cadence,
     ForecastScore,
     RiskScore,
@@ -27,10 +28,10 @@ from ullage.reconcile.forecast_scores import (
     risk_score,
     stated_risk,
 )
-from ullage.reconcile.inputs import DriftInputs, InputVerdict
-from ullage.reconcile.observation import Observation, ObservationNote, Quantity
+from ullage.reconcile.inputs import DriftInputs
+from ullage.reconcile.observation import Observation, ObservationNote, ObservedQuantity
 from ullage.reconcile.observed import ObservedInput, observed_inputs
-from ullage.reconcile.service_levels import Attained, ShortfallHours, SloObserved, shortfall_hours, slos_observed
+from ullage.reconcile.service_levels import ShortfallHours, SloObserved, shortfall_hours, slos_observed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +40,17 @@ class ScoreLine:
 
     what: str
     unit: str
-    planned: float | None
-    observed: float | None
+    planned_value: float | None
+    observed_value: float | None
     low: float | None = None
     high: float | None = None
     note: str = ""
 
     @property
     def change_fraction(self) -> float | None:
-        if self.planned in (None, 0.0) or self.observed is None or self.planned is None:
+        if not self.planned_value or self.observed_value is None:
             return None
-        return self.observed / self.planned - 1.0
+        return self.observed_value / self.planned_value - 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ def reconcile(
     tolerances: Tolerances = Tolerances(),  # noqa: B008 - frozen
 ) -> Reconciliation:
     """Hold a plan against a stretch of production. `record` is what earlier reconciliations said of stated risks."""
-    if seen.total(Quantity.ARRIVALS) is None:
+    if seen.total(ObservedQuantity.ARRIVALS) is None:
         raise InputError(
             field="observation",
             value=seen.source,
@@ -141,7 +142,7 @@ def reconcile(
         source=seen.source,
         scorecard=score_lines(expected, pool, seen, scored),
         causes=causes,
-        ran_replicas=seen.level(Quantity.REPLICAS),
+        ran_replicas=seen.level(ObservedQuantity.REPLICAS),
         inputs=rows,
         drift=inputs,
         stale=_stale(expected, seen),
@@ -161,96 +162,134 @@ def score_lines(
     expected: Expectation, pool: ExpectedPool, seen: Observation, scored: tuple[ForecastScore, ...]
 ) -> tuple[ScoreLine, ...]:
     """The lines of the plan's own scorecard, in its order."""
-    rate = seen.rate_rps(Quantity.ARRIVALS)
+    mean_rps = float(np.nanmean(seen.rate_rps(ObservedQuantity.ARRIVALS)))
     busiest = _busiest_hour_rps(seen)
-    mean_rps = float(np.nanmean(rate))
-    replicas = seen.level(Quantity.REPLICAS)
-    e2e, queue = seen.latency(Quantity.E2E), seen.latency(Quantity.QUEUE_TIME)
-    age = None if queue is None else queue.quantile_s(0.95)
-    goodput = None if replicas is None else _success_rps(seen, mean_rps) / replicas
-    running_s = None
-    if e2e is not None and e2e.mean_s is not None:
-        running_s = e2e.mean_s - ((queue.mean_s or 0.0) if queue is not None else 0.0)
-    kv_use, waiting = seen.level(Quantity.KV_USE), seen.level(Quantity.WAITING)
-    peak = seen.levels.get(Quantity.KV_PEAK)
-    starts = seen.levels.get(Quantity.TIME_TO_READY)
-    planned_total = sum(each.replicas for each in expected.pools)
-    score = next((each for each in scored if each.class_name == ALL_CLASSES and each.week is None), None)
-    need = pool.steady_replicas * busiest / pool.capacity_rps if math.isfinite(busiest) else None
-    idle = None if replicas is None or need is None else max(0.0, replicas - need)
-    per_replica = pool.capacity_rps / pool.steady_replicas
-    cost = _cost_per_success(expected, seen, mean_rps)
-    at_peak = "planned at the planning rate, observed as a mean"
+    score = next((each for each in scored if each.class_name == ALL_CLASSES and each.week == WHOLE), None)
     return (
-        ScoreLine(what="arrival rate, busiest hour", unit="req/s", planned=expected.planning_rps, observed=busiest),
-        ScoreLine(what="service time", unit="s", planned=pool.service_time_s, observed=running_s, note=at_peak),
         ScoreLine(
-            what="goodput per device",
-            unit="req/s",
-            planned=pool.goodput_rps / pool.devices,
-            observed=None if goodput is None else goodput / pool.devices,
-            note=at_peak,
+            what="arrival rate, busiest hour", unit="req/s", planned_value=expected.planning_rps, observed_value=busiest
         ),
-        ScoreLine(what="goodput per replica", unit="req/s", planned=pool.goodput_rps, observed=goodput, note=at_peak),
+        *_work_lines(pool, seen, mean_rps),
+        *_room_lines(pool, seen),
+        *_fleet_lines(expected, pool, seen, busiest),
         ScoreLine(
-            what="active tokens",
-            unit="tokens",
-            planned=pool.active_tokens,
-            observed=None if kv_use is None else kv_use * pool.kv_tokens,
-            note="observed KV use times the planned KV cache",
+            what="cost per success",
+            unit="USD",
+            planned_value=expected.usd_per_success,
+            observed_value=_cost_per_success(expected, seen, mean_rps),
         ),
-        ScoreLine(
-            what="memory headroom, least free KV",
-            unit="fraction",
-            planned=1.0 - pool.kv_peak_fraction,
-            observed=None if peak is None or np.isnan(peak).all() else 1.0 - float(np.nanmax(peak)),
-        ),
-        ScoreLine(
-            what="queue depth of a replica",
-            unit="requests",
-            planned=pool.queue_requests,
-            observed=None if waiting is None or replicas is None else waiting / replicas,
-        ),
-        ScoreLine(
-            what="queue age p95",
-            unit="s",
-            planned=pool.queue_age_s,
-            observed=None if queue is None else queue.mean_s,
-            low=None if age is None else age.low,
-            high=None if age is None or math.isinf(age.high) else age.high,
-            note="observed: the mean, and the buckets that hold the p95",
-        ),
-        ScoreLine(
-            what="utilisation, busiest hour",
-            unit="fraction",
-            planned=expected.planning_rps / (per_replica * planned_total),
-            observed=None if replicas is None else busiest / (per_replica * replicas),
-        ),
-        ScoreLine(
-            what="scale-up time",
-            unit="s",
-            planned=pool.ready_s,
-            observed=None if starts is None or np.isnan(starts).all() else float(np.nanmedian(starts)),
-        ),
-        ScoreLine(
-            what="idle reserve in the busiest hour",
-            unit="replicas",
-            planned=float(planned_total - sum(each.steady_replicas for each in expected.pools)),
-            observed=idle,
-        ),
-        ScoreLine(what="cost per success", unit="USD", planned=expected.usd_per_success, observed=cost),
         ScoreLine(
             what="forecast error",
             unit="fraction",
-            planned=None,
-            observed=None if score is None else score.wape_fraction,
+            planned_value=None,
+            observed_value=None if score is None else score.wape_fraction,
             note="WAPE of the hours; a plan from a tested forecast states its own",
         ),
     )
 
 
+_AT_PEAK = "planned at the planning rate, observed as a mean"
+
+
+def _work_lines(pool: ExpectedPool, seen: Observation, mean_rps: float) -> tuple[ScoreLine, ...]:
+    """What requests and replicas do."""
+    replicas = seen.level(ObservedQuantity.REPLICAS)
+    e2e, queue = seen.latency(ObservedQuantity.E2E), seen.latency(ObservedQuantity.QUEUE_TIME)
+    goodput = None if replicas is None else _success_rps(seen, mean_rps) / replicas
+    running_s = None
+    if e2e is not None and e2e.mean_s is not None:
+        running_s = e2e.mean_s - ((queue.mean_s or 0.0) if queue is not None else 0.0)
+    return (
+        ScoreLine(
+            what="service time", unit="s", planned_value=pool.service_time_s, observed_value=running_s, note=_AT_PEAK
+        ),
+        ScoreLine(
+            what="goodput per device",
+            unit="req/s",
+            planned_value=pool.goodput_rps / pool.devices,
+            observed_value=None if goodput is None else goodput / pool.devices,
+            note=_AT_PEAK,
+        ),
+        ScoreLine(
+            what="goodput per replica",
+            unit="req/s",
+            planned_value=pool.goodput_rps,
+            observed_value=goodput,
+            note=_AT_PEAK,
+        ),
+    )
+
+
+def _room_lines(pool: ExpectedPool, seen: Observation) -> tuple[ScoreLine, ...]:
+    """Memory and queues."""
+    kv_use, waiting = seen.level(ObservedQuantity.KV_USE), seen.level(ObservedQuantity.WAITING)
+    replicas, peak = seen.level(ObservedQuantity.REPLICAS), seen.levels.get(ObservedQuantity.KV_PEAK)
+    queue = seen.latency(ObservedQuantity.QUEUE_TIME)
+    age = None if queue is None else queue.quantile_s(0.95)
+    return (
+        ScoreLine(
+            what="active tokens",
+            unit="tokens",
+            planned_value=pool.active_tokens,
+            observed_value=None if kv_use is None else kv_use * pool.kv_tokens,
+            note="observed KV use times the planned KV cache",
+        ),
+        ScoreLine(
+            what="memory headroom, least free KV",
+            unit="fraction",
+            planned_value=1.0 - pool.kv_peak_fraction,
+            observed_value=None if peak is None or np.isnan(peak).all() else 1.0 - float(np.nanmax(peak)),
+        ),
+        ScoreLine(
+            what="queue depth of a replica",
+            unit="requests",
+            planned_value=pool.queue_requests,
+            observed_value=None if waiting is None or replicas is None else waiting / replicas,
+        ),
+        ScoreLine(
+            what="queue age p95",
+            unit="s",
+            planned_value=pool.queue_age_s,
+            observed_value=None if queue is None else queue.mean_s,
+            low=None if age is None else age.low,
+            high=None if age is None or math.isinf(age.high) else age.high,
+            note="observed: the mean, and the buckets that hold the p95",
+        ),
+    )
+
+
+def _fleet_lines(
+    expected: Expectation, pool: ExpectedPool, seen: Observation, busiest_rps: float
+) -> tuple[ScoreLine, ...]:
+    """How full the fleet is, how fast it grows, and what of it stands idle in the busiest hour."""
+    replicas, starts = seen.level(ObservedQuantity.REPLICAS), seen.levels.get(ObservedQuantity.TIME_TO_READY)
+    planned = sum(each.replicas for each in expected.pools)
+    per_replica = pool.capacity_rps / pool.steady_replicas
+    need = busiest_rps / per_replica if math.isfinite(busiest_rps) else None
+    return (
+        ScoreLine(
+            what="utilisation, busiest hour",
+            unit="fraction",
+            planned_value=expected.planning_rps / (per_replica * planned),
+            observed_value=None if replicas is None or need is None else need / replicas,
+        ),
+        ScoreLine(
+            what="scale-up time",
+            unit="s",
+            planned_value=pool.ready_s,
+            observed_value=None if starts is None or np.isnan(starts).all() else float(np.nanmedian(starts)),
+        ),
+        ScoreLine(
+            what="idle reserve in the busiest hour",
+            unit="replicas",
+            planned_value=float(planned - sum(each.steady_replicas for each in expected.pools)),
+            observed_value=None if replicas is None or need is None else max(0.0, replicas - need),
+        ),
+    )
+
+
 def _busiest_hour_rps(seen: Observation) -> float:
-    rate = seen.rate_rps(Quantity.ARRIVALS)
+    rate = seen.rate_rps(ObservedQuantity.ARRIVALS)
     group = max(1, round(HOUR_S / seen.step_s))
     if rate.size < group:
         return float(np.nanmean(rate))
@@ -261,12 +300,12 @@ def _busiest_hour_rps(seen: Observation) -> float:
 
 
 def _success_rps(seen: Observation, mean_rps: float) -> float:
-    done = seen.total(Quantity.SUCCESSES)
+    done = seen.total(ObservedQuantity.SUCCESSES)
     if done is not None:
-        rate = seen.rate_rps(Quantity.SUCCESSES)
+        rate = seen.rate_rps(ObservedQuantity.SUCCESSES)
         return float(np.nanmean(rate))
-    failed = seen.total(Quantity.FAILURES)
-    arrived = seen.total(Quantity.ARRIVALS)
+    failed = seen.total(ObservedQuantity.FAILURES)
+    arrived = seen.total(ObservedQuantity.ARRIVALS)
     return mean_rps if failed is None or not arrived else mean_rps * (1.0 - failed / arrived)
 
 
@@ -278,17 +317,17 @@ def _cost_per_success(expected: Expectation, seen: Observation, mean_rps: float)
         return None
     if seen.paid_usd is not None:
         return seen.paid_usd / successes
-    replicas = seen.level(Quantity.REPLICAS)
-    if replicas is None or expected.usd_per_replica_hour is None:
+    replicas = seen.level(ObservedQuantity.REPLICAS)
+    if replicas is None or expected.replica_usd_per_hour is None:
         return None
-    return replicas * hours * expected.usd_per_replica_hour / successes
+    return replicas * hours * expected.replica_usd_per_hour / successes
 
 
 def _memory(expected: Expectation, seen: Observation) -> MemoryObserved:
     """What the plan says of memory beside what engines and the kernel did; an out-of-memory kill contradicts it."""
     pool = expected.pools[0]
-    preempted, killed = seen.total(Quantity.PREEMPTIONS), seen.total(Quantity.OOM_KILLS)
-    replicas = seen.level(Quantity.REPLICAS) or float(pool.replicas)
+    preempted, killed = seen.total(ObservedQuantity.PREEMPTIONS), seen.total(ObservedQuantity.OOM_KILLS)
+    replicas = seen.level(ObservedQuantity.REPLICAS) or float(pool.replicas)
     span_s = seen.steps * seen.step_s
     kills = None if killed is None else round(killed)
     said = f"{kills} out-of-memory kills: the memory budget said that it fits" if kills else ""
@@ -320,7 +359,7 @@ def _past(
     found = []
     if causes is not None and abs(causes.whole.replicas) > tolerances.replicas:
         found.append(f"the service needs {causes.whole.replicas:+.1f} replicas against the plan")
-    whole = next((each for each in scored if each.class_name == ALL_CLASSES and each.week is None), None)
+    whole = next((each for each in scored if each.class_name == ALL_CLASSES and each.week == WHOLE), None)
     if whole is not None and whole.wape_fraction > tolerances.wape_fraction:
         found.append(f"the forecast was off by {whole.wape_fraction:.0%} of demand")
     if shortfall.violated_hours > tolerances.shortfall_hours:
@@ -330,17 +369,8 @@ def _past(
     return tuple(found)
 
 
-def drifted(found: Reconciliation) -> tuple[ObservedInput, ...]:
-    """Assumptions that production contradicts."""
-    return tuple(each for each in found.inputs if each.verdict is InputVerdict.DRIFTED)
-
-
-def violated(found: Reconciliation) -> tuple[SloObserved, ...]:
-    return tuple(each for each in found.slos if each.attained is Attained.VIOLATED)
-
-
 def kept_risks(contents: Iterable[Mapping[str, object]]) -> list[tuple[float, bool]]:
-    """What earlier reconciliations, as they were kept, said of stated risks and of what came."""
+    """What earlier reconciliations, as they were kept, said of stated risks and of what was counted."""
     found = []
     for each in contents:
         risk = each.get("risk")

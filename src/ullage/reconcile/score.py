@@ -9,6 +9,7 @@ from typing import Any
 
 from ullage.errors import NotGiven
 from ullage.evidence import Evidence, Figure, Source
+from ullage.reconcile.forecast_scores import ALL_CLASSES, WHOLE
 
 NOT_RECONCILED = NotGiven(
     stage="reconcile",
@@ -31,7 +32,9 @@ def last_reconciled(content: Mapping[str, Any] | None, *, digest: str = "") -> L
         return NOT_RECONCILED
     day = datetime.date.fromisoformat(str(content["end"])[:10])
     source = Source(what=f"reconciliation {digest[:12]}", where=str(content["source"]), date=day)
-    whole = next((each for each in content["forecast"] if each["class_name"] == "all" and each["week"] is None), None)
+    whole = next(
+        (each for each in content["forecast"] if each["class_name"] == ALL_CLASSES and each["week"] == WHOLE), None
+    )
     rows: list[tuple[str, float, str]] = []
     if whole is not None:
         rows += [

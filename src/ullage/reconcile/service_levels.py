@@ -12,9 +12,14 @@ from dataclasses import dataclass
 
 from ullage.reconcile.buckets import BucketCounts
 from ullage.reconcile.expectation import Expectation, ExpectedSlo
-from ullage.reconcile.observation import Observation, Quantity
+from ullage.reconcile.observation import Observation, ObservedQuantity
 
-_LATENCIES = {"ttft": Quantity.TTFT, "tpot": Quantity.TPOT, "itl": Quantity.ITL, "e2e": Quantity.E2E}
+_LATENCIES = {
+    "ttft": ObservedQuantity.TTFT,
+    "tpot": ObservedQuantity.TPOT,
+    "itl": ObservedQuantity.ITL,
+    "e2e": ObservedQuantity.E2E,
+}
 # An hour with fewer requests than this says nothing about a percentile.
 _LEAST_REQUESTS = 50.0
 HOUR_S = 3600.0
@@ -62,9 +67,9 @@ def slos_observed(expected: Expectation, seen: Observation) -> tuple[SloObserved
         for slo in each.slos:
             quantity, buckets = _LATENCIES[slo.metric], None
             buckets = seen.latency(quantity)
-            if buckets is None and quantity is Quantity.TPOT:
+            if buckets is None and quantity is ObservedQuantity.TPOT:
                 # The mean gap between tokens stands in for the mean per request where engines have only that.
-                buckets = seen.latency(Quantity.ITL)
+                buckets = seen.latency(ObservedQuantity.ITL)
             found.append(_observed(each.name, slo, buckets, _rivals(expected, slo)))
     return tuple(found)
 
@@ -112,7 +117,7 @@ def shortfall_hours(expected: Expectation, seen: Observation) -> ShortfallHours:
 
     states = [_step_state(expected, seen, at) for at in range(seen.steps)]
     hours = seen.step_s / HOUR_S
-    rate = seen.rate_rps(Quantity.ARRIVALS)
+    rate = seen.rate_rps(ObservedQuantity.ARRIVALS)
     # Demand is planned by the hour: shorter steps are taken together.
     group = max(1, round(HOUR_S / seen.step_s))
     whole = rate[: rate.size // group * group].reshape(-1, group) if rate.size >= group else rate[None, :]

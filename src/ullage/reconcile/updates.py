@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ullage.reconcile.expectation import Expectation, ExpectedClass
-from ullage.reconcile.inputs import Cause, InputVerdict
+from ullage.reconcile.inputs import DriftCause, InputVerdict
 from ullage.reconcile.observed import ObservedInput
 from ullage.reconcile.reconcile import Reconciliation
 from ullage.workload.synthetic.model import WEEK_S
 
 _ELSEWHERE = {
-    Cause.STEPS: "step times: fit them with ullage calibrate to scrapes of the engines' metrics (evidence.load_tests)",
-    Cause.READY: "time to ready: give logs of recent starts in evidence.startup_logs",
-    Cause.PRICES: "prices: give the contract or the list that was paid by in prices",
+    DriftCause.STEPS: "step times: fit them with ullage calibrate to scrapes of the engines (evidence.load_tests)",
+    DriftCause.READY: "time to ready: give logs of recent starts in evidence.startup_logs",
+    DriftCause.PRICES: "prices: give the contract or the list that was paid by in prices",
 }
 
 
@@ -64,13 +64,13 @@ def _of_class(
             key=f"{key}.rate",
             old=_rate(given.mean_rps),
             new=_rate(new),
-            evidence=_shown(drifted, Cause.TRAFFIC, Cause.MIX),
+            evidence=_shown(drifted, DriftCause.TRAFFIC, DriftCause.MIX),
         )
     for side, ratio in (("prompt", drift.prompt_ratio), ("output", drift.output_ratio)):
         if ratio != 1.0:
             for part in ("p50", "p95"):
                 old = getattr(given, f"{side}_{part}_tokens")
-                seen = _shown([each for each in drifted if side in each.name], Cause.LENGTHS)
+                seen = _shown([each for each in drifted if side in each.name], DriftCause.LENGTHS)
                 yield PlanUpdate(
                     key=f"{key}.{side}.{part}", old=f"{old:.0f}", new=f"{max(1.0, old * ratio):.0f}", evidence=seen
                 )
@@ -80,23 +80,24 @@ def _of_class(
             key=f"{key}.cached_fraction",
             old=f"{given.cached_fraction:.1%}",
             new=f"{new:.1%}",
-            evidence=_shown(drifted, Cause.CACHE),
+            evidence=_shown(drifted, DriftCause.CACHE),
         )
     if drift.failed_fraction is not None:
         yield PlanUpdate(
             key=f"{key}.outcomes.failed",
             old=f"{given.failed_fraction:.1%}",
             new=f"{drift.failed_fraction:.1%}",
-            evidence=_shown([each for each in drifted if each.name == "failed requests"], Cause.FAILURES),
+            evidence=_shown([each for each in drifted if each.name == "failed requests"], DriftCause.FAILURES),
         )
 
 
-def _shown(drifted: list[ObservedInput], *causes: Cause) -> str:
+def _shown(drifted: list[ObservedInput], *causes: DriftCause) -> str:
     """What was observed, with its interval."""
     return "; ".join(
-        f"{each.name} {each.observed:.4g} ({each.low:.4g} to {each.high:.4g}) {each.unit}, planned {each.stated:.4g}"
+        f"{each.name} {each.observed_value:.4g} ({each.low:.4g} to {each.high:.4g}) {each.unit}, "
+        f"planned {each.stated_value:.4g}"
         for each in drifted
-        if each.cause in causes and each.observed is not None and each.low is not None and each.high is not None
+        if each.cause in causes and each.observed_value is not None and each.low is not None and each.high is not None
     )
 
 

@@ -85,7 +85,7 @@ class LedgerAsked:
     most: int | None
     out: Path | None
     force: bool
-    newest: int | None
+    newest_entries: int | None
     younger: str | None
     really: bool
     at: datetime.datetime
@@ -121,7 +121,7 @@ def ledger(
         most=most,
         out=None if out is None else Path(out),
         force=force,
-        newest=newest,
+        newest_entries=newest,
         younger=younger,
         really=really,
         at=datetime.datetime.now(tz=datetime.UTC),
@@ -314,15 +314,15 @@ def _verify(ledger: Ledger, asked: LedgerAsked) -> LedgerAnswer:
 
 
 def _prune(ledger: Ledger, asked: LedgerAsked) -> LedgerAnswer:
-    from ullage.ledger.ledger import Retention
+    from ullage.ledger.ledger import RetentionRule
     from ullage.units import DURATION, parse
 
     _no_names(asked, "prune")
-    if asked.newest is None and asked.younger is None:
+    if asked.newest_entries is None and asked.younger is None:
         fix = "Say what stays: --newest 50, --younger 365d, or both."
         raise InputError(field="prune", value="", problem="has no rule", fix=fix)
     days = None if asked.younger is None else round(parse(asked.younger, DURATION, field="--younger") / 86_400.0)
-    rule = Retention(newest=asked.newest, younger_days=days)
+    rule = RetentionRule(newest_entries=asked.newest_entries, younger_days=days)
     gone = ledger.let_go(rule, at=asked.at, really=asked.really)
     said = "removed" if asked.really else "would be removed; --really removes them"
     return LedgerAnswer(

@@ -286,6 +286,7 @@ def _keep(given: KeptPlan, seen: Observation, found: Reconciliation, ledger: str
     """Keep what was observed, how the forecast scored, what was paid, and the reconciliation; its name."""
     from ullage.ledger.body import EntryBody, EntryKind
     from ullage.ledger.ledger import opened
+    from ullage.reconcile.forecast_scores import WHOLE
     from ullage.report.encode import to_json
     from ullage.verbs.ledger import ledger_address
 
@@ -296,7 +297,7 @@ def _keep(given: KeptPlan, seen: Observation, found: Reconciliation, ledger: str
         )
 
     span = f"{found.start} to {found.end}"
-    whole = next((each for each in found.forecast if each.week is None), None)
+    whole = next((each for each in found.forecast if each.week == WHOLE), None)
     error = "" if whole is None else f", WAPE {whole.wape_fraction:.1%}"
     with opened(ledger_address(ledger, create=True), create=True) as kept:
         known = {each.digest for each in kept.entries()}

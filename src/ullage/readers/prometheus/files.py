@@ -20,8 +20,17 @@ from ullage.readers.prometheus.client import RangeSeries, matrix
 from ullage.readers.prometheus.joined import NamedSteps, observation_of
 from ullage.readers.prometheus.metrics import METRICS, MetricKind, MetricName
 from ullage.readers.prometheus.settings import MetricNames
-from ullage.readers.prometheus.steps import Floats, Grid, added, ended_steps, grid_between, in_order, increases, means
-from ullage.reconcile.observation import NoteKind, Observation, ObservationNote, Quantity
+from ullage.readers.prometheus.steps import (
+    Floats,
+    StepGrid,
+    added,
+    ended_steps,
+    grid_between,
+    in_order,
+    increases,
+    means,
+)
+from ullage.reconcile.observation import NoteKind, Observation, ObservationNote, ObservedQuantity
 
 _FIX = "Give what /api/v1/query_range answered, as JSON."
 _UNNAMED = "__quantity__"
@@ -90,7 +99,7 @@ def _read(path: Path) -> Iterator[RangeSeries]:
 
 
 def _laid(
-    quantity: Quantity, metric: MetricName, series: Sequence[RangeSeries], grid: Grid
+    quantity: ObservedQuantity, metric: MetricName, series: Sequence[RangeSeries], grid: StepGrid
 ) -> tuple[NamedSteps | None, int]:
     """What a metric says of a quantity by step, and how often its counters were reset."""
     if metric.kind is MetricKind.HISTOGRAM:
@@ -111,7 +120,7 @@ def _laid(
 
 
 def _histogram(
-    quantity: Quantity, metric: MetricName, series: Sequence[RangeSeries], grid: Grid
+    quantity: ObservedQuantity, metric: MetricName, series: Sequence[RangeSeries], grid: StepGrid
 ) -> tuple[NamedSteps | None, int]:
     buckets = [each for each in series if each.labels.get("__name__") == f"{metric.name}_bucket"]
     sums = [each for each in series if each.labels.get("__name__") == f"{metric.name}_sum"]
@@ -143,7 +152,7 @@ def _over(how: str, parts: Sequence[Floats]) -> Floats:
     return np.where(counts > 0, np.where(seen, stacked, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
 
 
-def _ended(series: Sequence[RangeSeries], grid: Grid) -> list[Floats]:
+def _ended(series: Sequence[RangeSeries], grid: StepGrid) -> list[Floats]:
     return [ended_steps(each, grid).values for each in series]
 
 
@@ -153,10 +162,10 @@ def _matches(metric: MetricName, series: RangeSeries) -> bool:
     return all(re.fullmatch(pattern, series.labels.get(key, "")) is not None for key, pattern in patterns)
 
 
-def _by_class(names: MetricNames, series: Sequence[RangeSeries], grid: Grid) -> dict[str, Floats]:
+def _by_class(names: MetricNames, series: Sequence[RangeSeries], grid: StepGrid) -> dict[str, Floats]:
     if not names.label:
         return {}
-    for metric in names.table[Quantity.ARRIVALS]:
+    for metric in names.table[ObservedQuantity.ARRIVALS]:
         own = [
             each
             for each in series

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ullage.readers.prometheus.metrics import COUNTED, HISTOGRAMS, METRICS, MetricName
-from ullage.readers.prometheus.steps import Floats, Grid, gaps_in
+from ullage.readers.prometheus.steps import Floats, StepGrid, gaps_in
 from ullage.reconcile.buckets import BucketCounts
-from ullage.reconcile.observation import NoteKind, Observation, ObservationNote, Quantity
+from ullage.reconcile.observation import NoteKind, Observation, ObservationNote, ObservedQuantity
 
 _MOST_GAPS = 5
 
@@ -21,7 +21,7 @@ _MOST_GAPS = 5
 class NamedSteps:
     """What one metric says of a quantity, by step. Of a histogram: counts up to each edge, and the sum of values."""
 
-    quantity: Quantity
+    quantity: ObservedQuantity
     metric: MetricName
     values: Floats
     edges: Mapping[float, Floats] | None = None
@@ -29,12 +29,12 @@ class NamedSteps:
 
 def observation_of(
     found: Sequence[NamedSteps],
-    grid: Grid,
+    grid: StepGrid,
     *,
     source: str,
     classes: Mapping[str, Floats],
     notes: Sequence[ObservationNote],
-    asked: Sequence[Quantity] = tuple(METRICS),
+    asked: Sequence[ObservedQuantity] = tuple(METRICS),
 ) -> Observation:
     """One observation of all that was found; what was asked for and is nowhere is a note."""
     counted, levels, latencies = {}, {}, {}
@@ -77,7 +77,7 @@ def _joined(own: Sequence[NamedSteps]) -> tuple[Floats, list[int]]:
 
 
 def _join_notes(
-    quantity: Quantity, own: Sequence[NamedSteps], chosen: Sequence[int], grid: Grid
+    quantity: ObservedQuantity, own: Sequence[NamedSteps], chosen: Sequence[int], grid: StepGrid
 ) -> list[ObservationNote]:
     """Which names were read where it is not one of them all along, and what is known against them."""
     used = [index for index in dict.fromkeys(chosen) if index >= 0]
@@ -97,7 +97,7 @@ def _join_notes(
     return found
 
 
-def _gap_notes(quantity: Quantity, values: Floats, grid: Grid) -> list[ObservationNote]:
+def _gap_notes(quantity: ObservedQuantity, values: Floats, grid: StepGrid) -> list[ObservationNote]:
     gaps = gaps_in(values, grid)
     said = [f"nothing from {_time(first)} to {_time(last)}" for first, last in gaps[:_MOST_GAPS]]
     if len(gaps) > _MOST_GAPS:
@@ -105,7 +105,7 @@ def _gap_notes(quantity: Quantity, values: Floats, grid: Grid) -> list[Observati
     return [_note(NoteKind.GAP, quantity, each) for each in said]
 
 
-def _histograms(own: Sequence[NamedSteps], chosen: Sequence[int], grid: Grid) -> tuple[BucketCounts | None, ...]:
+def _histograms(own: Sequence[NamedSteps], chosen: Sequence[int], grid: StepGrid) -> tuple[BucketCounts | None, ...]:
     found: list[BucketCounts | None] = []
     for at in range(grid.steps):
         index = chosen[at]
@@ -126,7 +126,7 @@ def _buckets(each: NamedSteps, edges: Mapping[float, Floats], at: int) -> Bucket
     return BucketCounts(edges_s=tuple(finite), counts=counts, sum_s=max(0.0, float(np.nan_to_num(each.values[at]))))
 
 
-def _note(kind: NoteKind, quantity: Quantity, what: str) -> ObservationNote:
+def _note(kind: NoteKind, quantity: ObservedQuantity, what: str) -> ObservationNote:
     return ObservationNote(kind=kind, quantity=quantity.value, what=what)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from ullage.reconcile.observation import Quantity
+from ullage.reconcile.observation import ObservedQuantity
 
 
 class MetricKind(enum.Enum):
@@ -52,8 +52,8 @@ _COUNTER, _LEVEL, _HISTOGRAM = MetricKind.COUNTER, MetricKind.LEVEL, MetricKind.
 _ABORTED = "requests that were aborted are not in it, so that arrivals under overload are too few"
 _FINISHED = "counts requests when they are finished, so that those of a growing backlog come late"
 
-METRICS: dict[Quantity, tuple[MetricName, ...]] = {
-    Quantity.ARRIVALS: (
+METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
+    ObservedQuantity.ARRIVALS: (
         *_named(_COUNTER, dynamo="dynamo_frontend_requests_started_total"),
         *_named(_COUNTER, gateway="inference_objective_request_total inference_model_request_total"),
         MetricName(name="http_requests_total", engine="vllm", kind=_COUNTER, labels='handler=~"/v1/.*"'),
@@ -70,7 +70,7 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         MetricName(name="nv_inference_request_success", engine="tensorrt-llm", kind=_COUNTER, caveat=_ABORTED),
         MetricName(name="vllm:request_success_total", engine="vllm", kind=_COUNTER, caveat=_ABORTED),
     ),
-    Quantity.SUCCESSES: _named(
+    ObservedQuantity.SUCCESSES: _named(
         _COUNTER,
         vllm="vllm:request_success_total",
         sglang="sglang:num_requests_total",
@@ -78,7 +78,7 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         tgi="tgi_request_success",
         dynamo="dynamo_frontend_requests_total",
     ),
-    Quantity.FAILURES: (
+    ObservedQuantity.FAILURES: (
         MetricName(
             name="http_requests_total", engine="vllm", kind=_COUNTER, labels='handler=~"/v1/.*",status=~"5..|4.."'
         ),
@@ -90,7 +90,7 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
             gateway="inference_objective_request_error_total inference_model_request_error_total",
         ),
     ),
-    Quantity.PROMPT_TOKENS: _named(
+    ObservedQuantity.PROMPT_TOKENS: _named(
         _COUNTER,
         vllm="vllm:prompt_tokens_total",
         sglang="sglang:prompt_tokens_total",
@@ -99,7 +99,7 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         dynamo="dynamo_frontend_input_sequence_tokens_sum",
         gateway="inference_objective_input_tokens_sum inference_model_input_tokens_sum",
     ),
-    Quantity.OUTPUT_TOKENS: _named(
+    ObservedQuantity.OUTPUT_TOKENS: _named(
         _COUNTER,
         vllm="vllm:generation_tokens_total",
         sglang="sglang:generation_tokens_total",
@@ -108,20 +108,20 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         dynamo="dynamo_frontend_output_sequence_tokens_sum",
         gateway="inference_objective_output_tokens_sum inference_model_output_tokens_sum",
     ),
-    Quantity.CACHED_TOKENS: _named(
+    ObservedQuantity.CACHED_TOKENS: _named(
         _COUNTER,
         vllm="vllm:prefix_cache_hits_total vllm:gpu_prefix_cache_hits_total vllm:prompt_tokens_cached_total",
         sglang="sglang:cached_tokens_total",
         gateway="inference_objective_prompt_cached_tokens_sum",
     ),
-    Quantity.CACHE_QUERIES: _named(
+    ObservedQuantity.CACHE_QUERIES: _named(
         _COUNTER,
         vllm="vllm:prefix_cache_queries_total vllm:gpu_prefix_cache_queries_total",
     ),
-    Quantity.PREEMPTIONS: _named(
+    ObservedQuantity.PREEMPTIONS: _named(
         _COUNTER, vllm="vllm:num_preemptions_total", tensorrt_llm="trtllm_num_preemptions_total"
     ),
-    Quantity.RUNNING: _named(
+    ObservedQuantity.RUNNING: _named(
         _LEVEL,
         vllm="vllm:num_requests_running",
         sglang="sglang:num_running_reqs",
@@ -129,7 +129,7 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         tgi="tgi_batch_current_size",
         dynamo="dynamo_frontend_inflight_requests",
     ),
-    Quantity.WAITING: _named(
+    ObservedQuantity.WAITING: _named(
         _LEVEL,
         vllm="vllm:num_requests_waiting",
         sglang="sglang:num_queue_reqs",
@@ -138,7 +138,7 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         dynamo="dynamo_frontend_queued_requests",
         gateway="inference_extension_flow_control_queue_size",
     ),
-    Quantity.KV_USE: _named(
+    ObservedQuantity.KV_USE: _named(
         _LEVEL,
         "avg",
         vllm="vllm:kv_cache_usage_perc vllm:gpu_cache_usage_perc",
@@ -147,14 +147,14 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         dynamo="dynamo_component_gpu_cache_usage_percent",
         gateway="inference_pool_average_kv_cache_utilization",
     ),
-    Quantity.KV_PEAK: _named(
+    ObservedQuantity.KV_PEAK: _named(
         _LEVEL,
         "max",
         vllm="vllm:kv_cache_usage_perc vllm:gpu_cache_usage_perc",
         sglang="sglang:token_usage",
         tensorrt_llm="trtllm_kv_cache_utilization",
     ),
-    Quantity.REPLICAS: (
+    ObservedQuantity.REPLICAS: (
         *_named(
             _LEVEL,
             "count",
@@ -165,18 +165,20 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         ),
         *_named(_LEVEL, gateway="inference_pool_ready_pods", kubernetes="kube_deployment_status_replicas_ready"),
     ),
-    Quantity.DESIRED_REPLICAS: _named(_LEVEL, kubernetes="kube_horizontalpodautoscaler_status_desired_replicas"),
-    Quantity.RESTARTS: (
+    ObservedQuantity.DESIRED_REPLICAS: _named(
+        _LEVEL, kubernetes="kube_horizontalpodautoscaler_status_desired_replicas"
+    ),
+    ObservedQuantity.RESTARTS: (
         *_named(_COUNTER, kubernetes="kube_pod_container_status_restarts_total"),
         MetricName(
             name="sum(changes(process_start_time_seconds{sel}[{step}s]))", engine="any", kind=MetricKind.EXPRESSION
         ),
     ),
-    Quantity.OOM_KILLS: _named(_COUNTER, kubernetes="container_oom_events_total"),
-    Quantity.DEVICE_MEMORY: (
+    ObservedQuantity.OOM_KILLS: _named(_COUNTER, kubernetes="container_oom_events_total"),
+    ObservedQuantity.DEVICE_MEMORY: (
         MetricName(name="DCGM_FI_DEV_FB_USED", engine="dcgm", kind=_LEVEL, over="avg", scale_ratio=float(2**20)),
     ),
-    Quantity.TIME_TO_READY: (
+    ObservedQuantity.TIME_TO_READY: (
         MetricName(
             name="avg((kube_pod_status_ready_time{sel} - on(namespace, pod) kube_pod_created{sel}) "
             "and on(namespace, pod) (kube_pod_status_ready_time{sel} > time() - {step}))",
@@ -184,8 +186,8 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
             kind=MetricKind.EXPRESSION,
         ),
     ),
-    Quantity.DEVICE_HOUR_USD: _named(_LEVEL, "avg", opencost="node_gpu_hourly_cost"),
-    Quantity.TTFT: _named(
+    ObservedQuantity.DEVICE_HOUR_USD: _named(_LEVEL, "avg", opencost="node_gpu_hourly_cost"),
+    ObservedQuantity.TTFT: _named(
         _HISTOGRAM,
         vllm="vllm:time_to_first_token_seconds",
         sglang="sglang:time_to_first_token_seconds",
@@ -193,7 +195,7 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         dynamo="dynamo_frontend_time_to_first_token_seconds",
         gateway="inference_objective_request_ttft_seconds",
     ),
-    Quantity.TPOT: _named(
+    ObservedQuantity.TPOT: _named(
         _HISTOGRAM,
         vllm="vllm:request_time_per_output_token_seconds",
         sglang="sglang:request_time_per_output_token_seconds",
@@ -201,13 +203,13 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         tgi="tgi_request_mean_time_per_token_duration",
         gateway="inference_objective_request_tpot_seconds",
     ),
-    Quantity.ITL: _named(
+    ObservedQuantity.ITL: _named(
         _HISTOGRAM,
         vllm="vllm:inter_token_latency_seconds vllm:time_per_output_token_seconds",
         sglang="sglang:inter_token_latency_seconds sglang:time_per_output_token_seconds",
         dynamo="dynamo_frontend_inter_token_latency_seconds",
     ),
-    Quantity.E2E: _named(
+    ObservedQuantity.E2E: _named(
         _HISTOGRAM,
         vllm="vllm:e2e_request_latency_seconds",
         sglang="sglang:e2e_request_latency_seconds",
@@ -216,7 +218,7 @@ METRICS: dict[Quantity, tuple[MetricName, ...]] = {
         dynamo="dynamo_frontend_request_duration_seconds",
         gateway="inference_objective_request_duration_seconds inference_model_request_duration_seconds",
     ),
-    Quantity.QUEUE_TIME: _named(
+    ObservedQuantity.QUEUE_TIME: _named(
         _HISTOGRAM,
         vllm="vllm:request_queue_time_seconds",
         sglang="sglang:queue_time_seconds",

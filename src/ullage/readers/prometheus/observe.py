@@ -12,8 +12,8 @@ from ullage.readers.prometheus.client import PrometheusClient, RangeAnswer
 from ullage.readers.prometheus.joined import NamedSteps, observation_of
 from ullage.readers.prometheus.metrics import MetricKind, MetricName, query_of, sum_query
 from ullage.readers.prometheus.settings import HttpSettings, MetricNames
-from ullage.readers.prometheus.steps import Floats, Grid, added, ended_steps, grid_between
-from ullage.reconcile.observation import NoteKind, Observation, ObservationNote, Quantity
+from ullage.readers.prometheus.steps import Floats, StepGrid, added, ended_steps, grid_between
+from ullage.reconcile.observation import NoteKind, Observation, ObservationNote, ObservedQuantity
 
 # Clocks that differ by less do not move a step of a minute.
 _MOST_CLOCK_S = 60.0
@@ -28,7 +28,7 @@ def client_of(address: str, settings: HttpSettings) -> Iterator[PrometheusClient
         client.close()
 
 
-def queries(names: MetricNames, grid: Grid) -> list[tuple[str, str]]:
+def queries(names: MetricNames, grid: StepGrid) -> list[tuple[str, str]]:
     """Every quantity with the queries of its names, for people who ask their server themselves."""
     step_s = int(grid.step_s)
     return [
@@ -74,17 +74,17 @@ def _is_known(metric: MetricName, known: frozenset[str]) -> bool:
     return metric.name in known or f"{metric.name}_bucket" in known
 
 
-def _asked(client: PrometheusClient, query: str, grid: Grid) -> RangeAnswer:
+def _asked(client: PrometheusClient, query: str, grid: StepGrid) -> RangeAnswer:
     return client.range(query, start_s=grid.start_s, end_s=grid.end_s, step_s=grid.step_s)
 
 
 def _steps(
     client: PrometheusClient,
     names: MetricNames,
-    quantity: Quantity,
+    quantity: ObservedQuantity,
     metric: MetricName,
     answer: RangeAnswer,
-    grid: Grid,
+    grid: StepGrid,
 ) -> NamedSteps:
     if metric.kind is not MetricKind.HISTOGRAM:
         values = added([ended_steps(each, grid).values for each in answer.series]) * metric.scale_ratio
@@ -107,11 +107,11 @@ def _edge(text: str) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _nothing(grid: Grid) -> Floats:
+def _nothing(grid: StepGrid) -> Floats:
     return np.full(grid.steps, np.nan)
 
 
-def _answer_notes(quantity: Quantity, answer: RangeAnswer) -> list[ObservationNote]:
+def _answer_notes(quantity: ObservedQuantity, answer: RangeAnswer) -> list[ObservationNote]:
     """What the server itself says of its answer, and chunks that it never gave."""
     found = [
         ObservationNote(kind=NoteKind.PARTIAL, quantity=quantity.value, what=f"the server says: {each}")
@@ -129,10 +129,10 @@ def _answer_notes(quantity: Quantity, answer: RangeAnswer) -> list[ObservationNo
 
 
 def _reset_notes(
-    client: PrometheusClient, names: MetricNames, found: Sequence[NamedSteps], grid: Grid
+    client: PrometheusClient, names: MetricNames, found: Sequence[NamedSteps], grid: StepGrid
 ) -> list[ObservationNote]:
     """How often the counter of requests fell: the engine or its exporter was started anew."""
-    arrivals = next((each for each in found if each.quantity is Quantity.ARRIVALS), None)
+    arrivals = next((each for each in found if each.quantity is ObservedQuantity.ARRIVALS), None)
     if arrivals is None or arrivals.metric.kind is not MetricKind.COUNTER:
         return []
     labels = ",".join(each for each in (arrivals.metric.labels, names.selector) if each)
@@ -142,14 +142,14 @@ def _reset_notes(
     if count <= 0.0:
         return []
     said = f"{arrivals.metric.name} was reset {count:.0f} times; it counts on from zero"
-    return [ObservationNote(kind=NoteKind.RESET, quantity=Quantity.ARRIVALS.value, what=said)]
+    return [ObservationNote(kind=NoteKind.RESET, quantity=ObservedQuantity.ARRIVALS.value, what=said)]
 
 
 def _classes(
-    client: PrometheusClient, names: MetricNames, found: Sequence[NamedSteps], grid: Grid
+    client: PrometheusClient, names: MetricNames, found: Sequence[NamedSteps], grid: StepGrid
 ) -> dict[str, Floats]:
     """Arrivals by class, where a label tells classes apart."""
-    arrivals = next((each for each in found if each.quantity is Quantity.ARRIVALS), None)
+    arrivals = next((each for each in found if each.quantity is ObservedQuantity.ARRIVALS), None)
     if not names.label or arrivals is None or arrivals.metric.kind is not MetricKind.COUNTER:
         return {}
     query = query_of(arrivals.metric, step_s=int(grid.step_s), selector=names.selector, by=names.label)

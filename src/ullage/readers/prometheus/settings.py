@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ullage.documents import yaml_values
 from ullage.errors import InputError, unknown_name
 from ullage.readers.prometheus.metrics import METRICS, MetricName
-from ullage.reconcile.observation import Quantity
+from ullage.reconcile.observation import ObservedQuantity
 
 _FIX = "See docs/howto/reconcile-a-plan.md."
 
@@ -131,7 +131,7 @@ class _NamesFile(_Strict):
 class MetricNames:
     """The table with one's own names put first; `classes` are label values by class."""
 
-    table: Mapping[Quantity, tuple[MetricName, ...]] = field(default_factory=lambda: METRICS)
+    table: Mapping[ObservedQuantity, tuple[MetricName, ...]] = field(default_factory=lambda: METRICS)
     label: str = ""
     classes: Mapping[str, str] = field(default_factory=dict)
     selector: str = ""
@@ -148,7 +148,7 @@ def read_metric_names(file: Path | None) -> MetricNames:
         return MetricNames()
     found: _NamesFile = _validated(_NamesFile, file)
     table = dict(METRICS)
-    known = {each.value: each for each in Quantity}
+    known = {each.value: each for each in ObservedQuantity}
     for name, metric in found.metrics.items():
         if name not in known:
             raise unknown_name(field=f"{file.name}: metrics", name=name, known=known)

@@ -24,7 +24,7 @@ _LEAST_SAMPLES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class StepGrid:
     """Steps of equal length from `start_s` on."""
 
     start_s: float
@@ -40,7 +40,7 @@ class Grid:
         return self.start_s + self.steps * self.step_s
 
 
-def grid_between(start_s: float, end_s: float, *, most_steps: int = 1500) -> Grid:
+def grid_between(start_s: float, end_s: float, *, most_steps: int = 1500) -> StepGrid:
     """Steps of a length that suits the stretch: minutes for hours, an hour for weeks; whole ones only.
 
     >>> grid = grid_between(0.0, 6 * 7 * 86_400.0)
@@ -52,11 +52,11 @@ def grid_between(start_s: float, end_s: float, *, most_steps: int = 1500) -> Gri
         3600.0,
     )
     first = np.ceil(start_s / step_s - 1e-9) * step_s
-    return Grid(start_s=float(first), step_s=step_s, steps=max(0, int((end_s - first) // step_s)))
+    return StepGrid(start_s=float(first), step_s=step_s, steps=max(0, int((end_s - first) // step_s)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laid:
+class StepValues:
     """Values by step (NaN where nothing was seen), how often a counter was reset, and what was wrong with times."""
 
     values: Floats
@@ -84,23 +84,23 @@ def in_order(series: RangeSeries, *, quantity: str, until_s: float) -> tuple[Ran
     return replace(series, times_s=tuple(times.tolist()), values=tuple(values.tolist())), notes
 
 
-def increases(series: RangeSeries, grid: Grid) -> Laid:
+def increases(series: RangeSeries, grid: StepGrid) -> StepValues:
     """What a counter counted in every step; an increase between two samples is spread evenly between them."""
     times, values = np.array(series.times_s), np.array(series.values)
     real = np.isfinite(values)
     times, values = times[real], values[real]
     if times.size < _LEAST_SAMPLES:
-        return Laid(values=np.full(grid.steps, np.nan))
+        return StepValues(values=np.full(grid.steps, np.nan))
     grown = np.diff(values)
     resets = grown < 0.0
     grown = np.where(resets, values[1:], grown)
     total = np.concatenate([[0.0], np.cumsum(grown)])
     at_edges = np.interp(grid.edges_s, times, total)
     found = np.diff(at_edges)
-    return Laid(values=np.where(_covered(times, grid), found, np.nan), resets=int(resets.sum()))
+    return StepValues(values=np.where(_covered(times, grid), found, np.nan), resets=int(resets.sum()))
 
 
-def means(series: RangeSeries, grid: Grid, *, highest: bool = False) -> Laid:
+def means(series: RangeSeries, grid: StepGrid, *, highest: bool = False) -> StepValues:
     """The mean, or the highest, of a level's samples in every step."""
     times, values = np.array(series.times_s), np.array(series.values)
     real = np.isfinite(values) & (times > grid.start_s) & (times <= grid.end_s)
@@ -111,23 +111,23 @@ def means(series: RangeSeries, grid: Grid, *, highest: bool = False) -> Laid:
     if highest:
         tops = np.full(grid.steps, -np.inf)
         np.maximum.at(tops, place, values)
-        return Laid(values=np.where(counts > 0, tops, np.nan))
+        return StepValues(values=np.where(counts > 0, tops, np.nan))
     sums = np.bincount(place, weights=values, minlength=grid.steps)[: grid.steps]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return Laid(values=np.where(counts > 0, sums / counts, np.nan))
+        return StepValues(values=np.where(counts > 0, sums / counts, np.nan))
 
 
-def ended_steps(series: RangeSeries, grid: Grid) -> Laid:
+def ended_steps(series: RangeSeries, grid: StepGrid) -> StepValues:
     """Values that a server worked out for the steps themselves, each at its end."""
     found = np.full(grid.steps, np.nan)
     for at, value in zip(series.times_s, series.values, strict=True):
         place = round((at - grid.start_s) / grid.step_s) - 1
         if 0 <= place < grid.steps and np.isfinite(value):
             found[place] = value
-    return Laid(values=found)
+    return StepValues(values=found)
 
 
-def _covered(times: Floats, grid: Grid) -> NDArray[np.bool_]:
+def _covered(times: Floats, grid: StepGrid) -> NDArray[np.bool_]:
     """Steps that lie between samples that are not too far apart."""
     between = np.diff(times)
     usual = float(np.median(between))
@@ -146,7 +146,7 @@ def added(parts: Sequence[Floats]) -> Floats:
     return np.where(seen.any(axis=0), np.where(seen, stacked, 0.0).sum(axis=0), np.nan)
 
 
-def gaps_in(values: Floats, grid: Grid) -> list[tuple[float, float]]:
+def gaps_in(values: Floats, grid: StepGrid) -> list[tuple[float, float]]:
     """Stretches of steps without a value between steps with one, as times."""
     missing = np.isnan(values)
     if missing.all() or not missing.any():

@@ -1,4 +1,4 @@
-"""A reconciliation as a page that a team reads on Monday: what was planned and what came of it, why, and what to do."""
+"""A reconciliation as a page that a team reads on Monday: planned beside observed, why they differ, what to do."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ullage.reconcile.attribution import ErrorByCause
 from ullage.reconcile.backtest import PlanBacktest
+from ullage.reconcile.forecast_scores import WHOLE
 from ullage.reconcile.inputs import InputVerdict
 from ullage.reconcile.observed import ObservedInput
 from ullage.reconcile.reconcile import Reconciliation, ScoreLine
@@ -55,7 +56,7 @@ def _scorecard(lines: Sequence[ScoreLine]) -> Table:
         share = each.change_fraction
         table.add_row(
             each.what,
-            _shown(each.planned, each.unit),
+            _shown(each.planned_value, each.unit),
             _observed(each),
             "" if share is None else f"{100 * share:+.3g} %",
             each.note,
@@ -64,9 +65,9 @@ def _scorecard(lines: Sequence[ScoreLine]) -> Table:
 
 
 def _observed(line: ScoreLine) -> str:
-    if line.observed is None and line.low is None:
+    if line.observed_value is None and line.low is None:
         return "not seen"
-    middle = "" if line.observed is None else _shown(line.observed, line.unit)
+    middle = "" if line.observed_value is None else _shown(line.observed_value, line.unit)
     if line.low is None:
         return middle
     high = "more" if line.high is None else _shown(line.high, line.unit)
@@ -111,8 +112,8 @@ def _inputs(rows: Sequence[ObservedInput]) -> Table:
         )
         table.add_row(
             each.name,
-            _shown(each.stated, each.unit),
-            _shown(each.observed, each.unit),
+            _shown(each.stated_value, each.unit),
+            _shown(each.observed_value, each.unit),
             interval,
             Text(str(each.verdict), style=_VERDICTS[each.verdict]),
             each.why,
@@ -152,7 +153,7 @@ def _forecast(found: Reconciliation) -> list[RenderableType]:
     for each in found.forecast:
         table.add_row(
             each.class_name,
-            "all" if each.week is None else str(each.week),
+            each.week,
             f"{each.wape_fraction:.1%}",
             f"{each.bias_fraction:+.1%}",
             f"{each.pinball_ratio:.3g}",
@@ -172,7 +173,7 @@ def _forecast(found: Reconciliation) -> list[RenderableType]:
         f"{show(due.stated_s, 's')}{often}."
     )
     lines = [chance, age]
-    if any(each.is_band_too_narrow for each in found.forecast if each.week is None):
+    if any(each.is_band_too_narrow for each in found.forecast if each.week == WHOLE):
         lines.append("The forecast's band was too narrow: fewer hours than stated lay inside it.")
     if found.stale:
         named = ", ".join(f"{each.name} ({each.age_days} d)" for each in found.stale[:5])
