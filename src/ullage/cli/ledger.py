@@ -23,7 +23,7 @@ def command(
         str | None,
         typer.Option("--kind", metavar="KIND", help="List one kind: plan, observation, bill, reconciliation, ..."),
     ] = None,
-    service: Annotated[str | None, typer.Option("--service", metavar="NAME", help="List one service.")] = None,
+    service: Annotated[str | None, typer.Option("--service", help="What the plan is called.")] = None,
     every: Every = False,
     out: Out = None,
     force: Force = False,

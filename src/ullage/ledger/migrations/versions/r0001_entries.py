@@ -47,7 +47,8 @@ def upgrade() -> None:
         sa.Column("kept_at", sa.String(32), nullable=False),
         sqlite_autoincrement=True,
     )
-    op.create_index("entries_by_kind", "entries", ["kind", "service", "position"])
+    op.create_index("entries_by_kind", "entries", ["kind", "position"])
+    op.create_index("entries_by_service", "entries", ["kind", "service", "position"])
     op.create_table(
         "bodies",
         sa.Column("digest", sa.String(64), sa.ForeignKey("entries.digest"), primary_key=True),
