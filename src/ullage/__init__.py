@@ -7,9 +7,10 @@
 Everything a program needs is named here; the rest of the package is for reading, not for relying on.
 Nothing heavy is imported until a name is used.
 
-A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Five verbs
+A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Seven verbs
 share their name with a package and go by what they hand back: `memory_budget`, `bill` (cost), `simulation`,
-`fact_sheets` and `manifests` (emit). `ullage.verbs` has all of them under the command line's names.
+`fact_sheets`, `manifests` (emit), `kept_entries` (ledger) and `reconciliation`. `ullage.verbs` has all of them under
+the command line's names.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     from ullage.verbs.cost import cost as bill
     from ullage.verbs.emit import emit as manifests
     from ullage.verbs.facts import facts as fact_sheets
+    from ullage.verbs.ledger import ledger as kept_entries
     from ullage.verbs.memory import memory as memory_budget
+    from ullage.verbs.reconcile import reconcile as reconciliation
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.simulate import simulate as simulation
 
@@ -73,11 +76,13 @@ __all__ = [
     "fact_sheets",
     "forecast",
     "init",
+    "kept_entries",
     "manifests",
     "memory_budget",
     "options",
     "plan",
     "profile",
+    "reconciliation",
     "risk",
     "scale",
     "scenarios",
@@ -93,6 +98,8 @@ RENAMED_VERBS = {
     "simulation": "simulate",
     "fact_sheets": "facts",
     "manifests": "emit",
+    "kept_entries": "ledger",
+    "reconciliation": "reconcile",
 }
 
 _HOME = {

@@ -68,6 +68,8 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "scenarios": (Printed(kind="ScenarioTable", head=_PLANNED), _REFUSAL),
     "brownfield": (Printed(kind="BrownfieldPlan", head=_PLANNED), _REFUSAL),
     "emit": (Printed(kind="Emitted", head=_PLANNED), _REFUSAL),
+    "ledger": (Printed(kind="LedgerAnswer"),),
+    "reconcile": (Printed(kind="ReconcileAnswer"),),
     "facts": (Printed(kind="Facts", head=("as_of",)),),
     "refusal": (_REFUSAL,),
 }
@@ -226,6 +228,8 @@ _PLAIN: dict[Any, dict[str, Any]] = {
     int: {"type": "integer"},
     float: {"type": "number"},
     type(None): {"type": "null"},
+    # What an entry of a ledger says has a schema of its own, by its kind.
+    Any: {},
     datetime.date: {"type": "string", "format": "date"},
     datetime.timedelta: {"type": "number"},
     Path: {"type": "string"},

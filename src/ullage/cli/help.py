@@ -17,6 +17,8 @@ VERBS: dict[str, str] = {
     "emit": "Write a plan as manifests, flags, rules and limits for a cluster, each number with its reason.",
     "scale": "Try scaling rules on a plan's traffic: yours, ours and common ones, with what each costs and violates.",
     "compare": "Compare two plans: which inputs changed, which figures moved, and why.",
+    "reconcile": "Hold a kept plan against production: scorecard, error by cause, and what to change.",
+    "ledger": "What was kept: list, show, diff, export, import, verify, and let go by rule.",
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.",
     "forecast": "Forecast demand: a fan chart, the busiest hour to plan for, past accuracy, and anomalies.",

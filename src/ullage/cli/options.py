@@ -52,7 +52,13 @@ Facts = Annotated[
 
 PlanArgument = Annotated[Path | None, typer.Argument(help="The plan file. Default: the built-in example.")]
 PlanOption = Annotated[
-    Path | None, typer.Option("--plan", metavar="FILE", help="The plan file. Default: the built-in example.")
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="PLAN",
+        help="The plan file; for reconcile also an entry of the ledger. Default: the built-in example, there the "
+        "latest entry.",
+    ),
 ]
 Set = Annotated[
     list[str] | None,
@@ -73,6 +79,14 @@ Rules = Annotated[
     typer.Option(
         "--rules", metavar="FILE", help="What kubectl get hpa,scaledobject,ksvc,isvc -o yaml printed. Repeat."
     ),
+]
+
+# ---- what was kept -------------------------------------------------------------------------------------
+
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the answer in the ledger, to be scored later.")]
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option("--ledger", metavar="PLACE", help="The ledger: a file, or postgresql://... Default: ULLAGE_LEDGER."),
 ]
 
 # ---- request logs --------------------------------------------------------------------------------------

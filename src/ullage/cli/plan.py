@@ -13,6 +13,8 @@ from ullage.cli.options import (
     AsOf,
     Every,
     Explain,
+    Keep,
+    LedgerPlace,
     Limit,
     Markdown,
     NoColor,
@@ -47,6 +49,8 @@ def command(
         Path | None,
         typer.Option("--diff", metavar="OLD", help="Print as Markdown what changed since an older plan, and why."),
     ] = None,
+    keep: Keep = False,
+    ledger: LedgerPlace = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -86,6 +90,8 @@ def command(
             )
     if isinstance(plan, Refusal) or isinstance(since, Refusal):
         return answered(since or found, json=json, no_color=no_color)
+    if keep:
+        _keep(plan, file, changed, traffic, ledger=ledger, quiet=quiet)
     if since is not None:
         return answered(since, json=json, markdown=True, no_color=no_color)
     if explain is not None:
@@ -95,6 +101,23 @@ def command(
     block = [*found.block(), ""] if isinstance(found, WhatIf) else []
     _print(plan, block, names, every=every, markdown=markdown, no_color=no_color)
     return ExitCode.OK
+
+
+def _keep(
+    plan: PlanAnswer,
+    file: Path | None,
+    changed: list[str] | None,
+    traffic: str | None,
+    *,
+    ledger: str | None,
+    quiet: bool,
+) -> None:
+    """Keep the plan with its changes, and say under which name."""
+    from ullage.load.changes import parse_changes
+    from ullage.verbs.ledger import keep_plan
+
+    digest, place, is_new = keep_plan(plan, file, parse_changes(changed or (), traffic), ledger=ledger)
+    talk(f"{'Kept' if is_new else 'Was kept before'} as {digest[:12]} in {place}.", quiet=quiet)
 
 
 def _print(

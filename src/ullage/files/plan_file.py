@@ -533,7 +533,7 @@ class PolicySection(Section):
         Key(
             means="When to look again.",
             default=RECONCILE_EVERY,
-            still="It is printed as the day of the next look; reconciling itself is not built in this version.",
+            still="It is printed as the day of the next look; ullage reconcile compares it with the one it derives.",
         ),
     ] = None
 

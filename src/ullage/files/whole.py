@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,7 +31,15 @@ def check_target(file: Path, *, field: str, force: bool = False) -> None:
     _target(file, field, force=force)
 
 
-def write_whole(file: Path, text: str, *, field: str, force: bool = False) -> None:
+def make_folder(folder: Path, *, field: str) -> None:
+    """A folder for files of ours, and those above it; one that cannot be made is an InputError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, field, error) from None
+
+
+def write_whole(file: Path, text: str | Iterable[str], *, field: str, force: bool = False) -> None:
     """Write beside the file and put it in its place in one move; what cannot be written is an InputError."""
     target, mode = _target(file, field, force=force)
     beside = target.with_name(f".ullage-{os.getpid()}-{secrets.token_hex(4)}")
@@ -96,13 +104,13 @@ def _put_back(file: Path, content: bytes | None) -> None:
         file.write_bytes(content)
 
 
-def _fill(beside: Path, text: str, mode: int | None) -> None:
+def _fill(beside: Path, text: str | Iterable[str], mode: int | None) -> None:
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _NEW_MODE)
     # File names of other encodings arrive as lone surrogates, and leave as the bytes that they were.
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
         if mode is not None:
             os.fchmod(descriptor, mode)
-        out.write(text)
+        out.writelines([text] if isinstance(text, str) else text)
         out.flush()
         os.fsync(descriptor)
 

@@ -1,1 +1,1 @@
-"""Plans and observations kept over time (SQLite, PostgreSQL)."""
+"""Plans, forecasts, observations, bills and reconciliations, kept over time: appended, never changed."""

@@ -158,7 +158,10 @@ SCORECARD = (
     ),
     InputRow(what="idle reserve", answers=(("reserves", "reserve.replicas"),)),
     InputRow(what="cost per success", answers=(("bill", "bill.per_success_usd"),)),
-    InputRow(what="forecast error", answers=(("scorecard", "score.*.forecast_wape_fraction"),)),
+    InputRow(
+        what="forecast error",
+        answers=(("scorecard", "score.*.forecast_wape_fraction"), ("reconcile", "reconcile.forecast_wape_fraction")),
+    ),
 )
 
 

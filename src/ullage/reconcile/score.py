@@ -1,10 +1,59 @@
-"""Reconciliation: the plan against what production did."""
+"""What the last reconciliation of a service says, as a stage of its next plan."""
 
 from __future__ import annotations
 
-from ullage.errors import NotBuilt
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.errors import NotGiven
+from ullage.evidence import Evidence, Figure, Source
+from ullage.reconcile.forecast_scores import ALL_CLASSES, WHOLE
+
+NOT_RECONCILED = NotGiven(
+    stage="reconcile",
+    instead="No reconciliation: this service was not held against production yet.",
+    fix="Keep the plan with --keep, then run ullage reconcile with the same --ledger.",
+)
 
 
-def score(*_given: object) -> NotBuilt:
-    """This version has no such stage and says so; what it is given is what the stage will work from."""
-    return NotBuilt(stage="reconcile", gives="forecast and plan scored against production, with updates")
+@dataclass(frozen=True, kw_only=True)
+class LastReconciled:
+    """Figures of the last reconciliation of this service."""
+
+    figures: Mapping[str, Figure]
+    notes: tuple[str, ...] = ()
+
+
+def last_reconciled(content: Mapping[str, Any] | None, *, digest: str = "") -> LastReconciled | NotGiven:
+    """The stage from a kept reconciliation; without one, that it was not given."""
+    if content is None:
+        return NOT_RECONCILED
+    day = datetime.date.fromisoformat(str(content["end"])[:10])
+    source = Source(what=f"reconciliation {digest[:12]}", where=str(content["source"]), date=day)
+    whole = next(
+        (each for each in content["forecast"] if each["class_name"] == ALL_CLASSES and each["week"] == WHOLE), None
+    )
+    rows: list[tuple[str, float, str]] = []
+    if whole is not None:
+        rows += [
+            ("forecast_wape_fraction", whole["wape_fraction"], "fraction"),
+            ("forecast_bias_fraction", whole["bias_fraction"], "fraction"),
+            ("forecast_coverage_fraction", whole["coverage_fraction"], "fraction"),
+        ]
+    if content.get("causes"):
+        planned, observed = (content["causes"][each]["replicas"] for each in ("planned", "observed"))
+        rows.append(("replicas_off", observed - planned, "replicas"))
+    rows.append(("violated_hours", content["shortfall"]["violated_hours"], "h"))
+    figures = {
+        f"reconcile.{name}": Figure(
+            name=f"reconcile.{name}", value=value, unit=unit, sources=(source,), own_evidence=Evidence.MEASURED
+        )
+        for name, value, unit in rows
+    }
+    drifted = [each["name"] for each in content["inputs"] if each["verdict"] == "drifted"]
+    said = (
+        f"Drifted by {day.isoformat()}: {', '.join(drifted)}." if drifted else "Every assumption that was seen holds."
+    )
+    return LastReconciled(figures=figures, notes=(said,))

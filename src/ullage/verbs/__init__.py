@@ -16,10 +16,12 @@ from ullage.verbs.emit import emit
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
 from ullage.verbs.init import init
+from ullage.verbs.ledger import ledger
 from ullage.verbs.memory import memory
 from ullage.verbs.options import options
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
+from ullage.verbs.reconcile import reconcile
 from ullage.verbs.risk import risk
 from ullage.verbs.scale import scale
 from ullage.verbs.scenarios import scenarios
@@ -38,10 +40,12 @@ __all__ = [
     "facts",
     "forecast",
     "init",
+    "ledger",
     "memory",
     "options",
     "plan",
     "profile",
+    "reconcile",
     "risk",
     "scale",
     "scenarios",

@@ -64,9 +64,9 @@ def plan_spec(spec: PlanSpec, run: RunContext, *, studied: bool = False, rounds:
     """The plan of a specification: every stage, and those that work around it; work over the limit is refused."""
     from ullage.planning.pipeline import plan as run_pipeline
     from ullage.planning.work import over_limit
-    from ullage.reconcile.score import score
     from ullage.uncertainty.study import NOT_STUDIED, study
     from ullage.verbs.answer import refusal
+    from ullage.verbs.ledger import last_of
     from ullage.verbs.plan_answer import PlanAnswer
 
     too_much = over_limit(spec, run.limit, rounds=rounds)
@@ -78,4 +78,4 @@ def plan_spec(spec: PlanSpec, run: RunContext, *, studied: bool = False, rounds:
     risk = (
         study(found, map=run.map, report=lambda _share, _pool: run.progress(0.98, "risk")) if studied else NOT_STUDIED
     )
-    return PlanAnswer(**vars(found.followed_by(uncertainty=risk, reconcile=score(spec))))
+    return PlanAnswer(**vars(found.followed_by(uncertainty=risk, reconcile=last_of(spec.name))))

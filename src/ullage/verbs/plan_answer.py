@@ -27,6 +27,20 @@ _HEADLINES = {
 }
 
 
+def plan_headlines(plan: Plan) -> tuple[Headline, ...]:
+    """The few figures by which a plan is known."""
+    several = len(plan.pools) > 1
+    figures = {figure.name: figure for figure in plan.figures}
+    found = [Headline(name="verdict", value=plan.verdict.value)]
+    for pool in ("", *(f"{each.spec.name}." for each in plan.pools if several)):
+        found += [
+            Headline(name=f"{pool}{said}", value=figure.value, unit=figure.unit)
+            for name, said in _HEADLINES.items()
+            if (figure := figures.get(f"{pool}{name}")) is not None
+        ]
+    return tuple(found)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PlanAnswer(VerbAnswer, Plan):
     """A finished plan."""
@@ -38,16 +52,7 @@ class PlanAnswer(VerbAnswer, Plan):
         return self.find(name)
 
     def headlines(self) -> tuple[Headline, ...]:
-        several = len(self.pools) > 1
-        figures = {figure.name: figure for figure in self.figures}
-        found = [Headline(name="verdict", value=self.verdict.value)]
-        for pool in ("", *(f"{each.spec.name}." for each in self.pools if several)):
-            found += [
-                Headline(name=f"{pool}{said}", value=figure.value, unit=figure.unit)
-                for name, said in _HEADLINES.items()
-                if (figure := figures.get(f"{pool}{name}")) is not None
-            ]
-        return tuple(found)
+        return plan_headlines(self)
 
     def page(self) -> list[RenderableType]:
         from ullage.report.plan.page import plan_page

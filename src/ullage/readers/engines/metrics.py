@@ -14,14 +14,11 @@ import datetime
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ullage.errors import InputError
 from ullage.evidence import Source
 from ullage.memory.engine_report import EngineMemory, Rank, Reading, engine_memory, reading
-
-_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+([^\s#]+)(?:\s+[\d.]+)?\s*")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+from ullage.readers.engines.exposition import ExposedSample, parse_sample
 
 _VLLM_LABELS = {
     "num_gpu_blocks": "kv_blocks",
@@ -91,19 +88,12 @@ def _reported(kept: Mapping[tuple[str, Rank], Reading], engines: set[str], file:
     return engine_memory(engine=engines.pop(), version="", readings=list(kept.values()))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _MetricSample:
-    name: str
-    labels: Mapping[str, str]
-    text: str
-
-
-def _samples(text: str, file: str) -> Iterator[tuple[int, _MetricSample]]:
+def _samples(text: str, file: str) -> Iterator[tuple[int, ExposedSample]]:
     names = tuple(prefix for prefix, _ in _ENGINES)
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith(names):
             continue
-        found = _SAMPLE.fullmatch(line)
+        found = parse_sample(line)
         if found is None:
             raise InputError(
                 field=f"{file}:{number}",
@@ -111,10 +101,10 @@ def _samples(text: str, file: str) -> Iterator[tuple[int, _MetricSample]]:
                 problem="is not a sample of a metric; the page seems to be cut",
                 fix="Give the whole /metrics page.",
             )
-        yield number, _MetricSample(name=found[1], labels=dict(_LABEL.findall(found[2] or "")), text=found[3])
+        yield number, found
 
 
-def _values(sample: _MetricSample) -> list[tuple[str, float]]:
+def _values(sample: ExposedSample) -> list[tuple[str, float]]:
     if sample.name == "vllm:cache_config_info":
         stated = [(key, _number(sample.labels.get(label, ""))) for label, key in _VLLM_LABELS.items()]
         # Blocks set by hand leave part of kv_cache_memory_bytes untaken, and the page does not say how much.
@@ -124,12 +114,11 @@ def _values(sample: _MetricSample) -> list[tuple[str, float]]:
         known = _TRITON_TYPES.get(sample.labels.get("kv_cache_block_type", ""))
     else:
         known = _GAUGES.get(sample.name)
-    value = _number(sample.text)
-    return [] if known is None or value is None else [(known[0], value * known[1])]
+    return [] if known is None or not math.isfinite(sample.value) else [(known[0], sample.value * known[1])]
 
 
 def _number(text: str) -> float | None:
-    """A finite number, or None for what engines write where they have none ("None", "NaN", "+Inf")."""
+    """A label as a finite number, or None for what engines write where they have none ("None", "NaN", "+Inf")."""
     try:
         value = float(text)
     except ValueError:

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.errors import InputError
+from ullage.readers.engines.exposition import parse_sample
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import anomaly, present, rate
 from ullage.service.loadtests.loadtest import (
@@ -40,8 +41,6 @@ from ullage.workload.anomalies import Severity
 
 _OWN = re.compile(r"^(vllm|sglang):time_to_first_token_seconds_(?:count|sum|bucket)[{ ]", re.MULTILINE)
 _SCRAPE = re.compile(r"^# SCRAPE (\d+(?:\.\d+)?)\s*$", re.MULTILINE)
-_SAMPLE = re.compile(r"(?:vllm|sglang):(\w+)(?:\{(.*)\})?\s+([^\s#]+)(?:\s+[\d.]+)?\s*")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 # Names by definition; later ones are what earlier versions called it.
 _HISTOGRAMS = {
     Definition.TTFT: ("time_to_first_token_seconds",),
@@ -202,11 +201,10 @@ def _page(text: str, at_s: float | None, file: str) -> _Page:
     for line in text.splitlines():
         if not line.startswith(("vllm:", "sglang:")):
             continue
-        sample = _SAMPLE.fullmatch(line)
-        value = None if sample is None else _number(sample.group(3))
-        if sample is None or value is None:
+        sample = parse_sample(line)
+        if sample is None:
             raise _wrong(file, line, "is not a sample of a metric; the page seems to be cut", "Give the whole page.")
-        name, labels = sample.group(1), dict(_LABEL.findall(sample.group(2) or ""))
+        name, labels, value = sample.name.partition(":")[2], dict(sample.labels), sample.value
         models |= {labels["model_name"]} if labels.get("model_name") else set()
         if name == "cache_config_info":
             cache = labels

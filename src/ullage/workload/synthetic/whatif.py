@@ -47,6 +47,28 @@ def cache_cold(*, of: str | None = None) -> WhatIf:
     return _for(of, lambda each: replace(each, reuse=ReuseModel()))
 
 
+def cache_hits(factor: float, *, of: str | None = None) -> WhatIf:
+    """Cached shares of prompts `factor` times as large, at every quantile, and never more than all of a prompt."""
+    if not (math.isfinite(factor) and factor >= 0.0):
+        raise InputError(field="cache_hits", value=factor, problem="must be 0 or more", fix="Give for example 0.5.")
+
+    def times(fractions: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(min(1.0, each * factor) for each in fractions)
+
+    def change(each: ClassModel) -> ClassModel:
+        reuse = each.reuse
+        return replace(
+            each,
+            reuse=replace(
+                reuse,
+                first_turn_fractions=times(reuse.first_turn_fractions),
+                later_turn_fractions=times(reuse.later_turn_fractions),
+            ),
+        )
+
+    return _for(of, change)
+
+
 def mix_shift(shares: Mapping[str, float]) -> WhatIf:
     """The same number of requests, split between the classes in new shares, which add up to one."""
 

@@ -1,0 +1,91 @@
+"""`ullage reconcile`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, Force, Keep, LedgerPlace, Markdown, NoColor, PlanOption, Quiet
+from ullage.cli.terminal import answer, answered, progress, talk
+from ullage.errors import ExitCode, InputError
+
+
+def command(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Answers to range queries, as JSON, in place of a server.")
+    ] = None,
+    plan: PlanOption = None,
+    prometheus: Annotated[
+        str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="The start of the stretch: a day or a time, UTC.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Its end.")] = None,
+    http_config: Annotated[
+        Path | None,
+        typer.Option("--http-config", metavar="FILE", help="Credentials and TLS, as promtool's --http.config.file."),
+    ] = None,
+    names: Annotated[
+        Path | None, typer.Option("--names", metavar="FILE", help="Your names of metrics, and the label of classes.")
+    ] = None,
+    paid: Annotated[
+        Path | None, typer.Option("--paid", metavar="FILE", help="What was paid: a FOCUS export or OpenCost's JSON.")
+    ] = None,
+    apply: Annotated[
+        Path | None, typer.Option("--apply", metavar="DIFF", help="Write the diff of the plan file that is proposed.")
+    ] = None,
+    force: Force = False,
+    backtest: Annotated[
+        bool, typer.Option("--backtest", help="Replay what was observed as if planned week by week, at several risks.")
+    ] = False,
+    queries: Annotated[bool, typer.Option("--queries", help="Print the queries, to ask a server by hand.")] = False,
+    keep: Keep = False,
+    ledger: LedgerPlace = None,
+    markdown: Markdown = False,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Hold a kept plan against production: scorecard, error by cause, assumptions, SLOs, forecast, and what to change.
+
+    The exit code is 3 where the plan is past its tolerances: more than one replica off, a forecast error beyond 30 %,
+    an hour that surely violated an SLO, or an out-of-memory kill. Nothing is changed; --apply writes a diff to review.
+    """
+    from ullage import verbs
+    from ullage.files.whole import check_target, write_whole
+    from ullage.report.decisions.reconcile_page import query_table
+    from ullage.verbs.reconcile import production_queries
+
+    if queries:
+        if since is None or until is None:
+            raise InputError(field="--from", value=since, problem="and --until are missing", fix="Give both.")
+        answer(query_table(production_queries(since, until, names=names)), no_color=no_color)
+        return ExitCode.OK
+    if apply is not None:
+        check_target(apply, field="--apply", force=force)
+    with progress("reconciling", quiet=quiet) as report:
+        found = verbs.reconcile(
+            plan or "latest",
+            files=files or (),
+            prometheus=prometheus,
+            http_config=http_config,
+            names=names,
+            paid=paid,
+            from_=since,
+            until=until,
+            ledger=ledger,
+            keep=keep,
+            backtest=backtest,
+            progress=report,
+        )
+    answered(found, json=json, markdown=markdown, no_color=no_color)
+    if found.kept_as:
+        talk(f"Kept as {found.kept_as[:12]}.", quiet=quiet)
+    if apply is not None:
+        if found.diff:
+            write_whole(apply, found.diff, field="--apply", force=force)
+        talk(f"The diff is in {apply}." if found.diff else "There is nothing to change.", quiet=quiet)
+    return ExitCode.REFUSED if found.found.past else ExitCode.OK

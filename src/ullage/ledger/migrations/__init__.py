@@ -1,0 +1,1 @@
+"""The ledger's tables, one revision after the other."""

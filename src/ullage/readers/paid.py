@@ -1,0 +1,95 @@
+"""What was really paid in a stretch of time: a FOCUS export, or what OpenCost's and Kubecost's allocation API answers.
+
+    FOCUS      CSV with ChargePeriodStart, EffectiveCost, BillingCurrency
+    OpenCost   {"data": [{"name": {"window": {"start": ...}, "totalCost": 12.3}, ...}, ...]}
+
+A charge counts where its period begins inside the stretch. Rows that cannot be read are an error, not 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ullage.documents import json_value
+from ullage.errors import InputError
+
+_FIX = "Give a FOCUS export as CSV, or the JSON of OpenCost's /allocation."
+_COLUMNS = ("ChargePeriodStart", "EffectiveCost", "BillingCurrency")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidCharges:
+    """The sum of the charges that begin in a stretch, how many they are, and how many lie outside it."""
+
+    usd: float
+    charges: int
+    outside_charges: int
+
+
+def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
+    """What was paid between two times, in seconds since 1970."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(field=str(path), value=str(error), problem="cannot be read", fix="Check the path.") from None
+    charges = list(_allocations(text, path.name) if text.lstrip().startswith("{") else _focus(text, path.name))
+    if not charges:
+        raise InputError(field=path.name, value="", problem="has no charges", fix=_FIX)
+    inside = [usd for at, usd in charges if start_s <= at.timestamp() < end_s]
+    if not inside:
+        first = min(at for at, _ in charges)
+        problem = f"has no charge in this stretch; its first is of {first.date().isoformat()}"
+        raise InputError(field=path.name, value=len(charges), problem=problem, fix="Give the bill of these days.")
+    return PaidCharges(usd=math.fsum(inside), charges=len(inside), outside_charges=len(charges) - len(inside))
+
+
+def _focus(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
+    rows = csv.DictReader(io.StringIO(text))
+    missing = [each for each in _COLUMNS if each not in (rows.fieldnames or ())]
+    if missing:
+        raise InputError(field=file, value=missing[0], problem="is not among its columns", fix=_FIX)
+    for row in rows:
+        where = f"{file}:{rows.line_num}"
+        if row["BillingCurrency"] != "USD":
+            fix = "Give the export in USD."
+            raise InputError(field=where, value=row["BillingCurrency"], problem="is not USD", fix=fix)
+        yield _time(row["ChargePeriodStart"], where), _amount(row["EffectiveCost"], where)
+
+
+def _allocations(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
+    found = json_value(text, file=file, fix=_FIX)
+    sets = found.get("data") if isinstance(found, Mapping) else None
+    if not isinstance(sets, list):
+        raise InputError(field=file, value="", problem="has no data of an allocation", fix=_FIX)
+    for index, each in enumerate(sets):
+        for name, one in (each or {}).items():
+            where = f"{file}: data[{index}].{name}"
+            if not isinstance(one, Mapping):
+                raise InputError(field=where, value=str(one)[:40], problem="is not an allocation", fix=_FIX)
+            window: Any = one.get("window") or {}
+            yield _time(window.get("start") or one.get("start"), where), _amount(one.get("totalCost"), where)
+
+
+def _time(value: Any, where: str) -> datetime.datetime:
+    try:
+        found = datetime.datetime.fromisoformat(str(value))
+    except ValueError:
+        raise InputError(field=where, value=value, problem="is not a time", fix=_FIX) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+
+
+def _amount(value: Any, where: str) -> float:
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise InputError(field=where, value=value, problem="is not an amount", fix=_FIX)
+    return found

@@ -1,0 +1,149 @@
+"""Drifts planted in a simulated production are charged to their cause, and nothing is where nothing was planted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from support.kept_case import KeptCase
+from support.production import Planted
+from ullage.reconcile.attribution import error_by_cause
+from ullage.reconcile.evaluate import Needed
+from ullage.reconcile.inputs import DriftCause, DriftInputs, InputVerdict
+from ullage.reconcile.observation import Observation, ObservedQuantity
+from ullage.reconcile.reconcile import Reconciliation, reconcile
+from ullage.reconcile.updates import plan_updates
+
+PLANTED = {
+    DriftCause.TRAFFIC: Planted(inputs=DriftInputs(traffic_ratio=1.3)),
+    DriftCause.LENGTHS: Planted(inputs=DriftInputs(output_ratio=1.4)),
+    DriftCause.CACHE: Planted(inputs=DriftInputs(cached_ratio=0.6)),
+    DriftCause.MIX: Planted(inputs=DriftInputs(class_ratios={"chat": 0.85, "coding": 1.9})),
+    DriftCause.STEPS: Planted(slow_zone_ratio=1.5),
+    DriftCause.READY: Planted(inputs=DriftInputs(ready_ratio=2.0)),
+    DriftCause.PRICES: Planted(inputs=DriftInputs(price_ratio=1.25)),
+    DriftCause.FAILURES: Planted(restarts_per_week=12.0, failed_fraction=0.05),
+}
+
+
+def held(kept: KeptCase, planted: Planted, *, weeks: float = 2.0, seed: int = 5) -> Reconciliation:
+    seen = kept.production.observation(planted, start_s=kept.start_s, weeks=weeks, seed=seed)
+    return reconcile(kept.expected, seen, kept.evaluation, plan=kept.digest, seed=0)
+
+
+def error_usd(needed: Needed) -> float:
+    assert needed.usd_per_month is not None
+    assert needed.usd_per_success is not None
+    # A month's bill moves with the fleet and with prices, that of a success with failures too.
+    return abs(needed.usd_per_month) + 1e7 * abs(needed.usd_per_success)
+
+
+@pytest.mark.parametrize("cause", PLANTED, ids=str)
+def test_a_planted_drift_is_charged_to_its_cause(kept: KeptCase, cause: DriftCause) -> None:
+    found = held(kept, PLANTED[cause])
+    assert found.causes is not None
+    charged = {each.cause: error_usd(each.shapley) for each in found.causes.shares}
+    assert charged.get(cause, 0.0) >= 0.8 * sum(charged.values()) > 0.0, charged
+    assert {each.cause for each in found.inputs if each.verdict is InputVerdict.DRIFTED} >= {cause}
+
+
+def test_the_size_of_a_drift_lies_in_its_interval(kept: KeptCase) -> None:
+    sizes = {"arrival rate": 1.3, "mean output": 1.4, "cached share of prompts": 0.6}
+    for cause, name in (
+        (DriftCause.TRAFFIC, "arrival rate"),
+        (DriftCause.LENGTHS, "mean output"),
+        (DriftCause.CACHE, "cached share of prompts"),
+    ):
+        (row,) = [each for each in held(kept, PLANTED[cause]).inputs if each.name == name]
+        assert row.low is not None
+        assert row.high is not None
+        assert row.low * 0.97 <= row.stated_value * sizes[name] <= row.high * 1.03, row
+
+
+def test_nothing_is_found_where_nothing_was_planted(kept: KeptCase) -> None:
+    for seed in range(6):
+        found = held(kept, Planted(), weeks=1.0, seed=seed)
+        assert found.causes is not None
+        assert found.causes.shares == ()
+        assert found.causes.whole.replicas == 0.0
+        assert [each for each in found.inputs if each.verdict is InputVerdict.DRIFTED] == []
+        assert found.past == ()
+
+
+def test_two_drifts_share_the_error_and_both_sums_are_whole(kept: KeptCase) -> None:
+    both = Planted(inputs=DriftInputs(traffic_ratio=1.3, output_ratio=1.5))
+    causes = held(kept, both).causes
+    assert causes is not None
+    assert {each.cause for each in causes.shares} == {DriftCause.TRAFFIC, DriftCause.LENGTHS}
+    for way in ("in_order", "shapley"):
+        for measure in ("replicas", "usd_per_month", "usd_per_success"):
+            parts = sum(getattr(getattr(each, way), measure) for each in causes.shares)
+            assert parts == pytest.approx(getattr(causes.whole, measure), rel=1e-9)
+
+
+def test_shapley_is_the_mean_over_orders_and_a_bystander_is_charged_nothing() -> None:
+    def product(inputs: DriftInputs) -> Needed:
+        replicas = 8.0 * inputs.traffic_ratio * inputs.output_ratio
+        return Needed(replicas=replicas, usd_per_month=None, usd_per_success=None)
+
+    found = error_by_cause(DriftInputs(traffic_ratio=2.0, output_ratio=3.0, ready_ratio=5.0), product)
+    charged = {each.cause: each.shapley.replicas for each in found.shares}
+    # By hand: traffic moves 8 alone and 24 after lengths; lengths 16 alone and 32 after traffic.
+    assert charged == {DriftCause.TRAFFIC: 16.0, DriftCause.LENGTHS: 24.0, DriftCause.READY: 0.0}
+    assert [each.in_order.replicas for each in found.shares] == [8.0, 32.0, 0.0]
+    assert found.whole.replicas == 40.0
+
+
+def without(seen: Observation, *quantities: ObservedQuantity) -> Observation:
+    return replace(
+        seen,
+        arrivals_by_class={},
+        counted={key: each for key, each in seen.counted.items() if key not in quantities},
+        levels={key: each for key, each in seen.levels.items() if key not in quantities},
+        latencies={key: each for key, each in seen.latencies.items() if key not in quantities},
+    )
+
+
+def test_what_is_not_seen_is_unknown_and_never_drifted(kept: KeptCase) -> None:
+    everything = PLANTED[DriftCause.CACHE]
+    seen = kept.production.observation(everything, start_s=kept.start_s, weeks=1.0, seed=1)
+    seen = without(
+        seen,
+        ObservedQuantity.CACHED_TOKENS,
+        ObservedQuantity.ITL,
+        ObservedQuantity.RESTARTS,
+        ObservedQuantity.DEVICE_HOUR_USD,
+    )
+    found = reconcile(kept.expected, seen, kept.evaluation, plan="", seed=0)
+    verdicts = {each.name: each.verdict for each in found.inputs}
+    for name in ("cached share of prompts", "step times over the plan's", "stops of a replica", "shares of classes"):
+        assert verdicts[name] is InputVerdict.UNKNOWN, name
+    assert verdicts["price of a replica-hour"] is InputVerdict.UNKNOWN
+    assert found.causes is not None
+    assert found.causes.shares == ()
+
+
+def test_gaps_do_not_look_like_less_traffic(kept: KeptCase) -> None:
+    seen = kept.production.observation(Planted(), start_s=kept.start_s, weeks=2.0, seed=3)
+    holes = np.random.default_rng(0).random(seen.steps) < 0.3
+    counted = {key: np.where(holes, np.nan, value) for key, value in seen.counted.items()}
+    found = reconcile(kept.expected, replace(seen, counted=counted), kept.evaluation, plan="", seed=0)
+    assert {each.verdict for each in found.inputs if each.name == "arrival rate"} == {InputVerdict.HOLDS}
+
+
+def test_updates_change_what_drifted_and_nothing_else(kept: KeptCase) -> None:
+    quiet, _ = plan_updates(kept.expected, held(kept, Planted()), weeks=2.0)
+    assert quiet == ()
+    changes, _ = plan_updates(kept.expected, held(kept, PLANTED[DriftCause.TRAFFIC]), weeks=2.0)
+    by_key = {each.key: each for each in changes}
+    assert set(by_key) - {"policy.reconcile_every"} == {
+        "dated",
+        "workload.classes.chat.rate",
+        "workload.classes.coding.rate",
+    }
+    assert float(by_key["workload.classes.chat.rate"].new.split()[0]) == pytest.approx(6.0 * 1.3 * 1.01**2, rel=0.03)
+    assert "arrival rate" in by_key["workload.classes.chat.rate"].evidence
+    _, elsewhere = plan_updates(kept.expected, held(kept, PLANTED[DriftCause.STEPS]), weeks=2.0)
+    assert any("calibrate" in each for each in elsewhere)
