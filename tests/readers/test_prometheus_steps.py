@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.readers.prometheus.client import RangeSeries
 from ullage.readers.prometheus.files import observe_files
-from ullage.readers.prometheus.metrics import METRICS, MetricKind, query_of
+from ullage.readers.prometheus.metrics import METRICS, SeriesKind, query_of
 from ullage.readers.prometheus.settings import MetricNames, read_http_settings, read_metric_names
 from ullage.readers.prometheus.steps import StepGrid, grid_between, increases, means
 from ullage.reconcile.observation import NoteKind, ObservedQuantity
@@ -162,7 +162,7 @@ def test_a_file_that_is_no_answer_is_an_input_error(text: str, tmp_path: Path) -
 def test_every_metric_has_a_query_and_every_quantity_a_metric() -> None:
     assert set(METRICS) == set(ObservedQuantity)
     for quantity, listed in METRICS.items():
-        assert len({each.kind for each in listed if each.kind is not MetricKind.EXPRESSION}) <= 1, quantity
+        assert len({each.kind for each in listed if each.kind is not SeriesKind.EXPRESSION}) <= 1, quantity
         for metric in listed:
             query = query_of(metric, step_s=300, selector='namespace="prod"')
             assert 'namespace="prod"' in query

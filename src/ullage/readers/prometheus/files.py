@@ -18,7 +18,7 @@ from ullage.documents import json_value
 from ullage.errors import InputError
 from ullage.readers.prometheus.client import RangeSeries, matrix
 from ullage.readers.prometheus.joined import NamedSteps, observation_of
-from ullage.readers.prometheus.metrics import METRICS, MetricKind, MetricName
+from ullage.readers.prometheus.metrics import METRICS, MetricName, SeriesKind
 from ullage.readers.prometheus.settings import MetricNames
 from ullage.readers.prometheus.steps import (
     Floats,
@@ -102,7 +102,7 @@ def _laid(
     quantity: ObservedQuantity, metric: MetricName, series: Sequence[RangeSeries], grid: StepGrid
 ) -> tuple[NamedSteps | None, int]:
     """What a metric says of a quantity by step, and how often its counters were reset."""
-    if metric.kind is MetricKind.HISTOGRAM:
+    if metric.kind is SeriesKind.HISTOGRAM:
         return _histogram(quantity, metric, series, grid)
     is_first = metric is METRICS[quantity][0]
     own = [each for each in series if each.labels.get("__name__") == metric.name and _matches(metric, each)]
@@ -111,7 +111,7 @@ def _laid(
         return NamedSteps(quantity=quantity, metric=metric, values=added(_ended(asked, grid))), 0
     if not own:
         return None, 0
-    if metric.kind is MetricKind.COUNTER:
+    if metric.kind is SeriesKind.COUNTER:
         laid = [increases(each, grid) for each in own]
         values = added([each.values for each in laid])
         return NamedSteps(quantity=quantity, metric=metric, values=values), sum(each.resets for each in laid)

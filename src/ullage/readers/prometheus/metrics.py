@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ullage.reconcile.observation import ObservedQuantity
 
 
-class MetricKind(enum.Enum):
+class SeriesKind(enum.Enum):
     """How a metric is read: what it counts in a step, its mean level, its buckets, or an expression as it stands."""
 
     COUNTER = "counter"
@@ -32,14 +32,14 @@ class MetricName:
 
     name: str
     engine: str
-    kind: MetricKind
+    kind: SeriesKind
     over: str = "sum"
     labels: str = ""
     scale_ratio: float = 1.0
     caveat: str = ""
 
 
-def _named(kind: MetricKind, over: str = "sum", **names: str) -> tuple[MetricName, ...]:
+def _named(kind: SeriesKind, over: str = "sum", **names: str) -> tuple[MetricName, ...]:
     """Names by engine, each several apart by blanks; an underscore in an engine's name is a hyphen."""
     return tuple(
         MetricName(name=name, engine=engine.replace("_", "-"), kind=kind, over=over)
@@ -48,7 +48,7 @@ def _named(kind: MetricKind, over: str = "sum", **names: str) -> tuple[MetricNam
     )
 
 
-_COUNTER, _LEVEL, _HISTOGRAM = MetricKind.COUNTER, MetricKind.LEVEL, MetricKind.HISTOGRAM
+_COUNTER, _LEVEL, _HISTOGRAM = SeriesKind.COUNTER, SeriesKind.LEVEL, SeriesKind.HISTOGRAM
 _ABORTED = "requests that were aborted are not in it, so that arrivals under overload are too few"
 _FINISHED = "counts requests when they are finished, so that those of a growing backlog come late"
 
@@ -171,7 +171,7 @@ METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
     ObservedQuantity.RESTARTS: (
         *_named(_COUNTER, kubernetes="kube_pod_container_status_restarts_total"),
         MetricName(
-            name="sum(changes(process_start_time_seconds{sel}[{step}s]))", engine="any", kind=MetricKind.EXPRESSION
+            name="sum(changes(process_start_time_seconds{sel}[{step}s]))", engine="any", kind=SeriesKind.EXPRESSION
         ),
     ),
     ObservedQuantity.OOM_KILLS: _named(_COUNTER, kubernetes="container_oom_events_total"),
@@ -183,7 +183,7 @@ METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
             name="avg((kube_pod_status_ready_time{sel} - on(namespace, pod) kube_pod_created{sel}) "
             "and on(namespace, pod) (kube_pod_status_ready_time{sel} > time() - {step}))",
             engine="kubernetes",
-            kind=MetricKind.EXPRESSION,
+            kind=SeriesKind.EXPRESSION,
         ),
     ),
     ObservedQuantity.DEVICE_HOUR_USD: _named(_LEVEL, "avg", opencost="node_gpu_hourly_cost"),
@@ -229,20 +229,20 @@ METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
 }
 
 # Of what several of these say the same: engines count a request each, a gateway in front of them counts it once more.
-COUNTED = frozenset(each for each, names in METRICS.items() if names[0].kind is MetricKind.COUNTER)
-HISTOGRAMS = frozenset(each for each, names in METRICS.items() if names[0].kind is MetricKind.HISTOGRAM)
+COUNTED = frozenset(each for each, names in METRICS.items() if names[0].kind is SeriesKind.COUNTER)
+HISTOGRAMS = frozenset(each for each, names in METRICS.items() if names[0].kind is SeriesKind.HISTOGRAM)
 
 
 def query_of(metric: MetricName, *, step_s: int, selector: str, by: str = "") -> str:
     """The query whose value at the end of a step is what the step had."""
     labels = ",".join(each for each in (metric.labels, selector) if each)
     sel = f"{{{labels}}}" if labels else ""
-    if metric.kind is MetricKind.EXPRESSION:
+    if metric.kind is SeriesKind.EXPRESSION:
         return metric.name.replace("{sel}", sel).replace("{step}", str(step_s))
-    if metric.kind is MetricKind.COUNTER:
+    if metric.kind is SeriesKind.COUNTER:
         grouped = f" by ({by})" if by else ""
         return f"sum{grouped} (increase({metric.name}{sel}[{step_s}s]))"
-    if metric.kind is MetricKind.HISTOGRAM:
+    if metric.kind is SeriesKind.HISTOGRAM:
         return f"sum by (le) (increase({metric.name}_bucket{sel}[{step_s}s]))"
     if metric.over == "count":
         # A pod that was replaced within the step would be counted twice; so the count itself is averaged.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ullage.readers.prometheus.client import PrometheusClient, RangeAnswer
 from ullage.readers.prometheus.joined import NamedSteps, observation_of
-from ullage.readers.prometheus.metrics import MetricKind, MetricName, query_of, sum_query
+from ullage.readers.prometheus.metrics import MetricName, SeriesKind, query_of, sum_query
 from ullage.readers.prometheus.settings import HttpSettings, MetricNames
 from ullage.readers.prometheus.steps import Floats, StepGrid, added, ended_steps, grid_between
 from ullage.reconcile.observation import NoteKind, Observation, ObservationNote, ObservedQuantity
@@ -55,7 +55,7 @@ def observe_server(
         (quantity, metric)
         for quantity, listed in names.table.items()
         for metric in listed
-        if known is None or metric.kind is MetricKind.EXPRESSION or _is_known(metric, known)
+        if known is None or metric.kind is SeriesKind.EXPRESSION or _is_known(metric, known)
     ]
     for place, (quantity, metric) in enumerate(wanted):
         report(place / max(1, len(wanted)), str(quantity))
@@ -86,7 +86,7 @@ def _steps(
     answer: RangeAnswer,
     grid: StepGrid,
 ) -> NamedSteps:
-    if metric.kind is not MetricKind.HISTOGRAM:
+    if metric.kind is not SeriesKind.HISTOGRAM:
         values = added([ended_steps(each, grid).values for each in answer.series]) * metric.scale_ratio
         return NamedSteps(quantity=quantity, metric=metric, values=values)
     edges = {
@@ -133,7 +133,7 @@ def _reset_notes(
 ) -> list[ObservationNote]:
     """How often the counter of requests fell: the engine or its exporter was started anew."""
     arrivals = next((each for each in found if each.quantity is ObservedQuantity.ARRIVALS), None)
-    if arrivals is None or arrivals.metric.kind is not MetricKind.COUNTER:
+    if arrivals is None or arrivals.metric.kind is not SeriesKind.COUNTER:
         return []
     labels = ",".join(each for each in (arrivals.metric.labels, names.selector) if each)
     query = f"sum(resets({arrivals.metric.name}{{{labels}}}[{int(grid.step_s)}s]))"
@@ -150,7 +150,7 @@ def _classes(
 ) -> dict[str, Floats]:
     """Arrivals by class, where a label tells classes apart."""
     arrivals = next((each for each in found if each.quantity is ObservedQuantity.ARRIVALS), None)
-    if not names.label or arrivals is None or arrivals.metric.kind is not MetricKind.COUNTER:
+    if not names.label or arrivals is None or arrivals.metric.kind is not SeriesKind.COUNTER:
         return {}
     query = query_of(arrivals.metric, step_s=int(grid.step_s), selector=names.selector, by=names.label)
     by_class: dict[str, list[Floats]] = {}
