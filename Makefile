@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-risk
 export PYTHON
 
 .PHONY: help plan test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
@@ -82,6 +82,8 @@ bench-drills: .venv/.dev ## all drills and checks beside the plan, and how often
 	$(BIN)/python bench/drills.py
 bench-options: .venv/.dev ## twelve candidates for a week of ten million requests, and how ten seeds rank them
 	$(BIN)/python bench/options.py
+bench-risk: .venv/.dev ## whether plans fall short as often as they say, in simulated worlds; ARGS="--worlds 2000"
+	$(BIN)/python bench/risk.py $(ARGS)
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 
