@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk
 export PYTHON
 
 .PHONY: help plan services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
@@ -88,6 +88,8 @@ bench-laws: .venv/.dev ## laws of the whole plan over random services; ARGS="--c
 	PYTHONPATH=tests $(BIN)/python -m bench.laws $(ARGS)
 bench-scaling: .venv/.dev ## scaling rules on published traffic; ARGS=--loop for what a loop costs
 	$(BIN)/python -m bench.scaling $(ARGS)
+bench-risk: .venv/.dev ## whether plans fall short as often as they say, in simulated worlds; ARGS="--worlds 2000"
+	$(BIN)/python bench/risk.py $(ARGS)
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 

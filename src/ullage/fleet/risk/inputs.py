@@ -115,7 +115,7 @@ def _class_of(figures: Sequence[Figure]) -> Evidence:
 
 def _deviating(name: str, deviation: float, known: Evidence, source: Source) -> Uncertain:
     assumption = Assumption(
-        name=f"uncertainty.{name}_ratio",
+        name=f"uncertainty.{known}_{name}_ratio",
         value=1.0,
         unit="ratio",
         evidence=Evidence.ASSUMED,
