@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Every, Explain, Markdown, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Diff,
+    Every,
+    Explain,
+    Markdown,
+    NoColor,
+    PlanArgument,
+    Quiet,
+    Seed,
+    Set,
+    Traffic,
+)
 from ullage.cli.terminal import answer, answer_json, answer_text, answered, progress, talk
 from ullage.errors import ExitCode
 
@@ -29,10 +41,7 @@ def command(
     ] = None,
     every: Every = False,
     markdown: Markdown = False,
-    diff: Annotated[
-        Path | None,
-        typer.Option("--diff", metavar="OLD", help="Print as Markdown what changed since an older plan, and why."),
-    ] = None,
+    diff: Diff = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
