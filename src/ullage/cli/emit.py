@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Force, Listed, NoColor, PlanArgument, Quiet, Seed
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Diff,
+    Force,
+    Listed,
+    NoColor,
+    Out,
+    PlanArgument,
+    PlanOption,
+    Quiet,
+    Seed,
+    Set,
+    Traffic,
+)
 from ullage.cli.terminal import answer, answer_text, answered, progress, talk
 from ullage.errors import ExitCode, InputError
 
 
 def command(
     file: PlanArgument = None,
-    stored: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="What ullage plan --json wrote: emit from it, without planning again."
-        ),
-    ] = None,
+    stored: PlanOption = None,
     target: Annotated[
         list[str] | None,
         typer.Option("--target", metavar="NAMES", help="What to make files for, such as keda,vllm,pdb. Repeat."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where to write them. Default: print them.")
-    ] = None,
-    diff: Annotated[
-        Path | None,
-        typer.Option("--diff", metavar="DIR", help="Print what would change in a folder, and write nothing."),
-    ] = None,
+    out: Out = None,
+    diff: Diff = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -38,6 +41,8 @@ def command(
         ),
     ] = False,
     force: Force = False,
+    changed: Set = None,
+    traffic: Traffic = None,
     listed: Listed = False,
     json: AsJson = False,
     as_of: AsOf = None,
@@ -47,13 +52,15 @@ def command(
 ) -> int:
     """Write a plan as the files that a cluster, a gateway and a monitoring stack take, each number with its reason.
 
-    Names and labels come from the plan file's emit section. All files are written, or none.
+    Names and labels come from the plan file's emit section. All files are written, or none. With --diff a patch is
+    printed and nothing is written.
     """
     from ullage import verbs
     from ullage.emit.targets import TARGETS
     from ullage.files.whole import check_folder
     from ullage.report.decisions.emit_page import target_list
     from ullage.verbs.answer import Refusal
+    from ullage.verbs.what_if import last, what_if
 
     if listed:
         answer(target_list({name: each.gives for name, each in TARGETS.items()}), no_color=no_color)
@@ -65,9 +72,16 @@ def command(
         check_folder(out, field="--out")
     names = [name.strip() for each in target or () for name in each.split(",") if name.strip()]
     with progress("emitting", quiet=quiet) as report:
-        made = verbs.emit(file, names, stored=stored, against=against, as_of=as_of, seed=seed, progress=report)
+        found = what_if(
+            lambda **what: verbs.emit(
+                file, names, stored=stored, against=against, as_of=as_of, seed=seed, progress=report, **what
+            ),
+            changed,
+            traffic,
+        )
+    made = last(found)
     if isinstance(made, Refusal):
-        return answered(made, json=json, no_color=no_color)
+        return answered(found, json=json, no_color=no_color)
     if out is not None and not check and diff is None:
         made.write(out, force=force)
         talk(f"{len(made.files)} files written to {out}", quiet=quiet)

@@ -41,7 +41,9 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for 
 Listed = Annotated[bool, typer.Option("--list", help="Print what can be named, and what each looks for.")]
 Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")]
 Every = Annotated[bool, typer.Option("--all", help="Print everything, not the main part alone.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write it.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="PLACE", help="Where to write it: a file, or for emit a folder.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Facts = Annotated[
     Path | None,
@@ -56,8 +58,14 @@ PlanOption = Annotated[
     typer.Option(
         "--plan",
         metavar="PLAN",
-        help="The plan file; for reconcile also an entry of the ledger. Default: the built-in example, there the "
-        "latest entry.",
+        help="The plan file, default: the built-in example. For emit a plan that was printed as JSON, for reconcile also "
+        "an entry of the ledger, by default the latest.",
+    ),
+]
+Diff = Annotated[
+    Path | None,
+    typer.Option(
+        "--diff", metavar="OLD", help="Print what changed since an older plan, and why; for emit, in a folder of files."
     ),
 ]
 Set = Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from ullage.cli.options import (
     AsJson,
     AsOf,
+    Diff,
     Every,
     Explain,
     Keep,
@@ -45,10 +45,7 @@ def command(
     every: Every = False,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out the study of the plan's risk.")] = False,
     markdown: Markdown = False,
-    diff: Annotated[
-        Path | None,
-        typer.Option("--diff", metavar="OLD", help="Print as Markdown what changed since an older plan, and why."),
-    ] = None,
+    diff: Diff = None,
     keep: Keep = False,
     ledger: LedgerPlace = None,
     json: AsJson = False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError, Rejection
 from ullage.execute.run import Progress, RunContext, running, silent
+from ullage.load.changes import NO_CHANGES, Changes, SetValues, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def emit(
     *,
     stored: str | Path | None = None,
     against: str | Path | None = None,
+    set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -86,10 +89,16 @@ def emit(
         )
     for name in targets:
         check_target_name(name)
+    changes = parse_changes(set, traffic)
+    if stored is not None and changes != NO_CHANGES:
+        problem = "changes a plan that is made already"
+        raise InputError(
+            field="--set", value=str(changes.texts), problem=problem, fix="Leave out --plan, and plan anew."
+        )
     with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
-        file, settings = _names(source, run)
+        file, settings = _names(source, run, changes)
         if stored is None:
-            found = _planned(source, run)
+            found = _planned(source, run, changes)
             if isinstance(found, Rejection):
                 return found
             numbers = plan_numbers(found, file="plan")
@@ -110,10 +119,10 @@ def emit(
     )
 
 
-def _planned(source: PlanSource, run: RunContext) -> dict[str, Any] | Refusal:
+def _planned(source: PlanSource, run: RunContext, changes: Changes) -> dict[str, Any] | Refusal:
     from ullage.verbs.plan import planned
 
-    found = planned(source, run)
+    found = planned(source, run, changes)
     return found if isinstance(found, Rejection) else found.to_dict()
 
 
@@ -126,7 +135,7 @@ def _stored(file: Path) -> PlanNumbers:
     return plan_numbers(json_value(text, file=str(file), fix=_STORED_FIX), file=str(file))
 
 
-def _names(source: PlanSource, run: RunContext) -> tuple[PlanFile, Any]:
+def _names(source: PlanSource, run: RunContext, changes: Changes) -> tuple[PlanFile, Any]:
     """The plan file, and the names in it; neither its traces nor its evidence are read."""
     from ullage.files.plan_file import POOL, read_plan_document
     from ullage.files.sections.emit import emit_of
@@ -134,7 +143,7 @@ def _names(source: PlanSource, run: RunContext) -> tuple[PlanFile, Any]:
     from ullage.load.located import located
     from ullage.load.plan import plan_document
 
-    document = plan_document(source)
+    document = plan_document(source, changes)
     read = read_plan_document(document)
     said = file_provenance(file=document.file, dated=read.dated or run.as_of, is_example=source is None)
     with located(lambda: document):

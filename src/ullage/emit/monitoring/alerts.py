@@ -167,7 +167,10 @@ def planned_hits(pool: EmitPool) -> float:
 
 def _quota(pool: EmitPool) -> Made:
     resource = str(pool.need("device_resource"))
-    quotas = [each for each in pool.plan.numbers.values() if re.fullmatch(r"(.+\.)?sites\..+\.quota", each.name)]
+    device = re.escape(str(pool.number("pool.device").value))
+    # A plan file may call a device by the beginning of its name.
+    mine = re.compile(rf"(.+\.)?sites\..+\.{device}[^.]*\.quota")
+    quotas = [each for each in pool.plan.numbers.values() if mine.fullmatch(each.name)]
     # A region's quota holds for its zones together; without one the zones' add up.
     regions = [each for each in quotas if each.name.count(".") - each.name.startswith(f"{pool.pool}.") == 3]
     used = f"sum(kube_pod_container_resource_requests{{resource={json.dumps(re.sub(r'[^a-zA-Z0-9]', '_', resource))}}})"
@@ -176,10 +179,10 @@ def _quota(pool: EmitPool) -> Made:
         expr = f"{used} / {literal(devices)} > {literal(_QUOTA_SHARE)}"
         why = f"of {devices:g} devices in all: " + ", ".join(each.why for each in regions or quotas)
     else:
-        mine = f"namespace={json.dumps(pool.need('namespace'))}, resource={json.dumps(f'requests.{resource}')}"
+        asked = f"namespace={json.dumps(pool.need('namespace'))}, resource={json.dumps(f'requests.{resource}')}"
         expr = (
-            f'max(kube_resourcequota{{{mine}, type="used"}} / ignoring (type) '
-            f'kube_resourcequota{{{mine}, type="hard"}}) '
+            f'max(kube_resourcequota{{{asked}, type="used"}} / ignoring (type) '
+            f'kube_resourcequota{{{asked}, type="hard"}}) '
             f"> {literal(_QUOTA_SHARE)}"
         )
         why = "the plan states no quota of the provider (sites.regions.quotas): the namespace's ResourceQuota stands in"
