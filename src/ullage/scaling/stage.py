@@ -2,7 +2,7 @@
 
 The rule is derived from ramp rate and time to ready (search.py) and played once, in the simulator; `ullage scale`
 searches around it and compares it with others. Of a service so large that a day of it would take long, the hours of
-the steepest rise are played, and the stage says so.
+the steepest rise are played, and every figure says which.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ullage.startup.phases import Level
 from ullage.startup.ready import TimeToReady
 from ullage.workload.demand.demand import Demand
 
-# A day of more requests than this is not played in a plan.
-MOST_REQUESTS = 4e6
-_HOURS = 8
+# A plan plays so many requests at most, a second or so of work, and three hours of any day at least.
+MOST_REQUESTS = 1e6
+_LEAST_HOURS, _DAY_HOURS = 3, 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +108,9 @@ def scaling_stage(
     week = planned_week(demand)
     rates = hourly_rates(week)
     day = telling_days(rates)[0]
-    hours = 24 if float(rates.reshape(7, 24)[day].sum()) * 3600.0 <= MOST_REQUESTS else _HOURS
-    first = 0 if hours == 24 else steep_hours(rates, day, hours)
+    hourly = float(rates.reshape(7, 24)[day].max()) * 3600.0
+    hours = min(max(int(MOST_REQUESTS / hourly), _LEAST_HOURS), _DAY_HOURS)
+    first = 0 if hours == _DAY_HOURS else steep_hours(rates, day, hours)
     traffic = planned_day(week, pool.trial, day, seed=seed, from_hour=first, hours=hours)
     found = played(derived.rule, pool, [traffic])
     fixed = pool.limits.most_replicas
