@@ -58,8 +58,8 @@ PlanOption = Annotated[
     typer.Option(
         "--plan",
         metavar="PLAN",
-        help="The plan file, default: the built-in example. For emit a plan that was printed as JSON, for reconcile also "
-        "an entry of the ledger, by default the latest.",
+        help="The plan file, default: the built-in example. For emit a plan that was printed as JSON, for "
+        "reconcile also an entry of the ledger, by default the latest.",
     ),
 ]
 Diff = Annotated[

@@ -28,6 +28,8 @@ from ullage.cli.terminal import answer, answer_text, answered, explained, progre
 from ullage.errors import ExitCode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from ullage.verbs.plan_answer import PlanAnswer
