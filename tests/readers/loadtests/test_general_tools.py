@@ -97,13 +97,13 @@ def test_a_request_that_failed_is_in_no_latency() -> None:
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_a_packed_file_reads_like_the_file(name: str) -> None:
     plain = SAMPLES[name].make(1.0)
-    found = read_bytes(gzip.compress(plain), file="run.gz")
+    found = read_bytes(gzip.compress(plain, mtime=0), file="run.gz")
     assert found.points == read_bytes(plain, file="run.gz").points
 
 
 @given(st.data())
 def test_a_damaged_packed_file_is_refused_and_never_a_fault(data: st.DataObject) -> None:
-    packed = bytearray(gzip.compress(SAMPLES["vllm"].make(1.0)))
+    packed = bytearray(gzip.compress(SAMPLES["vllm"].make(1.0), mtime=0))
     at = data.draw(st.integers(2, len(packed) - 1))
     packed[at] ^= data.draw(st.integers(1, 255))
     cut = data.draw(st.integers(2, len(packed)))
@@ -118,7 +118,7 @@ def test_a_folder_is_all_results_in_it_and_nothing_else(tmp_path: Path) -> None:
     inside = tmp_path / "sweep" / "run-2"
     inside.mkdir(parents=True)
     (tmp_path / "sweep" / "run-1.json").write_bytes(SAMPLES["vllm"].make(1.0))
-    (inside / "result.jsonl.gz").write_bytes(gzip.compress(SAMPLES["sglang"].make(1.0)))
+    (inside / "result.jsonl.gz").write_bytes(gzip.compress(SAMPLES["sglang"].make(1.0), mtime=0))
     (inside / "notes.txt").write_text("nothing to read here")
     (inside / "plot.png").write_bytes(b"\x89PNG\x00\x00")
     found = load_tests([tmp_path / "sweep"])

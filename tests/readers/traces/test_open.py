@@ -54,7 +54,7 @@ def test_packed_files_are_read(name: str, tmp_path: Path) -> None:
     sample = SAMPLES[name]
     plain = sample.write(tmp_path).read_bytes()
     packed = tmp_path / "packed.gz"
-    packed.write_bytes(gzip.compress(plain))
+    packed.write_bytes(gzip.compress(plain, mtime=0))
     assert opened(packed).rows.kept_rows == len(REQUESTS)
 
 
@@ -70,7 +70,7 @@ def test_zstd_is_read(layout: str, tmp_path: Path) -> None:
 def test_old_packed_logs_beside_a_plain_one(tmp_path: Path) -> None:
     sample = SAMPLES["litellm"]
     sample.write(tmp_path, REQUESTS[6:], name="now")
-    (tmp_path / "old.jsonl.gz").write_bytes(gzip.compress(sample.render(REQUESTS[:6], 1.0, "")))
+    (tmp_path / "old.jsonl.gz").write_bytes(gzip.compress(sample.render(REQUESTS[:6], 1.0, ""), mtime=0))
     assert opened(tmp_path).rows.kept_rows == len(REQUESTS)
 
 
