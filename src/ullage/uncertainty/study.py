@@ -261,10 +261,9 @@ def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
         f"{found.replicas} serving replicas fall short in the busiest hour with "
         f"{100 * found.risk.shortfall_fraction:.2g} %; of the chosen {100 * number(found.shortfall):g} %, {fleet}."
     )
-    yield (
-        f"{of}Read off a capacity surface of {found.surface.trials} trials; where it was checked it lies within "
-        f"{100 * max((abs(each.error_fraction) for each in found.surface.checks), default=0.0):.0f} % of a trial."
-    )
+    errors = [abs(each.error_fraction) for each in found.surface.checks if each.tried_rps > 0.0]
+    checked = f"; at {len(errors)} drawn points it lies within {100 * max(errors):.0f} % of a trial" if errors else ""
+    yield f"{of}Read off a capacity surface of {found.surface.trials} trials{checked}."
     if found.hopeless_fraction > 0.0005:
         yield (
             f"{of}In {100 * found.hopeless_fraction:.2g} % of the draws steps are so slow that no number of replicas "

@@ -9,9 +9,10 @@ their product, since the SLO leaves less time for both: with l the logarithms of
 
     log slowdown = sum of logs + interplay x sum over pairs of l l'
 
-The interplay is fitted at points drawn from the same distributions, where all ratios are off at once, and the surface
-is checked at further such points: the error found there is part of the answer. The level itself is anchored where the
-plan's own size was decided by many windows.
+The interplay is fitted in the corners where several things are slow at once: there an SLO breaks that each of them
+alone would keep. The surface is then checked at points drawn from the same distributions, every other one reflected to
+the slow side: the error found there is part of the answer. The level itself is anchored where the plan's own size was
+decided by many windows.
 """
 
 from __future__ import annotations
@@ -56,8 +57,15 @@ _MOST_REQUESTS = 24_000.0
 # Where one replica carries so many times the rate at its slowest, nothing about it is uncertain enough to matter.
 _AMPLE = 1.5
 _WINDOWS, _MOST_WINDOWS = (1, 1, 1, 1, 1), 3
-_POINTS = 8
+_CHECKS = 6
 _MOST_INTERPLAY = 4.0
+# Where the interplay is fitted: normal scores of several slow things at once, as far out as decisions are made.
+_CORNERS: tuple[Mapping[str, float], ...] = (
+    {STEPS: 1.28, PROMPTS: 0.84},
+    {STEPS: 0.84, PROMPTS: 1.28},
+    {STEPS: 1.28, PROMPTS: 1.28, CACHED: -0.5},
+    {STEPS: 1.0, PROMPTS: 1.0, OUTPUTS: 1.0, CACHED: -1.0},
+)
 # A bracket this narrow is divided where a straight line through its excesses meets zero.
 _NARROW, _FIRST_STRIDE = 1.065, 1.06
 _MOST_TRIALS = 9
@@ -199,10 +207,20 @@ def capacity_surface(
         axes=axes,
         work_s=bases.nominal_probe.work_s,
     )
-    points = _points(found, {name: spreads[name] for name in axes}, tried, base, seed)
-    fitted = replace(found, interplay_ratio=_interplay(found, points[::2]))
-    checks = tuple(replace(each, surface_rps=_expected_rps(fitted, each)) for each in points[1::2])
+    own = {name: spreads[name] for name in axes}
+    corners = [each for each in _CORNERS if len(set(each) & set(own)) > 1]
+    rows = [[corner.get(name, 0.0) for name in own] for corner in corners]
+    fitted = replace(found, interplay_ratio=_interplay(found, _tried_points(found, own, np.array(rows), tried, base)))
+    checks = _tried_points(fitted, own, _check_scores(tuple(own), seed), tried, base)
     return replace(fitted, checks=checks, trials=tried.count)
+
+
+def _check_scores(names: Sequence[str], seed: int) -> Floats:
+    """Normal scores of the points that the surface is checked at, every other one on the slow side of each ratio."""
+    scores = normal_scores(sobol_points(_CHECKS, max(1, len(names)), np.random.default_rng((seed, 7))))[:, : len(names)]
+    slow = np.array([-1.0 if name == CACHED else 1.0 for name in names])
+    scores[1::2] = np.abs(scores[1::2]) * slow
+    return np.asarray(scores)
 
 
 def _interplay(surface: CapacitySurface, points: Sequence[SurfaceCheck]) -> float:
@@ -210,10 +228,11 @@ def _interplay(surface: CapacitySurface, points: Sequence[SurfaceCheck]) -> floa
     above, below = 0.0, 0.0
     for each in points:
         total, pairs = surface.factor_logs(_as_arrays(each.ratios))
-        if each.tried_rps > 0.0:
-            own = math.log(float(surface.capacity_rps(each.replicas)) / each.tried_rps)
-            above += float(pairs[0]) * (own - float(total[0]))
-            below += float(pairs[0]) ** 2
+        # Where nothing passes, the load is below the least that was looked for.
+        most = float(surface.capacity_rps(each.replicas))
+        own = math.log(most / max(each.tried_rps, _LEAST_FRACTION * most))
+        above += float(pairs[0]) * (own - float(total[0]))
+        below += float(pairs[0]) ** 2
     return min(max(above / below, 0.0), _MOST_INTERPLAY) if below > 0.0 else 0.0
 
 
@@ -278,15 +297,12 @@ def _guess(points: Mapping[float, float], at: float, slope: float) -> float:
     return at * (slope if farthest is None else points[farthest] / farthest)
 
 
-def _points(
-    surface: CapacitySurface, spreads: Mapping[str, RatioSpread], tried: _Tried, replicas: int, seed: int
+def _tried_points(
+    surface: CapacitySurface, spreads: Mapping[str, RatioSpread], scores: Floats, tried: _Tried, replicas: int
 ) -> tuple[SurfaceCheck, ...]:
-    """The surface and trials at points where every ratio is off at once, as draws are."""
-    if not spreads:
-        return ()
-    scores = normal_scores(sobol_points(_POINTS, len(spreads), np.random.default_rng((seed, 7))))
+    """The surface and trials at points where several ratios are off at once."""
     found = []
-    for row in scores:
+    for row in scores if spreads else ():
         ratios = {name: float(spread.ratios(row[[at]])[0]) for at, (name, spread) in enumerate(spreads.items())}
         point = SurfaceCheck(ratios=ratios, replicas=replicas, surface_rps=0.0, tried_rps=0.0)
         expected = _expected_rps(surface, point)
