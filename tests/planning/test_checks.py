@@ -121,7 +121,7 @@ def _sourced(plan: Plan) -> Plan:
     return replace(plan, spec=replace(plan.spec, pools=pools, tools=()), stages=())
 
 
-def _doubted(name: str) -> Plan:
+def _with_anomaly(name: str) -> Plan:
     """The plan on step times whose evidence has this anomaly; lengths that were assumed decide nothing."""
     plan = planned()
     said = EvidenceAnomaly(name=name, sentence="1.49 PFLOP/s are credited to a device of 0.99.")
@@ -151,8 +151,8 @@ CASES: dict[str, tuple[Case, Case, CheckSeverity]] = {
         CheckSeverity.MISTAKE,
     ),
     "misleading-evidence": (
-        lambda: _doubted("physics"),
-        lambda: _doubted("lengths"),
+        lambda: _with_anomaly("physics"),
+        lambda: _with_anomaly("lengths"),
         CheckSeverity.MISTAKE,
     ),
     "partial-cost": (lambda: costing(0.8, **LABELS), lambda: costing(0.97, **LABELS), CheckSeverity.MISTAKE),
@@ -210,7 +210,7 @@ def test_a_near_miss_does_not_trip_it(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_document_of_a_check_carries_the_anomalies_of_the_evidence() -> None:
-    found = to_json(check_plan(_doubted("physics"), ("misleading-evidence",)))
+    found = to_json(check_plan(_with_anomaly("physics"), ("misleading-evidence",)))
     assert found["mistakes"] == ["misleading-evidence"]
     assert "1.49 PFLOP/s" in found["anomalies"][0]["sentence"]
     assert "evidence.accept: [physics]" in found["anomalies"][0]["fix"]

@@ -10,7 +10,7 @@ import pytest
 
 from ullage import verbs
 from ullage.errors import InputError, Rejection
-from ullage.planning.difference import Difference, difference
+from ullage.planning.differences.difference import Difference, difference
 from ullage.planning.document import Plan
 from ullage.planning.record import PlanRecord, record_of
 from ullage.report.encode import to_json, to_text

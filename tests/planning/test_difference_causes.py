@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ullage import verbs
 from ullage.errors import Rejection
-from ullage.planning.difference import Difference, difference
-from ullage.planning.difference_causes import PROGRAM, SEED, CausedChange, causes_of
+from ullage.planning.differences.causes import PROGRAM, SEED, CausedChange, causes_of
+from ullage.planning.differences.difference import Difference, difference
 from ullage.planning.document import Plan
 from ullage.planning.record import Entry, PlanRecord, RecordedPool, RecordedStep
 from ullage.report.encode import to_text

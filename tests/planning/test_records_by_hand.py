@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ullage.evidence import Assumption, Evidence, Figure, Source
-from ullage.planning.difference import Difference, difference
+from ullage.planning.differences.difference import Difference, difference
 from ullage.planning.names import PoolNames, shared_names
 from ullage.planning.record import Entry, PlanRecord
 

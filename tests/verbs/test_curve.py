@@ -42,9 +42,9 @@ def test_the_example_has_a_curve_and_a_point_below_its_highest_load(found: Curve
 def test_every_figure_is_explained_down_to_sources(found: CurveAnswer) -> None:
     assert isinstance(found.point, OperatingPoint)
     for name in (*found.curve.figures, *found.point.figures):
-        assert isinstance([one for _, one in walk(found.find(name))][-1], Source)
+        assert isinstance([one for _, one in walk(found.explained(name))][-1], Source)
     with pytest.raises(InputError, match="operating_rps"):
-        found.find("point.operating_rp")
+        found.explained("point.operating_rp")
 
 
 def test_the_number_of_workers_does_not_change_a_point(found: CurveAnswer) -> None:

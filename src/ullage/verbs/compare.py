@@ -30,7 +30,7 @@ def compare(
     progress: Progress = silent,
 ) -> DifferenceAnswer | Refusal:
     """Compare two plans, each a plan (planned now) or the file that `ullage plan --json` wrote (read back)."""
-    from ullage.planning.difference import difference
+    from ullage.planning.differences.difference import difference
     from ullage.verbs.plan_answer import DifferenceAnswer
 
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
@@ -52,7 +52,7 @@ def changed_since(
     old: PlanSource, plan: Plan, *, at_seed: Callable[[int], Plan | Refusal], workers: int | None = None
 ) -> DifferenceAnswer | Refusal:
     """What is different in a plan that was just made from an older one; `at_seed` makes it again at the old one's."""
-    from ullage.planning.difference import difference
+    from ullage.planning.differences.difference import difference
     from ullage.planning.record import record_of
     from ullage.verbs.plan_answer import DifferenceAnswer
 

@@ -53,14 +53,15 @@ def planned(
 
 def plan_spec(spec: PlanSpec, run: RunContext, *, rounds: float = 1.0) -> PlanAnswer | Refusal:
     """The plan of a specification: every stage, and those that work around it; work over the limit is refused."""
+    from ullage.execute.limit import parse_limit
     from ullage.planning.pipeline import plan as run_pipeline
-    from ullage.planning.work import over_limit
+    from ullage.planning.work.estimate import over_limit
     from ullage.reconcile.score import score
     from ullage.uncertainty.study import study
     from ullage.verbs.answer import refusal
     from ullage.verbs.plan_answer import PlanAnswer
 
-    too_much = over_limit(spec, run.limit, rounds=rounds)
+    too_much = over_limit(spec, parse_limit(run.limit), rounds=rounds)
     if too_much is not None:
         return refusal(too_much)
     found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)

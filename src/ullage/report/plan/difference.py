@@ -7,7 +7,7 @@ import fnmatch
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.planning.difference import Difference, FigureChange
+from ullage.planning.differences.difference import Difference, FigureChange
 from ullage.planning.record import Entry
 from ullage.report.quantity import show, show_usd
 from ullage.report.tables import plain_table

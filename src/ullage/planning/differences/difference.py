@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ullage.planning.difference_causes import CausedChange, causes_of
+from ullage.planning.differences.causes import CausedChange, causes_of
 from ullage.planning.record import Entry, PlanRecord
 
 
