@@ -10,8 +10,8 @@ import pytest
 
 from ullage import verbs
 from ullage.errors import InputError, Rejection
-from ullage.planning.changes.difference import Difference, difference
-from ullage.planning.changes.record import PlanRecord, record_of
+from ullage.planning.differences.difference import Difference, difference
+from ullage.planning.differences.record import PlanRecord, record_of
 from ullage.planning.document import Plan
 from ullage.report.encode import to_json, to_text
 from ullage.report.markdown import to_markdown

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ullage import verbs
 from ullage.errors import Rejection
-from ullage.planning.changes.causes import PROGRAM, SEED, CausedChange, causes_of
-from ullage.planning.changes.difference import Difference, difference
-from ullage.planning.changes.record import Entry, PlanRecord, RecordedPool, RecordedStep
+from ullage.planning.differences.causes import PROGRAM, SEED, CausedChange, causes_of
+from ullage.planning.differences.difference import Difference, difference
+from ullage.planning.differences.record import Entry, PlanRecord, RecordedPool, RecordedStep
 from ullage.planning.document import Plan
 from ullage.report.encode import to_text
 from ullage.report.markdown import to_markdown

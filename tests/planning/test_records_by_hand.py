@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ullage.evidence import Assumption, Evidence, Figure, Source
-from ullage.planning.changes.difference import Difference, difference
-from ullage.planning.changes.record import Entry, PlanRecord
+from ullage.planning.differences.difference import Difference, difference
+from ullage.planning.differences.record import Entry, PlanRecord
 from ullage.planning.names import PoolNames, shared_names
 
 SOURCE = Source(what="test", where="here", date=datetime.date(2026, 11, 15))

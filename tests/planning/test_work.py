@@ -17,8 +17,8 @@ from ullage.evidence import number
 from ullage.execute.limit import parse_limit
 from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
-from ullage.planning.work import estimate_work, over_limit
-from ullage.planning.work_limit import DEFAULT_LIMIT, WorkLimit
+from ullage.planning.work.estimate import estimate_work, over_limit
+from ullage.planning.work.limit import DEFAULT_LIMIT, WorkLimit
 
 AS_OF = datetime.date(2026, 11, 15)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ullage.errors import InputError, unknown_name
-from ullage.planning.work_limit import DEFAULT_LIMIT, WorkLimit
+from ullage.planning.work.limit import DEFAULT_LIMIT, WorkLimit
 from ullage.units import BYTES, DURATION, parse
 
 _FIELD = "--limit"

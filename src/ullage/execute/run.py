@@ -14,9 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from ullage.execute.limit import parse_limit
 from ullage.execute.pool import Spread, thread_map
-from ullage.planning.work_limit import DEFAULT_LIMIT, WorkLimit
 
 
 class Progress(Protocol):
@@ -31,13 +29,16 @@ def silent(fraction: float, stage: str = "", /) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """One run: the same day and seed give the same answer, on however many cores `map` spreads over."""
+    """One run: the same day and seed give the same answer, on however many cores `map` spreads over.
+
+    `limit` is the most work that it may be, as it was typed; who plans parses it (limit.py).
+    """
 
     as_of: datetime.date
     seed: int
     map: Spread
     progress: Progress = silent
-    limit: WorkLimit = DEFAULT_LIMIT
+    limit: str | None = None
 
 
 @contextmanager
@@ -53,9 +54,8 @@ def running(
 
     `limit`, such as `cpu=10min,memory=8GiB`, is the most that it may take by the estimate made before.
     """
-    ceiling = parse_limit(limit)
     with thread_map(workers=workers) as spread:
-        yield RunContext(as_of=today(as_of), seed=seed, map=spread, progress=progress, limit=ceiling)
+        yield RunContext(as_of=today(as_of), seed=seed, map=spread, progress=progress, limit=limit)
 
 
 def today(as_of: datetime.date | None) -> datetime.date:

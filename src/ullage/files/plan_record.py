@@ -6,7 +6,7 @@ from typing import Any
 
 from ullage.documents import json_value
 from ullage.errors import InputError
-from ullage.planning.changes.record import DEVICE_LINES, Entry, PlanRecord, RecordedPool, RecordedStep
+from ullage.planning.differences.record import DEVICE_LINES, Entry, PlanRecord, RecordedPool, RecordedStep
 
 _SCHEMA = "ullage.plan/2"
 _FIX = "Give a file that ullage plan --json wrote, or a plan file."

@@ -12,11 +12,11 @@ from ullage.errors import InputError, Rejection
 from ullage.load.changes import NO_CHANGES, Changes
 from ullage.load.plan import PlanSource, load_plan
 from ullage.load.typed import parse_share, with_definitions, with_slos
-from ullage.planning.work_limit import DEFAULT_LIMIT, WorkLimit
 
 if TYPE_CHECKING:
     from ullage.evidence import Assumption, Figure
     from ullage.memory.budget import MemoryBudget
+    from ullage.planning.work.limit import WorkLimit
     from ullage.service.calibration.pool_step import StepProfile
     from ullage.service.steps.step_model import StepModel
     from ullage.service.trial.bases import Bases
@@ -61,19 +61,20 @@ def load_pool(
     as_of: datetime.date,
     seed: int = 0,
     changes: Changes = NO_CHANGES,
-    limit: WorkLimit = DEFAULT_LIMIT,
+    limit: WorkLimit | None = None,
 ) -> CurveInputs | Rejection:
     """The stages of a plan that come before a curve: demand, memory, step model; work over the limit is refused."""
     from ullage.evidence import Evidence, Source
     from ullage.load.evidence import read_calibration
     from ullage.memory.budget import memory_budget
     from ullage.planning.spec import slo_limits
-    from ullage.planning.work import over_limit
+    from ullage.planning.work.estimate import over_limit
+    from ullage.planning.work.limit import DEFAULT_LIMIT
     from ullage.service.calibration.pool_step import StepEvidence, pool_step
     from ullage.workload.demand.demand import forecast_demand
 
     spec = load_plan(source, as_of=as_of, seed=seed, changes=changes)
-    too_much = over_limit(replace(spec, pools=spec.pools[:1]), limit)
+    too_much = over_limit(replace(spec, pools=spec.pools[:1]), limit or DEFAULT_LIMIT)
     if too_much is not None:
         return too_much
     asked = spec.pool

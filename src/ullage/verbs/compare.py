@@ -13,7 +13,7 @@ from ullage.execute.run import Progress, RunContext, running, silent
 
 if TYPE_CHECKING:
     from ullage.load.plan import PlanSource
-    from ullage.planning.changes.record import PlanRecord
+    from ullage.planning.differences.record import PlanRecord
     from ullage.planning.document import Plan
     from ullage.verbs.answer import Refusal
     from ullage.verbs.plan_answer import DifferenceAnswer
@@ -30,7 +30,7 @@ def compare(
     progress: Progress = silent,
 ) -> DifferenceAnswer | Refusal:
     """Compare two plans, each a plan (planned now) or the file that `ullage plan --json` wrote (read back)."""
-    from ullage.planning.changes.difference import difference
+    from ullage.planning.differences.difference import difference
     from ullage.verbs.plan_answer import DifferenceAnswer
 
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
@@ -54,8 +54,8 @@ def changed_since(
     old: PlanSource, plan: Plan, *, at_seed: Callable[[int], Plan | Refusal], workers: int | None = None
 ) -> DifferenceAnswer | Refusal:
     """What is different in a plan that was just made from an older one; `at_seed` makes it again at the old one's."""
-    from ullage.planning.changes.difference import difference
-    from ullage.planning.changes.record import record_of
+    from ullage.planning.differences.difference import difference
+    from ullage.planning.differences.record import record_of
     from ullage.verbs.plan_answer import DifferenceAnswer
 
     with running(as_of=plan.as_of, seed=plan.seed, workers=workers) as run:
@@ -81,7 +81,7 @@ def _read_back(source: PlanSource) -> PlanRecord | None:
 
 def _planned(source: PlanSource, run: RunContext, *, studied: bool) -> PlanRecord | Refusal:
     """The numbers of a plan; its risk is studied where the other's was, so that the two hold the same."""
-    from ullage.planning.changes.record import record_of
+    from ullage.planning.differences.record import record_of
     from ullage.verbs.plan import planned
 
     found = planned(source, run, studied=studied)

@@ -165,9 +165,7 @@ def cost(
         marginals = _marginals(spec, bill, run) if marginal else ()
         run.progress(1.0)
     return CostAnswer(
-        bill=bill,
-        as_of=run.as_of,
-        seed=seed,
+        bill=bill, as_of=run.as_of, seed=seed,
         attribution=attribution,
         spread=spread,
         against=compared,
@@ -176,7 +174,7 @@ def cost(
         change=change,
         commitments=() if purchase is None else _commitments(spec, found, bill, purchase, notes),
         notes=tuple(notes),
-    )
+    )  # fmt: skip
 
 
 def bill_of(plan: Plan) -> Bill:

@@ -109,6 +109,7 @@ def curve(
     such replica, by any tool: each is simulated as it was run and compared. `workers` is the number of threads; the
     answer does not depend on it.
     """
+    from ullage.execute.limit import parse_limit
     from ullage.load.pool import load_pool
     from ullage.service.curve.sensitivity import try_changes
     from ullage.service.stage import pool_curve, pool_point
@@ -123,7 +124,7 @@ def curve(
             as_of=run.as_of,
             seed=seed,
             changes=parse_changes(set, traffic),
-            limit=run.limit,
+            limit=parse_limit(run.limit),
         )
         if isinstance(pool, Rejection):
             return refusal(pool)

@@ -238,7 +238,7 @@ def _show(ledger: Ledger, asked: LedgerAsked) -> LedgerAnswer:
 
 
 def _diff(ledger: Ledger, asked: LedgerAsked) -> DifferenceAnswer:
-    from ullage.planning.changes.difference import difference
+    from ullage.planning.differences.difference import difference
     from ullage.verbs.plan_answer import DifferenceAnswer
 
     old, new = _names(asked, "diff", 2, "Give the names of two plans, the older first.")

@@ -32,11 +32,12 @@ def options(
 
     The answer is the same bytes for one plan, date and seed, on however many `workers`.
     """
+    from ullage.execute.limit import parse_limit
     from ullage.load.located import located
     from ullage.load.plan import load_plan, plan_document
     from ullage.planning.options.candidates import candidates_of
     from ullage.planning.options.options import options as compare
-    from ullage.planning.work import over_limit
+    from ullage.planning.work.estimate import over_limit
     from ullage.verbs.answer import refusal
     from ullage.verbs.plan_answer import OptionsAnswer
 
@@ -44,7 +45,7 @@ def options(
         changes = parse_changes(set, traffic)
         spec = load_plan(source, as_of=run.as_of, seed=seed, changes=changes)
         most = max(len(candidates_of(each, spec.options, book=spec.prices, buying=spec.buying)) for each in spec.pools)
-        too_much = over_limit(spec, run.limit, rounds=_ROUNDS_OF_CANDIDATE * most)
+        too_much = over_limit(spec, parse_limit(run.limit), rounds=_ROUNDS_OF_CANDIDATE * most)
         if too_much is not None:
             return refusal(too_much)
         with located(lambda: plan_document(source, changes)):

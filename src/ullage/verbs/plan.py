@@ -62,14 +62,15 @@ def planned(
 
 def plan_spec(spec: PlanSpec, run: RunContext, *, studied: bool = False, rounds: float = 1.0) -> PlanAnswer | Refusal:
     """The plan of a specification: every stage, and those that work around it; work over the limit is refused."""
+    from ullage.execute.limit import parse_limit
     from ullage.planning.pipeline import plan as run_pipeline
-    from ullage.planning.work import over_limit
+    from ullage.planning.work.estimate import over_limit
     from ullage.uncertainty.study import NOT_STUDIED, study
     from ullage.verbs.answer import refusal
     from ullage.verbs.ledger import last_of
     from ullage.verbs.plan_answer import PlanAnswer
 
-    too_much = over_limit(spec, run.limit, rounds=rounds)
+    too_much = over_limit(spec, parse_limit(run.limit), rounds=rounds)
     if too_much is not None:
         return refusal(too_much)
     found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)

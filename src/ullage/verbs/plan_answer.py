@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ullage.planning.changes.difference import Difference
+from ullage.planning.differences.difference import Difference
 from ullage.planning.document import Plan
 from ullage.planning.options.options import Options
 from ullage.verbs.answer import Headline, VerbAnswer

@@ -78,6 +78,7 @@ def size(
     Without `rate` it is the demand's planning rate. `slos` such as `chat:ttft_p95=500ms` replace or add SLOs;
     `definitions` is the load tool whose latencies they are in.
     """
+    from ullage.execute.limit import parse_limit
     from ullage.load.pool import load_pool
     from ullage.load.typed import parse_rate
     from ullage.service.curve.sizing import size_pool
@@ -96,7 +97,7 @@ def size(
             as_of=run.as_of,
             seed=seed,
             changes=parse_changes(set, traffic),
-            limit=run.limit,
+            limit=parse_limit(run.limit),
         )
         if isinstance(pool, Rejection):
             return refusal(pool)

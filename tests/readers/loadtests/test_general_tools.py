@@ -1,4 +1,4 @@
-"""Results that know requests and no tokens, packed files and folders: what is read, and what is noted of the rest."""
+"""Results that know requests and no tokens, packed files and folders: what is read, and what the rest is called."""
 
 from __future__ import annotations
 

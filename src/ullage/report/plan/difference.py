@@ -7,8 +7,8 @@ import fnmatch
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.planning.changes.difference import Difference, FigureChange
-from ullage.planning.changes.record import Entry
+from ullage.planning.differences.difference import Difference, FigureChange
+from ullage.planning.differences.record import Entry
 from ullage.report.quantity import show, show_usd
 from ullage.report.tables import plain_table
 

@@ -159,7 +159,7 @@ def _point(requests: tuple[MeasuredRequest, ...], said: tuple[PointAnomaly, ...]
     cached = [each.cached_tokens for each in good if each.cached_tokens is not None]
     note = anomaly(
         Flag.STATED_BY_TOOL,
-        "It is a log of traffic, not a test: arrivals are repeated as they were, and other traffic of the same "
+        "It is a log of production, not a test: arrivals are repeated as they were, and other traffic of the same "
         "replicas is not in it.",
         Severity.NOTE,
     )

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ullage.errors import InternalError
-from ullage.planning.changes.record import Entry, PlanRecord, RecordedPool
+from ullage.planning.differences.record import Entry, PlanRecord, RecordedPool
 
 SEED = "seed"
 PROGRAM = "another version of the program or its facts"

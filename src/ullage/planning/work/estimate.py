@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ullage.errors import Rejection, Remedy
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.planning.spec import PlanSpec
-from ullage.planning.work_limit import WorkLimit
+from ullage.planning.work.limit import WorkLimit
 
 _TIMES = Source(
     what="CPU times of plans of 1 to 50 classes, 1 to 20 pools and 3 to 2,000 req/s on two shared cores",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ullage.planning.changes.causes import CausedChange, causes_of
-from ullage.planning.changes.record import Entry, PlanRecord
+from ullage.planning.differences.causes import CausedChange, causes_of
+from ullage.planning.differences.record import Entry, PlanRecord
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,0 @@
-"""Two plans and what moved between them, cause by cause."""

@@ -1,0 +1,1 @@
+"""What changed between two plans, figure by figure and cause by cause."""

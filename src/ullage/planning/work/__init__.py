@@ -1,0 +1,1 @@
+"""How much work a plan is, and the most that one command may be."""
