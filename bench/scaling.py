@@ -77,7 +77,8 @@ def weeks() -> Iterator[tuple[str, NDArray[np.float64]]]:
         "WHERE service = 'code' ORDER BY 1"
     ).fetchnumpy()
     grid = (np.arange(2 * DAY) + 0.5) * WIDTH_S + 86_400.0
-    yield "Azure code 2024, days 2-3", np.interp(grid, *(np.asarray(each, np.float64) for each in azure.values()))
+    times_s, rates_rps = (np.asarray(each, np.float64) for each in azure.values())
+    yield "Azure code 2024, days 2-3", np.interp(grid, times_s, rates_rps)
     for model in ("m-large", "m-small"):
         rows = found.execute(
             f"SELECT t_s, sum(rate_rps) AS rate FROM '{TRACES}/servegen_client_rates.parquet' "
@@ -155,7 +156,7 @@ def equalled(name: str, rates: NDArray[np.float64], pool: ScalingPool, demand: D
         scaled[:DAY].reshape(24, 6).mean(axis=1), each_rps=pool.each_rps, in_flight_requests=in_flight,
         lag_s=rule_lag_s(pool), ready_s=pool.starts.cold_p90_s, most=pool.limits.most_replicas,
     )  # fmt: skip
-    for share in (0.8, 0.6, 0.45):
+    for share in (0.8, 0.6, 0.5, 0.45, 0.4, 0.35):
         rule = tracking_rule(
             "ullage", share * derived.threshold_value, least=derived.least_replicas, most=derived.most_replicas,
             up_s=0.0, down_s=derived.down_s,
