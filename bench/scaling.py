@@ -1,7 +1,7 @@
 """Scaling rules on published traffic: attainment and replica-hours of ours, of common rules and of a clairvoyant.
 
     python -m bench.scaling            four shapes of traffic; the rule is searched on one day and judged on the next
-    python -m bench.scaling --equal    our derived rule with a threshold so low that it attains as much as the CPU-style HPA
+    python -m bench.scaling --equal    our derived rule, its threshold lowered until it attains as much as cpu-hpa
     python -m bench.scaling --loop     what a loop at one-second signals costs beside the same run without one
 
 Rates are those of the published weeks, scaled so that the busiest ten minutes need about 8 replicas; lengths and
