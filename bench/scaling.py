@@ -1,7 +1,7 @@
 """Scaling rules on published traffic: attainment and replica-hours of ours, of common rules and of a clairvoyant.
 
     python -m bench.scaling            four shapes of traffic; the rule is searched on one day and judged on the next
-    python -m bench.scaling --equal    our derived rule made so careful that it attains what the CPU-style HPA attains
+    python -m bench.scaling --equal    our derived rule, its threshold lowered until it attains as much as cpu-hpa
     python -m bench.scaling --loop     what a loop at one-second signals costs beside the same run without one
 
 Rates are those of the published weeks, scaled so that the busiest ten minutes need about 8 replicas; lengths and
@@ -77,8 +77,8 @@ def weeks() -> Iterator[tuple[str, NDArray[np.float64]]]:
         "WHERE service = 'code' ORDER BY 1"
     ).fetchnumpy()
     grid = (np.arange(2 * DAY) + 0.5) * WIDTH_S + 86_400.0
-    at_s, rate_rps = (np.asarray(each, np.float64) for each in azure.values())
-    yield "Azure code 2024, days 2-3", np.asarray(np.interp(grid, at_s, rate_rps), np.float64)
+    times_s, rates_rps = (np.asarray(each, np.float64) for each in azure.values())
+    yield "Azure code 2024, days 2-3", np.interp(grid, times_s, rates_rps)
     for model in ("m-large", "m-small"):
         rows = found.execute(
             f"SELECT t_s, sum(rate_rps) AS rate FROM '{TRACES}/servegen_client_rates.parquet' "
@@ -156,7 +156,7 @@ def equalled(name: str, rates: NDArray[np.float64], pool: ScalingPool, demand: D
         scaled[:DAY].reshape(24, 6).mean(axis=1), each_rps=pool.each_rps, in_flight_requests=in_flight,
         lag_s=rule_lag_s(pool), ready_s=pool.starts.cold_p90_s, most=pool.limits.most_replicas,
     )  # fmt: skip
-    for share in (0.8, 0.6, 0.45):
+    for share in (0.8, 0.6, 0.5, 0.45, 0.4, 0.35):
         rule = tracking_rule(
             "ullage", share * derived.threshold_value, least=derived.least_replicas, most=derived.most_replicas,
             up_s=0.0, down_s=derived.down_s,

@@ -336,11 +336,9 @@ def _scales(found: Answer) -> str:
         if not pool.scaling:
             continue
         threshold, least, most, lag, turns, attained, saving = (number(each) for each in pool.scaling)
-        said.append(
-            f"{_of(found, pool)}{threshold:.3g} in flight a replica, {least:g} to {most:g} replicas; "
-            f"lag {show(lag, 's')}, {turns:.3g} turns/h, {show(attained, 'fraction')} in SLO, "
-            f"{100 * saving:.0f} % fewer replica-hours as it rises"
-        )
+        bounds = f"{threshold:.3g} in flight a replica, {least:g} to {most:g} replicas"
+        loop = f"lag {show(lag, 's')}, {turns:.3g} turns/h, {show(attained, 'fraction')} in SLO"
+        said.append(f"{_of(found, pool)}{bounds}; {loop}, {100 * saving:.0f} % fewer replica-hours as it rises")
     return "; ".join(said)
 
 
