@@ -110,6 +110,12 @@ def _sglang(pool: EmitPool) -> EngineCommand:
     )
 
 
+_FILE_ALONE = (
+    "KV tokens, their dtype and block reuse are settings of trtllm-serve's file alone, not of its command line: target "
+    "tensorrt-llm writes it; mount it, and add --config to emit.workloads args."
+)
+
+
 def _tensorrt_llm(pool: EmitPool) -> EngineCommand:
     tokens = _taken(pool, "kv_cache_config.max_tokens", "memory.kv_tokens")
     flags = [
@@ -142,7 +148,7 @@ def _tensorrt_llm(pool: EmitPool) -> EngineCommand:
     return EngineCommand(
         command=("trtllm-serve",),
         flags=tuple(replace(each, flag=names.get(each.key, "")) for each in flags),
-        cannot=(*cannot, *_no_queue(pool, "TensorRT-LLM")),
+        cannot=(*cannot, _FILE_ALONE, *_no_queue(pool, "TensorRT-LLM")),
     )
 
 

@@ -33,7 +33,7 @@ def config(plan: EmitPlan) -> dict[str, Any]:
             "retry_after": retry.noted("limit.retry_after_s"),
         },
         "general_settings": {
-            "global_max_parallel_requests": Reasoned(value=all_in_flight, why="the sum of the pools below")
+            "global_max_parallel_requests": Reasoned(value=all_in_flight, why="the sum of the pools above")
         },
     }
 
