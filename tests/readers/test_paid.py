@@ -1,0 +1,61 @@
+"""What was paid: FOCUS and OpenCost, summed over the charges that begin in the stretch, and nothing guessed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+
+from ullage.errors import InputError
+from ullage.readers.paid import read_paid
+
+START_S = datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC).timestamp()
+END_S = START_S + 7 * 86_400.0
+FOCUS = """\
+ChargePeriodStart,EffectiveCost,BillingCurrency
+2026-10-31T23:00:00Z,99.5,USD
+2026-11-01T00:00:00Z,10.25,USD
+2026-11-07T23:00:00+00:00,20,USD
+2026-11-08T00:00:00Z,77,USD
+"""
+
+
+def test_focus_charges_count_where_their_period_begins(tmp_path: Path) -> None:
+    file = tmp_path / "focus.csv"
+    file.write_text(FOCUS)
+    found = read_paid(file, start_s=START_S, end_s=END_S)
+    assert (found.usd, found.charges, found.outside_charges) == (30.25, 2, 2)
+
+
+def test_allocations_are_summed_over_names_and_windows(tmp_path: Path) -> None:
+    def one(day: int, cost: float) -> dict[str, object]:
+        return {"window": {"start": f"2026-11-0{day}T00:00:00Z"}, "totalCost": cost}
+
+    file = tmp_path / "allocation.json"
+    file.write_text(
+        json.dumps({"code": 200, "data": [{"chat": one(1, 5.0), "__idle__": one(1, 2.5)}, {"chat": one(2, 4.0)}]})
+    )
+    assert read_paid(file, start_s=START_S, end_s=END_S).usd == pytest.approx(11.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n", "not among its columns"),
+        (FOCUS.replace("USD", "EUR"), "is not USD"),
+        (FOCUS.replace("10.25", "ten"), "is not an amount"),
+        (FOCUS.replace("2026-11-01T00:00:00Z", "soon"), "is not a time"),
+        (FOCUS.replace("2026-11", "2025-01"), "no charge in this stretch"),
+        ("ChargePeriodStart,EffectiveCost,BillingCurrency\n", "has no charges"),
+        ('{"data": 5}', "no data of an allocation"),
+        ('{"data": [{"a": 5}]}', "is not an allocation"),
+        ('{"data": [{"a": {"window": {"start": "2026-11-01"}}}]}', "is not an amount"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_and_not_nothing(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "paid.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_paid(file, start_s=START_S, end_s=END_S)
