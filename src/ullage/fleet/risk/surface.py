@@ -10,7 +10,7 @@ their product, since the SLO leaves less time for both: with l the logarithms of
     log slowdown = sum of logs + interplay x sum over pairs of l l'
 
 The interplay is fitted in the corners where several things are slow at once: there an SLO is violated that each of them
-alone would keep. The surface is then checked at points drawn from the same distributions, every other one reflected to
+alone would meet. The surface is then checked at points drawn from the same distributions, every other one reflected to
 the slow side: the error found there is part of the answer. The level itself is anchored where the plan's own size was
 decided by many windows.
 """
