@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile
 export PYTHON
 
 .PHONY: help plan services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
@@ -90,6 +90,10 @@ bench-scaling: .venv/.dev ## scaling rules on published traffic; ARGS=--loop for
 	$(BIN)/python -m bench.scaling $(ARGS)
 bench-risk: .venv/.dev ## whether plans fall short as often as they say, in simulated worlds; ARGS="--worlds 2000"
 	$(BIN)/python bench/risk.py $(ARGS)
+bench-ledger: .venv/.dev ## a hundred thousand plans kept and listed
+	$(BIN)/python bench/ledger.py
+bench-reconcile: .venv/.dev ## planted drifts of a simulated production, and the cause they are put down to
+	$(BIN)/python -m bench.reconcile
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 
