@@ -125,7 +125,7 @@ pool: {model: llama-3.1-8b, device: h100-sxm}
 
 def test_a_trace_gives_rates_shapes_and_the_workload_stage(tmp_path: Path) -> None:
     _week_of_requests(tmp_path)
-    found = verbs.plan(_file(tmp_path, TRACED), as_of=AS_OF)
+    found = verbs.plan(_file(tmp_path, TRACED), as_of=AS_OF, quick=True)
     assert not isinstance(found, Rejection)
     rates = {each.name: each for each in found.spec.inputs if each.name.endswith("mean_rate")}
     assert {each.evidence for each in rates.values()} == {Evidence.MEASURED}

@@ -49,7 +49,7 @@ def kept_case(folder: Path) -> KeptCase:
     """Plan and keep it in this folder."""
     file, ledger = folder / "plan.yaml", folder / "ledger.sqlite"
     file.write_text(TWO_CLASSES)
-    plan = verbs.plan(file, as_of=AS_OF, seed=0)
+    plan = verbs.plan(file, as_of=AS_OF, seed=0, quick=True)
     assert not isinstance(plan, Rejection)
     digest, _, is_new = keep_plan(plan, file, NO_CHANGES, ledger=ledger)
     assert is_new

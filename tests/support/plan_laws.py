@@ -89,7 +89,7 @@ def random_service(seed: int) -> Document:
 
 
 def planned(service: Document, *, seed: int = 3) -> Plan | Rejection:
-    return verbs.plan(copy.deepcopy(service), as_of=AS_OF, seed=seed)
+    return verbs.plan(copy.deepcopy(service), as_of=AS_OF, seed=seed, quick=True)
 
 
 # ---- sizes ------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_a_model_alone_is_enough_to_plan(tmp_path: Path) -> None:
     assert "decide: not stated" in text
     file = tmp_path / "plan.yaml"
     save_starter(text, file)
-    assert isinstance(verbs.plan(file, as_of=AS_OF), Plan)
+    assert isinstance(verbs.plan(file, as_of=AS_OF, quick=True), Plan)
 
 
 def test_a_trace_gives_the_longest_context_and_no_rate(trace: Path, tmp_path: Path) -> None:

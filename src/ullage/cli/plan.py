@@ -69,6 +69,8 @@ def command(
     from ullage.verbs.what_if import WhatIf, last, what_if
 
     names = check_sections(section or ())
+    if not keep and not _asks_risk(names, explain, json=json):
+        quick = True
     if file is None:
         talk("No plan file given: planning the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
@@ -100,6 +102,13 @@ def command(
     block = [*found.block(), ""] if isinstance(found, WhatIf) else []
     _print(plan, block, names, every=every, markdown=markdown, no_color=no_color)
     return ExitCode.OK
+
+
+def _asks_risk(sections: tuple[str, ...], explain: str | None, *, json: bool) -> bool:
+    """Whether what is printed has anything of the risk in it; a study takes as long as the plan."""
+    if explain is not None:
+        return "risk" in explain
+    return json or not sections or bool({"risk", "questions"} & {*sections})
 
 
 def _keep(
