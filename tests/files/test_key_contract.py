@@ -19,6 +19,7 @@ import yaml
 
 from support.key_probes import AS_OF, BASES, Probe, spec_of, with_value, write_files
 from ullage.errors import InputError
+from ullage.evidence import Assumption
 from ullage.files.keys import KeyRow, find_path
 from ullage.files.plan_file import PlanFile, key_rows
 from ullage.files.strict_yaml import Document, read_yaml
@@ -476,7 +477,8 @@ def test_a_default_that_is_written_is_the_default(path: str, row: KeyRow, folder
 def values(spec: PlanSpec) -> list[object]:
     """Every value of a specification that a plan file can state, whoever says it."""
     reserves, lead = spec.reserves.inputs, spec.options.lead.inputs
-    inputs = (*spec.inputs, *reserves, *spec.admission.inputs, *spec.cost.inputs, *lead, spec.policy.margin)
+    scaling = [each for each in vars(spec.scaling).values() if isinstance(each, Assumption)]
+    inputs = (*spec.inputs, *reserves, *spec.admission.inputs, *spec.cost.inputs, *lead, spec.policy.margin, *scaling)
     return [
         sorted({(each.name, _plain(each.value), each.unit) for each in inputs}),
         [replace(each.settings, source=None, evidence=None) for each in spec.pools],  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ from support.planned import planned
 from ullage.errors import InputError
 from ullage.load.plan import load_plan
 from ullage.planning.answer.verdict import warnings
-from ullage.workload.demand.tools import ToolLoad, ToolLoads
 
 AS_OF = datetime.date(2026, 11, 15)
 PLAN = {
@@ -66,21 +65,3 @@ def test_an_event_inside_it_is_used_and_not_listed() -> None:
     names = {each.name for each in load_plan(event("2026-11-20", "2026-11-25"), as_of=AS_OF).inputs}
     assert "event.sale.demand_ratio" in names
     assert "event.sale.left_out" not in names
-
-
-def test_a_full_tool_is_a_warning_whatever_binds_the_replicas() -> None:
-    made = planned()
-    pool = made.pools[0]
-    line = ToolLoad(
-        name="search",
-        tasks_per_s=10.0,
-        tried_calls_per_s=10.0,
-        capacity_tasks_per_s=0.02,
-        limited_by="rate limit",
-        waiting_requests=0.0,
-        held_tokens=0.0,
-        recomputed_tokens_per_s=0.0,
-    )
-    full = replace(made, pools=(replace(pool, tools=ToolLoads(lines=(line,), figures={}, notes=())),))
-    assert any("tool search takes 0.02 of 10 tasks/s" in each for each in warnings(full))
-    assert not any("tasks/s" in each for each in warnings(made))

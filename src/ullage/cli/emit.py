@@ -11,6 +11,7 @@ from ullage.cli.options import (
     AsOf,
     Diff,
     Force,
+    Limit,
     Listed,
     NoColor,
     Out,
@@ -47,6 +48,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -74,7 +76,15 @@ def command(
     with progress("emitting", quiet=quiet) as report:
         found = what_if(
             lambda **what: verbs.emit(
-                file, names, stored=stored, against=against, as_of=as_of, seed=seed, progress=report, **what
+                file,
+                names,
+                stored=stored,
+                against=against,
+                as_of=as_of,
+                seed=seed,
+                limit=limit,
+                progress=report,
+                **what,
             ),
             changed,
             traffic,

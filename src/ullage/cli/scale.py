@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, PlanArgument, Quiet, Rules, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, Rules, Seed, Set, Traffic
 from ullage.cli.terminal import answered, progress, talk
 
 
@@ -19,6 +19,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -35,7 +36,7 @@ def command(
     with progress("scaling", quiet=quiet) as report:
         found = what_if(
             lambda **what: verbs.scale(
-                file, rules=rules or (), days=days, as_of=as_of, seed=seed, progress=report, **what
+                file, rules=rules or (), days=days, as_of=as_of, seed=seed, limit=limit, progress=report, **what
             ),
             changed,
             traffic,

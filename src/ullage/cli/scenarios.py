@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answered, progress, talk
 
 
@@ -21,6 +21,7 @@ def command(
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
+    limit: Limit = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -35,7 +36,9 @@ def command(
         talk("No plan file given: scenarios of the built-in example.", quiet=quiet)
     with progress("scenarios", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.scenarios(file, own or (), as_of=as_of, seed=seed, progress=report, **what),
+            lambda **what: verbs.scenarios(
+                file, own or (), as_of=as_of, seed=seed, limit=limit, progress=report, **what
+            ),
             changed,
             traffic,
         )

@@ -71,7 +71,7 @@ def host_budget(
         value=devices * whole(HOST_PROCESS),
         unit="bytes",
         formula="devices x memory of a worker",
-        inputs=(settings.stated("devices", devices, "devices"), HOST_PROCESS),
+        inputs=(settings.stated("replica devices", devices, "devices"), HOST_PROCESS),
     )
     lines = [
         HostLine(label="weights while loading", figure=staged, gives_way=True),
@@ -94,6 +94,6 @@ def _offload_line(label: str, each_bytes: int, devices: int, settings: RuntimeSe
         value=each_bytes * devices,
         unit="bytes",
         formula="devices x bytes offloaded from one",
-        inputs=(settings.stated("devices", devices, "devices"), stated),
+        inputs=(settings.stated("replica devices", devices, "devices"), stated),
     )
     return HostLine(label=label, figure=figure, gives_way=False)

@@ -93,7 +93,7 @@ def _told(run: KernelRun, answer: int | Wanted) -> int:
         return answer
     if not answer.starts_s:
         return answer.replicas
-    delays, first = run.world.plain("start_delays"), int(run.clock.starts)
+    delays, first = run.world.given("start_delays"), int(run.clock.starts)
     for place, each_s in enumerate(answer.starts_s):
         delays[(first + place) % delays.size] = to_ps(each_s)
     return answer.replicas

@@ -134,7 +134,7 @@ class KernelRun:
     @property
     def gauges(self) -> Any:
         """Plain records: a rule reads them at every tick."""
-        return self.world.plain("gauges")[: int(self.world.plain_clock["gauges"])]
+        return self.world.given("gauges")[: int(self.world.plain_clock["gauges"])]
 
     @property
     def controls(self) -> Any:

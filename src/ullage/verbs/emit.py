@@ -72,6 +72,7 @@ def emit(
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> Emitted | Refusal:
@@ -95,7 +96,7 @@ def emit(
         raise InputError(
             field="--set", value=str(changes.texts), problem=problem, fix="Leave out --plan, and plan anew."
         )
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         file, settings = _names(source, run, changes)
         if stored is None:
             found = _planned(source, run, changes)

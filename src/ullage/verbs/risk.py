@@ -69,6 +69,7 @@ def risk(
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> RiskAnswer | Refusal:
@@ -81,7 +82,7 @@ def risk(
     from ullage.verbs.plan import planned
 
     price = _usd(bad_hour)
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         found = planned(source, run, parse_changes(set, traffic))
         if isinstance(found, Rejection):
             return found

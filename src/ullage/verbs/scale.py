@@ -68,6 +68,7 @@ def scale(
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> ScaleAnswer | Refusal:
@@ -84,7 +85,7 @@ def scale(
     present = read_rules([Path(each) for each in rules]) if rules else ()
     for each in present:
         _require_known(each)
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         found = planned(source, run, parse_changes(set, traffic))
         if isinstance(found, Rejection):
             return found

@@ -77,6 +77,7 @@ def scenarios(
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
+    limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> ScenarioAnswer | Refusal:
@@ -91,7 +92,7 @@ def scenarios(
 
     asked = [_own(each) for each in own]
     changes = parse_changes(set, traffic)
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         found = planned(source, run, changes)
         if isinstance(found, Rejection):
             return found

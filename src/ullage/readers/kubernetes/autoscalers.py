@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ullage.errors import InputError
 from ullage.planning.brownfield.running import RunningPool
 from ullage.readers.kubernetes.documents import Object, listed, walked, whole
 from ullage.readers.kubernetes.scaling_rules import scaling_rules
+from ullage.scaling.rules import ScalingRule
 
 # Where each kind keeps its bounds, and what stands in where it says nothing.
 _BOUNDS = {
@@ -17,6 +19,14 @@ _BOUNDS = {
 }
 # KEDA's own default.
 _SCALED_OBJECT_MOST = 100
+
+
+def _rule(autoscaler: Object) -> ScalingRule | None:
+    """The rule as the loop would run it; one that is written in part bounds the pool all the same."""
+    try:
+        return next((each.rule for each in scaling_rules([autoscaler])), None)
+    except InputError:
+        return None
 
 
 def scaled(pools: Sequence[RunningPool], autoscalers: Sequence[Object]) -> tuple[RunningPool, ...]:
@@ -28,7 +38,7 @@ def scaled(pools: Sequence[RunningPool], autoscalers: Sequence[Object]) -> tuple
         kind = str(each.at("spec", "scaleTargetRef", "kind") or "Deployment")
         least = whole(each.at("spec", low), field=f"{each.where}.spec.{low}", default=default)
         most = whole(each.at("spec", high), field=f"{each.where}.spec.{high}", default=_SCALED_OBJECT_MOST)
-        rule = next((one.rule for one in scaling_rules([each])), None)
+        rule = _rule(each)
         found = [
             replace(
                 pool,

@@ -400,7 +400,7 @@ class World:
         self.__dict__[name] = value.view(np.recarray) if has_names else value
         return self.__dict__[name]
 
-    def plain(self, name: str) -> Any:
+    def given(self, name: str) -> Any:
         """An array as it was given, its fields by key alone."""
         return self._given[name]
 
