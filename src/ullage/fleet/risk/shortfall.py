@@ -27,6 +27,8 @@ from ullage.fleet.risk.surface import CapacitySurface
 HOURS_PER_MONTH = 730.5
 # A fleet of more than so many times what even odds need is not looked for: what it would cover is no lack of replicas.
 _MOST_TIMES, _MOST_MORE = 6, 32
+# Where even a usual draw needs more than this, steps are too slow for any number.
+_MOST_REPLICAS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +96,13 @@ class ShortfallModel:
     def least(self, shortfall_fraction: float) -> int | None:
         """The smallest fleet that falls short no more often; None where no number of replicas does."""
         even = int(np.median(self.draws.needed))
-        low, high = 0, max(1, even)
         most = _MOST_TIMES * even + _MOST_MORE
+        # A draw falls short wherever it needs more than there are, so fewer than this never do.
+        allowed = int(shortfall_fraction * self.draws.needed.size)
+        least = int(np.sort(self.draws.needed)[::-1][min(allowed, self.draws.needed.size - 1)])
+        if least > min(most, _MOST_REPLICAS):
+            return None
+        low, high = max(0, least - 1), max(1, least)
         while self.fraction(high) > shortfall_fraction:
             if high >= most:
                 return None
