@@ -110,6 +110,9 @@ def test_an_escalation_drives_the_demand_of_both_pools() -> None:
     routing = Routing(routes=(escalation(0.25, carries=True),))
     own = {"coding": "pool-1"}
     first, second = (pool_demand(whole, routing, pool, own) for pool in ("pool-0", "pool-1"))
+    for part in (*first.classes, *second.classes):
+        own_class = next(each for each in whole.classes if each.name == part.name)
+        assert set(part.figures) == set(own_class.figures), "a part of a class has all of its figures"
     assert [each.name for each in first.classes] == ["chat"]
     assert [each.name for each in second.classes] == ["chat", "coding"]
     chat = whole.classes[0]

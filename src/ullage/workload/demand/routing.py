@@ -308,7 +308,8 @@ def _part_of(traffic: ClassTraffic, model: ClassModel, part: float, route: Route
         planning_rps=planning_rps,
         peak_minute_rps=minute_rps,
         model=model,
-        figures={f"demand.{name}.{what}": scaled(what, value) for what, value in values.items()},
+        # What a route does not change, such as the cached share, is the class's own.
+        figures={**traffic.figures, **{f"demand.{name}.{what}": scaled(what, value) for what, value in values.items()}},
     )
 
 
