@@ -99,7 +99,14 @@ def numbers_in(value: object) -> list[float]:
 
 def spellings(value: float) -> set[str]:
     written = {show(value, each) for each in ("", "s", "req/s", "fraction")} | {show_usd(value), f"{value:g}"}
-    written |= {f"{value:.3g}", f"{value:.0f}", f"{100 * value:.0f}", f"{100 * value:g}", f"{100 * value:.2g}"}
+    written |= {
+        f"{value:.3g}",
+        f"{value:.0f}",
+        f"{100 * value:.0f}",
+        f"{100 * value:g}",
+        f"{100 * value:.2g}",
+        f"{value:.2g}",
+    }
     return {each for text in written for each in re.findall(r"\d[\d,]*\.?\d*", text)}
 
 

@@ -126,7 +126,7 @@ routing:
   - {class: chat, escalation: [{pool: small, goes_on: 20%, success: 75%}, {pool: large, success: 92%}]}
   - {class: code, shares: [{pool: small, share: 50%, success: 75%}, {pool: large, share: 50%, success: 90%}]}
 tools:
-  - {name: search, latency: 300ms, concurrency: 2, classes: [chat, code]}
+  - {name: search, latency: 300ms, concurrency: 8, classes: [chat, code]}
   - {name: fetch, rate_limit: 40 req/s, classes: [chat]}
 claims: {replicas: 1, capacity: 5000 req/s}
 """

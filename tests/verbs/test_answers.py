@@ -86,7 +86,13 @@ def test_every_verb_that_takes_a_seed_takes_cores() -> None:
     assert {each for each, names in taken.items() if "seed" in names and "workers" not in names} == ONE_CORE
 
 
-SIMULATING = [each for each in verbs.__all__ if "workers" in inspect.signature(getattr(verbs, each)).parameters]
+# Names of a cluster and a record of production are more than this plan has: tests/emit and tests/reconcile ask these.
+ASKED_ELSEWHERE = {"emit", "reconcile"}
+SIMULATING = [
+    each
+    for each in verbs.__all__
+    if "workers" in inspect.signature(getattr(verbs, each)).parameters and each not in ASKED_ELSEWHERE
+]
 
 
 @pytest.mark.slow
