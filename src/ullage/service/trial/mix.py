@@ -152,7 +152,7 @@ def _rates(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Flo
     Bursts move the rate inside the window; its mean is held at the model's, class by class. A load is then what it
     says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the trial.
     """
-    levels = _levels(tuple(each.bursts if bursts else Modulation() for each in model.classes), span_s, seed)
+    levels = _known_levels(tuple(each.bursts if bursts else Modulation() for each in model.classes), span_s, seed)
     rates: Floats = levels * np.array([each.mean_rate_rps for each in model.classes])
     return rates
 
@@ -164,11 +164,19 @@ def _levels(bursts: Sequence[Modulation], span_s: float, seed: int) -> Floats:
     return np.stack([each / each.mean() for each in drawn], axis=1)
 
 
-@functools.lru_cache(maxsize=16)
-def _tables(model: SyntheticModel, span_s: float) -> Recipe:
-    """Lengths, reuse and tenants of a model: the same for every seed."""
-    return recipe(model, span_s=span_s, rng=np.random.default_rng(0))
+@functools.lru_cache(maxsize=128)
+def _known_levels(bursts: tuple[Modulation, ...], span_s: float, seed: int) -> Floats:
+    """A window is asked for at many rates, and its bursts are those of its seed at each of them."""
+    found = _levels(bursts, span_s, seed)
+    found.setflags(write=False)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _tables(model: SyntheticModel) -> Recipe:
+    """Lengths, reuse and tenants of a model: the same for every seed and span."""
+    return recipe(model, span_s=CELL_S, rng=np.random.default_rng(0))
 
 
 def _recipe(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Recipe:
-    return replace(_tables(model, span_s), rates_rps=_rates(model, bursts, span_s, seed))
+    return replace(_tables(model), span_s=span_s, rates_rps=_rates(model, bursts, span_s, seed))
