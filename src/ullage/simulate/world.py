@@ -126,7 +126,7 @@ class KernelRun:
 
     @property
     def itl(self) -> Any:
-        return self.world.itl.reshape(-1, codes.BINS)
+        return np.ascontiguousarray(self.world.itl.reshape(codes.BINS, -1).T)
 
     @property
     def samples(self) -> Any:
@@ -203,7 +203,8 @@ def _make_world(problem: Problem) -> World:
         queues=arena.records(state.QueueRow, replicas * levels, head=-1, tail=-1),
         class_decodes=arena.numbers(_INT32, replicas * classes),
         requests=arena.records(state.RequestRow, requests),
-        arrival_ps=arena.numbers(_INT64, requests, codes.NEVER) if problem.closed else _own(problem.arrival_ps, np.int64),
+        arrival_ps=(arena.numbers(_INT64, requests, codes.NEVER) if problem.closed
+                    else _own(problem.arrival_ps, np.int64)),
         prompt_tokens=_own(problem.prompt_tokens, np.int32), output_tokens=_own(problem.output_tokens, np.int32),
         cached_tokens=_own(problem.cached_tokens, np.int32),
         group=_own(problem.group if groups > 1 else problem.group[:0], np.int32),

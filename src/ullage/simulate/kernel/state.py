@@ -374,7 +374,7 @@ class World:
     counters: Rows[Counters]
     shares: Rows[ShareRow]
     histograms: Rows[int]
-    itl: Rows[int]
+    itl: Rows[int]  # by bin, then by class
 
     def __init__(self, addresses: Mapping[int, int] | None = None, /, **given: Any) -> None:
         """The driver's side: numbers, and arrays whose addresses compiled code reads from a table.
