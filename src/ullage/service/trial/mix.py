@@ -76,6 +76,17 @@ class MixLoad:
             shares=tuple(np.round(each_s / each_s.sum(), 10).tolist()),
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.model.classes)
+
+    @cached_property
+    def nameless(self) -> MixLoad:
+        """The same mix with its classes called by their places."""
+        places = {name: str(place) for place, name in enumerate(self.names)}
+        model = SyntheticModel(classes=tuple(replace(each, name=places[each.name]) for each in self.model.classes))
+        return replace(self, model=model, classes=tuple(called(each, places[each.name]) for each in self.classes))
+
     @cached_property
     def _tables(self) -> Recipe:
         """Looked up once for every mix: a model of many classes takes long to hash."""
@@ -119,6 +130,11 @@ class MixLoad:
             ),
             arrival_ps=stream.arrival_ps,
         )
+
+
+def called(request_class: RequestClass, name: str) -> RequestClass:
+    """The class under another name; which requests of a trace it takes is not asked of a load that is drawn."""
+    return replace(request_class, name=name, rule=None)
 
 
 def simulated_class(slo_class: RequestClass) -> LoadClass:
