@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.kept_plans import typed_environment
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.cli.help import MODULES, VERBS
@@ -28,6 +29,14 @@ def ullage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         text=True,
         env={**os.environ, **environment},
         check=False,
+    )
+
+
+def typed(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same, where what is planned is not the question: plans of one input are made once in a session."""
+    kept = {name: value for name, value in typed_environment().items() if name != "NO_COLOR"}
+    return subprocess.run(
+        ["ullage", *arguments], capture_output=True, text=True, env={**kept, **environment}, check=False
     )
 
 
@@ -60,10 +69,10 @@ def test_version() -> None:
 
 @pytest.mark.slow
 def test_the_answer_is_on_stdout_and_the_talk_on_stderr() -> None:
-    loud = ullage("plan", "--as-of", "2026-11-15")
+    loud = typed("plan", "--as-of", "2026-11-15")
     assert loud.returncode == ExitCode.OK
     assert "built-in example" in loud.stderr
-    quiet = ullage("plan", "--as-of", "2026-11-15", "--quiet")
+    quiet = typed("plan", "--as-of", "2026-11-15", "--quiet")
     assert quiet.stderr == ""
     assert quiet.stdout == loud.stdout
 
@@ -80,7 +89,7 @@ def test_json_is_json_and_the_same_bytes_every_time() -> None:
 
 @pytest.mark.slow
 def test_a_pipe_gets_no_colour_and_one_width() -> None:
-    plain = ullage("plan", "--as-of", "2026-11-15", COLUMNS="300", FORCE_COLOR="1")
+    plain = typed("plan", "--as-of", "2026-11-15", COLUMNS="300", FORCE_COLOR="1")
     assert "\x1b" not in plain.stdout
     assert max(len(line) for line in plain.stdout.splitlines()) <= 110
 
@@ -95,7 +104,7 @@ def test_a_pipe_gets_no_colour_and_one_width() -> None:
         (["plan", "--seed", "x"], "--seed"),
         (["plan", "--seed", "-1"], "--seed"),
         (["plan", "--as-of", "yesterday"], "--as-of = 'yesterday': is not a date. Give year, month and day"),
-        (["plan", "--explain", "chat.mean_rat"], "Did you mean chat.mean_rate"),
+        (["plan", "--quick", "--explain", "chat.mean_rat"], "Did you mean chat.mean_rate"),
         (["plan", "missing.yaml"], "file = 'missing.yaml': no such file or directory. Give a plan file"),
     ],
 )
@@ -162,7 +171,7 @@ def test_control_c_is_exit_130_without_a_traceback() -> None:
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"set -o pipefail; {sys.executable} -m ullage plan --json --quiet | true"
+    command = f"set -o pipefail; {sys.executable} -m ullage plan --quick --json --quiet | true"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert ended.returncode == 0
     assert ended.stderr == ""
