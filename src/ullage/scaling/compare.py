@@ -129,7 +129,7 @@ def compare_rules(
     run = run_rule(rule, pool, case.days[0], start_replicas=case.derived.least_replicas)
     return ScalingComparison(
         pool=case.name,
-        plan=scaling_plan(rule, engine=case.engine, fallback_replicas=most),
+        plan=scaling_plan(rule, engine=case.engine),
         derived=case.derived,
         traffic=tuple(each.name for each in case.days),
         results=tuple(sorted(results, key=lambda each: (not each.is_met, each.replica_hours))),

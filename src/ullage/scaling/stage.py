@@ -15,7 +15,7 @@ from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import SteadyFleet
 from ullage.scaling.judged import RuleResult
-from ullage.scaling.loop import ScalingPool
+from ullage.scaling.loop import ScalingPool, ScalingTraffic
 from ullage.scaling.plan import ScalingPlan, scaling_plan
 from ullage.scaling.search import DerivedRule, derive_rule, played, rule_lag_s
 from ullage.scaling.settings import ScalingSettings
@@ -88,7 +88,19 @@ def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool) -> Derived
         ready_s=pool.starts.cold_p90_s,
         most=pool.limits.most_replicas,
         least=pool.limits.least_replicas,
+        fallback_replicas=steady.replicas,
     )
+
+
+def tried_day(demand: Demand, pool: ScalingPool, *, seed: int) -> ScalingTraffic:
+    """What a plan tries its rule on: the day of the busiest hour, or as many of its hours as a plan has time for."""
+    week = planned_week(demand)
+    rates = hourly_rates(week)
+    day = telling_days(rates)[0]
+    hourly = float(rates.reshape(7, 24)[day].max()) * 3600.0
+    hours = min(max(int(MOST_REQUESTS / hourly), _LEAST_HOURS), _DAY_HOURS)
+    first = 0 if hours == _DAY_HOURS else steep_hours(rates, day, hours)
+    return planned_day(week, pool.trial, day, seed=seed, from_hour=first, hours=hours)
 
 
 def scaling_stage(
@@ -105,17 +117,11 @@ def scaling_stage(
     """Derive the rule, play it, and say what it does."""
     pool = scaling_pool(demand, steady, reserves, ready, settings=settings, packing=packing)
     derived = pool_rule(demand, steady, pool)
-    week = planned_week(demand)
-    rates = hourly_rates(week)
-    day = telling_days(rates)[0]
-    hourly = float(rates.reshape(7, 24)[day].max()) * 3600.0
-    hours = min(max(int(MOST_REQUESTS / hourly), _LEAST_HOURS), _DAY_HOURS)
-    first = 0 if hours == _DAY_HOURS else steep_hours(rates, day, hours)
-    traffic = planned_day(week, pool.trial, day, seed=seed, from_hour=first, hours=hours)
+    traffic = tried_day(demand, pool, seed=seed)
     found = played(derived.rule, pool, [traffic])
     fixed = pool.limits.most_replicas
     return ScalingStage(
-        plan=scaling_plan(derived.rule, engine=engine, fallback_replicas=steady.replicas),
+        plan=scaling_plan(derived.rule, engine=engine),
         derived=derived,
         played=found,
         fixed_replicas=fixed,
@@ -139,7 +145,7 @@ def _figures(
     slo = found.attainment
     held = f"requests within {slo.slo_name}, the SLO with least margin; {slo.required_fraction:g} is required"
     rows: tuple[tuple[str, float, str, str, tuple[Figure | Assumption, ...]], ...] = (
-        ("threshold_requests", round(derived.threshold_value, 3), "requests",
+        ("threshold_requests", derived.threshold_value, "requests",
          f"requests in flight for each replica: {derived.formula}", (replicas, start)),
         ("least_replicas", derived.least_replicas, "replicas", "the quietest hour at that use, or stated", (replicas,)),
         ("most_replicas", derived.most_replicas, "replicas", "steady replicas and reserves that serve", behind),

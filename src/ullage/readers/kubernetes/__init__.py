@@ -4,6 +4,7 @@ documents.py    YAML files into objects, whichever way kubectl listed them
 engine_args.py  the command line of vLLM, SGLang and TensorRT-LLM into our names
 workloads.py    Deployments, StatefulSets and LeaderWorkerSets into pools
 scaling_rules.py  what HPA, KEDA, Knative and KServe say of a rule, made into one that runs
+adapter_rules.py  what prometheus-adapter serves under the names that a HorizontalPodAutoscaler asks for
 autoscalers.py  HorizontalPodAutoscalers and KEDA's ScaledObjects, laid over the pools they scale
 nodes.py        Nodes with their devices, zones and instance types
 """
@@ -15,8 +16,9 @@ from pathlib import Path
 
 from ullage.errors import InputError
 from ullage.planning.brownfield.running import Running
+from ullage.readers.kubernetes.adapter_rules import adapter_queries
 from ullage.readers.kubernetes.autoscalers import scaled
-from ullage.readers.kubernetes.documents import Object, read_objects
+from ullage.readers.kubernetes.documents import Object, objects_among, read_documents, read_objects
 from ullage.readers.kubernetes.nodes import node_of
 from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
 from ullage.readers.kubernetes.workloads import WORKLOADS, pool_of
@@ -43,8 +45,17 @@ def read_running(files: Sequence[Path]) -> Running:
 
 
 def read_rules(files: Sequence[Path]) -> tuple[ReadRule, ...]:
-    """The scaling rules of these files; files without any are an InputError."""
-    found = scaling_rules([each for file in files for each in read_objects(_text(file), file=str(file))])
+    """The scaling rules of these files; files without any are an InputError.
+
+    Rules of prometheus-adapter among them say what the metrics of a HorizontalPodAutoscaler mean.
+    """
+    objects: list[Object] = []
+    queries: dict[str, str] = {}
+    for file in files:
+        documents = read_documents(_text(file), file=str(file))
+        objects += objects_among(documents, file=str(file))
+        queries |= adapter_queries(documents, file=str(file))
+    found = scaling_rules(objects, queries)
     if not found:
         raise InputError(
             field="rules",

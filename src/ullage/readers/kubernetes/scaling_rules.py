@@ -47,12 +47,12 @@ class ReadRule:
     unread: tuple[str, ...] = ()
 
 
-def scaling_rules(objects: list[Object]) -> tuple[ReadRule, ...]:
-    """Every rule among the objects."""
+def scaling_rules(objects: list[Object], queries: Mapping[str, str] | None = None) -> tuple[ReadRule, ...]:
+    """Every rule among the objects; `queries` are what an adapter serves, by name."""
     found = []
     for each in objects:
         if each.kind == "HorizontalPodAutoscaler":
-            found.append(_hpa(each))
+            found.append(_hpa(each, queries or {}))
         elif each.kind == "ScaledObject":
             found.append(_keda(each))
         elif each.kind == "Service" and str(each.body.get("apiVersion", "")).startswith("serving.knative.dev"):
@@ -85,11 +85,11 @@ def _unknown() -> MetricQuery:
 # ---- HPA ---------------------------------------------------------------------------------------------------
 
 
-def _hpa(found: Object) -> ReadRule:
+def _hpa(found: Object, served: Mapping[str, str]) -> ReadRule:
     where, queries, unread = found.where, {}, []
     metrics = []
     for place, each in enumerate(listed(found.at("spec", "metrics"))):
-        made, query, name = _hpa_metric(each, f"{where}.spec.metrics.{place}")
+        made, query, name = _hpa_metric(each, f"{where}.spec.metrics.{place}", served)
         if query is None:
             unread.append(name)
         metrics.append(HpaMetric(kind=made.kind, target_value=made.target_value, signal=name, container=made.container))
@@ -114,7 +114,7 @@ def _hpa(found: Object) -> ReadRule:
     )
 
 
-def _hpa_metric(entry: Any, where: str) -> tuple[HpaMetric, MetricQuery | None, str]:
+def _hpa_metric(entry: Any, where: str, served: Mapping[str, str]) -> tuple[HpaMetric, MetricQuery | None, str]:
     kind = str(walked(entry, "type") or "")
     place = kind[:1].lower() + kind[1:]
     held = walked(entry, place)
@@ -130,7 +130,7 @@ def _hpa_metric(entry: Any, where: str) -> tuple[HpaMetric, MetricQuery | None, 
         made = HpaMetric(kind=MetricKind.PODS, target_value=max(1, round(1000 * average)), container=container)
         return made, query, name
     name = str(walked(held, "metric", "name") or "")
-    query = read_query(name)
+    query = read_query(served.get(name, name))
     if kind == "Pods":
         average = _number(walked(target, "averageValue"), f"{where}.averageValue")
         return HpaMetric(kind=MetricKind.PODS, target_value=max(1, round(1000 * average))), _each(query), name
