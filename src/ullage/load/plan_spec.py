@@ -92,6 +92,13 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
             raise InputError(
                 field="workload.classes", value=name, problem="is named twice", fix="Give each class its own name."
             )
+    if file.scaling.machines == "released" and file.warm.follows == "peak":
+        raise InputError(
+            field="scaling.machines",
+            value="released",
+            problem="gives machines back, and warm.follows: peak holds the fleet at its planning size",
+            fix="Leave out one of the two.",
+        )
     sections = file.every_pool
     routing = routing_of(file.routing, provenance)
     routing.check(names, [each.name or POOL for each in sections])
