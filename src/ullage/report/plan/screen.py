@@ -345,8 +345,8 @@ def _scales(found: Answer) -> str:
     usd = f"{show_usd(number(found.released_saving))} USD a month"
     money = (
         f"empty machines given back save {usd}"
-        if found.machines.value == "released"
-        else f"giving empty machines back saves {usd}"
+        if found.machines == "released"
+        else f"giving empty machines back would save {usd}"
     )
     # Several pools do not fit the row, and the money is of all of them.
     return "; ".join((*said, money) if len(said) == 1 else (money, *said))
