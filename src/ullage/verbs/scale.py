@@ -103,7 +103,8 @@ def _require_known(given: ReadRule) -> None:
             field=given.rule.where,
             value=given.unread[0],
             problem="is no metric of an engine or gateway that is known here, so that its value cannot be simulated",
-            fix="ullage check --rules looks at the rule without playing it.",
+            fix="Give the rules of prometheus-adapter too where it serves the metric, or look at the rule alone with "
+            "ullage check --rules.",
         )
 
 
