@@ -6,16 +6,18 @@ that a ScaledObject of it, read back and played, does what the plan says.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ullage.emit.engine_metrics import engine_metrics
 from ullage.emit.request import EmitPool, up
+from ullage.errors import InputError
 from ullage.scaling.hpa import ScalingBehavior
 from ullage.scaling.keda import KedaFallback, KedaSpec
 from ullage.scaling.published_rules import IN_FLIGHT, tracking_rule
 
-# The finest that Kubernetes counts in; a target of nothing would divide by it.
-_LEAST_TARGET = 0.001
+# The finest that Kubernetes counts in, and the longest window that its autoscaler takes.
+_LEAST_TARGET, _MOST_WINDOW_S = 0.001, 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +56,10 @@ def scale_rule(pool: EmitPool) -> ScaleRule:
     least, most, down = (
         pool.number(f"scaling.{name}") for name in ("least_replicas", "most_replicas", "down_window_s")
     )
+    _check_rule(pool)
     spec = tracking_rule(
         "ullage",
-        max(_LEAST_TARGET, pool.real("scaling.threshold_requests")),
+        pool.real("scaling.threshold_requests"),
         least=pool.whole("scaling.least_replicas"),
         most=pool.whole("scaling.most_replicas"),
         up_s=0.0,
@@ -78,6 +81,23 @@ def scale_rule(pool: EmitPool) -> ScaleRule:
         behavior=spec.behavior,
         down_why=down.why,
     )
+
+
+def _check_rule(pool: EmitPool) -> None:
+    """Figures of a stored plan that no plan has: they would make a file that a cluster refuses, or one that harms."""
+    least = pool.whole("scaling.least_replicas")
+    for name, low, high in (
+        ("scaling.threshold_requests", _LEAST_TARGET, math.inf),
+        ("scaling.least_replicas", 1, math.inf),
+        ("scaling.most_replicas", least, math.inf),
+        ("scaling.down_window_s", 0, _MOST_WINDOW_S),
+    ):
+        value = pool.real(name)
+        if not low <= value <= high:
+            bounds = f"below {low:g}" if value < low else f"above {high:g}"
+            raise InputError(
+                field=f"plan: {name}", value=value, problem=f"is {bounds}, which no plan says", fix="Plan again."
+            )
 
 
 def _in_flight(pool: EmitPool, spec: KedaSpec) -> ScaleSignal:
