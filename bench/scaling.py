@@ -180,7 +180,7 @@ def _attained(found: RuleResult) -> str:
 
 
 def _said(rule: ScalingRule) -> str:
-    made = scaling_plan(rule, engine="vllm", fallback_replicas=1)
+    made = scaling_plan(rule, engine="vllm")
     floor = ", with a schedule as floor" if made.schedule else ""
     return f"{made.threshold_value:g} in flight a replica, down after {made.down_window_s:.0f} s{floor}"
 

@@ -160,11 +160,48 @@ def test_by_hand() -> None:
 
 
 def test_a_commitment_is_paid_in_full_and_only_the_rest_follows_use() -> None:
-    half = _use(pools=(pool(on_hours=4000.0),))  # 7300 replica-hours if all ten ran
+    # Five of ten are committed. One hour in two pays three, the other nine, of which the load needs seven.
+    half = _use(pools=(pool(hourly=[(3.0, 2.0), (9.0, 7.0)]),))
     bill = monthly_bill(half, quotes(committed=0.5), policy())
-    assert bill.cents_of("compute_reservation") + 0 < round(0.5 * 7300 * 2 * 2.1 * 100)  # less failed work
-    both = bill.cents_of("compute_reservation") + bill.cents_of("compute_usage") + bill.cents_of("failed_work")
-    assert both == pytest.approx((0.5 * 7300 * 2 * 2.1 + (4000 - 3650) * 2 * 3.0) * 100, abs=2)
+    assert bill.cents_of("compute_reservation") < round(0.5 * 7300 * 2 * 2.1 * 100)  # less failed work
+    all_but_idle = sum(bill.cents_of(each) for each in ("compute_reservation", "compute_usage", "failed_work"))
+    assert all_but_idle == pytest.approx((0.5 * 7300 * 2 * 2.1 + (7 - 5) * 365 * 2 * 3.0) * 100, abs=2)
+    assert bill.cents_of("idle_hours") == (9 - 7) * 365 * 2 * 300
+    usage = next(each for each in bill.lines if each.name == "compute_usage")
+    assert usage.behaviour is Behaviour.VARIABLE
+
+
+def test_a_fleet_that_follows_exactly_is_never_idle_and_one_that_is_held_has_no_such_line() -> None:
+    """Needed hours are used hours: what one asks of the capacity that is paid is all of it."""
+    month_s = 730 * 3600
+    held = pool(capacity=10.0 * month_s)
+    followed = pool(capacity=10.0 * month_s, hourly=[(2.0, 2.0), (6.0, 6.0)])
+    asked = (traffic(requests=4.0 * month_s),)
+    for each, used in ((held, 0.4), (followed, 1.0)):
+        bill = monthly_bill(_use(pools=(each,), classes=asked), quotes(), policy())
+        assert bill.cents_of("idle_hours") == 0
+        (usage,) = [line for line in bill.lines if line.name == "compute_usage"]
+        (failed,) = [line for line in bill.lines if line.name == "failed_work"]
+        # Of 4 of 10 req/s, 2 % fail: the same device-hours, whatever else is paid.
+        assert failed.amount.value == pytest.approx(4.0 * 730 * 2 * 0.02)
+        assert usage.used_fraction == pytest.approx((used - used * 0.02) / (1.0 - used * 0.02))
+
+
+@given(services(), any_quotes())
+def test_giving_machines_back_never_costs_more(use: ServiceUse, prices: Quotes) -> None:
+    """Hours within the steady fleet, whatever is committed."""
+    within = [
+        replace(
+            each,
+            hourly_replicas=tuple(min(one, each.steady_replicas) for one in each.hourly_replicas),
+            hourly_needed=tuple(min(one, each.steady_replicas) for one in each.hourly_needed),
+        )
+        for each in use.pools
+    ]
+    held = [replace(each, hourly_replicas=(), hourly_needed=()) for each in use.pools]
+    released, fixed = (monthly_bill(replace(use, pools=tuple(each)), prices, policy()) for each in (within, held))
+    assert released.total_cents <= fixed.total_cents + len(use.pools)
+    assert released.cents_of("idle_reserve") == fixed.cents_of("idle_reserve")
 
 
 def test_failed_provider_tokens_move_to_failed_work() -> None:
@@ -224,7 +261,8 @@ def test_energy_is_an_upper_bound_from_the_data_sheet() -> None:
 @pytest.mark.parametrize("name", COST_LINES)
 def test_every_line_function_tags_its_lines_and_stands_alone(name: str) -> None:
     use = _use(providers=(bills.bought(1e6),), tools=(ToolUse(name="search", calls=1e6, basis=BASIS),))
-    use = replace(use, pools=(pool(reserves={"failure": 1}),))
+    hourly = [(8.0, 6.0)] if name == "idle_hours" else []
+    use = replace(use, pools=(pool(reserves={"failure": 1}, hourly=hourly),))
     lines = COST_LINES[name](use, quotes(committed=0.5), policy())
     assert lines
     for each in lines:

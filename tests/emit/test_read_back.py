@@ -25,7 +25,7 @@ def test_a_deployment_and_its_autoscaler_read_back(scaler: str, tmp_path: Path) 
     rule = scale_rule(pool())
     assert (found.name, found.kind, found.engine, found.model) == ("chat", "Deployment", "vllm", "Qwen/Qwen3-32B")
     assert found.devices_per_replica == 2
-    assert (found.least_replicas, found.most_replicas) == (rule.least, rule.most) == (35, 47)
+    assert (found.least_replicas, found.most_replicas) == (rule.least, rule.most) == (12, 45)
     assert (found.surge, found.unavailable) == ("6", "0")
     assert found.settings == {
         "served_name": "qwen3-32b",

@@ -218,8 +218,8 @@ def test_pools_do_not_mix() -> None:
     plan, names = two_pools()
     files = emit_files(plan, {"small": choice(), "large": choice()}, names, ["keda", "envoy-gateway", "resource-quota"])
     found = {(each["kind"], each["metadata"]["name"]): each["spec"] for each in documents(files)}
-    assert found["ScaledObject", "small"]["minReplicaCount"] == 35
-    assert found["ScaledObject", "large"]["minReplicaCount"] == 350
+    assert found["ScaledObject", "small"]["minReplicaCount"] == 12
+    assert found["ScaledObject", "large"]["minReplicaCount"] == 120
     # A pool of one class needs no header to tell classes apart.
     rules = found["BackendTrafficPolicy", "large"]["rateLimit"]["global"]["rules"]
     assert [each for each in rules if "clientSelectors" in each] == []

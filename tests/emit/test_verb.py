@@ -68,7 +68,7 @@ def test_check_is_an_exit_code(folder: Path, capsys: pytest.CaptureFixture[str])
     assert command(folder, "--target", "keda", "--diff", str(out), "--check") == ExitCode.OK
     assert command(folder, "--target", "keda", "--out", str(out), "--check") == ExitCode.OK
     file = out / "chat.keda.yaml"
-    file.write_text(file.read_text().replace("maxReplicaCount: 47", "maxReplicaCount: 44"))
+    file.write_text(file.read_text().replace("maxReplicaCount: 45", "maxReplicaCount: 44"))
     capsys.readouterr()
     assert command(folder, "--target", "keda", "--diff", str(out), "--check") == ExitCode.REFUSED
     assert "spec.maxReplicaCount" in capsys.readouterr().out

@@ -177,6 +177,7 @@ CASES: dict[str, dict[str, str]] = {
     "strained": {"admission.success": "{chat: answer, batch: answer}"},
     "committed": {"options.lead_times.reservation": "90d"},
     "scaled": {
+        "scaling.machines": "released",
         "scaling.step": "1",
         "scaling.cooldown": "60min",
         "scaling.nodes_per_minute": "0.05",

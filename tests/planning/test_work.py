@@ -107,3 +107,28 @@ def test_a_limit_reads_back(cpu_s: float, memory_gib: int) -> None:
 def test_a_limit_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--limit"):
         parse_limit(text)
+
+
+@pytest.mark.parametrize(
+    ("asked", "work"),
+    [
+        (lambda **how: verbs.plan(document(), as_of=AS_OF, **how), {"rounds": 1.5}),
+        (lambda **how: verbs.risk(document(), as_of=AS_OF, **how), {"rounds": 1.5}),
+        (lambda **how: verbs.scenarios(document(), ["a: traffic=+1%"], as_of=AS_OF, **how), {"rounds": 5.5}),
+        (lambda **how: verbs.scale(document(), days=2, as_of=AS_OF, **how), {"played_days": 40.0}),
+    ],
+)
+def test_verbs_that_do_more_than_a_plan_are_held_to_all_of_it(asked: Any, work: dict[str, float]) -> None:
+    """What is allowed is enough for a plan and its start, and not for the rest."""
+    whole = estimate_work(spec(), **work)
+    assert number(whole.cpu) > amounts(spec())[0] + 1.0
+    found = asked(limit=f"cpu={number(whole.cpu) - 0.5:.1f}s")
+    assert isinstance(found, Rejection)
+    assert f"{number(whole.cpu):.0f} s of CPU" in found.reason
+
+
+def test_scaling_rules_on_the_built_in_example_take_what_was_measured() -> None:
+    """89 CPU-s of `ullage scale` (bench/RESULTS.md)."""
+    found = estimate_work(load_plan(None, as_of=AS_OF), played_days=24.0)
+    assert number(found.cpu) == pytest.approx(89.0, rel=0.5)
+    assert number(found.memory) > amounts(load_plan(None, as_of=AS_OF))[1]

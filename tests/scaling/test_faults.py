@@ -196,7 +196,7 @@ def test_knative_and_kserve_annotations_are_read() -> None:
     [
         (hpa(QUEUE.replace("'5'", "many")), "is not a quantity"),
         (hpa("{type: Weird}"), "is no type of metric"),
-        (hpa(QUEUE, behavior="behavior: {scaleUp: {selectPolicy: Often}}"), "is not read"),
+        (hpa(QUEUE, behavior="behavior: {scaleUp: {selectPolicy: Often}}"), "is not Max, Min or Disabled"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(text: str, message: str) -> None:

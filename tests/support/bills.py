@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -51,7 +52,10 @@ def without_traffic(use: ServiceUse) -> ServiceUse:
     """The same service when nobody asks: minimum replicas and reserves stand, nothing else moves."""
     return replace(
         use,
-        pools=tuple(replace(each, steady_replicas=each.minimum_replicas, on_replica_hours=None) for each in use.pools),
+        pools=tuple(
+            replace(each, steady_replicas=each.minimum_replicas, hourly_replicas=(), hourly_needed=())
+            for each in use.pools
+        ),
         classes=tuple(
             replace(
                 each,
@@ -85,7 +89,7 @@ def pool(
     reserves: dict[str, float] | None = None,
     minimum: float = 0,
     stranded: float | None = 0,
-    on_hours: float | None = None,
+    hourly: Sequence[tuple[float, float]] = (),
     capacity: float | None = None,
 ) -> PoolUse:
     return PoolUse(
@@ -97,7 +101,8 @@ def pool(
         minimum_replicas=minimum,
         reserves={} if reserves is None else reserves,
         stranded_devices=stranded,
-        on_replica_hours=on_hours,
+        hourly_replicas=tuple(paid for paid, _ in hourly),
+        hourly_needed=tuple(needed for _, needed in hourly),
         capacity_requests=capacity,
         weights_bytes=64e9,
         power=given("h100-sxm.power", 700.0, "W"),
@@ -191,7 +196,7 @@ def services(draw: st.DrawFn) -> ServiceUse:
             reserves={"failure": draw(_COUNTS), "warm": draw(_COUNTS)},
             minimum=draw(_COUNTS),
             stranded=draw(st.one_of(st.none(), _COUNTS)),
-            on_hours=draw(st.one_of(st.none(), st.floats(0.0, 1e5))),
+            hourly=draw(st.lists(st.tuples(st.floats(0.0, 60.0), st.floats(0.0, 60.0)), max_size=4)),
             capacity=draw(st.one_of(st.none(), st.floats(1e3, 1e9))),
         )
         for name in names

@@ -67,6 +67,10 @@ FIGURES: dict[str, tuple[str, float | str]] = {
     "bill.per_success_usd": ("USD", 0.00773931011),
     "bill.total_usd": ("USD", 489_095.08),
     "answer.devices_usd": ("USD", 482_150.4),
+    "scaling.threshold_requests": ("requests", 20.4),
+    "scaling.least_replicas": ("replicas", 12),
+    "scaling.most_replicas": ("replicas", 45),
+    "scaling.down_window_s": ("s", 1380),
 }
 INPUTS: dict[str, tuple[str, float | str]] = {
     "KV dtype": ("text", "bf16"),

@@ -22,7 +22,7 @@ from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import ServiceUse
 from ullage.cost.units import UnitCost, unit_costs
-from ullage.evidence import Figure
+from ullage.evidence import Figure, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +70,24 @@ class Bill:
             where = f", {', '.join(self.quotes.regions)}" if self.quotes.regions else ""
             found.append(f"Prices are of {dated}{where}. They may change; the plan does not guarantee them.")
         found += self.quotes.notes
+        saving = self.figures.get("bill.released_saving_usd")
+        if saving is not None:
+            found.append(_released_note(number(saving), follows=any(each.hourly_replicas for each in self.use.pools)))
         if self.unpriced:
             names = ", ".join(dict.fromkeys(each.name.replace("_", " ") for each in self.unpriced))
             found.append(f"Not priced, and so not in the total: {names}.")
         return tuple(found)
+
+
+def _released_note(saving_usd: float, *, follows: bool) -> str:
+    if follows:
+        return (
+            f"Machines that the scaling rule empties are given back: {saving_usd:,.2f} USD less than if they were held."
+        )
+    return (
+        f"Machines are paid all the time. Giving back those that the scaling rule empties would save {saving_usd:,.2f} "
+        "USD (scaling.machines: released)."
+    )
 
 
 # Which lines a sum is over; a sum that is not about all lines says so in its formula.

@@ -26,6 +26,7 @@ SERVICE = "Self-hosted inference"
 _CATEGORIES: dict[str, tuple[str, str]] = {
     "compute_reservation": ("Compute", "Virtual Machines"),
     "compute_usage": ("Compute", "Virtual Machines"),
+    "idle_hours": ("Compute", "Virtual Machines"),
     "idle_reserve": ("Compute", "Virtual Machines"),
     "stranded_devices": ("Compute", "Virtual Machines"),
     "failed_work": ("Compute", "Virtual Machines"),

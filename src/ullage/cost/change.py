@@ -184,7 +184,8 @@ def _steady_times(pool: PoolUse, ratio: float) -> PoolUse:
     return replace(
         pool,
         steady_replicas=pool.steady_replicas * ratio,
-        on_replica_hours=None if pool.on_replica_hours is None else pool.on_replica_hours * ratio,
+        hourly_replicas=tuple(each * ratio for each in pool.hourly_replicas),
+        hourly_needed=tuple(each * ratio for each in pool.hourly_needed),
         capacity_requests=None if pool.capacity_requests is None else pool.capacity_requests * ratio,
     )
 

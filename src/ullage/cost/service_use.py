@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ullage.cost.attribution.causation import Causation
 from ullage.cost.attribution.usage import GroupUse
-from ullage.errors import InputError
+from ullage.errors import InputError, InternalError
 from ullage.evidence import Assumption, Figure
 
 Named = Figure | Assumption
@@ -22,8 +22,9 @@ SECONDS_PER_HOUR = 3600.0
 class PoolUse:
     """Replicas of one model on one kind of device, in one region.
 
-    `reserves` are replicas kept beyond the steady ones, by the name of what they are kept for. `on_replica_hours`
-    is how long replicas ran where the fleet scales; None where the steady ones run all the time.
+    `reserves` are replicas kept beyond the steady ones, by the name of what they are kept for. `hourly_replicas` are
+    the steady ones that are paid in each hour of a typical week where the fleet follows demand, `hourly_needed` those
+    that the hour's load needs; both are empty where all run all the time. The hours weigh alike.
     `stranded_devices` are paid for with their machines and hold no replica; None where nobody counted them.
     `capacity_requests` is what the steady replicas were sized to serve in the period: what was not asked is idle.
     Without it idle is the time in which no request was in flight, which continuous batching makes rare.
@@ -38,7 +39,8 @@ class PoolUse:
     minimum_replicas: float = 0
     reserves: Mapping[str, float] = field(default_factory=dict)
     stranded_devices: float | None = None
-    on_replica_hours: float | None = None
+    hourly_replicas: tuple[float, ...] = ()
+    hourly_needed: tuple[float, ...] = ()
     capacity_requests: float | None = None
     weights_bytes: float | None = None
     power: Assumption | None = None
@@ -49,10 +51,17 @@ class PoolUse:
             "steady_replicas": self.steady_replicas,
             "minimum_replicas": self.minimum_replicas,
             "stranded_devices": self.stranded_devices or 0,
-            "on_replica_hours": self.on_replica_hours or 0.0,
+            "hourly_replicas": min(self.hourly_replicas, default=0.0),
+            "hourly_needed": min(self.hourly_needed, default=0.0),
             "capacity_requests": self.capacity_requests or 0.0,
             **{f"reserves.{name}": count for name, count in self.reserves.items()},
         }
+        if self.hourly_needed and len(self.hourly_needed) != len(self.hourly_replicas):
+            raise InternalError(
+                law="every hour has what is paid and what is needed",
+                left=len(self.hourly_replicas),
+                right=len(self.hourly_needed),
+            )
         for name, count in counts.items():
             if not count >= 0:
                 raise InputError(
@@ -64,9 +73,12 @@ class PoolUse:
         """All that are paid for: steady and reserve."""
         return self.steady_replicas + sum(self.reserves.values())
 
-    def on_hours(self, period_hours: float) -> float:
-        """Replica-hours of the steady part in the period."""
-        return self.steady_replicas * period_hours if self.on_replica_hours is None else self.on_replica_hours
+    def hours_above(self, level: float, period_hours: float, *, is_idle: bool = False) -> float:
+        """Replica-hours of the steady part beyond so many replicas; of them those that no load needs."""
+        paid = self.hourly_replicas or (self.steady_replicas,)
+        needed = self.hourly_needed if is_idle else (0.0,) * len(paid)
+        beyond = [max(0.0, each - max(level, need)) for each, need in zip(paid, needed, strict=False)]
+        return period_hours * sum(beyond) / len(paid)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,6 +96,8 @@ def _number(name: str, row: Mapping[str, Any]) -> PlanNumber:
     value = row["value"]
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError(name)
+    if not isinstance(value, str) and not math.isfinite(value):
+        raise ValueError(name)
     return PlanNumber(
         name=name,
         value=value,

@@ -16,13 +16,12 @@ def mebibytes(amount_bytes: float) -> str:
     return f"{math.ceil(amount_bytes / _MIB)}Mi"
 
 
-def milli(amount: float) -> str:
-    """A number as a quantity of thousandths, rounded to the nearest, at least one.
+def milli(thousandths: int) -> str:
+    """A quantity of whole thousandths.
 
-    >>> milli(18.2), milli(2.0), milli(0.0001)
+    >>> milli(18200), milli(2000), milli(1)
     ('18200m', '2', '1m')
     """
-    thousandths = max(1, round(amount * 1000))
     return str(thousandths // 1000) if thousandths % 1000 == 0 else f"{thousandths}m"
 
 

@@ -1,115 +1,113 @@
-"""The values of an autoscaler, derived from the plan in one place: signals, targets, bounds, and how fast to move.
+"""The plan's own scaling rule, with the reasons that its files give: what was tried is what is written.
 
-    in flight per replica   planning rate x (service time) / serving replicas + what waits: Little's law at the plan
-    waiting per replica     where the plan has the gateway warn
-    least                   steady replicas
-    most                    steady replicas and reserves
-    up                      all that is missing at once: a start takes longer than any period of the autoscaler
-    down                    not before a replica that was let go could be back, one drain apart
-
-The target is that of the serving fleet, not of the steady one: at the planned busiest hour the autoscaler then holds
-the failure and warm reserve as well, as the plan has it.
+The rule is built by the function that the plan tried it with (scaling/published_rules.py), from the plan's figures, so
+that a ScaledObject of it, read back and played, does what the plan says.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ullage.emit.engine_metrics import engine_metrics
 from ullage.emit.request import EmitPool, up
+from ullage.errors import InputError
+from ullage.scaling.hpa import ScalingBehavior
+from ullage.scaling.keda import KedaFallback, KedaSpec
+from ullage.scaling.published_rules import IN_FLIGHT, tracking_rule
 
-# The longest window that the horizontal autoscaler takes.
-_MOST_WINDOW_S = 3600
-# The finest that Kubernetes counts in; a target of nothing would divide by it.
-_LEAST_TARGET = 0.001
+# The finest that Kubernetes counts in, and the longest window that its autoscaler takes.
+_LEAST_TARGET, _MOST_WINDOW_S = 0.001, 3600
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleSignal:
-    """A sum over the pool, as PromQL, of which each replica is to have `target_requests`."""
+    """A sum over the pool, as PromQL, of which each replica is to have `target_requests`; `series` is one of it.
+
+    `target_milli` is that target in thousandths as KEDA cuts it for its horizontal autoscaler.
+    """
 
     name: str
+    series: str
     query: str
     target_requests: float
+    target_milli: int
     why: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleRule:
-    """One pool's autoscaling. Times are in seconds, and every value has its reason."""
+    """One pool's autoscaling, and the reason of every value."""
 
-    signals: tuple[ScaleSignal, ...]
+    signal: ScaleSignal
     least: int
     least_why: str
     most: int
     most_why: str
-    fallback_replicas: int
+    fallback: KedaFallback
     fallback_why: str
     poll_s: int
-    poll_why: str
-    up_replicas: int
-    up_period_s: int
-    up_why: str
-    down_replicas: int
-    down_period_s: int
-    down_window_s: int
+    behavior: ScalingBehavior
     down_why: str
 
 
 def scale_rule(pool: EmitPool) -> ScaleRule:
-    """Until a plan carries values of its own for this, they follow from its operating point, limits and fleet."""
-    least, most = pool.whole("fleet.replicas"), pool.whole("fleet.total_replicas")
-    # The autoscaler looks twice within the delay that the plan allows it: once to see, once to act.
-    poll_s = max(1, int(pool.real("admission.scale_delay") / 2))
-    start = str(pool.number("warm.start").value)
-    ready = pool.number(f"ready.{start}_p90_s")
-    window_s = min(_MOST_WINDOW_S, up(pool.real(f"ready.{start}_p90_s")))
+    """The rule of the plan's row on scaling."""
+    least, most, down = (
+        pool.number(f"scaling.{name}") for name in ("least_replicas", "most_replicas", "down_window_s")
+    )
+    _check_rule(pool)
+    spec = tracking_rule(
+        "ullage",
+        pool.real("scaling.threshold_requests"),
+        least=pool.whole("scaling.least_replicas"),
+        most=pool.whole("scaling.most_replicas"),
+        up_s=0.0,
+        down_s=pool.real("scaling.down_window_s"),
+        fallback_replicas=pool.whole("fleet.replicas"),
+    ).spec
+    assert isinstance(spec, KedaSpec)
+    assert spec.behavior is not None
+    assert spec.fallback is not None
     return ScaleRule(
-        signals=(_in_flight(pool), _waiting(pool)),
-        least=least,
-        least_why=pool.number("fleet.replicas").why,
-        most=max(least, most),
-        most_why=f"{pool.number('fleet.total_replicas').why}. At this size a rollout waits for devices",
-        fallback_replicas=min(max(least, most), pool.running_replicas),
-        fallback_why=f"blind, the fleet of the busiest hour is held: {pool.number('reserve.serving_replicas').why}",
-        poll_s=poll_s,
-        poll_why=f"half of {pool.number('admission.scale_delay').why}",
-        up_replicas=max(1, most - least),
-        up_period_s=poll_s,
-        up_why=f"a start takes {ready.value} s at p90, so nothing is gained by asking for replicas one after the other",
-        down_replicas=1,
-        down_period_s=up(pool.real("rollout.drain")),
-        down_window_s=window_s,
-        down_why=f"no sooner than a replica let go could be back: {ready.why}",
+        signal=_in_flight(pool, spec),
+        least=spec.least_replicas,
+        least_why=least.why,
+        most=spec.most_replicas,
+        most_why=most.why,
+        fallback=spec.fallback,
+        fallback_why=f"blind, the steady fleet is held: {pool.number('fleet.replicas').why}",
+        poll_s=up(spec.polling_s),
+        behavior=spec.behavior,
+        down_why=down.why,
     )
 
 
-def _in_flight(pool: EmitPool) -> ScaleSignal:
-    metrics = engine_metrics(pool)
-    rate, service, queue = (
-        pool.number(name) for name in ("demand.planning_rate", "score.service_time_s", "score.queue_requests")
-    )
-    steady, serving = pool.whole("fleet.replicas"), pool.running_replicas
-    served_s = pool.real("score.service_time_s")
-    target = (
-        pool.real("limit.pool_rate_rps") * served_s / serving + pool.real("score.queue_requests") * steady / serving
-    )
-    # More than the engine runs at once would never be reached.
-    target = max(_LEAST_TARGET, min(target, pool.real("limit.engine_running_requests")))
+def _check_rule(pool: EmitPool) -> None:
+    """Figures of a stored plan that no plan has: they would make a file that a cluster refuses, or one that harms."""
+    least = pool.whole("scaling.least_replicas")
+    for name, low, high in (
+        ("scaling.threshold_requests", _LEAST_TARGET, math.inf),
+        ("scaling.least_replicas", 1, math.inf),
+        ("scaling.most_replicas", least, math.inf),
+        ("scaling.down_window_s", 0, _MOST_WINDOW_S),
+    ):
+        value = pool.real(name)
+        if not low <= value <= high:
+            bounds = f"below {low:g}" if value < low else f"above {high:g}"
+            raise InputError(
+                field=f"plan: {name}", value=value, problem=f"is {bounds}, which no plan says", fix="Plan again."
+            )
+
+
+def _in_flight(pool: EmitPool, spec: KedaSpec) -> ScaleSignal:
+    metrics, window_s = engine_metrics(pool), f"{IN_FLIGHT.window_s:.0f}s"
+    parts = (f"sum(avg_over_time({each}[{window_s}]))" for each in (metrics.running, metrics.waiting))
     return ScaleSignal(
         name="in-flight",
-        query=f"sum({metrics.running}) + sum({metrics.waiting})",
-        target_requests=target,
-        why=f"requests in flight of each of {serving} serving replicas at the planned load: limit.pool_rate_rps x "
-        f"score.service_time_s ({service.value} s) / serving + score.queue_requests ({queue.value}), at most what the "
-        f"engine runs; {rate.evidence}",
-    )
-
-
-def _waiting(pool: EmitPool) -> ScaleSignal:
-    return ScaleSignal(
-        name="waiting",
-        query=f"sum({engine_metrics(pool).waiting})",
-        target_requests=pool.real("limit.backpressure_requests"),
-        why=pool.number("limit.backpressure_requests").why,
+        series=metrics.running,
+        query=" + ".join(parts),
+        target_requests=spec.triggers[0].threshold_value,
+        target_milli=spec.hpa.metrics[0].target_value,
+        why=pool.number("scaling.threshold_requests").why,
     )

@@ -27,6 +27,7 @@ from ullage.ledger.tables import BODIES, ENTRIES, MENTIONS, REMOVALS
 
 LATEST = "latest"
 _SHORTEST_PREFIX = 4
+_SQLITE = b"SQLite format 3\0"
 _DIGEST_DIGITS = 64
 # A restart of a database server takes seconds: a write is tried again over half a minute.
 _PAUSES_S = (0.1, 0.3, 1.0, 3.0, 10.0, 15.0)
@@ -315,15 +316,44 @@ def open_ledger(address: str, *, create: bool = False) -> Ledger:
     if is_file and not create and not Path(str(url.database)).exists():
         fix = "Keep a plan first: ullage plan --keep. ULLAGE_LEDGER or --ledger names another place."
         raise InputError(field="ledger", value=place, problem="is not there", fix=fix)
+    if is_file:
+        _check_file(Path(str(url.database)), create=create)
     engine = connect(url)
     try:
         with _said_plainly(place):
             if not is_current(engine):
+                _check_ours(engine, place)
                 migrate(engine)
     except InputError:
         engine.dispose()
         raise
     return Ledger(engine)
+
+
+def _check_file(file: Path, *, create: bool) -> None:
+    """A file of something else is never opened: SQLite writes over what is too short to be a database."""
+    fix = "Give the file of a ledger, or a name that is not taken."
+    if file.is_dir():
+        raise InputError(field="ledger", value=str(file), problem="is a folder", fix=fix)
+    if not file.is_file():
+        return
+    with file.open("rb") as opened_file:
+        head = opened_file.read(len(_SQLITE))
+    if head != _SQLITE and (head or not create):
+        problem = "is not a ledger" if head else "is empty"
+        raise InputError(field="ledger", value=str(file), problem=problem, fix=fix)
+
+
+def _check_ours(engine: Engine, place: str) -> None:
+    """A database that holds tables of something else gets none of ours."""
+    held = set(sa.inspect(engine).get_table_names())
+    if engine.dialect.name == "sqlite" and held and "alembic_version" not in held:
+        raise InputError(
+            field="ledger",
+            value=place,
+            problem=f"is a database of something else: it holds {sorted(held)[0]}",
+            fix="Give the file of a ledger, or a name that is not taken.",
+        )
 
 
 @contextmanager

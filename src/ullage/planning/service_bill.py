@@ -12,6 +12,7 @@ import numpy as np
 from ullage.cost.attribution.causation import Causation
 from ullage.cost.attribution.usage import GroupUse
 from ullage.cost.bill import Bill, monthly_bill
+from ullage.cost.money import usd_of
 from ullage.cost.policy import CostPolicy
 from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.quotes import quotes_of
@@ -46,9 +47,45 @@ def service_bill(
     """The month's bill of these pools; `replicas` are the figures of their steady replicas, as the plan names them."""
     if spec.prices is None:
         return NO_PRICES
-    use = service_use(spec, demand, pools, replicas, seed=seed, map=map)
+    held = service_use(spec, demand, pools, replicas, seed=seed, map=map)
     policy = _with_zones(spec.cost, pools)
-    return monthly_bill(use, quotes_of(spec.prices, use, policy, spec.buying), policy)
+    quotes = quotes_of(spec.prices, held, policy, spec.buying)
+    bills = [monthly_bill(each, quotes, policy) for each in (held, _released(held, pools, spec.scaling.machines))]
+    chosen = bills[1] if spec.scaling.releases_machines else bills[0]
+    return _with_saving(chosen, bills[0].total_cents - bills[1].total_cents, spec.scaling.machines)
+
+
+def _released(use: ServiceUse, pools: Sequence[PoolPlan], machines: Assumption) -> ServiceUse:
+    """The same month of a fleet that gives back the machines which each pool's rule empties."""
+    weeks = {each.spec.name: each.scaling.week for each in pools}
+    return replace(
+        use,
+        pools=tuple(
+            replace(
+                each,
+                hourly_replicas=weeks[each.name].paid_replicas,
+                hourly_needed=weeks[each.name].needed_replicas,
+                basis=(*each.basis, machines),
+            )
+            for each in use.pools
+        ),
+    )
+
+
+def _with_saving(bill: Bill, saved_cents: int, machines: Assumption) -> Bill:
+    """A bill says what giving machines back saves, whether it is done or not; without priced devices it cannot."""
+    total = bill.figures.get("bill.total_usd")
+    if total is None or not bill.is_of_devices:
+        return bill
+    saving = Figure(
+        name="bill.released_saving_usd",
+        value=usd_of(saved_cents),
+        unit="USD",
+        formula="the bill with machines held - the bill with those given back that the rule empties, of which "
+        "scaling.paid_replicas are paid",
+        inputs=(total, machines),
+    )
+    return replace(bill, figures={**bill.figures, saving.name: saving})
 
 
 def _with_zones(policy: CostPolicy, pools: Sequence[PoolPlan]) -> CostPolicy:

@@ -31,6 +31,9 @@ HOUR_S = 3600.0
 FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # 1970 began on a Thursday, a week on Monday.
 _EPOCH_MONDAY_S = 4 * 86_400.0
+_DEVICE_LINES = (
+    "compute_reservation", "compute_usage", "idle_hours", "idle_reserve", "failed_work", "stranded_devices",
+)  # fmt: skip
 
 Floats = NDArray[np.float64]
 
@@ -299,9 +302,7 @@ def _replica_usd_per_hour(plan: Plan, pools: tuple[ExpectedPool, ...]) -> float 
     """What a replica costs an hour: the lines of devices over all replicas and hours of the period."""
     lines = {each.name: number(each) for each in plan.figures if each.name.startswith("bill.") and each.unit == "USD"}
     devices = [
-        value
-        for name, value in lines.items()
-        if name.startswith(("bill.compute_usage.", "bill.idle_reserve.", "bill.failed_work.", "bill.stranded_devices."))
+        value for name, value in lines.items() if name.startswith(tuple(f"bill.{line}." for line in _DEVICE_LINES))
     ]
     replicas = sum(each.replicas for each in pools)
     hours = next((number(each) for each in plan.assumptions if each.name == "cost.period"), 730.0)

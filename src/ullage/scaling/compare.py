@@ -19,6 +19,7 @@ from ullage.scaling.published_rules import common_rules
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
 from ullage.scaling.search import DerivedRule, clairvoyant, fixed_rule, goal_fraction, played, search_rule
 from ullage.scaling.signals import FaultKind, MetricFault
+from ullage.scaling.traffic import DAY_S
 
 Report = Callable[[float, str], None]
 # A minute in which one request in ten violates an SLO belongs to a burst that was not absorbed.
@@ -30,7 +31,10 @@ _CHART_POINTS = 96
 
 @dataclass(frozen=True, kw_only=True)
 class UnabsorbedBurst:
-    """A stretch that violates SLOs though its need was known as it came; `peak_ratio` is need over what was ready."""
+    """A stretch that violates SLOs though its need was known as it came; `peak_ratio` is need over what was ready.
+
+    `at_s` is its time of day, counted from the day's beginning.
+    """
 
     traffic: str
     at_s: float
@@ -129,7 +133,7 @@ def compare_rules(
     run = run_rule(rule, pool, case.days[0], start_replicas=case.derived.least_replicas)
     return ScalingComparison(
         pool=case.name,
-        plan=scaling_plan(rule, engine=case.engine, fallback_replicas=most),
+        plan=scaling_plan(rule, engine=case.engine),
         derived=case.derived,
         traffic=tuple(each.name for each in case.days),
         results=tuple(sorted(results, key=lambda each: (not each.is_met, each.replica_hours))),
@@ -208,7 +212,7 @@ def _bursts(run: LoopRun, pool: ScalingPool) -> list[UnabsorbedBurst]:
     return [
         UnabsorbedBurst(
             traffic=run.traffic.name,
-            at_s=float(at_s[each[0]] - run.traffic.counted_s),
+            at_s=float(run.traffic.week_s + at_s[each[0]]) % DAY_S,
             lasted_s=float(at_s[each[-1]] - at_s[each[0]] + 60.0),
             peak_ratio=round(float((needed[each] / ready[each]).max()), 3),
             violated_requests=int(violated[each].sum()),

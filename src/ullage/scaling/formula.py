@@ -51,7 +51,7 @@ _BINARY: Mapping[str, Callable[[float, float], float]] = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b if b else math.copysign(math.inf, a) if a else math.nan,
-    "%": math.fmod,
+    "%": lambda a, b: math.fmod(a, b) if b and math.isfinite(a) else math.nan,
 }
 _DEEPEST = 50
 
@@ -115,6 +115,9 @@ class _FormulaReader:
                 return float(base ** self.power())
             except (OverflowError, ZeroDivisionError):
                 return math.inf
+            except TypeError:
+                # The root of a negative number is none.
+                return math.nan
         return base
 
     def atom(self) -> float:
@@ -143,7 +146,11 @@ class _FormulaReader:
         if listed:
             self.take("]")
         self.take(")")
-        return float(_FUNCTIONS[name](given))
+        try:
+            return float(_FUNCTIONS[name](given))
+        except (OverflowError, ValueError):
+            # What is infinite or no number cannot be rounded.
+            return math.nan
 
 
 def evaluate(text: str, values: Mapping[str, float]) -> float:

@@ -10,6 +10,7 @@ once the cooldown has passed since one was active last.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -178,7 +179,9 @@ def _readings(spec: KedaSpec, failures: Mapping[str, int], values: TriggerValues
         if worst:
             return [_fallen_back(spec, worst, spec.modifiers.kind, spec.modifiers.target_value, current)]
         known = {name: value for name, value in values.items() if value is not None}
-        return [int(evaluate(spec.modifiers.formula, known) * 1000)]
+        made = evaluate(spec.modifiers.formula, known)
+        # A division by nothing is a metric that could not be read.
+        return [int(made * 1000) if math.isfinite(made) else None]
     found: list[MetricReading] = []
     for each in spec.triggers:
         value = values.get(each.name)

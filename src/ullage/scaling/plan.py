@@ -15,7 +15,7 @@ from ullage.scaling.rules import ScalingRule
 _IN_FLIGHT = {
     "vllm": ("vllm:num_requests_running", "vllm:num_requests_waiting"),
     "sglang": ("sglang:num_running_reqs", "sglang:num_queue_reqs"),
-    "tensorrt-llm": ("nv_trt_llm_request_metrics",),
+    "tensorrt-llm": ("trtllm_num_requests_running", "trtllm_num_requests_waiting"),
 }
 
 
@@ -42,8 +42,8 @@ class ScalingPlan:
         return " + ".join(f"sum(avg_over_time({each}[{self.window_s:.0f}s]))" for each in self.metrics)
 
 
-def scaling_plan(rule: ScalingRule, *, engine: str, fallback_replicas: int) -> ScalingPlan:
-    """A rule of ours as this value."""
+def scaling_plan(rule: ScalingRule, *, engine: str) -> ScalingPlan:
+    """A rule of ours as this value; without a fallback it is blind with all that may run."""
     spec = rule.spec
     assert isinstance(spec, KedaSpec)
     assert spec.behavior is not None
@@ -59,6 +59,6 @@ def scaling_plan(rule: ScalingRule, *, engine: str, fallback_replicas: int) -> S
         down_window_s=spec.behavior.down.window_s,
         polling_s=spec.polling_s,
         tolerance_fraction=spec.behavior.up.tolerance_fraction,
-        fallback_replicas=fallback_replicas,
+        fallback_replicas=spec.most_replicas if spec.fallback is None else spec.fallback.replicas,
         schedule=rule.schedule,
     )

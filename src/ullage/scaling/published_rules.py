@@ -21,7 +21,7 @@ from ullage.scaling.hpa import (
     ScalingPolicy,
     ScalingRules,
 )
-from ullage.scaling.keda import KedaSpec, KedaTrigger
+from ullage.scaling.keda import FallbackBehavior, KedaFallback, KedaSpec, KedaTrigger
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal
 
@@ -33,6 +33,8 @@ BUSY = MetricQuery(signals=(Signal.BUSY,), aggregate=Aggregate.MEAN, window_s=60
 RATE = MetricQuery(signals=(Signal.REQUEST_RATE,), aggregate=Aggregate.SUM, window_s=60.0)
 SCHEDULE = "schedule"
 """The trigger of a rule that also follows the clock (KEDA's cron): replicas by hour of week."""
+FALLBACK_FAILURES = 3
+"""One failed query is a restart of Prometheus; after more than three the fleet is blind."""
 
 
 def common_rules(most: int, *, least: int = 1) -> tuple[ScalingRule, ...]:
@@ -83,8 +85,12 @@ def tracking_rule(
     up_s: float,
     down_s: float,
     schedule: tuple[int, ...] = (),
+    fallback_replicas: int = 0,
 ) -> ScalingRule:
-    """Our rule: so many requests in flight for each replica, up at once, down slowly, no lower than the schedule."""
+    """Our rule: so many requests in flight for each replica, up at once, down slowly, no lower than the schedule.
+
+    Where its metric is gone it holds `fallback_replicas`, within its bounds, or more where more run; 0 is what runs.
+    """
     behavior = ScalingBehavior(
         up=ScalingRules(
             window_s=up_s,
@@ -96,13 +102,23 @@ def tracking_rule(
         ),
         down=ScalingRules(window_s=down_s, policies=DOWN_RULES.policies, tolerance_fraction=0.05),
     )
+    blind = KedaFallback(
+        failures=FALLBACK_FAILURES,
+        replicas=min(max(fallback_replicas, least), most),
+        behavior=FallbackBehavior.CURRENT_IF_HIGHER,
+    )
     triggers = [KedaTrigger(name="in-flight", threshold_value=in_flight_requests)]
     if schedule:
         triggers.append(KedaTrigger(name=SCHEDULE, threshold_value=1.0))
     return ScalingRule(
         name=name,
         spec=KedaSpec(
-            triggers=tuple(triggers), least_replicas=least, most_replicas=most, polling_s=15.0, behavior=behavior
+            triggers=tuple(triggers),
+            least_replicas=least,
+            most_replicas=most,
+            polling_s=15.0,
+            fallback=blind if fallback_replicas else None,
+            behavior=behavior,
         ),
         queries={"in-flight": IN_FLIGHT},
         schedule=schedule,

@@ -82,6 +82,8 @@ class Controller:
         spec = self.rule.spec
         if isinstance(spec, ScheduleSpec):
             self.replicas = spec.at(seen.at_s)
+        elif not self.reader.has_begun(seen):
+            return self.replicas
         elif isinstance(spec, HpaSpec):
             self._hpa(spec, seen)
         elif isinstance(spec, KedaSpec):

@@ -58,10 +58,12 @@ class DerivedRule:
     use_fraction: float
     least_replicas: int
     most_replicas: int
+    fallback_replicas: int = 0
 
     @property
     def threshold_value(self) -> float:
-        return self.use_fraction * self.in_flight_requests
+        """In whole thousandths, the finest that a cluster counts in: what is tried is what can be written."""
+        return max(0.001, round(self.use_fraction * self.in_flight_requests, 3))
 
     @property
     def down_s(self) -> float:
@@ -85,6 +87,7 @@ class DerivedRule:
             most=self.most_replicas,
             up_s=0.0,
             down_s=self.down_s,
+            fallback_replicas=self.fallback_replicas,
         )
 
 
@@ -97,8 +100,9 @@ def derive_rule(
     ready_s: float,
     most: int,
     least: int = 1,
+    fallback_replicas: int = 0,
 ) -> DerivedRule:
-    """From the expected rates of consecutive hours."""
+    """From the expected rates of consecutive hours; `fallback_replicas` are held where the metric is gone."""
     ramps = np.maximum(0.0, np.roll(rates_rps, -1) - rates_rps) / 3600.0
     if rates_rps.size == 1:
         ramps = np.zeros(1)
@@ -116,6 +120,7 @@ def derive_rule(
         use_fraction=use,
         least_replicas=max(1, min(max(quiet, 2, least), most)),
         most_replicas=most,
+        fallback_replicas=fallback_replicas,
     )
 
 
@@ -183,6 +188,7 @@ class _Search:
                 up_s=0.0,
                 down_s=down_s or derived.down_s,
                 schedule=self.floor(floor) if floor else (),
+                fallback_replicas=derived.fallback_replicas,
             )
             self.known[key] = TriedRule(rule=rule, result=played(rule, self.pool, self.traffic, map=self.map))
         return self.known[key]

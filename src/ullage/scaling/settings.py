@@ -30,6 +30,18 @@ REFUSED = _default("refused", 0.0, "fraction", "capacity is there when it is ask
 REFUSED_WAIT = _default("refused_wait", 300.0, "s", "node autoscalers back off for about five minutes")
 NODE_HELD = _default("node_held", 600.0, "s", "node autoscalers let go of an empty node after ten minutes")
 SCRAPE = _default("scrape", 15.0, "s", "the scrape interval of Prometheus Operator's examples and of KEDA's")
+MACHINES = Assumption(
+    name="scaling.machines",
+    value="held",
+    unit="",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="default of Ullage: accelerators that are given back may not be there tomorrow",
+        where="docs/explanation/scaling.md",
+        date=_WRITTEN,
+    ),
+    decision=True,
+)
 DELAY = _default("delay", 5.0, "s", "an adapter's query and its cache")
 
 
@@ -43,6 +55,7 @@ class ScalingSettings:
     node_held: Assumption = NODE_HELD
     scrape: Assumption = SCRAPE
     delay: Assumption = DELAY
+    machines: Assumption = MACHINES
     least: Assumption | None = None
     most: Assumption | None = None
     step: Assumption | None = None
@@ -77,6 +90,11 @@ class ScalingSettings:
             node_replicas=node_replicas,
             node_held_s=number(self.node_held),
         )
+
+    @property
+    def releases_machines(self) -> bool:
+        """Whether machines that a rule empties are given back, so that the bill follows it."""
+        return self.machines.value == "released"
 
     @property
     def signals(self) -> SignalTerms:

@@ -80,6 +80,8 @@ NAMES: Mapping[str, Signal] = {
     "sglang:generation_tokens": Signal.TOKEN_RATE,
     "sglang:gen_throughput": Signal.TOKEN_RATE,
     # TensorRT-LLM by itself and behind Triton.
+    "trtllm_num_requests_running": Signal.RUNNING,
+    "trtllm_num_requests_waiting": Signal.WAITING,
     "trtllm_kv_cache_utilization": Signal.KV_USE,
     "trtllm_request_queue_time_seconds": Signal.QUEUE_AGE,
     "trtllm_time_to_first_token_seconds": Signal.TTFT_P95,
@@ -273,6 +275,11 @@ class SignalReader:
             return None
         total = sum(self._signal(each, query, seen, places) for each in query.signals)
         return query.factor_ratio * total
+
+    def has_begun(self, seen: Signals) -> bool:
+        """Whether a first scrape has reached the rule. Before it nothing has failed: a run begins in the midst of a
+        rule's life, and what was scraped before the run is not there to be read."""
+        return seen.at_s - self.terms.delay_s >= self.terms.scrape_s - 1e-9
 
     @property
     def _stride(self) -> int:

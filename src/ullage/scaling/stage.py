@@ -10,24 +10,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import SteadyFleet
+from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas, node_replicas
 from ullage.scaling.judged import RuleResult
-from ullage.scaling.loop import ScalingPool
+from ullage.scaling.loop import ScalingPool, ScalingTraffic
 from ullage.scaling.plan import ScalingPlan, scaling_plan
 from ullage.scaling.search import DerivedRule, derive_rule, played, rule_lag_s
 from ullage.scaling.settings import ScalingSettings
 from ullage.scaling.supply import StartTimes
-from ullage.scaling.traffic import hourly_rates, planned_day, planned_week, steep_hours, telling_days
+from ullage.scaling.traffic import (
+    HOUR_S,
+    hourly_rates,
+    mean_week,
+    planned_day,
+    planned_week,
+    steep_hours,
+    telling_days,
+)
 from ullage.startup.phases import Level
 from ullage.startup.ready import TimeToReady
 from ullage.workload.demand.demand import Demand
 
 # A plan plays so many requests at most, a second or so of work, and three hours of any day at least.
 MOST_REQUESTS = 1e6
-_LEAST_HOURS, _DAY_HOURS = 3, 24
+_LEAST_HOURS, _DAY_HOURS, WEEK_HOURS = 3, 24, 168
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +50,7 @@ class ScalingStage:
     played: RuleResult
     fixed_replicas: int
     day: str
+    week: FollowedWeek
     figures: Mapping[str, Figure]
 
     @property
@@ -47,7 +59,7 @@ class ScalingStage:
         played = f"The rule was played on {self.day} of the planned week, one seed: it {met}."
         return (
             f"{played} Threshold: {self.derived.formula}.",
-            "The bill is that of the fixed fleet; ullage scale compares rules and looks for a cheaper one.",
+            "ullage scale compares rules and looks for a cheaper one.",
         )
 
     @property
@@ -66,7 +78,7 @@ def scaling_pool(
 ) -> ScalingPool:
     """The planned pool as rules see it: the step basis it was sized with, and what one of its replicas carries."""
     quantiles = {level: ready.level(level).quantiles_s for level in Level}
-    limits = settings.limits(node_replicas=max(1, packing.chosen.shape.devices // steady.size.devices))
+    limits = settings.limits(node_replicas=node_replicas(packing.chosen.shape.devices, steady.size.devices))
     most = limits.most_replicas or steady.replicas + reserves.serving_replicas
     return ScalingPool(
         trial=steady.trial,
@@ -88,7 +100,19 @@ def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool) -> Derived
         ready_s=pool.starts.cold_p90_s,
         most=pool.limits.most_replicas,
         least=pool.limits.least_replicas,
+        fallback_replicas=steady.replicas,
     )
+
+
+def tried_day(demand: Demand, pool: ScalingPool, *, seed: int) -> ScalingTraffic:
+    """What a plan tries its rule on: the day of the busiest hour, or as many of its hours as a plan has time for."""
+    week = planned_week(demand)
+    rates = hourly_rates(week)
+    day = telling_days(rates)[0]
+    hourly = float(rates.reshape(7, 24)[day].max()) * 3600.0
+    hours = min(max(int(MOST_REQUESTS / hourly), _LEAST_HOURS), _DAY_HOURS)
+    first = 0 if hours == _DAY_HOURS else steep_hours(rates, day, hours)
+    return planned_day(week, pool.trial, day, seed=seed, from_hour=first, hours=hours)
 
 
 def scaling_stage(
@@ -105,23 +129,63 @@ def scaling_stage(
     """Derive the rule, play it, and say what it does."""
     pool = scaling_pool(demand, steady, reserves, ready, settings=settings, packing=packing)
     derived = pool_rule(demand, steady, pool)
-    week = planned_week(demand)
-    rates = hourly_rates(week)
-    day = telling_days(rates)[0]
-    hourly = float(rates.reshape(7, 24)[day].max()) * 3600.0
-    hours = min(max(int(MOST_REQUESTS / hourly), _LEAST_HOURS), _DAY_HOURS)
-    first = 0 if hours == _DAY_HOURS else steep_hours(rates, day, hours)
-    traffic = planned_day(week, pool.trial, day, seed=seed, from_hour=first, hours=hours)
+    traffic = tried_day(demand, pool, seed=seed)
     found = played(derived.rule, pool, [traffic])
     fixed = pool.limits.most_replicas
+    hours = _week(demand, steady, derived, found, traffic, pool)
     return ScalingStage(
-        plan=scaling_plan(derived.rule, engine=engine, fallback_replicas=steady.replicas),
+        plan=scaling_plan(derived.rule, engine=engine),
         derived=derived,
         played=found,
         fixed_replicas=fixed,
         day=traffic.name,
-        figures=_figures(derived, found, fixed, traffic.name, steady, reserves, ready),
+        week=hours,
+        figures={
+            **_figures(derived, found, fixed, traffic.name, steady, reserves, ready),
+            **_week_figures(hours, traffic.name, steady, demand),
+        },
     )
+
+
+def _week(
+    demand: Demand,
+    steady: SteadyFleet,
+    derived: DerivedRule,
+    found: RuleResult,
+    traffic: ScalingTraffic,
+    pool: ScalingPool,
+) -> FollowedWeek:
+    """The mean week, its hours read off those that were played by their rates."""
+    first = int((traffic.week_s + traffic.counted_s) // HOUR_S)
+    places = (first + np.arange(len(found.hourly_replicas))) % WEEK_HOURS
+    held = held_replicas(
+        hourly_rates(planned_week(demand))[places],
+        np.array(found.hourly_replicas),
+        least_replicas=derived.least_replicas,
+    )
+    return followed_week(
+        held,
+        hourly_rates(mean_week(demand)),
+        planning_rps=demand.planning_rps,
+        steady=steady.replicas,
+        node_replicas=pool.limits.node_replicas,
+    )
+
+
+def _week_figures(week: FollowedWeek, day: str, steady: SteadyFleet, demand: Demand) -> dict[str, Figure]:
+    inputs = (steady.figures["fleet.replicas"], demand.figures["demand.planning_rate"])
+    rows = (
+        ("paid_replicas", week.mean_replicas, "replicas",
+         f"steady replicas less machines that the rule empties, mean of a mean week's hours, read off {day} by rate"),
+        ("idle_fraction", week.idle_replicas / week.mean_replicas, "fraction",
+         "part of those beyond steady replicas x the hour's rate / planning rate"),
+    )  # fmt: skip
+    return {
+        f"scaling.{name}": Figure(
+            name=f"scaling.{name}", value=round(value, 4), unit=unit, formula=formula, inputs=inputs
+        )
+        for name, value, unit, formula in rows
+    }
 
 
 def _figures(
@@ -139,7 +203,7 @@ def _figures(
     slo = found.attainment
     held = f"requests within {slo.slo_name}, the SLO with least margin; {slo.required_fraction:g} is required"
     rows: tuple[tuple[str, float, str, str, tuple[Figure | Assumption, ...]], ...] = (
-        ("threshold_requests", round(derived.threshold_value, 3), "requests",
+        ("threshold_requests", derived.threshold_value, "requests",
          f"requests in flight for each replica: {derived.formula}", (replicas, start)),
         ("least_replicas", derived.least_replicas, "replicas", "the quietest hour at that use, or stated", (replicas,)),
         ("most_replicas", derived.most_replicas, "replicas", "steady replicas and reserves that serve", behind),

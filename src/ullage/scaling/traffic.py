@@ -40,6 +40,16 @@ def planned_week(demand: Demand) -> SyntheticModel:
     return SyntheticModel(classes=tuple(found))
 
 
+def mean_week(demand: Demand) -> SyntheticModel:
+    """The demand's model at its mean over the horizon: the week that a month is billed for."""
+    return SyntheticModel(
+        classes=tuple(
+            replace(each.model, weekly_growth_fraction=0.0, mean_rate_rps=each.mean_rps, launches=())
+            for each in demand.classes
+        )
+    )
+
+
 def hourly_rates(model: SyntheticModel) -> Floats:
     """The expected rate of every hour of the week, all classes together."""
     hours = (np.arange(168, dtype=np.float64) + 0.5) * HOUR_S

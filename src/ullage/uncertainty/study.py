@@ -25,7 +25,9 @@ from ullage.uncertainty.pool_study import ROLLOUTS, MachineMoney, PoolStudy, Qua
 
 _WRITTEN = datetime.date(2026, 11, 16)
 _TENTH = NormalDist().inv_cdf(0.9)
-_DEVICE_LINES = ("compute_reservation", "compute_usage", "failed_work", "idle_reserve", "stranded_devices")
+_DEVICE_LINES = (
+    "compute_reservation", "compute_usage", "idle_hours", "failed_work", "idle_reserve", "stranded_devices",
+)  # fmt: skip
 
 PRICE_DEVIATION = Assumption(
     name="uncertainty.price_deviation",

@@ -199,11 +199,10 @@ def _there(folder: Path, made: Sequence[EmittedFile]) -> dict[str, str]:
         raise InputError(field="--diff", value=str(folder), problem="is not a folder", fix="Give one with manifests.")
     names = {each.name for each in made}
     found = [each for each in sorted(folder.iterdir()) if each.suffix in (".yaml", ".yml") or each.name in names]
-    try:
-        return {each.name: each.read_text(encoding="utf-8") for each in found if each.is_file()}
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is not text"
-        raise InputError(field="--diff", value=str(folder), problem=str(reason).lower(), fix="Mend the file.") from None
+    from ullage.load.texts import read_text
+
+    fix = "Mend or remove the file, or give another folder."
+    return {each.name: read_text(each, fix=fix, field="--diff") for each in found if each.is_file()}
 
 
 def _drift(made: Sequence[EmittedFile], there: Mapping[str, str]) -> tuple[ManifestDrift, ...]:

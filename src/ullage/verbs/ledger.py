@@ -126,6 +126,8 @@ def ledger(
         really=really,
         at=datetime.datetime.now(tz=datetime.UTC),
     )
+    if action == "import":
+        _check_import(asked)
     with opened(ledger_address(ledger, create=action == "import"), create=action == "import") as found:
         return ACTIONS[action](found, asked)
 
@@ -278,13 +280,25 @@ def _line(entry: KeptEntry, body: EntryBody) -> str:
 def _import(ledger: Ledger, asked: LedgerAsked) -> LedgerAnswer:
     from ullage.ledger.ledger import take_over
 
-    if not asked.names:
-        raise InputError(field="import", value="", problem="has no file", fix="Give what ullage ledger export wrote.")
     seen = new = 0
     for each in asked.names:
         some, fresh = take_over(ledger, _bodies(Path(each)), at=asked.at)
         seen, new = seen + some, new + fresh
     return LedgerAnswer(action="import", place=ledger.place, seen_count=seen, new_count=new)
+
+
+def _check_import(asked: LedgerAsked) -> None:
+    """Every line of every file is read before the first is kept, so that a file that is cut short leaves nothing."""
+    fix = "Give what ullage ledger export wrote."
+    if not asked.names:
+        raise InputError(field="import", value="", problem="has no file", fix=fix)
+    for each in asked.names:
+        try:
+            for _ in _bodies(Path(each)):
+                pass
+        except OSError as error:
+            problem = (error.strerror or "cannot be read").lower()
+            raise InputError(field="import", value=each, problem=problem, fix=fix) from None
 
 
 def _bodies(file: Path) -> Iterator[EntryBody]:
@@ -299,7 +313,7 @@ def _bodies(file: Path) -> Iterator[EntryBody]:
                 value = json.loads(line)
                 digest, body = str(value["digest"]), parse_body(json.dumps(value["body"]).encode(), where=where)
             except (ValueError, KeyError, TypeError, RecursionError):
-                problem = "is not an entry, or is cut short; entries before it were imported"
+                problem = "is not an entry, or is cut short; nothing was imported"
                 raise InputError(field=where, value=line[:40], problem=problem, fix=fix) from None
             if body.digest != digest:
                 problem = f"was changed since it was exported: its digest is {body.digest[:12]}"

@@ -46,10 +46,11 @@ def planned(
     *,
     studied: bool = False,
     rounds: float = 1.0,
+    played_days: float = 0.0,
 ) -> PlanAnswer | Refusal:
     """The plan of a source in a run that is under way; `studied` where its risk is asked for too.
 
-    `rounds` is the work of the whole verb, in plans.
+    `rounds` is the work of the whole verb, in plans, and `played_days` are days of traffic that it simulates besides.
     """
     from ullage.load.located import located
     from ullage.load.plan import load_plan, plan_document
@@ -57,20 +58,23 @@ def planned(
     run.progress(0.01, "reading")
     spec = load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
     with located(lambda: plan_document(source, changes)):
-        return plan_spec(spec, run, studied=studied, rounds=rounds)
+        return plan_spec(spec, run, studied=studied, rounds=rounds, played_days=played_days)
 
 
-def plan_spec(spec: PlanSpec, run: RunContext, *, studied: bool = False, rounds: float = 1.0) -> PlanAnswer | Refusal:
+def plan_spec(
+    spec: PlanSpec, run: RunContext, *, studied: bool = False, rounds: float = 1.0, played_days: float = 0.0
+) -> PlanAnswer | Refusal:
     """The plan of a specification: every stage, and those that work around it; work over the limit is refused."""
     from ullage.execute.limit import parse_limit
     from ullage.planning.pipeline import plan as run_pipeline
-    from ullage.planning.work.estimate import over_limit
+    from ullage.planning.work.estimate import STUDY_ROUNDS, over_limit
     from ullage.uncertainty.study import NOT_STUDIED, study
     from ullage.verbs.answer import refusal
     from ullage.verbs.ledger import last_of
     from ullage.verbs.plan_answer import PlanAnswer
 
-    too_much = over_limit(spec, parse_limit(run.limit), rounds=rounds)
+    all_rounds = rounds + STUDY_ROUNDS if studied else rounds
+    too_much = over_limit(spec, parse_limit(run.limit), rounds=all_rounds, played_days=played_days)
     if too_much is not None:
         return refusal(too_much)
     found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)

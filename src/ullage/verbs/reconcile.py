@@ -103,10 +103,14 @@ def reconcile(
     )
     table = read_metric_names(None if names is None else Path(names))
     with running(workers=workers, progress=progress) as run:
+        # Files are read first: a wrong one need not wait for a plan.
+        sources = [Path(each) for each in files]
+        seen = _observed(None, sources, http_config, table, start_s, end_s, run) if sources else None
         run.progress(0.02, "plan")
         given = _given_plan(plan, ledger, run)
         run.progress(0.3, "production")
-        seen = _observed(prometheus, [Path(each) for each in files], http_config, table, start_s, end_s, run)
+        if seen is None:
+            seen = _observed(prometheus, (), http_config, table, start_s, end_s, run)
         if paid is not None:
             seen = _with_paid(seen, Path(paid))
         run.progress(0.6, "causes")
@@ -125,7 +129,10 @@ def production_queries(from_: str, until: str, *, names: str | Path | None = Non
     from ullage.readers.prometheus.settings import read_metric_names
     from ullage.readers.prometheus.steps import grid_between
 
-    grid = grid_between(_time_s(from_, "--from"), _time_s(until, "--until"))
+    start_s, end_s = _time_s(from_, "--from"), _time_s(until, "--until")
+    if not start_s < end_s:
+        raise InputError(field="--until", value=until, problem="is not after --from", fix="Give a later time.")
+    grid = grid_between(start_s, end_s)
     return queries(read_metric_names(None if names is None else Path(names)), grid)
 
 

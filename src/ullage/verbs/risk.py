@@ -78,12 +78,13 @@ def risk(
     `bad_hour` is the price of an hour in which an SLO is violated for lack of replicas, such as `5000 USD`: the fleet
     of least expected cost is named for it. The chance to take is the plan's `policy.shortfall`.
     """
+    from ullage.planning.work.estimate import STUDY_ROUNDS
     from ullage.uncertainty.study import study
     from ullage.verbs.plan import planned
 
     price = _usd(bad_hour)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
-        found = planned(source, run, parse_changes(set, traffic))
+        found = planned(source, run, parse_changes(set, traffic), rounds=1.0 + STUDY_ROUNDS)
         if isinstance(found, Rejection):
             return found
         run.progress(0.7, "risk")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Hours of the busiest day that rules are searched on: its steepest rise, and as much of its peak as fits.
 SEARCH_HOURS = 5
+# What is simulated, in days: rules that are searched, bursts and robustness on those hours; each day by every rule.
+SEARCH_DAYS, RULE_DAYS = 8, 16
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -86,7 +88,8 @@ def scale(
     for each in present:
         _require_known(each)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
-        found = planned(source, run, parse_changes(set, traffic))
+        played_days = SEARCH_DAYS + RULE_DAYS * days
+        found = planned(source, run, parse_changes(set, traffic), played_days=played_days)
         if isinstance(found, Rejection):
             return found
         run.progress(0.5, "scaling rules")
@@ -103,7 +106,8 @@ def _require_known(given: ReadRule) -> None:
             field=given.rule.where,
             value=given.unread[0],
             problem="is no metric of an engine or gateway that is known here, so that its value cannot be simulated",
-            fix="ullage check --rules looks at the rule without playing it.",
+            fix="Give the rules of prometheus-adapter too where it serves the metric, or look at the rule alone with "
+            "ullage check --rules.",
         )
 
 

@@ -87,13 +87,17 @@ def scenarios(
     margins. Best, base and worst are known futures out of the plan's draws, planned without margins for what is known.
     """
     from ullage.load.plan import load_plan
+    from ullage.planning.work.estimate import STUDY_ROUNDS
     from ullage.uncertainty.scenarios import in_world, world_words, worlds
     from ullage.verbs.plan import plan_spec, planned
 
     asked = [_own(each) for each in own]
     changes = parse_changes(set, traffic)
+    _check_own(source, changes, asked)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
-        found = planned(source, run, changes)
+        # The plan, the draws that its futures come from, best, base and worst, and each of one's own.
+        rounds = 1.0 + STUDY_ROUNDS + 3.0 + len(asked)
+        found = planned(source, run, changes, rounds=rounds)
         if isinstance(found, Rejection):
             return found
         spec = load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
@@ -125,7 +129,22 @@ def _own(text: str) -> tuple[str, Changes]:
         )
     traffic = [each.partition("=")[2] for each in pairs if each.partition("=")[0].strip() == "traffic"]
     rest = [each for each in pairs if each.partition("=")[0].strip() != "traffic"]
-    return name.strip(), parse_changes(rest, traffic[-1].strip() if traffic else None)
+    try:
+        return name.strip(), parse_changes(rest, traffic[-1].strip() if traffic else None)
+    except InputError as error:
+        raise InputError(field="--own", value=error.value, problem=error.problem, fix=_FIX) from None
+
+
+def _check_own(source: PlanSource, changes: Changes, asked: Sequence[tuple[str, Changes]]) -> None:
+    """A key that is not known, or a name that is given twice, is told before anything is planned."""
+    from ullage.files.plan_file import read_plan_document
+    from ullage.load.plan import plan_document
+
+    names = [name for name, _ in asked]
+    for name, own_changes in asked:
+        if names.count(name) > 1:
+            raise InputError(field="--own", value=name, problem="is the name of two scenarios", fix="Name each once.")
+        read_plan_document(plan_document(source, _both(changes, own_changes)))
 
 
 def _both(one: Changes, other: Changes) -> Changes:

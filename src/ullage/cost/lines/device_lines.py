@@ -5,7 +5,8 @@ follows the hours that replicas run. Out of both is taken what requests without 
 shown where it went.
 
     committed hours = steady replicas x committed share x hours of the period
-    usage hours     = what ran beyond them
+    idle hours      = what a fleet that follows demand pays beyond them and beyond the hour's need
+    usage hours     = the rest of what ran beyond them
     failed          = (both) x share of capacity that was used x failed share of busy time
 """
 
@@ -40,6 +41,8 @@ class _PoolMoney:
     committed_usd: float
     usage_hours: float
     usage_usd: float
+    idle_hours: float
+    idle_usd: float
     device_usd_per_hour: float
     failed_fraction: float | None
     used_fraction: float
@@ -57,14 +60,15 @@ def _money(use: ServiceUse, pool: PoolUse, quotes: Quotes, policy: CostPolicy) -
     by_use = [each for each in found if not is_reserved(each)]
     committed_share = sum(each.share_fraction for each in committed)
     use_share = sum(each.share_fraction for each in by_use)
-    on_hours = pool.on_hours(policy.period_hours)
+    level = committed_share * pool.steady_replicas
     paid_hours = pool.steady_replicas * policy.period_hours
-    beyond_hours = max(0.0, on_hours - committed_share * paid_hours)
+    idle_hours = pool.hours_above(level, policy.period_hours, is_idle=True)
+    beyond_hours = pool.hours_above(level, policy.period_hours) - idle_hours
     usage_price = sum(each.share_fraction * each.usd_per_hour for each in by_use) / use_share if use_share else 0.0
     if not use_share:
         # All is committed: what runs beyond the commitment is not for sale in this mix, and is paid at its price.
         usage_price = sum(each.share_fraction * each.usd_per_hour for each in committed) / committed_share
-    failed, used = _spent(use, pool, max(on_hours, committed_share * paid_hours))
+    failed, used = _spent(use, pool, beyond_hours + committed_share * paid_hours, policy.period_hours)
     return _PoolMoney(
         pool=pool,
         quotes=found,
@@ -74,13 +78,15 @@ def _money(use: ServiceUse, pool: PoolUse, quotes: Quotes, policy: CostPolicy) -
         * pool.replica_devices,
         usage_hours=beyond_hours * pool.replica_devices,
         usage_usd=beyond_hours * usage_price * pool.replica_devices,
+        idle_hours=idle_hours * pool.replica_devices,
+        idle_usd=idle_hours * usage_price * pool.replica_devices,
         device_usd_per_hour=sum(each.share_fraction * each.usd_per_hour for each in found),
         failed_fraction=failed,
         used_fraction=used,
     )
 
 
-def _spent(use: ServiceUse, pool: PoolUse, paid_hours: float) -> tuple[float | None, float]:
+def _spent(use: ServiceUse, pool: PoolUse, paid_hours: float, period_hours: float) -> tuple[float | None, float]:
     """The share of paid time that failed work took, and of the rest the share that served successes."""
     classes = use.classes_of(pool.name)
     if any(each.gpu_s is None for each in classes):
@@ -89,8 +95,10 @@ def _spent(use: ServiceUse, pool: PoolUse, paid_hours: float) -> tuple[float | N
     if not busy_s or not paid_hours:
         return 0.0, 0.0
     used = busy_s / (paid_hours * SECONDS_PER_HOUR)
-    if pool.capacity_requests:
-        used = sum(each.requests for each in classes) / pool.capacity_requests
+    if pool.capacity_requests and pool.steady_replicas:
+        # The capacity is that of the steady replicas all the time.
+        paid = paid_hours / (pool.steady_replicas * period_hours)
+        used = sum(each.requests for each in classes) / (pool.capacity_requests * paid)
     used = min(1.0, used)
     failed = used * min(1.0, sum(each.failed_gpu_s or 0.0 for each in classes) / busy_s)
     return failed, (used - failed) / (1.0 - failed) if failed < 1.0 else 0.0
@@ -135,11 +143,32 @@ def compute_usage(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[
                 money.usage_usd * (1.0 - (money.failed_fraction or 0.0)),
                 amount=_device_hours(money.usage_hours * (1.0 - (money.failed_fraction or 0.0))),
                 pool=pool.name,
-                formula="replica-hours beyond the committed x devices x price, less failed work",
+                formula="replica-hours beyond the committed x devices x price, less idle hours and failed work",
                 inputs=(*money.prices(committed=is_all_committed), policy.period, *pool.basis),
                 used_fraction=money.used_fraction,
                 # Without a scaler the steady replicas are on all the time, however few requests come.
-                behaviour=Behaviour.FIXED if pool.on_replica_hours is None else None,
+                behaviour=None if pool.hourly_replicas else Behaviour.FIXED,
+            )
+        )
+    return tuple(lines)
+
+
+def idle_hours(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
+    """Of a fleet that gives machines back: device-hours by use that no load needed."""
+    lines = []
+    for pool in use.pools:
+        money = _money(use, pool, quotes, policy)
+        if isinstance(money, MissingPrice) or not money.idle_hours:
+            continue  # a missing price is reported once, by compute_usage
+        lines.append(
+            priced_line(
+                "idle_hours",
+                money.idle_usd,
+                amount=_device_hours(money.idle_hours),
+                pool=pool.name,
+                formula="replica-hours beyond the committed and beyond the hour's need x devices x price",
+                inputs=(*money.prices(), policy.period, *pool.basis),
+                used_fraction=0.0,
             )
         )
     return tuple(lines)
@@ -176,7 +205,7 @@ def stranded_devices(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tup
     for pool in use.pools:
         money = _money(use, pool, quotes, policy)
         if pool.stranded_devices is None:
-            missing = "Nobody counted them. Say how many devices a machine has (pool.node_devices)."
+            missing = "Nobody counted them. Say how many devices a machine has (pool.instance)."
             lines.append(not_priced("stranded_devices", missing, pool=pool.name))
         elif isinstance(money, MissingPrice):
             lines.append(not_priced("stranded_devices", money, pool=pool.name))

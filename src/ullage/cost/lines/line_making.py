@@ -17,6 +17,7 @@ _INTERNAL, _EXTERNAL = Origin.INTERNAL, Origin.EXTERNAL
 TAGS: dict[str, tuple[Behaviour, Sharing, Origin, Driver]] = {
     "compute_reservation": (_FIXED, _SHARED, _INTERNAL, Driver.DEVICE_TIME),
     "compute_usage": (_VARIABLE, _SHARED, _INTERNAL, Driver.DEVICE_TIME),
+    "idle_hours": (_VARIABLE, _SHARED, _INTERNAL, Driver.DEVICE_TIME),
     "idle_reserve": (_FIXED, _SHARED, _INTERNAL, Driver.RESERVE),
     "stranded_devices": (_FIXED, _SHARED, _INTERNAL, Driver.RESERVE),
     "failed_work": (_VARIABLE, _DIRECT, _INTERNAL, Driver.FAILED),

@@ -19,6 +19,7 @@ LineFunction = Callable[[ServiceUse, Quotes, CostPolicy], tuple[BillLine, ...]]
 COST_LINES: dict[str, LineFunction] = {
     "compute_reservation": device_lines.compute_reservation,
     "compute_usage": device_lines.compute_usage,
+    "idle_hours": device_lines.idle_hours,
     "idle_reserve": device_lines.idle_reserve,
     "stranded_devices": device_lines.stranded_devices,
     "failed_work": device_lines.failed_work,

@@ -8,7 +8,7 @@ from ullage.emit.autoscalers.behaviour import behaviour
 from ullage.emit.autoscalers.keda import target_ref
 from ullage.emit.quantities import milli
 from ullage.emit.request import EmitPlan, EmitPool
-from ullage.emit.scale_rule import ScaleRule, ScaleSignal, scale_rule
+from ullage.emit.scale_rule import ScaleSignal, scale_rule
 from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
@@ -17,7 +17,7 @@ def hpa_files(plan: EmitPlan) -> list[EmittedFile]:
         "autoscaling/v2. Its metrics come from an adapter: prometheus-adapter.values.yaml beside it has the rules. "
         "Without an answer the autoscaler holds what runs; it has no fallback, which KEDA has."
     )
-    adapter = plan.head("Values of the chart prometheus-adapter: one external metric for each signal of each pool.")
+    adapter = plan.head("Values of the chart prometheus-adapter: one external metric for each pool.")
     return [
         *(EmittedFile(name=f"{pool.name}.hpa.yaml", text=yaml_text(head, autoscaler(pool))) for pool in plan.pools),
         EmittedFile(name="prometheus-adapter.values.yaml", text=yaml_text(adapter, adapter_values(plan))),
@@ -38,7 +38,7 @@ def autoscaler(pool: EmitPool) -> dict[str, Any]:
             "scaleTargetRef": target_ref(pool),
             "minReplicas": Reasoned(value=rule.least, why=rule.least_why),
             "maxReplicas": Reasoned(value=rule.most, why=rule.most_why),
-            "metrics": [_metric(pool, each) for each in rule.signals],
+            "metrics": [_metric(pool, rule.signal)],
             "behavior": behaviour(rule),
         },
     }
@@ -51,30 +51,22 @@ def _metric(pool: EmitPool, signal: ScaleSignal) -> dict[str, Any]:
             "metric": {"name": metric_name(pool, signal)},
             "target": {
                 "type": "AverageValue",
-                "averageValue": Reasoned(value=milli(signal.target_requests), why=signal.why),
+                "averageValue": Reasoned(value=milli(signal.target_milli), why=signal.why),
             },
         },
     }
 
 
 def adapter_values(plan: EmitPlan) -> dict[str, Any]:
+    """The adapter looks for the series to know that a metric is there, and asks the query for its value."""
+    signals = [(pool, scale_rule(pool).signal) for pool in plan.pools]
     rules = [
         {
-            "seriesQuery": _series(each),
+            "seriesQuery": each.series,
             "resources": {"namespaced": False},
             "name": {"as": metric_name(pool, each)},
             "metricsQuery": each.query,
         }
-        for pool in plan.pools
-        for each in _rule(pool).signals
+        for pool, each in signals
     ]
     return {"rules": {"default": False, "external": rules}}
-
-
-def _rule(pool: EmitPool) -> ScaleRule:
-    return scale_rule(pool)
-
-
-def _series(signal: ScaleSignal) -> str:
-    """The first series of a query: what the adapter looks for to know that the metric is there."""
-    return signal.query.removeprefix("sum(").partition(")")[0]

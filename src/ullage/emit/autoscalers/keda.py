@@ -10,16 +10,13 @@ from ullage.emit.request import EmitPlan, EmitPool
 from ullage.emit.scale_rule import ScaleRule, scale_rule
 from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
-_FAILURES = 3
-
 
 def keda_files(plan: EmitPlan) -> list[EmittedFile]:
     head = plan.head(
         "keda.sh/v1alpha1, for KEDA 2.20. Replicas that are starting count as supply: the target is of all that are "
         "asked "
         "for, so a slow start does not ask for more.",
-        "A query without an answer is a failure, not a zero: after three of them the fleet of the busiest hour is "
-        "held.",
+        "A query without an answer is a failure, not a zero: after three of them the steady fleet is held.",
     )
     return [
         EmittedFile(name=f"{pool.name}.keda.yaml", text=yaml_text(head, scaled_object(pool))) for pool in plan.pools
@@ -44,13 +41,13 @@ def target_ref(pool: EmitPool) -> dict[str, Any]:
 
 def scaled_object_spec(pool: EmitPool, rule: ScaleRule) -> dict[str, Any]:
     return {
-        "pollingInterval": Reasoned(value=rule.poll_s, why=rule.poll_why),
+        "pollingInterval": rule.poll_s,
         "minReplicaCount": Reasoned(value=rule.least, why=rule.least_why),
         "maxReplicaCount": Reasoned(value=rule.most, why=rule.most_why),
         "fallback": {
-            "failureThreshold": _FAILURES,
-            "replicas": Reasoned(value=rule.fallback_replicas, why=rule.fallback_why),
-            "behavior": "currentReplicasIfHigher",
+            "failureThreshold": rule.fallback.failures,
+            "replicas": Reasoned(value=rule.fallback.replicas, why=rule.fallback_why),
+            "behavior": rule.fallback.behavior.value,
         },
         "advanced": {
             # What the workload had before is not what the plan wants after.
@@ -60,15 +57,14 @@ def scaled_object_spec(pool: EmitPool, rule: ScaleRule) -> dict[str, Any]:
         "triggers": [
             {
                 "type": "prometheus",
-                "name": each.name,
+                "name": rule.signal.name,
                 "metricType": "AverageValue",
                 "metadata": {
                     "serverAddress": pool.need("prometheus"),
-                    "query": each.query,
-                    "threshold": Reasoned(value=number(each.target_requests), why=each.why),
+                    "query": rule.signal.query,
+                    "threshold": Reasoned(value=number(rule.signal.target_requests), why=rule.signal.why),
                     "ignoreNullValues": "false",
                 },
             }
-            for each in rule.signals
         ],
     }

@@ -46,7 +46,7 @@ def service(pool: EmitPool) -> dict[str, Any]:
         key: value for key, value in container(pool, pool.devices, engine_command(pool)).items() if key != "lifecycle"
     }
     kept["ports"] = [{"containerPort": pool.need("port")}]
-    signal = rule.signals[0]
+    signal = rule.signal
     annotations = {
         f"{_AUTOSCALING}/class": "kpa.autoscaling.knative.dev",
         f"{_AUTOSCALING}/metric": "concurrency",
@@ -54,8 +54,8 @@ def service(pool: EmitPool) -> dict[str, Any]:
         f"{_AUTOSCALING}/target-utilization-percentage": "100",
         f"{_AUTOSCALING}/min-scale": Reasoned(value=str(rule.least), why=rule.least_why),
         f"{_AUTOSCALING}/max-scale": Reasoned(value=str(rule.most), why=rule.most_why),
-        f"{_AUTOSCALING}/initial-scale": Reasoned(value=str(rule.fallback_replicas), why=rule.fallback_why),
-        f"{_AUTOSCALING}/scale-down-delay": Reasoned(value=seconds(rule.down_window_s), why=rule.down_why),
+        f"{_AUTOSCALING}/initial-scale": Reasoned(value=str(rule.fallback.replicas), why=rule.fallback_why),
+        f"{_AUTOSCALING}/scale-down-delay": Reasoned(value=seconds(up(rule.behavior.down.window_s)), why=rule.down_why),
     }
     shared = pool.need_workload("shared_memory")
     return {

@@ -38,18 +38,18 @@ def inference_service(pool: EmitPool) -> dict[str, Any]:
     rule = scale_rule(pool)
     spec = pod_spec(pool, pool.devices, template_hash=True)
     serving = {**spec["containers"][0], "name": "kserve-container"}
+    signal = rule.signal
     metrics = [
         {
             "type": "External",
             "external": {
-                "metric": {"backend": "prometheus", "serverAddress": pool.need("prometheus"), "query": each.query},
+                "metric": {"backend": "prometheus", "serverAddress": pool.need("prometheus"), "query": signal.query},
                 "target": {
                     "type": "AverageValue",
-                    "averageValue": Reasoned(value=milli(each.target_requests), why=each.why),
+                    "averageValue": Reasoned(value=milli(signal.target_milli), why=signal.why),
                 },
             },
         }
-        for each in rule.signals
     ]
     annotations = {"serving.kserve.io/deploymentMode": "Standard", "serving.kserve.io/autoscalerClass": "keda"}
     return {
@@ -60,7 +60,7 @@ def inference_service(pool: EmitPool) -> dict[str, Any]:
             "predictor": {
                 "minReplicas": Reasoned(value=rule.least, why=rule.least_why),
                 "maxReplicas": Reasoned(value=rule.most, why=rule.most_why),
-                "autoScaling": {"metrics": metrics, "behavior": behaviour(rule)},
+                "autoScaling": {"metrics": metrics, "behavior": behaviour(rule, has_tolerance=False)},
                 "deploymentStrategy": {"type": "RollingUpdate", "rollingUpdate": surge(pool)},
                 "labels": plain(dict(pool.need("selector"))),
                 **spec,

@@ -90,7 +90,7 @@ def _scaling(pool: EmitPool) -> dict[str, Any]:
     return {
         "minReplicas": Reasoned(value=rule.least, why=rule.least_why),
         "maxReplicas": Reasoned(value=rule.most, why=rule.most_why),
-        "wva": {**_cost(pool), "hpa": {"behavior": behaviour(rule)}},
+        "wva": {**_cost(pool), "hpa": {"behavior": behaviour(rule, has_tolerance=False)}},
     }
 
 

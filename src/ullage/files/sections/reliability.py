@@ -219,7 +219,7 @@ class WarmSection(Section):
     follows: Annotated[
         Literal["demand", "peak"] | None,
         Key(
-            means="Scaled with demand, or held at its planning size.",
+            means="Scaled with demand, or held at its planning size; with `scaling.machines: released` it is scaled.",
             default=warm_defaults.FOLLOWS,
             moves="reserve.warm_replicas",
         ),

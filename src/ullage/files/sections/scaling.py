@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
@@ -18,6 +18,14 @@ _NO_LIMIT = "no limit"
 class ScalingSection(Section):
     """What a rule may do, and what it sees."""
 
+    machines: Annotated[
+        Literal["held", "released"] | None,
+        Key(
+            means="Whether machines that the rule empties are paid on, or given back: then the bill follows the rule.",
+            default=defaults.MACHINES,
+            moves="bill.compute_usd",
+        ),
+    ] = None
     least: Annotated[
         Count | None,
         Range(least=1, most=20000),

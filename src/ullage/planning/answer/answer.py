@@ -60,7 +60,7 @@ LOAD_TEST = Assumption(
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The plan in short. `not_built` are stages whose lines are left out."""
+    """The plan in short. `not_built` are stages whose lines are left out, `machines` says held or released."""
 
     service: str
     as_of: datetime.date
@@ -78,6 +78,8 @@ class Answer:
     money: tuple[MoneyLine, ...]
     unpriced: tuple[str, ...]
     per_success: Figure | None
+    released_saving: Figure | None
+    machines: str
     prices: str
     causes: tuple[Cause, ...]
     orders: tuple[DeviceOrder, ...]
@@ -117,6 +119,8 @@ def answer(plan: Plan) -> Answer:
         money=() if bill is None else _money(bill),
         unpriced=() if bill is None else tuple(dict.fromkeys(_words(each.name) for each in bill.unpriced)),
         per_success=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.per_success_usd"),
+        released_saving=None if bill is None else bill.figures.get("bill.released_saving_usd"),
+        machines=str(plan.spec.scaling.machines.value),
         prices="" if bill is None else _prices(bill),
         causes=() if bill is None or not bill.is_of_devices else _causes(bill),
         orders=() if decided is Verdict.HOLD else orders,

@@ -17,7 +17,7 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 
 UNTESTED = "untested step times"
-_STEADY_LINES = ("compute_reservation", "compute_usage", "failed_work")
+_STEADY_LINES = ("compute_reservation", "compute_usage", "idle_hours", "failed_work")
 _DEVICE_LINES = (*_STEADY_LINES, "idle_reserve", "stranded_devices")
 
 

@@ -23,7 +23,9 @@ from ullage.prices.offers import Offer, offers
 MOST_UNSAID_FRACTION = 0.1
 """A tenth of a bill is more than most budgets leave open; below it a note is enough."""
 
-_DEVICE_LINES = ("compute_reservation", "compute_usage", "failed_work", "idle_reserve", "stranded_devices")
+_DEVICE_LINES = (
+    "compute_reservation", "compute_usage", "idle_hours", "failed_work", "idle_reserve", "stranded_devices",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

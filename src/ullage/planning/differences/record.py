@@ -44,7 +44,9 @@ class RecordedPool:
     steps: tuple[RecordedStep, ...]
 
 
-DEVICE_LINES = frozenset({"compute reservation", "compute usage", "failed work", "idle reserve", "stranded devices"})
+DEVICE_LINES = frozenset(
+    {"compute reservation", "compute usage", "idle hours", "failed work", "idle reserve", "stranded devices"}
+)
 """Lines of the bill that the bridge of a pool divides."""
 
 

@@ -3,7 +3,9 @@
 documents.py    YAML files into objects, whichever way kubectl listed them
 engine_args.py  the command line of vLLM, SGLang and TensorRT-LLM into our names
 workloads.py    Deployments, StatefulSets and LeaderWorkerSets into pools
+rule_values.py  quantities, durations and bounds of a rule, and the line that a refusal names
 scaling_rules.py  what HPA, KEDA, Knative and KServe say of a rule, made into one that runs
+adapter_rules.py  what prometheus-adapter serves under the names that a HorizontalPodAutoscaler asks for
 autoscalers.py  HorizontalPodAutoscalers and KEDA's ScaledObjects, laid over the pools they scale
 nodes.py        Nodes with their devices, zones and instance types
 """
@@ -15,9 +17,11 @@ from pathlib import Path
 
 from ullage.errors import InputError
 from ullage.planning.brownfield.running import Running
+from ullage.readers.kubernetes.adapter_rules import adapter_queries
 from ullage.readers.kubernetes.autoscalers import scaled
-from ullage.readers.kubernetes.documents import Object, read_objects
+from ullage.readers.kubernetes.documents import Object, objects_among, read_documents, read_objects
 from ullage.readers.kubernetes.nodes import node_of
+from ullage.readers.kubernetes.rule_values import at_line
 from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
 from ullage.readers.kubernetes.workloads import WORKLOADS, pool_of
 
@@ -26,7 +30,7 @@ _AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
 def read_running(files: Sequence[Path]) -> Running:
     """What these files describe; a file without any pool or node that is known is an InputError."""
-    objects = [each for file in files for each in read_objects(_text(file), file=str(file))]
+    objects = [each for file in files for each in read_objects(_text(file, field="running"), file=str(file))]
     found = [(each, pool_of(each)) for each in objects if each.kind in WORKLOADS]
     nodes = [node for each in objects if each.kind == "Node" and (node := node_of(each)) is not None]
     pools = [pool for _, pool in found if pool is not None]
@@ -43,8 +47,21 @@ def read_running(files: Sequence[Path]) -> Running:
 
 
 def read_rules(files: Sequence[Path]) -> tuple[ReadRule, ...]:
-    """The scaling rules of these files; files without any are an InputError."""
-    found = scaling_rules([each for file in files for each in read_objects(_text(file), file=str(file))])
+    """The scaling rules of these files; files without any are an InputError.
+
+    Rules of prometheus-adapter among them say what the metrics of a HorizontalPodAutoscaler mean.
+    """
+    objects: list[Object] = []
+    queries: dict[str, str] = {}
+    texts = {str(file): _text(file, field="rules") for file in files}
+    for file, text in texts.items():
+        documents = read_documents(text, file=file)
+        objects += objects_among(documents, file=file)
+        queries |= adapter_queries(documents, file=file)
+    try:
+        found = scaling_rules(objects, queries)
+    except InputError as error:
+        raise at_line(error, texts) from None
     if not found:
         raise InputError(
             field="rules",
@@ -62,10 +79,10 @@ def _unread(objects: Sequence[Object], found: Sequence[tuple[Object, object]]) -
     return (*other, *idle)
 
 
-def _text(file: Path) -> str:
+def _text(file: Path, *, field: str) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         problem = (getattr(error, "strerror", None) or "is not text").lower()
         fix = "Give what kubectl get -o yaml printed."
-        raise InputError(field="running", value=str(file), problem=problem, fix=fix) from None
+        raise InputError(field=field, value=str(file), problem=problem, fix=fix) from None

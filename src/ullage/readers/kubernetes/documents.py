@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +54,19 @@ def whole(value: Any, *, field: str, default: int | None = None) -> int:
     return int(text)
 
 
+def read_documents(text: str, *, file: str) -> list[Any]:
+    """Every YAML document of the file, whatever it holds."""
+    return list(yaml_values(text, file=file, fix="Give what kubectl get -o yaml printed."))
+
+
+def objects_among(documents: Sequence[Any], *, file: str) -> list[Object]:
+    """The objects of these documents, Lists taken apart."""
+    return [each for document in documents for each in _objects(document, file)]
+
+
 def read_objects(text: str, *, file: str) -> list[Object]:
     """Every object of the file, Lists taken apart."""
-    documents = yaml_values(text, file=file, fix="Give what kubectl get -o yaml printed.")
-    found = [each for document in documents for each in _objects(document, file)]
+    found = objects_among(read_documents(text, file=file), file=file)
     if not found:
         raise InputError(
             field=file, value=text[:40], problem="holds no object", fix="Give what kubectl get -o yaml printed."

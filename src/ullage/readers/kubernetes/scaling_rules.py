@@ -6,13 +6,15 @@ name, and the rule says so in `unread`: it can be looked at, and not played.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ullage.errors import InputError
 from ullage.readers.kubernetes.documents import Object, listed, walked, whole
+from ullage.readers.kubernetes.rule_values import check_bounds, duration, quantity, section, target
+from ullage.scaling.formula import evaluate
 from ullage.scaling.hpa import (
     DOWN_RULES,
     UP_RULES,
@@ -30,8 +32,6 @@ from ullage.scaling.knative import KnativeSpec
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal, read_query
 
-_SUFFIXES = {"m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-_QUANTITY = re.compile(r"^([+-]?\d+(?:\.\d+)?)(m|k|Ki|M|Mi|G|Gi)?$")
 _PREFIX = "autoscaling.knative.dev/"
 _KSERVE = "serving.kserve.io/"
 KINDS = ("HorizontalPodAutoscaler", "ScaledObject", "Service", "InferenceService")
@@ -47,12 +47,12 @@ class ReadRule:
     unread: tuple[str, ...] = ()
 
 
-def scaling_rules(objects: list[Object]) -> tuple[ReadRule, ...]:
-    """Every rule among the objects."""
+def scaling_rules(objects: list[Object], queries: Mapping[str, str] | None = None) -> tuple[ReadRule, ...]:
+    """Every rule among the objects; `queries` are what an adapter serves, by name."""
     found = []
     for each in objects:
         if each.kind == "HorizontalPodAutoscaler":
-            found.append(_hpa(each))
+            found.append(_hpa(each, queries or {}))
         elif each.kind == "ScaledObject":
             found.append(_keda(each))
         elif each.kind == "Service" and str(each.body.get("apiVersion", "")).startswith("serving.knative.dev"):
@@ -60,21 +60,6 @@ def scaling_rules(objects: list[Object]) -> tuple[ReadRule, ...]:
         elif each.kind == "InferenceService":
             found.append(_kserve(each))
     return tuple(found)
-
-
-def _number(value: Any, field: str) -> float:
-    """A quantity as Kubernetes writes it: 100m, 2, 1500, 1Ki."""
-    match = _QUANTITY.match(str(value).strip())
-    if match is None or isinstance(value, bool):
-        raise InputError(field=field, value=value, problem="is not a quantity", fix="Give for example 2 or 500m.")
-    return float(match.group(1)) * _SUFFIXES[match.group(2) or ""]
-
-
-def _duration(value: Any, field: str) -> float:
-    match = re.match(r"^(\d+(?:\.\d+)?)(s|m|h)?$", str(value).strip())
-    if match is None:
-        raise InputError(field=field, value=value, problem="is not a duration", fix="Give for example 60s.")
-    return float(match.group(1)) * {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}[match.group(2) or ""]
 
 
 def _unknown() -> MetricQuery:
@@ -85,27 +70,28 @@ def _unknown() -> MetricQuery:
 # ---- HPA ---------------------------------------------------------------------------------------------------
 
 
-def _hpa(found: Object) -> ReadRule:
+def _hpa(found: Object, served: Mapping[str, str]) -> ReadRule:
     where, queries, unread = found.where, {}, []
     metrics = []
+    section(found.at("spec"), f"{where}.spec")
     for place, each in enumerate(listed(found.at("spec", "metrics"))):
-        made, query, name = _hpa_metric(each, f"{where}.spec.metrics.{place}")
+        made, query, name = _hpa_metric(each, f"{where}.spec.metrics.{place}", served)
         if query is None:
             unread.append(name)
         metrics.append(HpaMetric(kind=made.kind, target_value=made.target_value, signal=name, container=made.container))
         queries[name] = query or _unknown()
     cpu = found.at("spec", "targetCPUUtilizationPercentage")
     if not metrics:
-        metrics.append(
-            HpaMetric(kind=MetricKind.RESOURCE, target_value=whole(cpu, field=where, default=80), signal="cpu")
-        )
+        percent = target(80 if cpu is None else cpu, f"{where}.spec.targetCPUUtilizationPercentage")
+        metrics.append(HpaMetric(kind=MetricKind.RESOURCE, target_value=max(1, round(percent)), signal="cpu"))
         queries["cpu"] = MetricQuery(signals=(Signal.BUSY,), aggregate=Aggregate.MEAN, window_s=60.0)
     spec = HpaSpec(
         metrics=tuple(metrics),
         least_replicas=whole(found.at("spec", "minReplicas"), field=f"{where}.spec.minReplicas", default=1),
         most_replicas=whole(found.at("spec", "maxReplicas"), field=f"{where}.spec.maxReplicas"),
-        behavior=_behavior(found.at("spec", "behavior"), where),
+        behavior=_behavior(found.at("spec", "behavior"), f"{where}.spec.behavior"),
     )
+    check_bounds(spec.least_replicas, spec.most_replicas, f"{where}.spec.maxReplicas")
     return ReadRule(
         rule=ScalingRule(name=f"HPA {found.name}", spec=spec, queries=queries, where=where),
         target=str(found.at("spec", "scaleTargetRef", "name") or ""),
@@ -114,33 +100,34 @@ def _hpa(found: Object) -> ReadRule:
     )
 
 
-def _hpa_metric(entry: Any, where: str) -> tuple[HpaMetric, MetricQuery | None, str]:
+def _hpa_metric(entry: Any, where: str, served: Mapping[str, str]) -> tuple[HpaMetric, MetricQuery | None, str]:
     kind = str(walked(entry, "type") or "")
     place = kind[:1].lower() + kind[1:]
     held = walked(entry, place)
-    target = walked(held, "target") or {}
+    aim = walked(held, "target") or {}
     if kind in ("Resource", "ContainerResource"):
         name = str(walked(held, "name") or "cpu")
         query = MetricQuery(signals=(Signal.BUSY,), aggregate=Aggregate.MEAN, window_s=60.0) if name == "cpu" else None
         container = str(walked(held, "container") or "")
-        if walked(target, "averageUtilization") is not None:
-            percent = whole(walked(target, "averageUtilization"), field=f"{where}.averageUtilization")
-            return HpaMetric(kind=MetricKind.RESOURCE, target_value=max(1, percent), container=container), query, name
-        average = _number(walked(target, "averageValue"), f"{where}.averageValue")
+        if walked(aim, "averageUtilization") is not None:
+            percent = target(walked(aim, "averageUtilization"), f"{where}.{place}.target.averageUtilization")
+            made = HpaMetric(kind=MetricKind.RESOURCE, target_value=max(1, round(percent)), container=container)
+            return made, query, name
+        average = target(walked(aim, "averageValue"), f"{where}.{place}.target.averageValue")
         made = HpaMetric(kind=MetricKind.PODS, target_value=max(1, round(1000 * average)), container=container)
         return made, query, name
     name = str(walked(held, "metric", "name") or "")
-    query = read_query(name)
+    query = read_query(served.get(name, name))
     if kind == "Pods":
-        average = _number(walked(target, "averageValue"), f"{where}.averageValue")
+        average = target(walked(aim, "averageValue"), f"{where}.{place}.target.averageValue")
         return HpaMetric(kind=MetricKind.PODS, target_value=max(1, round(1000 * average))), _each(query), name
     if kind not in ("External", "Object"):
         raise InputError(
             field=f"{where}.type", value=kind, problem="is no type of metric", fix="Give External, Pods or Resource."
         )
-    is_value = walked(target, "averageValue") is None
+    is_value = walked(aim, "averageValue") is None
     field = "value" if is_value else "averageValue"
-    value = _number(walked(target, field), f"{where}.target.{field}")
+    value = target(walked(aim, field), f"{where}.{place}.target.{field}")
     return HpaMetric(
         kind=MetricKind.VALUE if is_value else MetricKind.AVERAGE, target_value=max(1, round(1000 * value))
     ), query, name  # fmt: skip
@@ -156,50 +143,70 @@ def _each(query: MetricQuery | None) -> MetricQuery | None:
 
 
 def _behavior(found: Any, where: str) -> ScalingBehavior | None:
-    if not isinstance(found, Mapping):
+    if found is None:
         return None
+    given = section(found, where)
     return ScalingBehavior(
-        up=_rules(found.get("scaleUp"), UP_RULES, f"{where}.spec.behavior.scaleUp"),
-        down=_rules(found.get("scaleDown"), DOWN_RULES, f"{where}.spec.behavior.scaleDown"),
+        up=_rules(given.get("scaleUp"), UP_RULES, f"{where}.scaleUp"),
+        down=_rules(given.get("scaleDown"), DOWN_RULES, f"{where}.scaleDown"),
     )
 
 
 def _rules(found: Any, default: ScalingRules, where: str) -> ScalingRules:
     """What is left out is as the API server fills it in."""
-    if not isinstance(found, Mapping):
-        return default
-    window, tolerance = found.get("stabilizationWindowSeconds"), found.get("tolerance")
-    window_s, tolerated = default.window_s, default.tolerance_fraction
-    try:
-        return ScalingRules(
-            window_s=window_s if window is None else float(whole(window, field=where)),
-            policies=tuple(_policy(each, where) for each in listed(found.get("policies"))) or default.policies,
-            select=SelectPolicy(found.get("selectPolicy") or "Max"),
-            tolerance_fraction=tolerated if tolerance is None else _number(tolerance, where),
-        )  # fmt: skip
-    except ValueError as error:
+    given = section(found, where)
+    window, tolerance, policies = (given.get(key) for key in ("stabilizationWindowSeconds", "tolerance", "policies"))
+    if policies is not None and not listed(policies):
         raise InputError(
-            field=where, value=str(error), problem="is not read", fix="Give Max, Min or Disabled."
-        ) from None
+            field=f"{where}.policies", value=policies, problem="has no policy", fix="Give one, or leave the key out."
+        )
+    return ScalingRules(
+        window_s=default.window_s
+        if window is None
+        else float(whole(window, field=f"{where}.stabilizationWindowSeconds")),
+        policies=tuple(_policy(each, f"{where}.policies.{place}") for place, each in enumerate(listed(policies)))
+        or default.policies,
+        select=SelectPolicy(_one_of(SelectPolicy, given.get("selectPolicy") or "Max", f"{where}.selectPolicy")),
+        tolerance_fraction=default.tolerance_fraction
+        if tolerance is None
+        else quantity(tolerance, f"{where}.tolerance"),
+    )
 
 
 def _policy(entry: Any, where: str) -> ScalingPolicy:
+    value, period = walked(entry, "value"), walked(entry, "periodSeconds")
     return ScalingPolicy(
-        kind=PolicyKind(str(walked(entry, "type"))),
-        value=whole(walked(entry, "value"), field=f"{where}.policies.value"),
-        period_s=float(whole(walked(entry, "periodSeconds"), field=f"{where}.policies.periodSeconds")),
+        kind=PolicyKind(_one_of(PolicyKind, walked(entry, "type"), f"{where}.type")),
+        value=round(target(whole(value, field=f"{where}.value"), f"{where}.value")),
+        period_s=duration(period, f"{where}.periodSeconds", least_s=1.0),
     )
+
+
+def _one_of(kinds: type[enum.Enum], value: Any, field: str) -> str:
+    names = [str(each.value) for each in kinds]
+    if value not in names:
+        known = f"{', '.join(names[:-1])} or {names[-1]}"
+        raise InputError(field=field, value=value, problem=f"is not {known}", fix=f"Give {names[0]}.")
+    return str(value)
 
 
 # ---- KEDA --------------------------------------------------------------------------------------------------
 
 
 def _keda(found: Object) -> ReadRule:
-    where, spec = found.where, found.at("spec") or {}
+    where, spec = found.where, section(found.at("spec"), f"{found.where}.spec")
     queries: dict[str, MetricQuery] = {}
     triggers, unread = [], []
+    if not listed(walked(spec, "triggers")):
+        problem, fix = "has no trigger: nothing tells it how many replicas to have", "Give triggers with their queries."
+        raise InputError(field=f"{where}.spec.triggers", value=spec.get("triggers"), problem=problem, fix=fix)
     for place, each in enumerate(listed(walked(spec, "triggers"))):
         made, query, text = _trigger(each, place, where)
+        if made.name in queries:
+            problem = "names two triggers"
+            raise InputError(
+                field=f"{where}.spec.triggers.{place}.name", value=made.name, problem=problem, fix="Give each its own."
+            )
         triggers.append(made)
         if query is None:
             unread.append(text)
@@ -219,9 +226,13 @@ def _keda(found: Object) -> ReadRule:
         cooldown_s=float(count("cooldownPeriod", 300)),
         initial_cooldown_s=float(count("initialCooldownPeriod", 0)),
         fallback=_fallback(walked(spec, "fallback"), where),
-        modifiers=_modifiers(walked(advanced, "scalingModifiers"), where),
-        behavior=_behavior(walked(advanced, "horizontalPodAutoscalerConfig", "behavior"), where),
+        modifiers=_modifiers(walked(advanced, "scalingModifiers"), tuple(queries), where),
+        behavior=_behavior(
+            walked(advanced, "horizontalPodAutoscalerConfig", "behavior"),
+            f"{where}.spec.advanced.horizontalPodAutoscalerConfig.behavior",
+        ),
     )
+    check_bounds(rule.least_replicas, rule.most_replicas, f"{where}.spec.maxReplicaCount")
     return ReadRule(
         rule=ScalingRule(name=f"ScaledObject {found.name}", spec=rule, queries=queries, where=where),
         target=str(walked(spec, "scaleTargetRef", "name") or ""),
@@ -231,46 +242,52 @@ def _keda(found: Object) -> ReadRule:
 
 
 def _trigger(entry: Any, place: int, where: str) -> tuple[KedaTrigger, MetricQuery | None, str]:
-    kind, metadata = str(walked(entry, "type") or ""), walked(entry, "metadata") or {}
+    given = f"{where}.spec.triggers.{place}"
+    kind = str(section(entry, given).get("type") or "")
+    metadata = section(walked(entry, "metadata"), f"{given}.metadata")
     name = str(walked(entry, "name") or f"s{place}-{kind}")
     text = str(walked(metadata, "query") or walked(metadata, "metricName") or kind)
-    field = f"{where}.spec.triggers.{place}.metadata"
+    field = f"{given}.metadata"
     metric_type = str(walked(entry, "metricType") or "AverageValue")
     if kind in ("cpu", "memory"):
         query = MetricQuery(signals=(Signal.BUSY,), aggregate=Aggregate.SUM, window_s=60.0) if kind == "cpu" else None
-        value = _number(walked(metadata, "value") or 80, f"{field}.value")
+        value = target(metadata.get("value", 80), f"{field}.value")
         return KedaTrigger(name=name, threshold_value=value / 100.0), query, text
-    threshold = (
-        walked(metadata, "threshold") or walked(metadata, "targetValue") or walked(metadata, "desiredReplicas") or 1
-    )
+    key = next((each for each in ("threshold", "targetValue", "desiredReplicas") if each in metadata), "threshold")
     made = KedaTrigger(
         name=name,
-        threshold_value=_number(threshold, f"{field}.threshold"),
-        activation_value=_number(walked(metadata, "activationThreshold") or 0, f"{field}.activationThreshold"),
+        threshold_value=target(metadata.get(key, 1), f"{field}.{key}"),
+        activation_value=quantity(metadata.get("activationThreshold", 0), f"{field}.activationThreshold"),
         kind=MetricKind.VALUE if metric_type == "Value" else MetricKind.AVERAGE,
     )
     return made, read_query(text), text
 
 
 def _fallback(found: Any, where: str) -> KedaFallback | None:
-    if not isinstance(found, Mapping):
+    if found is None:
         return None
-    known = {each.value: each for each in FallbackBehavior}
+    field = f"{where}.spec.fallback"
+    given = section(found, field)
     return KedaFallback(
-        failures=whole(found.get("failureThreshold"), field=f"{where}.spec.fallback.failureThreshold", default=0),
-        replicas=whole(found.get("replicas"), field=f"{where}.spec.fallback.replicas", default=0),
-        behavior=known.get(str(found.get("behavior")), FallbackBehavior.STATIC),
+        failures=whole(given.get("failureThreshold"), field=f"{field}.failureThreshold", default=0),
+        replicas=whole(given.get("replicas"), field=f"{field}.replicas", default=0),
+        behavior=FallbackBehavior(_one_of(FallbackBehavior, given.get("behavior") or "static", f"{field}.behavior")),
     )
 
 
-def _modifiers(found: Any, where: str) -> ScalingModifiers | None:
+def _modifiers(found: Any, triggers: Sequence[str], where: str) -> ScalingModifiers | None:
     if not isinstance(found, Mapping) or not found.get("formula"):
         return None
     field = f"{where}.spec.advanced.scalingModifiers"
+    try:
+        # What it is worth now does not matter; that it can be read and names its own triggers does.
+        evaluate(str(found["formula"]), dict.fromkeys(triggers, 1.0))
+    except InputError as error:
+        raise InputError(field=f"{field}.formula", value=error.value, problem=error.problem, fix=error.fix) from None
     return ScalingModifiers(
         formula=str(found["formula"]),
-        target_value=_number(found.get("target"), f"{field}.target"),
-        activation_value=_number(found.get("activationTarget") or 0, f"{field}.activationTarget"),
+        target_value=target(found.get("target"), f"{field}.target"),
+        activation_value=quantity(found.get("activationTarget", 0), f"{field}.activationTarget"),
         kind=MetricKind.VALUE if found.get("metricType") == "Value" else MetricKind.AVERAGE,
     )
 
@@ -280,19 +297,20 @@ def _modifiers(found: Any, where: str) -> ScalingModifiers | None:
 
 def _annotations(found: Object, *path: str) -> dict[str, str]:
     """Those of the object, with those of its template over them."""
-    own = found.at("metadata", "annotations") or {}
-    inner = found.at(*path, "metadata", "annotations") or {}
+    own = section(found.at("metadata", "annotations"), f"{found.where}.metadata.annotations")
+    inner = section(found.at(*path, "metadata", "annotations"), f"{found.where}.{'.'.join(path)}.metadata.annotations")
     return {str(name): str(value) for each in (own, inner) for name, value in each.items()}
 
 
 def _knative(found: Object, notes: Mapping[str, str], *, concurrency: Any = None) -> ReadRule:
     where = found.where
 
-    def said(name: str, default: float, *, duration: bool = False) -> float:
+    def said(name: str, default: float, *, lasts: bool = False) -> float:
         text = notes.get(_PREFIX + name, notes.get(_PREFIX + name.replace("-scale", "Scale")))
         if text is None:
             return default
-        return _duration(text, f"{where}: {name}") if duration else _number(text.removesuffix("%"), f"{where}: {name}")
+        field = f"{where}: {_PREFIX}{name}"
+        return duration(text, field) if lasts else quantity(text.removesuffix("%"), field)
 
     hard = concurrency if concurrency is not None else found.at("spec", "template", "spec", "containerConcurrency")
     most = whole(hard, field=f"{where}: containerConcurrency", default=0)
@@ -304,12 +322,18 @@ def _knative(found: Object, notes: Mapping[str, str], *, concurrency: Any = None
         most_replicas=int(said("max-scale", 0)),
         initial_replicas=int(said("initial-scale", 1)),
         activation_replicas=int(said("activation-scale", 1)),
-        stable_s=said("window", 60.0, duration=True),
+        stable_s=said("window", 60.0, lasts=True),
         panic_fraction=said("panic-window-percentage", 10.0) / 100.0,
         panic_ratio=said("panic-threshold-percentage", 200.0) / 100.0,
-        down_delay_s=said("scale-down-delay", 0.0, duration=True),
-        retention_s=said("scale-to-zero-pod-retention-period", 0.0, duration=True),
+        down_delay_s=said("scale-down-delay", 0.0, lasts=True),
+        retention_s=said("scale-to-zero-pod-retention-period", 0.0, lasts=True),
     )
+    for name, value in (("target", spec.target_value), ("target-utilization-percentage", spec.utilisation_fraction)):
+        target(value, f"{where}: {_PREFIX}{name}")
+    # Knative's own range begins at six seconds.
+    duration(spec.stable_s, f"{where}: {_PREFIX}window", least_s=6.0)
+    if spec.most_replicas:
+        check_bounds(spec.least_replicas, spec.most_replicas, f"{where}: {_PREFIX}max-scale")
     return ReadRule(
         rule=ScalingRule(name=f"Knative {found.name}", spec=spec, where=where),
         target=found.name,
@@ -320,19 +344,22 @@ def _knative(found: Object, notes: Mapping[str, str], *, concurrency: Any = None
 def _kserve(found: Object) -> ReadRule:
     """KServe hands its numbers on: to Knative, or in raw deployments to an HPA, or to KEDA by annotation."""
     notes = _annotations(found, "spec", "predictor")
-    predictor = found.at("spec", "predictor") or {}
     where = found.where
-    least = whole(walked(predictor, "minReplicas"), field=f"{where}.minReplicas", default=1)
-    most = whole(walked(predictor, "maxReplicas"), field=f"{where}.maxReplicas", default=max(1, least))
-    metric, target = str(walked(predictor, "scaleMetric") or ""), walked(predictor, "scaleTarget")
+    predictor = section(found.at("spec", "predictor"), f"{where}.spec.predictor")
+    least = whole(walked(predictor, "minReplicas"), field=f"{where}.spec.predictor.minReplicas", default=1)
+    most = whole(walked(predictor, "maxReplicas"), field=f"{where}.spec.predictor.maxReplicas", default=max(1, least))
+    check_bounds(least, most or max(1, least), f"{where}.spec.predictor.maxReplicas")
+    metric, aim = str(walked(predictor, "scaleMetric") or ""), walked(predictor, "scaleTarget")
     external = walked(predictor, "autoScaling", "metrics", 0, "external")
     if notes.get(f"{_KSERVE}autoscalerClass") == "keda" and external is not None:
         query = str(walked(external, "metric", "query") or "")
-        value = _number(walked(external, "target", "value") or walked(external, "target", "averageValue"), where)
+        wanted = walked(external, "target", "value") or walked(external, "target", "averageValue")
+        value = target(wanted, f"{where}.spec.predictor.autoScaling.metrics.0.external.target")
         trigger = KedaTrigger(name="external", threshold_value=value)
         known = read_query(query)
         rule = KedaSpec(triggers=(trigger,), least_replicas=least, most_replicas=most,
-                        behavior=_behavior(walked(predictor, "autoScaling", "behavior"), where))  # fmt: skip
+                        behavior=_behavior(walked(predictor, "autoScaling", "behavior"),
+                                           f"{where}.spec.predictor.autoScaling.behavior"))  # fmt: skip
         return ReadRule(
             rule=ScalingRule(
                 name=f"KServe {found.name}", spec=rule, queries={"external": known or _unknown()}, where=where
@@ -340,7 +367,7 @@ def _kserve(found: Object) -> ReadRule:
             target=found.name, target_kind=found.kind, unread=() if known else (query,),
         )  # fmt: skip
     if metric in ("cpu", "") and notes.get(f"{_KSERVE}deploymentMode") in ("RawDeployment", "Standard"):
-        percent = whole(target, field=f"{where}.scaleTarget", default=80)
+        percent = max(1, whole(aim, field=f"{where}.spec.predictor.scaleTarget", default=80))
         hpa = HpaSpec(
             metrics=(HpaMetric(kind=MetricKind.RESOURCE, target_value=percent, signal="cpu"),),
             least_replicas=least,
@@ -352,8 +379,8 @@ def _kserve(found: Object) -> ReadRule:
             target=found.name, target_kind=found.kind,
         )  # fmt: skip
     given = {**notes, f"{_PREFIX}min-scale": str(least), f"{_PREFIX}max-scale": str(most if most > least else 0)}
-    if target is not None:
-        given[f"{_PREFIX}target"] = str(target)
+    if aim is not None:
+        given[f"{_PREFIX}target"] = str(aim)
     if metric == "rps":
         given[f"{_PREFIX}metric"] = "rps"
     return _knative(found, given, concurrency=walked(predictor, "containerConcurrency"))

@@ -81,7 +81,8 @@ def _read(path: Path) -> Iterator[RangeSeries]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(field=str(path), value=str(error), problem="cannot be read", fix="Check the path.") from None
+        problem = (getattr(error, "strerror", None) or "is not text").lower()
+        raise InputError(field="file", value=str(path), problem=problem, fix=_FIX) from None
     value = json_value(text, file=path.name, fix=_FIX)
     documents = value if isinstance(value, list) else [value]
     for each in documents:

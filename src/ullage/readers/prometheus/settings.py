@@ -163,8 +163,11 @@ def _validated(kind: type[Any], file: Path) -> Any:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(field=str(file), value=str(error), problem="cannot be read", fix="Check the path.") from None
+        problem = (getattr(error, "strerror", None) or "is not text").lower()
+        raise InputError(field="file", value=str(file), problem=problem, fix=_FIX) from None
     values = yaml_values(text, file=file.name, fix=_FIX)
+    if values and values[0] is not None and not isinstance(values[0], dict):
+        raise InputError(field=str(file), value=text[:40], problem="is not a mapping", fix=_FIX)
     try:
         return kind.model_validate(values[0] if values and values[0] is not None else {})
     except ValidationError as error:

@@ -80,7 +80,7 @@ def _bursts(found: ScalingComparison) -> list[RenderableType]:
     head: list[RenderableType] = [Text("Bursts that no reactive rule absorbs", style="bold")]
     head += [
         Text(
-            f"  {each.traffic} +{each.at_s / 3600:.1f} h: {each.lasted_s / 60:.0f} min, need {each.peak_ratio:.2f} "
+            f"  {each.traffic} {_clock(each.at_s)}: {each.lasted_s / 60:.0f} min, need {each.peak_ratio:.2f} "
             f"times what was ready, {each.violated_requests:,} requests violated"
         )
         for each in found.bursts
@@ -92,6 +92,14 @@ def _bursts(found: ScalingComparison) -> list[RenderableType]:
     elif found.reserve_replicas:
         head.append(Text(f"  {found.reserve_replicas} warm replicas more would take them."))
     return head
+
+
+def _clock(at_s: float) -> str:
+    """
+    >>> _clock(36_120.0)
+    '10:02'
+    """
+    return f"{int(at_s // 3600):02d}:{int(at_s % 3600 // 60):02d}"
 
 
 def _robustness(found: ScalingComparison) -> RenderableType:
@@ -120,6 +128,8 @@ def _chart(chart: ScalingChart) -> list[RenderableType]:
         ("ready", chart.ready_replicas, most),
         ("waiting", chart.waiting_requests, waited),
     ):
-        drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * value / top)] for value in values)
+        # Two points to a column, so that a line fits a terminal of 80.
+        pairs = [sum(values[at : at + 2]) / len(values[at : at + 2]) for at in range(0, len(values), 2)]
+        drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * value / top)] for value in pairs)
         lines.append(Text(f"  {name:<10}{drawn} {top:,.0f}"))
     return lines

@@ -342,8 +342,18 @@ def _scales(found: Answer) -> str:
         threshold, least, most, lag, turns, attained, saving = (number(each) for each in pool.scaling)
         bounds = f"{threshold:.3g} in flight a replica, {least:g} to {most:g} replicas"
         loop = f"lag {show(lag, 's')}, {turns:.3g} turns/h, {show(attained, 'fraction')} in SLO"
-        said.append(f"{_of(found, pool)}{bounds}; {loop}, {100 * saving:.0f} % fewer replica-hours as it rises")
-    return "; ".join(said)
+        fewer = "" if found.released_saving is not None else f", {100 * saving:.0f} % fewer replica-hours as it rises"
+        said.append(f"{_of(found, pool)}{bounds}; {loop}{fewer}")
+    if not said or found.released_saving is None:
+        return "; ".join(said)
+    usd = f"{show_usd(number(found.released_saving))} USD a month"
+    money = (
+        f"empty machines given back save {usd}"
+        if found.machines == "released"
+        else f"giving empty machines back would save {usd}"
+    )
+    # Several pools do not fit the row, and the money is of all of them.
+    return "; ".join((*said, money) if len(said) == 1 else (money, *said))
 
 
 def _money(found: Answer) -> str:
