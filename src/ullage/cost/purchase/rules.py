@@ -1,0 +1,39 @@
+"""What is bought without a program: all by the hour, all committed, or a fixed share of the peak."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ullage.cost.purchase.instrument import Instrument
+from ullage.cost.purchase.mix import Market, Mix, TermOrder, expected_usd
+from ullage.cost.purchase.need import NodeNeeds
+
+ALL_BY_HOUR, ALL_COMMITTED, FIXED_SHARE = "all on demand", "all committed", "70 % committed"
+_SHARES = {ALL_COMMITTED: 1.0, FIXED_SHARE: 0.7}
+
+
+def fixed_rules(needs: NodeNeeds, market: Market) -> tuple[Mix, ...]:
+    """The three, the committed ones by the term that makes them cheapest; without a term there is one."""
+    found = [Mix(name=ALL_BY_HOUR, uses_spot=False)]
+    terms = [each for each in market.terms if each.term_months <= market.months]
+    for name, share in _SHARES.items():
+        mixes = [_renewed(name, share, each, needs, market) for each in terms]
+        if mixes:
+            found.append(min(mixes, key=lambda each: expected_usd(each, needs, market)))
+    return tuple(found)
+
+
+def _renewed(name: str, share: float, instrument: Instrument, needs: NodeNeeds, market: Market) -> Mix:
+    """This share of the busiest hour of every term, bought anew whenever a term ends, less what is held."""
+    peaks = needs.monthly_peaks()
+    held = Mix(name="held").nodes(market.months, market.held)
+    orders = []
+    last = market.months - instrument.term_months
+    for start in range(instrument.first_month, last + 1, instrument.term_months):
+        months = slice(start, start + instrument.term_months)
+        nodes = math.ceil(share * int(peaks[months].max()) - 1e-9) - int(np.min(held[months]))
+        if nodes > 0:
+            orders.append(TermOrder(instrument=instrument, month=start, nodes=nodes))
+    return Mix(name=name, orders=tuple(orders), uses_spot=False)
