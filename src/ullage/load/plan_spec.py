@@ -97,6 +97,9 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
     routing.check(names, [each.name or POOL for each in sections])
     ours = packaged_book() if loaded.prices is None else book_of(loaded.prices)
     book, buying = prices_of(file.prices, loaded.price_lists, ours, provenance, as_of=loaded.as_of)
+    for name in buying.spot_classes:
+        if name not in names:
+            raise unknown_name(field="prices.spot_classes", name=name, known=names)
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,

@@ -17,7 +17,7 @@ from ullage.prices.purchase import HOURS_PER_MONTH, Purchase
 
 
 def _every_mix(needs: NodeNeeds, sold: Market) -> list[Mix]:
-    choices = [(each, start) for each in sold.terms for start in starts_of(each, sold.months)]
+    choices = [(each, start) for each in sold.terms for start in starts_of(each, sold)]
     return [
         Mix(
             name="tried",
@@ -129,3 +129,12 @@ def test_no_fixed_rule_is_cheaper_on_the_futures_it_was_chosen_on(seed: int) -> 
     rules = fixed_rules(needs, sold)
     assert len(rules) == 3
     assert all(cost <= expected_usd(each, needs, sold) + 1e-6 for each in rules)
+
+
+def test_a_rule_fills_up_where_a_held_term_ends() -> None:
+    needs = firm_needs(np.full((1, 24, 4), 5))
+    year = instrument(Purchase.ONE_YEAR, 6.0)
+    sold = market(year, months=24, held=(Held(name="old", nodes=3, months=6, usd_per_hour=6.0),))
+    committed = next(each for each in fixed_rules(needs, sold) if each.name == "all committed")
+    assert [(each.month, each.nodes) for each in committed.orders] == [(0, 2), (6, 3), (12, 2), (18, 3)]
+    np.testing.assert_array_equal(committed.nodes(24, sold.held), np.full(24, 5))

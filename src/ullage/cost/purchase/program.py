@@ -6,9 +6,10 @@
     least   sum x[i, s] x its price x its months  +  sum z[t, j] x expected hours that need j in t x price of an hour
     where   held[t] + sum of x that run in t + sum of z[t, .]  >=  most nodes of t
 
-The hours that need j fall with j, so what is left to the hour is always the topmost nodes. A term must end within the
-months that are looked at, or begin with the first: one that is cut off by the end would be paid in part and used in
-full. With `caps` the cost in other worlds is limited as well, each with hours of its own.
+The hours that need j fall with j, so what is left to the hour is always the topmost nodes. A term ends within the
+months that are looked at, or begins with the first or where another ends; of one that outlives the months only those
+within are paid, as if the rest were worth its price. With `caps` the cost in other worlds is limited as well, each
+with hours of its own.
 """
 
 from __future__ import annotations
@@ -37,15 +38,22 @@ class CostCap:
     usd: float
 
 
-def starts_of(instrument: Instrument, months: int) -> range:
+def starts_of(instrument: Instrument, market: Market) -> tuple[int, ...]:
     """The months in which a term may begin."""
-    last = max(instrument.first_month, months - instrument.term_months)
-    return range(instrument.first_month, min(last, months - 1) + 1)
+    fitting = range(instrument.first_month, market.months - instrument.term_months + 1)
+    anchors = {instrument.first_month, *(each.months for each in market.held)}
+    renewed = (
+        month
+        for anchor in anchors
+        if anchor >= instrument.first_month
+        for month in range(anchor, market.months, instrument.term_months)
+    )
+    return tuple(sorted({*fitting, *renewed}))
 
 
 def best_mix(needs: NodeNeeds, market: Market, *, name: str = "best", caps: Sequence[CostCap] = ()) -> Mix | None:
     """The mix of least expected cost; None where no mix keeps the caps."""
-    choices = [(each, start) for each in market.terms for start in starts_of(each, market.months)]
+    choices = [(each, start) for each in market.terms for start in starts_of(each, market)]
     worlds = [(needs, market), *((each.needs, each.market) for each in caps)]
     layers = [one_market.layer_usd(one) for one, one_market in worlds]
     offsets = np.cumsum([len(choices), *(each.size for each in layers)])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ullage.cost.purchase.instrument import Instrument
 from ullage.cost.purchase.mix import Market, Mix, TermOrder, expected_usd
 from ullage.cost.purchase.need import NodeNeeds
+from ullage.cost.purchase.program import starts_of
 
 ALL_BY_HOUR, ALL_COMMITTED, FIXED_SHARE = "all on demand", "all committed", "70 % committed"
 _SHARES = {ALL_COMMITTED: 1.0, FIXED_SHARE: 0.7}
@@ -26,14 +25,17 @@ def fixed_rules(needs: NodeNeeds, market: Market) -> tuple[Mix, ...]:
 
 
 def _renewed(name: str, share: float, instrument: Instrument, needs: NodeNeeds, market: Market) -> Mix:
-    """This share of the busiest hour of every term, bought anew whenever a term ends, less what is held."""
+    """This share of the busiest hour of every term: filled up at the start, and whenever something bought ends."""
     peaks = needs.monthly_peaks()
-    held = Mix(name="held").nodes(market.months, market.held)
-    orders = []
-    last = market.months - instrument.term_months
-    for start in range(instrument.first_month, last + 1, instrument.term_months):
+    have = Mix(name="held").nodes(market.months, market.held)
+    orders: list[TermOrder] = []
+    for start in starts_of(instrument, market):
+        begins = start == instrument.first_month
+        if not begins and have[start] >= have[start - 1]:
+            continue
         months = slice(start, start + instrument.term_months)
-        nodes = math.ceil(share * int(peaks[months].max()) - 1e-9) - int(np.min(held[months]))
+        nodes = math.ceil(share * int(peaks[months].max()) - 1e-9) - int(have[start])
         if nodes > 0:
             orders.append(TermOrder(instrument=instrument, month=start, nodes=nodes))
+            have[months] += nodes
     return Mix(name=name, orders=tuple(orders), uses_spot=False)
