@@ -6,15 +6,13 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Explain, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Explain, Fleet, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answered, explained, progress, talk
 
 
 def command(
     file: PlanArgument = None,
-    fixed: Annotated[
-        bool, typer.Option("--fixed", help="The fleet does not follow the hours: it is fixed within a month.")
-    ] = False,
+    fleet: Fleet = "following",
     months: Annotated[
         int | None,
         typer.Option("--months", metavar="COUNT", help="Months to look at. Default: the longest term's, 12 at least."),
@@ -51,7 +49,7 @@ def command(
         found = what_if(
             lambda **what: verbs.buy(
                 file,
-                fixed=fixed,
+                fleet=fleet,
                 months=months,
                 regret=regret,
                 as_of=as_of,

@@ -13,7 +13,9 @@ from ullage.cli.options import (
     By,
     Columns,
     Explain,
+    Fleet,
     Force,
+    LedgerPlace,
     Limit,
     NoColor,
     PlanArgument,
@@ -63,6 +65,8 @@ Commit = Annotated[
 Before = Annotated[
     Path | None, typer.Option("--before", metavar="FILE", help="Another plan file: why this bill differs from its.")
 ]
+Quarter = Annotated[bool, typer.Option("--quarter", help="A budget of the next three months, with its band.")]
+Year = Annotated[bool, typer.Option("--year", help="A budget of the next twelve months, with its band.")]
 Focus = Annotated[
     Path | None, typer.Option("--focus", metavar="FILE.csv", help="Write the charges as a FOCUS 1.2 file too.")
 ]
@@ -85,6 +89,10 @@ def command(
     marginal: More = False,
     commit: Commit = None,
     before: Before = None,
+    quarter: Quarter = False,
+    year: Year = False,
+    fleet: Fleet = "fixed",
+    ledger: LedgerPlace = None,
     focus: Focus = None,
     force: Force = False,
     explain: Explain = None,
@@ -98,7 +106,8 @@ def command(
     """Bill a plan: every line of a month, what a success costs, and who caused it.
 
     A line whose price or driver is not known says what to give and is never counted as 0. Rows of the attribution sum
-    to every line, to the cent.
+    to every line, to the cent. With --quarter or --year months to come are billed over many futures: P10, P50, P90, why
+    they differ from today's bill, and beside them months that a ledger keeps bills of.
     """
     from ullage import verbs
     from ullage.files.whole import check_target, write_whole
@@ -127,6 +136,9 @@ def command(
                 marginal=marginal,
                 commit=commit,
                 before=before,
+                months=12 if year else 3 if quarter else None,
+                fleet=fleet,
+                ledger=ledger,
                 as_of=as_of,
                 seed=seed,
                 limit=limit,

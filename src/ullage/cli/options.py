@@ -82,6 +82,11 @@ Traffic = Annotated[
     typer.Option("--traffic", metavar="CHANGE", help="What if: all traffic, such as +30%, -20% or x2."),
 ]
 
+Fleet = Annotated[
+    str,
+    typer.Option("--fleet", metavar="HOW", help="fixed within a month, or following the hours of the week."),
+]
+
 Rules = Annotated[
     list[Path] | None,
     typer.Option(

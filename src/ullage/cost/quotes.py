@@ -48,11 +48,19 @@ class HeldCommitment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnnouncedChange:
+    """From a day on, list prices of devices are so many times today's."""
+
+    begins: datetime.date
+    ratio: Assumption
+
+
+@dataclass(frozen=True, kw_only=True)
 class PriceChoice:
     """Where and how to buy: the constraints under which a book is asked. Empty allows all.
 
     `held` is bought already, and `spot_classes` are the classes whose requests may be interrupted: only what serves
-    them may stand on spot.
+    them may stand on spot. `announced` are changes of list prices that are known to come.
     """
 
     providers: tuple[str, ...] = ()
@@ -62,6 +70,7 @@ class PriceChoice:
     lost: Assumption | Figure | None = None
     held: tuple[HeldCommitment, ...] = ()
     spot_classes: tuple[str, ...] = ()
+    announced: tuple[AnnouncedChange, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,18 +10,18 @@ little of more. The typical week of a month is the mean week of the plan's own m
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.evidence import Assumption, Evidence, Source, number
+from ullage.evidence import number
 from ullage.fleet.risk.load_draws import LoadDraws, Uncertainties, drawn_points, load_draws
 from ullage.fleet.risk.surface import CapacitySurface
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.purchase import HOURS_PER_MONTH
+from ullage.uncertainty.wander import GROWTH_MONTHS, WANDER
 from ullage.workload.demand.demand import ClassTraffic
 from ullage.workload.synthetic.model import WEEK_S
 
@@ -29,35 +29,6 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _MONTH_S = HOURS_PER_MONTH * 3600.0
-_OURS = datetime.date(2026, 11, 16)
-
-GROWTH_MONTHS = Assumption(
-    name="months.growth",
-    value=6.0,
-    unit="months",
-    evidence=Evidence.ASSUMED,
-    source=Source(
-        what="default of Ullage: growth that was measured over weeks is carried on for half a year and no longer",
-        where="docs/howto/buy-nodes.md",
-        date=_OURS,
-    ),
-    low=1.0,
-    high=24.0,
-)
-WANDER = Assumption(
-    name="months.wander",
-    value=0.05,
-    unit="ratio",
-    evidence=Evidence.ASSUMED,
-    source=Source(
-        what="default of Ullage: the level of demand wanders by this deviation of its logarithm a month, beside what "
-        "a forecast of the plan's horizon is off by",
-        where="docs/howto/buy-nodes.md",
-        date=_OURS,
-    ),
-    low=0.02,
-    high=0.15,
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,13 +65,19 @@ def pool_months(
     futures: int,
     seed: int,
     losable: Collection[str] = (),
+    measured: Mapping[str, Floats] | None = None,
 ) -> PoolMonths:
-    """So many futures of so many months; another seed draws others."""
+    """So many futures of so many months; another seed draws others.
+
+    `measured` are mean rates by future and month of classes whose months follow from what was measured of them.
+    """
     draws = load_draws(given, surface, drawn_points(given, futures, seed=seed))
     rng = np.random.default_rng((seed, 41))
     wander = np.exp(np.cumsum(number(WANDER) * rng.standard_normal((futures, months)), axis=1))
     rates = {
-        each.name: _class_rates(each, draws.levels[:, at], wander, pool.demand.horizon_s)
+        each.name: (measured or {}).get(
+            each.name, _class_rates(each, draws.levels[:, at], wander, pool.demand.horizon_s)
+        )
         for at, each in enumerate(pool.demand.classes)
     }
     own = sum(each.mean_rps for each in pool.demand.classes)

@@ -63,7 +63,7 @@ class BuyAnswer(VerbAnswer):
 def buy(
     source: PlanSource = None,
     *,
-    fixed: bool = False,
+    fleet: str = "following",
     months: int | None = None,
     regret: str | float | None = None,
     set: SetValues = (),  # noqa: A002
@@ -76,18 +76,19 @@ def buy(
 ) -> BuyAnswer | Refusal:
     """Plan a service (the built-in example where it is None) and say how to buy its nodes.
 
-    The fleet follows the hours of the week unless it is `fixed`. `months` are looked at (by default as many as the
-    longest term has, a year at least). `regret` is how much more than the best for it any world may cost, such as
+    The `fleet` follows the hours of the week, or is fixed within a month. `months` are looked at (by default as many as
+    the longest term has, a year at least). `regret` is how much more than the best for it any world may cost, such as
     `10%`: demand three tenths lower or higher, list prices fallen as they have. Without it the least expected cost is
     chosen.
     """
     from ullage.uncertainty.buying import BuyingChoice, buying
     from ullage.verbs.answer import refusal
+    from ullage.verbs.cost import follows_of
     from ullage.verbs.plan import planned
 
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         allowed = None if regret is None else _regret(regret, run.as_of)
-        choice = BuyingChoice(follows=not fixed, months=_months(months), most_regret=allowed)
+        choice = BuyingChoice(follows=follows_of(fleet), months=_months(months), most_regret=allowed)
         found = planned(source, run, parse_changes(set, traffic), rounds=_ROUNDS)
         if isinstance(found, Rejection):
             return found

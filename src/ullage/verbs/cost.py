@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from ullage.cost.attribution.attribution import Attribution, AttributionChoice, RuleSpread
     from ullage.cost.attribution.usage import GroupUse, UsageLog
     from ullage.cost.bill import Bill
+    from ullage.cost.budget.budget import Budget
     from ullage.cost.change import BillChange
     from ullage.cost.commitment import CommitmentAdvice
     from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
     from ullage.evidence import Figure
+    from ullage.load.changes import Changes
     from ullage.load.plan import PlanSource
     from ullage.planning.document import Plan
     from ullage.planning.spec import PlanSpec
@@ -50,17 +53,37 @@ class CostAnswer(VerbAnswer):
     replicas: tuple[Figure, ...] = ()
     commitments: tuple[CommitmentAdvice, ...] = ()
     change: BillChange | None = None
+    budget: Budget | None = None
     notes: tuple[str, ...] = ()
 
     def dated(self) -> datetime.date:
         return self.as_of
 
     def headlines(self) -> tuple[Headline, ...]:
-        return tuple(
+        found = [
             Headline(name=said, value=figure.value, unit=figure.unit)
             for name, said in (("bill.total_usd", "a month"), ("bill.per_success_usd", "per success"))
             if (figure := self.bill.figures.get(name)) is not None
-        )
+        ]
+        if self.budget is not None:
+            span = f"{len(self.budget.months)} months"
+            bands = (("P10", self.budget.low_usd), ("P50", self.budget.usd), ("P90", self.budget.high_usd))
+            found += [Headline(name=f"{span}, {which}", value=usd, unit="USD") for which, usd in bands]
+        return tuple(found)
+
+    def beside(self, before: VerbAnswer) -> str:
+        from ullage.report.quantity import show_usd
+
+        if not isinstance(before, CostAnswer):
+            return ""
+        old, new = before.bill.total_usd, self.bill.total_usd
+        said = f"A month costs {show_usd(new)} USD instead of {show_usd(old)} ({_more(old, new)})"
+        if self.budget is None or before.budget is None:
+            return f"{said}."
+        sums = (before.budget.usd, self.budget.usd)
+        whole = f"{len(self.budget.months)} months {show_usd(sums[1])} USD instead of {show_usd(sums[0])}"
+        band = f"P10 {show_usd(self.budget.low_usd)}, P90 {show_usd(self.budget.high_usd)}"
+        return f"{said}, and {whole} ({_more(*sums)}; {band})."
 
     def page(self) -> list[RenderableType]:
         from ullage.report.money.bill_page import (
@@ -74,6 +97,10 @@ class CostAnswer(VerbAnswer):
         )
 
         parts = [*bill_parts(self.bill)]
+        if self.budget is not None:
+            from ullage.report.money.budget_page import budget_parts
+
+            parts = [*budget_parts(self.budget), *parts]
         if self.attribution is not None:
             parts += ["", *attribution_parts(self.attribution, self.spread)]
             parts += cause_parts(self.bill.use.causes) if self.attribution.choice.by == "class" else []
@@ -85,7 +112,8 @@ class CostAnswer(VerbAnswer):
     def to_dict(self) -> dict[str, Any]:
         from ullage.report.encode import document
 
-        service, behind = self.bill.use.service, self.bill.figures.values()
+        budget = () if self.budget is None else self.budget.figures.values()
+        service, behind = self.bill.use.service, (*self.bill.figures.values(), *budget)
         return document("cost", self, as_of=self.as_of, seed=self.seed, service=service, behind=behind)
 
     def focus(self, *, account: str = "plan") -> str:
@@ -115,6 +143,9 @@ def cost(
     marginal: bool = False,
     commit: str | None = None,
     before: PlanSource = None,
+    months: int | None = None,
+    fleet: str = "fixed",
+    ledger: str | Path | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     limit: str | None = None,
@@ -128,6 +159,9 @@ def cost(
     products come from the plan's own trace. `against` is a provider's model, as `provider/model`, to compare with. With
     `marginal` the service is planned again with more demand, tighter SLOs and one more nine. `commit` is a purchase,
     such as `1y-no-upfront`, to find the level of. `before` is another plan: the difference is explained by cause.
+
+    `months` asks for a budget of as many months after the date, of a `fleet` that is fixed within a month or following
+    demand; bills that a `ledger` keeps stand beside it.
     """
     from ullage.cost.change import explain_change
     from ullage.load.located import located
@@ -138,6 +172,7 @@ def cost(
     choice = _choice(by or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
     seller = None if against is None else _seller(against)
     purchase = None if commit is None else purchase_of(commit, field="--commit")
+    follows = follows_of(fleet)
     notes: list[str] = []
     logs: Sequence[str | Path] = list(usage)
     if not logs and choice.by in ("tenant", "product"):
@@ -163,6 +198,11 @@ def cost(
         attribution, spread = _attributed(bill, uses, choice, is_chosen=bool(rule))
         compared = _against(spec, bill, seller, notes)
         marginals = _marginals(spec, bill, run) if marginal else ()
+        budget = None
+        if months is not None:
+            run.progress(0.7, "budget")
+            asked = parse_changes(set, traffic)
+            budget = _budget(found, bill, source, asked, run, months=months, follows=follows, ledger=ledger)
         run.progress(1.0)
     return CostAnswer(
         bill=bill, as_of=run.as_of, seed=seed,
@@ -173,8 +213,58 @@ def cost(
         replicas=_replica_costs(bill) if marginal else (),
         change=change,
         commitments=() if purchase is None else _commitments(spec, found, bill, purchase, notes),
+        budget=budget,
         notes=tuple(notes),
     )  # fmt: skip
+
+
+FLEETS = ("fixed", "following")
+MOST_MONTHS = 36
+
+
+def follows_of(fleet: str) -> bool:
+    """Whether a fleet of this name follows the hours."""
+    if fleet not in FLEETS:
+        raise unknown_name(field="--fleet", name=fleet, known=FLEETS)
+    return fleet == "following"
+
+
+def _more(old: float, new: float) -> str:
+    return f"{100 * (new / old - 1.0):+.3g} %" if old else "from nothing"
+
+
+def _budget(
+    plan: Plan,
+    bill: Bill,
+    source: PlanSource,
+    changes: Changes,
+    run: RunContext,
+    *,
+    months: int,
+    follows: bool,
+    ledger: str | Path | None,
+) -> Budget:
+    """The months after the plan's date, from forecasts that reach to the last of them where there is a log."""
+    from ullage.load.plan import load_plan
+    from ullage.uncertainty.budgeting import BudgetChoice, budget
+    from ullage.verbs.past_months import past_months
+
+    if not 1 <= months <= MOST_MONTHS:
+        raise InputError(
+            field="months",
+            value=months,
+            problem=f"must be 1 to {MOST_MONTHS}",
+            fix="Give 3 for a quarter, 12 for a year.",
+        )
+    measured = plan.spec.measured
+    if measured:
+        # The plan's own forecast ends with its horizon; a budget asks for the same log's farther ahead.
+        further = replace(changes, values=(*changes.values, ("policy.horizon", f"{math.ceil(months * 730 / 24) + 1}d")))
+        measured = load_plan(source, as_of=run.as_of, seed=run.seed, changes=further).measured
+    weights = {each.name: (each.gpu_s or 0.0) / each.requests for each in bill.use.classes if each.requests}
+    past = () if ledger is None else past_months(ledger, bill.use.service, weights)
+    choice = BudgetChoice(months=months, follows=follows)
+    return budget(plan, bill, choice, measured=measured, past=past, map=run.map)
 
 
 def bill_of(plan: Plan) -> Bill:

@@ -3,8 +3,9 @@
 Regret is what the mix costs in a world, less what the best mix for exactly that world would have. For a fixed mix the
 cost is convex in the level of demand and the best cost proportional to it; in the level of list prices the cost is
 straight and the best concave. So over a range of both regret is largest at a corner, and the corners are what is
-tried: on all futures together, and on the one that needs least and the one that needs most. A node is whole, so
-between corners it may be off by what rounding to one is worth; that is added (`rounding_usd`).
+tried: on all futures together, and on a future a tenth below the one that needs least and one a tenth above the one
+that needs most, since a drawn future is never the last. A node is whole, so between corners it may be off by what
+rounding to one is worth; that is added (`rounding_usd`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ullage.prices.purchase import HOURS_PER_MONTH
 DEMAND_RATIOS = (1.0, 0.7, 1.3)
 # A commitment regrets a fall most that comes right after it was signed.
 FALL_MONTH = 1
+_BEYOND = (0.9, 1.1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,8 +92,8 @@ def world_regrets(mix: Mix, rules: Sequence[Mix], worlds: Sequence[World]) -> tu
             usd=expected_usd(mix, each.needs, each.market),
             least_usd=least_usd(each.needs, each.market),
             worst_usd=max(
-                future_regret_usd(mix, each.needs.only(future), each.market)
-                for future in dict.fromkeys(each.needs.extreme_futures())
+                future_regret_usd(mix, each.needs.only(future).times(beyond), each.market)
+                for future, beyond in zip(each.needs.extreme_futures(), _BEYOND, strict=True)
             ),
             rules_usd={rule.name: expected_usd(rule, each.needs, each.market) for rule in rules},
         )

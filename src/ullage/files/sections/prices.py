@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ullage.cost.quotes import ALL_ON_DEMAND, HeldCommitment, PriceChoice
+from ullage.cost.quotes import ALL_ON_DEMAND, AnnouncedChange, HeldCommitment, PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Source
 from ullage.facts.device import find_device
@@ -244,6 +244,16 @@ class HeldSection(Section):
     until: Annotated[datetime.date, Key(means="The last day of the term.", still=_BUYING)]
 
 
+_BUDGET = "Budgets count it (ullage cost --quarter, --year); the bill of a plan is a month of today."
+
+
+class AnnouncedSection(Section):
+    """A change of list prices that is known to come."""
+
+    on: Annotated[datetime.date, Key(means="The first day of the new price.", still=_BUDGET)]
+    times: Annotated[Ratio, Key(means="What list prices of devices are then, over today's: 0.9.", still=_BUDGET)]
+
+
 class PricesSection(Section):
     """Where prices come from, and how devices are bought."""
 
@@ -284,6 +294,7 @@ class PricesSection(Section):
         ),
     ] = ()
     held: Annotated[tuple[HeldSection, ...], Key(means="Commitments that run already.")] = ()
+    announced: Annotated[tuple[AnnouncedSection, ...], Key(means="Changes of list prices to come.")] = ()
     own: Annotated[OwnSection, Field(default_factory=OwnSection)]
     files: tuple[PriceFileSection, ...] = ()
 
@@ -320,6 +331,12 @@ def prices_of(
         lost=provenance.may_say("prices.spot_lost", section.spot_lost, "s"),
         held=tuple(_held(each, number, provenance) for number, each in enumerate(section.held)),
         spot_classes=section.spot_classes,
+        announced=tuple(
+            AnnouncedChange(
+                begins=each.on, ratio=provenance.says(f"prices.announced.{each.on.isoformat()}", each.times, "ratio")
+            )
+            for each in section.announced
+        ),
     )
 
 
