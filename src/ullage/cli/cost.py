@@ -71,6 +71,10 @@ Focus = Annotated[
     Path | None, typer.Option("--focus", metavar="FILE.csv", help="Write the charges as a FOCUS 1.2 file too.")
 ]
 
+Table = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write who is charged what as a plain table too.")
+]
+
 
 def command(
     file: PlanArgument = None,
@@ -94,6 +98,7 @@ def command(
     fleet: Fleet = "fixed",
     ledger: LedgerPlace = None,
     focus: Focus = None,
+    csv: Table = None,
     force: Force = False,
     explain: Explain = None,
     json: AsJson = False,
@@ -117,6 +122,8 @@ def command(
 
     if focus is not None:
         check_target(focus, field="--focus", force=force)
+    if csv is not None:
+        check_target(csv, field="--csv", force=force)
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
@@ -151,6 +158,8 @@ def command(
     bill = last(found)
     if focus is not None and not isinstance(bill, Refusal):
         write_whole(focus, bill.focus(), field="--focus", force=force)
+    if csv is not None and not isinstance(bill, Refusal):
+        write_whole(csv, bill.chargeback(), field="--csv", force=force)
     if explain is not None and not isinstance(last(found), Refusal):
         return explained(found, explain, verb="cost", json=json, no_color=no_color)
     return answered(found, json=json, no_color=no_color)

@@ -114,7 +114,11 @@ Format = Annotated[
 Zone = Annotated[str, typer.Option("--zone", metavar="ZONE", help="The zone of times that carry none. Default: UTC.")]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="DIMENSION", help="What traffic is divided by: class, model, tenant or product."),
+    typer.Option(
+        "--by",
+        metavar="DIMENSION",
+        help="What traffic is divided by: class, model, tenant, product; for cost also two: product,class.",
+    ),
 ]
 
 # ---- a replica -----------------------------------------------------------------------------------------

@@ -116,6 +116,15 @@ class CostAnswer(VerbAnswer):
         service, behind = self.bill.use.service, (*self.bill.figures.values(), *budget)
         return document("cost", self, as_of=self.as_of, seed=self.seed, service=service, behind=behind)
 
+    def chargeback(self) -> str:
+        """The divided bill as a plain CSV for the month after the plan's date."""
+        from ullage.cost.bill_charges import month_after
+        from ullage.emit.chargeback import chargeback_csv
+
+        if self.attribution is None:
+            raise InputError(field="--csv", value=None, problem="the bill is not divided", fix="Give --by class.")
+        return chargeback_csv(self.attribution, month_after(self.as_of))
+
     def focus(self, *, account: str = "plan") -> str:
         """The bill as a FOCUS file for the month after the plan's date, split as it was attributed."""
         from ullage.cost.bill_charges import charge_rows, month_after
@@ -163,6 +172,7 @@ def cost(
     `months` asks for a budget of as many months after the date, of a `fleet` that is fixed within a month or following
     demand; bills that a `ledger` keeps stand beside it.
     """
+    from ullage.cost.attribution.dimensions import dimensions_of
     from ullage.cost.change import explain_change
     from ullage.load.located import located
     from ullage.load.plan import load_plan, own_traces, plan_document
@@ -175,12 +185,12 @@ def cost(
     follows = follows_of(fleet)
     notes: list[str] = []
     logs: Sequence[str | Path] = list(usage)
-    if not logs and choice.by in ("tenant", "product"):
+    if not logs and {"tenant", "product"} & {*dimensions_of(choice.by)}:
         logs, columns = own_traces(source)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
         # A log that does not say who asked is refused before the minutes that a plan takes.
-        log = _read_log(logs, columns, choice, notes) if logs else None
+        log = _read_log(logs, columns, choice, known, notes) if logs else None
         run.progress(0.02, "planning")
         with located(lambda: plan_document(source, parse_changes(set, traffic))):
             found = plan_spec(spec, run, rounds=_MARGINAL_ROUNDS if marginal else 1.0)
@@ -281,17 +291,15 @@ def _choice(
     by: str, rule: str, basis: str, idle: str, spread_rule: str, allotted: Mapping[str, float] | None
 ) -> AttributionChoice:
     from ullage.cost.attribution.attribution import AttributionChoice, Basis, Idle
-    from ullage.cost.attribution.usage import DIMENSIONS
+    from ullage.cost.attribution.dimensions import dimensions_of
 
-    if by not in DIMENSIONS:
-        raise unknown_name(field="--by", name=by, known=DIMENSIONS)
     known_basis, known_idle = {each.value: each for each in Basis}, {each.value: each for each in Idle}
     if basis not in known_basis:
         raise unknown_name(field="--basis", name=basis, known=known_basis)
     if idle not in known_idle:
         raise unknown_name(field="--idle", name=idle, known=known_idle)
     return AttributionChoice(
-        by=by,
+        by=",".join(dimensions_of(by)),
         rule=rule.replace("-", "_") or "gpu_time",
         basis=known_basis[basis],
         idle=known_idle[idle],
@@ -301,7 +309,7 @@ def _choice(
 
 
 def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[GroupUse, ...]]:
-    found = bill.use.groups.get(choice.by)
+    found = bill.use.groups_of(choice.by)
     if found is None:
         raise InputError(
             field="--by",
@@ -313,7 +321,11 @@ def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[Grou
 
 
 def _read_log(
-    files: Sequence[str | Path], columns: Mapping[str, str] | None, choice: AttributionChoice, notes: list[str]
+    files: Sequence[str | Path],
+    columns: Mapping[str, str] | None,
+    choice: AttributionChoice,
+    known: Sequence[str] | None,
+    notes: list[str],
 ) -> UsageLog:
     """The log, once it is known to say whose a request is."""
     from ullage.cost.attribution.usage import usage_of_trace
@@ -327,8 +339,25 @@ def _read_log(
         fix="Give a log with one row for each request.",
     )
     log = usage_of_trace(trace)
-    log.labels_of(choice.by)
-    notes.append(f"Divided by {log.requests:,} requests of {', '.join(Path(each).name for each in trace.sources)}.")
+    names = ", ".join(Path(each).name for each in trace.sources)
+    if not log.requests:
+        raise InputError(
+            field="--usage",
+            value=names,
+            problem="has no request that can be divided by: "
+            + "; ".join(f"{n:,} {why}" for why, n in log.dropped.items()),
+            fix="Give a log with the lengths and the end of each request.",
+        )
+    log.check_says(choice.by)
+    said = log.labels_of(choice.by).names
+    if known and not {*known} & {*said}:
+        raise InputError(
+            field="--known",
+            value=", ".join(known),
+            problem=f"no request of {names} has any of these names",
+            fix=f"It has {', '.join(said[:8])}{' and more' if len(said) > 8 else ''}.",
+        )
+    notes.append(f"Divided by {log.requests:,} requests of {names}.")
     notes += [f"{count:,} rows left out: {reason}." for reason, count in log.dropped.items()]
     return log
 
