@@ -18,7 +18,7 @@ import numpy as np
 
 from support.purchases import drawn_needs, instrument, market, stated
 from ullage.cost.purchase.instrument import Held
-from ullage.cost.purchase.mix import Mix
+from ullage.cost.purchase.mix import TermMix
 from ullage.cost.purchase.purchase import PurchasePlan, purchase_plan
 from ullage.cost.purchase.regret import fallen, future_regret_usd
 from ullage.prices.purchase import Purchase
@@ -41,7 +41,7 @@ def main() -> None:
         dearer.append(found.chosen.usd / best - 1.0)
         if varies:
             cheaper.append(1.0 - found.chosen.usd / best)
-        mix = Mix(name="chosen", orders=found.chosen.orders)
+        mix = TermMix(name="chosen", orders=found.chosen.orders)
         for _ in range(_WORLDS):
             world = drawn_needs(rng, futures=1, months=found.months, **draw).times(float(rng.uniform(0.7, 1.3)))
             sold = fallen(found.market, float(rng.uniform(0.0, FALL)))

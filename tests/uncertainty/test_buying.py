@@ -51,7 +51,7 @@ def bought() -> tuple[Plan, Buying]:
 @pytest.mark.slow
 def test_what_is_held_is_counted_until_its_last_month(bought: tuple[Plan, Buying]) -> None:
     (pool,) = bought[1].pools
-    assert [each.held for each in pool.by_month] == [2.0] * 5 + [0.0] * 7
+    assert [each.held_nodes for each in pool.by_month] == [2.0] * 5 + [0.0] * 7
     assert bought[1].first_month == datetime.date(2026, 12, 1)
 
 
@@ -62,7 +62,7 @@ def test_the_mix_is_no_dearer_than_any_rule_and_explains_itself(bought: tuple[Pl
     assert pool.figures["buy.pool.usd"].value == pool.chosen.usd
     names = {each.name for each in pool.figures["buy.pool.usd"].inputs}
     assert {"months.wander", "months.growth", "buy.one_year_off"} <= names
-    assert any(each.spot > 0.0 for each in pool.by_month), "batch may be interrupted and spot is cheaper"
+    assert any(each.spot_nodes > 0.0 for each in pool.by_month), "batch may be interrupted and spot is cheaper"
 
 
 @pytest.mark.slow

@@ -120,41 +120,24 @@ def command(
     from ullage.verbs.answer import Refusal
     from ullage.verbs.what_if import last, what_if
 
-    if focus is not None:
-        check_target(focus, field="--focus", force=force)
-    if csv is not None:
-        check_target(csv, field="--csv", force=force)
+    for target, option in ((focus, "--focus"), (csv, "--csv")):
+        if target is not None:
+            check_target(target, field=option, force=force)
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
         found = what_if(
             lambda **what: verbs.cost(
-                file,
-                by=by,
-                rule=rule,
-                basis=basis,
-                idle=idle,
-                spread_rule=spread_by,
+                file, by=by, rule=rule, basis=basis, idle=idle, spread_rule=spread_by,
                 allotted=parse_shares(allotted or [], "--allotted"),
-                known=known,
-                usage=usage or [],
-                columns=parse_columns(column or []),
-                against=against,
-                marginal=marginal,
-                commit=commit,
-                before=before,
-                months=12 if year else 3 if quarter else None,
-                fleet=fleet,
-                ledger=ledger,
-                as_of=as_of,
-                seed=seed,
-                limit=limit,
-                progress=report,
-                **what,
+                known=known, usage=usage or [], columns=parse_columns(column or []),
+                against=against, marginal=marginal, commit=commit, before=before,
+                months=12 if year else 3 if quarter else None, fleet=fleet, ledger=ledger,
+                as_of=as_of, seed=seed, limit=limit, progress=report, **what,
             ),
             changed,
             traffic,
-        )
+        )  # fmt: skip
     bill = last(found)
     if focus is not None and not isinstance(bill, Refusal):
         write_whole(focus, bill.focus(), field="--focus", force=force)

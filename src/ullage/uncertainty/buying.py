@@ -13,7 +13,7 @@ import numpy as np
 from ullage.cost.bill import Bill
 from ullage.cost.purchase.instrument import Held
 from ullage.cost.purchase.mix import Market, TermOrder
-from ullage.cost.purchase.need import Counts, NodeNeeds
+from ullage.cost.purchase.need import Counts, NodeNeeds, firm_needs
 from ullage.cost.purchase.purchase import PurchasePlan, purchase_plan
 from ullage.cost.purchase.terms import SoldNodes, sold_nodes
 from ullage.cost.quotes import HeldCommitment
@@ -177,7 +177,7 @@ def _bought(
 def _needs(found: PoolMonths, pool: PoolPlan, *, follows: bool) -> NodeNeeds:
     if not follows:
         fixed: Counts = found.nodes(found.fixed, pool)[:, :, None]
-        return NodeNeeds(nodes=fixed, losable=np.zeros_like(fixed))
+        return firm_needs(fixed)
     nodes, firm = found.nodes(found.hours, pool), found.nodes(found.firm_hours, pool)
     return NodeNeeds(nodes=nodes, losable=nodes - np.minimum(firm, nodes))
 
@@ -211,7 +211,7 @@ def _whole_months(first: datetime.date, held: HeldCommitment) -> int:
 
 
 def _dated(plan: Plan, pool: PoolPlan, order: TermOrder, first: datetime.date) -> DatedOrder:
-    begins, size = months_on(first, order.month), pool.packing.chosen.shape.devices
+    begins, size = months_on(first, order.start_months), pool.packing.chosen.shape.devices
     lead_s = sum(number(each) for each in plan.spec.options.lead.steps(order.instrument.purchase))
     by = begins - datetime.timedelta(seconds=lead_s)
     term_usd = order.nodes * order.instrument.usd_per_month * order.instrument.term_months

@@ -1,7 +1,7 @@
 """A pool's months to come, drawn: how many requests each brings, and how many replicas each hour of its week needs.
 
 A future is a row of the joint draws (every class's level, step times, lengths, cached share), and a level that wanders
-from month to month. Classes grow as they are said or seen to, for half a year: growth that was measured over weeks says
+from month to month. Classes grow as stated or seen, for half a year: growth that was measured over weeks says
 little of more. The typical week of a month is the mean week of the plan's own month at that level.
 
     load[future, month, hour] = sum of classes: mean rate x season[hour] x growth[month] x level[future] x wander

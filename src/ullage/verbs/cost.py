@@ -173,11 +173,10 @@ def cost(
     demand; bills that a `ledger` keeps stand beside it.
     """
     from ullage.cost.attribution.dimensions import dimensions_of
-    from ullage.cost.change import explain_change
     from ullage.load.located import located
     from ullage.load.plan import load_plan, own_traces, plan_document
     from ullage.prices.purchase import purchase_of
-    from ullage.verbs.plan import plan_spec, planned
+    from ullage.verbs.plan import plan_spec
 
     choice = _choice(by or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
     seller = None if against is None else _seller(against)
@@ -197,34 +196,21 @@ def cost(
         if isinstance(found, Rejection):
             return found
         bill = bill_of(found)
-        change = None
-        if before is not None:
-            run.progress(0.3, "planning the bill before")
-            earlier = planned(before, run)
-            if isinstance(earlier, Rejection):
-                return earlier
-            change = explain_change(bill_of(earlier), bill)
+        change = None if before is None else _change(before, bill, run)
+        if isinstance(change, Rejection):
+            return change
         uses = _simulated(bill, choice) if log is None else _logged(bill, log, choice, known, seed)
         attribution, spread = _attributed(bill, uses, choice, is_chosen=bool(rule))
         compared = _against(spec, bill, seller, notes)
         marginals = _marginals(spec, bill, run) if marginal else ()
-        budget = None
-        if months is not None:
-            run.progress(0.7, "budget")
-            asked = parse_changes(set, traffic)
-            budget = _budget(found, bill, source, asked, run, months=months, follows=follows, ledger=ledger)
+        asked = parse_changes(set, traffic)
+        budget = None if months is None else _budget(found, bill, source, asked, run, months, follows, ledger)
         run.progress(1.0)
     return CostAnswer(
-        bill=bill, as_of=run.as_of, seed=seed,
-        attribution=attribution,
-        spread=spread,
-        against=compared,
-        marginals=marginals,
-        replicas=_replica_costs(bill) if marginal else (),
-        change=change,
+        bill=bill, as_of=run.as_of, seed=seed, attribution=attribution, spread=spread, against=compared,
+        marginals=marginals, replicas=_replica_costs(bill) if marginal else (), change=change,
         commitments=() if purchase is None else _commitments(spec, found, bill, purchase, notes),
-        budget=budget,
-        notes=tuple(notes),
+        budget=budget, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -249,7 +235,6 @@ def _budget(
     source: PlanSource,
     changes: Changes,
     run: RunContext,
-    *,
     months: int,
     follows: bool,
     ledger: str | Path | None,
@@ -266,6 +251,7 @@ def _budget(
             problem=f"must be 1 to {MOST_MONTHS}",
             fix="Give 3 for a quarter, 12 for a year.",
         )
+    run.progress(0.7, "budget")
     measured = plan.spec.measured
     if measured:
         # The plan's own forecast ends with its horizon; a budget asks for the same log's farther ahead.
@@ -275,6 +261,16 @@ def _budget(
     past = () if ledger is None else past_months(ledger, bill.use.service, weights)
     choice = BudgetChoice(months=months, follows=follows)
     return budget(plan, bill, choice, measured=measured, past=past, map=run.map)
+
+
+def _change(before: PlanSource, bill: Bill, run: RunContext) -> BillChange | Refusal:
+    """Why this bill differs from that of another plan."""
+    from ullage.cost.change import explain_change
+    from ullage.verbs.plan import planned
+
+    run.progress(0.3, "planning the bill before")
+    earlier = planned(before, run)
+    return earlier if isinstance(earlier, Rejection) else explain_change(bill_of(earlier), bill)
 
 
 def bill_of(plan: Plan) -> Bill:

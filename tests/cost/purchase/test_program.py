@@ -9,20 +9,20 @@ import pytest
 
 from support.purchases import drawn_needs, instrument, market
 from ullage.cost.purchase.instrument import Held, Instrument
-from ullage.cost.purchase.mix import Market, Mix, TermOrder, expected_usd, play
+from ullage.cost.purchase.mix import Market, TermMix, TermOrder, expected_usd, play
 from ullage.cost.purchase.need import NodeNeeds, firm_needs
 from ullage.cost.purchase.program import CostCap, best_mix, least_usd, starts_of
 from ullage.cost.purchase.rules import fixed_rules
 from ullage.prices.purchase import HOURS_PER_MONTH, Purchase
 
 
-def _every_mix(needs: NodeNeeds, sold: Market) -> list[Mix]:
+def _every_mix(needs: NodeNeeds, sold: Market) -> list[TermMix]:
     choices = [(each, start) for each in sold.terms for start in starts_of(each, sold)]
     return [
-        Mix(
+        TermMix(
             name="tried",
             orders=tuple(
-                TermOrder(instrument=i, month=s, nodes=n) for (i, s), n in zip(choices, counts, strict=True) if n
+                TermOrder(instrument=i, start_months=s, nodes=n) for (i, s), n in zip(choices, counts, strict=True) if n
             ),
         )
         for counts in itertools.product(range(needs.most + 1), repeat=len(choices))
@@ -98,23 +98,23 @@ def test_spot_serves_only_what_may_be_lost_and_loses_as_often_as_stated() -> Non
     needs = drawn_needs(rng, futures=50, months=6, base=20.0, swing=0.4, losable=0.5)
     spot = instrument(Purchase.SPOT, 3.0, interruptions=0.02, refill_s=1800.0, warning_s=600.0)
     sold = market(months=6, spot=spot)
-    played = play(Mix(name="none"), needs, sold, rng=rng)
+    played = play(TermMix(name="none"), needs, sold, rng=rng)
     np.testing.assert_allclose(played.spot_nodes, needs.losable.mean(axis=(0, 2)))
     np.testing.assert_allclose(played.hour_nodes, (needs.nodes - needs.losable).mean(axis=(0, 2)))
     expected = needs.losable.mean() * HOURS_PER_MONTH * 0.02
-    assert played.interrupted == pytest.approx(expected, rel=0.05)
-    assert played.lost_node_hours == pytest.approx(played.interrupted * 1200.0 / 3600.0)
-    without = play(Mix(name="none", uses_spot=False), needs, sold, rng=rng)
+    assert played.interruptions == pytest.approx(expected, rel=0.05)
+    assert played.lost_node_hours == pytest.approx(played.interruptions * 1200.0 / 3600.0)
+    without = play(TermMix(name="none", uses_spot=False), needs, sold, rng=rng)
     assert without.spot_nodes.max() == 0.0
-    assert without.interrupted == 0.0
+    assert without.interruptions == 0.0
 
 
 def test_what_is_held_is_used_first_and_paid_whatever_comes() -> None:
     needs = firm_needs(np.full((1, 3, 4), 2))
     bare, own = market(months=3), market(months=3, held=(Held(name="old", nodes=2, months=2, usd_per_hour=7.0),))
-    assert expected_usd(Mix(name="none"), needs, bare) == pytest.approx(2 * 3 * HOURS_PER_MONTH * 10.0)
+    assert expected_usd(TermMix(name="none"), needs, bare) == pytest.approx(2 * 3 * HOURS_PER_MONTH * 10.0)
     expected = 2 * HOURS_PER_MONTH * (2 * 7.0 + 10.0)
-    assert expected_usd(Mix(name="none"), needs, own) == pytest.approx(expected)
+    assert expected_usd(TermMix(name="none"), needs, own) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -136,5 +136,5 @@ def test_a_rule_fills_up_where_a_held_term_ends() -> None:
     year = instrument(Purchase.ONE_YEAR, 6.0)
     sold = market(year, months=24, held=(Held(name="old", nodes=3, months=6, usd_per_hour=6.0),))
     committed = next(each for each in fixed_rules(needs, sold) if each.name == "all committed")
-    assert [(each.month, each.nodes) for each in committed.orders] == [(0, 2), (6, 3), (12, 2), (18, 3)]
+    assert [(each.start_months, each.nodes) for each in committed.orders] == [(0, 2), (6, 3), (12, 2), (18, 3)]
     np.testing.assert_array_equal(committed.nodes(24, sold.held), np.full(24, 5))

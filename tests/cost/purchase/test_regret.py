@@ -1,4 +1,4 @@
-"""What a mix is said to lose at most, against worlds inside the range it is said for."""
+"""What a mix states to lose at most, against worlds inside the range that it states it for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.purchases import drawn_needs, instrument, market, stated
-from ullage.cost.purchase.mix import Mix
+from ullage.cost.purchase.mix import TermMix
 from ullage.cost.purchase.program import best_mix
 from ullage.cost.purchase.purchase import PurchasePlan, purchase_plan
 from ullage.cost.purchase.regret import fallen, future_regret_usd, worlds_of
@@ -39,7 +39,7 @@ def test_no_world_inside_the_range_loses_more_than_is_said(seed: int) -> None:
     assert isinstance(found, PurchasePlan)
     rng = np.random.default_rng(100 + seed)
     needs = drawn_needs(rng, futures=20, months=12, base=8.0, swing=0.5)
-    mix = Mix(name="chosen", orders=found.chosen.orders)
+    mix = TermMix(name="chosen", orders=found.chosen.orders)
     for future in range(needs.futures):
         sold = fallen(found.market, float(rng.uniform(0.0, FALL)))
         world = needs.only(future).times(float(rng.uniform(0.85, 1.15)))
@@ -90,5 +90,5 @@ def test_months_add_up_to_what_is_needed() -> None:
     assert isinstance(found, PurchasePlan)
     assert found.chosen.low_usd < found.chosen.middle_usd < found.chosen.high_usd
     bought = sum(each.nodes for each in found.chosen.orders)
-    assert [each.term for each in found.by_month] == [bought] * 12
+    assert [each.term_nodes for each in found.by_month] == [bought] * 12
     assert found.saved_usd == pytest.approx(min(each.usd for each in found.rules) - found.chosen.usd)

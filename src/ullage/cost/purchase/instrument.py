@@ -13,7 +13,7 @@ class Instrument:
     """A node bought like this. `node_hour` is what an hour of it comes to, with what is paid up front spread over it.
 
     `term_months` is how long it is paid whether it is used or not; 0 is by the hour. `upfront_fraction` of the term's
-    price is paid on its first day. `first_month` is the earliest month it can be there. Of spot, `interruptions` are
+    price is paid on its first day. It can be there `after_months`. Of spot, `interruptions` are
     by node and hour, `warning_s` what is left to drain, `refill_s` until another node serves in its place.
     """
 
@@ -22,7 +22,7 @@ class Instrument:
     node_hour: Figure
     term_months: int = 0
     upfront_fraction: float = 0.0
-    first_month: int = 0
+    after_months: int = 0
     provider: str = ""
     region: str = ""
     interruptions: float = 0.0

@@ -26,20 +26,20 @@ _SECONDS_PER_HOUR = 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class TermOrder:
-    """So many nodes of an instrument from a month on; months are counted from the first."""
+    """So many nodes of an instrument, from so many months after the first month on."""
 
     instrument: Instrument
-    month: int
+    start_months: int
     nodes: int
 
     @property
-    def end_month(self) -> int:
+    def end_months(self) -> int:
         """The first month in which they are gone."""
-        return self.month + self.instrument.term_months
+        return self.start_months + self.instrument.term_months
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mix:
+class TermMix:
     """Orders for a term. An empty one buys everything by the hour, what may be lost on spot unless it goes without."""
 
     name: str
@@ -50,7 +50,7 @@ class Mix:
         """Nodes of a term in each month, those held already among them."""
         found = np.zeros(months, np.int64)
         for order in self.orders:
-            found[order.month : order.end_month] += order.nodes
+            found[order.start_months : order.end_months] += order.nodes
         for each in held:
             found[: each.months] += each.nodes
         return found
@@ -93,8 +93,8 @@ class Market:
 
     def order_usd(self, order: TermOrder) -> float:
         """What an order costs within these months, at the list of the month it is made in."""
-        paid = min(order.end_month, self.months) - order.month
-        return order.nodes * order.instrument.usd_per_month * paid * self.list_ratios[order.month]
+        paid = min(order.end_months, self.months) - order.start_months
+        return order.nodes * order.instrument.usd_per_month * paid * self.list_ratios[order.start_months]
 
     def layer_usd(self, needs: NodeNeeds) -> Floats:
         """By month and node: the expected cost of leaving it to be bought by the hour."""
@@ -102,7 +102,7 @@ class Market:
         return np.asarray(self.hour_usd[:, None] * firm + self.spot_usd[:, None] * (every - firm))
 
 
-def expected_usd(mix: Mix, needs: NodeNeeds, market: Market) -> float:
+def expected_usd(mix: TermMix, needs: NodeNeeds, market: Market) -> float:
     """The mean over all futures."""
     market = market if mix.uses_spot else market.without_spot()
     bought = mix.nodes(market.months, market.held)
@@ -114,16 +114,16 @@ def expected_usd(mix: Mix, needs: NodeNeeds, market: Market) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlayedMix:
-    """What a mix came to in each future: USD, and by month the mean nodes by the hour, on spot, and bought unused.
+    """What a mix came to in each future: USD, and by month the mean nodes by the hour, on spot, and unused.
 
-    `interrupted` is how often spot was taken away, `lost_node_hours` what that left unserved, both the mean of a month.
+    `interruptions` is how often spot was taken away in a month, `lost_node_hours` what that left unserved.
     """
 
     usd: Floats
     hour_nodes: Floats
     spot_nodes: Floats
     idle_nodes: Floats
-    interrupted: float
+    interruptions: float
     lost_node_hours: float
 
     @property
@@ -131,7 +131,7 @@ class PlayedMix:
         return float(self.usd.mean())
 
 
-def play(mix: Mix, needs: NodeNeeds, market: Market, *, rng: Generator) -> PlayedMix:
+def play(mix: TermMix, needs: NodeNeeds, market: Market, *, rng: Generator) -> PlayedMix:
     """Every hour of every future, bought as it comes; what spot takes away is drawn."""
     market = market if mix.uses_spot else market.without_spot()
     bought = mix.nodes(market.months, market.held)[None, :, None]
@@ -154,6 +154,6 @@ def play(mix: Mix, needs: NodeNeeds, market: Market, *, rng: Generator) -> Playe
         hour_nodes=np.asarray((left - spot).mean(axis=(0, 2))),
         spot_nodes=np.asarray(spot.mean(axis=(0, 2))),
         idle_nodes=np.asarray(np.maximum(bought - needs.nodes, 0).mean(axis=(0, 2))),
-        interrupted=float(taken.mean()),
+        interruptions=float(taken.mean()),
         lost_node_hours=float(taken.mean()) * lost_h,
     )

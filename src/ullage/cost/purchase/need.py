@@ -7,7 +7,7 @@ mix is read off them (`layer_hours`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,13 +63,11 @@ class NodeNeeds:
     def only(self, future: int) -> NodeNeeds:
         return NodeNeeds(nodes=self.nodes[future : future + 1], losable=self.losable[future : future + 1])
 
-    def first(self, months: int) -> NodeNeeds:
-        return replace(self, nodes=self.nodes[:, :months], losable=self.losable[:, :months])
-
-    def extreme_futures(self) -> tuple[int, int]:
-        """The futures that need least and most in all."""
+    def beyond_extremes(self) -> tuple[tuple[int, float], tuple[int, float]]:
+        """The futures that need least and most in all, and what takes each a deviation of all of them further out."""
         totals = self.nodes.sum(axis=(1, 2))
-        return int(totals.argmin()), int(totals.argmax())
+        deviation = float(np.exp(np.log(np.maximum(totals, 1)).std()))
+        return (int(totals.argmin()), 1.0 / deviation), (int(totals.argmax()), deviation)
 
     @property
     def layer_hours(self) -> tuple[Floats, Floats]:

@@ -22,7 +22,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, lil_array
 
 from ullage.cost.purchase.instrument import Instrument
-from ullage.cost.purchase.mix import Market, Mix, TermOrder, expected_usd
+from ullage.cost.purchase.mix import Market, TermMix, TermOrder, expected_usd
 from ullage.cost.purchase.need import Floats, NodeNeeds
 from ullage.errors import InternalError
 
@@ -40,25 +40,25 @@ class CostCap:
 
 def starts_of(instrument: Instrument, market: Market) -> tuple[int, ...]:
     """The months in which a term may begin."""
-    fitting = range(instrument.first_month, market.months - instrument.term_months + 1)
-    anchors = {instrument.first_month, *(each.months for each in market.held)}
+    fitting = range(instrument.after_months, market.months - instrument.term_months + 1)
+    anchors = {instrument.after_months, *(each.months for each in market.held)}
     renewed = (
         month
         for anchor in anchors
-        if anchor >= instrument.first_month
+        if anchor >= instrument.after_months
         for month in range(anchor, market.months, instrument.term_months)
     )
     return tuple(sorted({*fitting, *renewed}))
 
 
-def best_mix(needs: NodeNeeds, market: Market, *, name: str = "best", caps: Sequence[CostCap] = ()) -> Mix | None:
+def best_mix(needs: NodeNeeds, market: Market, *, name: str = "best", caps: Sequence[CostCap] = ()) -> TermMix | None:
     """The mix of least expected cost; None where no mix keeps the caps."""
     choices = [(each, start) for each in market.terms for start in starts_of(each, market)]
     worlds = [(needs, market), *((each.needs, each.market) for each in caps)]
     layers = [one_market.layer_usd(one) for one, one_market in worlds]
     offsets = np.cumsum([len(choices), *(each.size for each in layers)])
     prices = [
-        np.array([one_market.order_usd(TermOrder(instrument=i, month=s, nodes=1)) for i, s in choices])
+        np.array([one_market.order_usd(TermOrder(instrument=i, start_months=s, nodes=1)) for i, s in choices])
         for _, one_market in worlds
     ]
     cost = np.zeros(offsets[-1])
@@ -79,11 +79,11 @@ def best_mix(needs: NodeNeeds, market: Market, *, name: str = "best", caps: Sequ
         raise InternalError(law="the purchase program has a solution", left=found.message, right="solved")
     nodes = np.rint(found.x[: len(choices)]).astype(int)
     orders = tuple(
-        TermOrder(instrument=i, month=s, nodes=int(count))
+        TermOrder(instrument=i, start_months=s, nodes=int(count))
         for (i, s), count in zip(choices, nodes, strict=True)
         if count > 0
     )
-    return Mix(name=name, orders=orders)
+    return TermMix(name=name, orders=orders)
 
 
 def least_usd(needs: NodeNeeds, market: Market) -> float:
@@ -100,7 +100,7 @@ def _covered(
     months = market.months
     rows = lil_array((len(layers) * months, int(offsets[-1])))
     least = np.empty(len(layers) * months)
-    held = Mix(name="held").nodes(months, market.held)
+    held = TermMix(name="held").nodes(months, market.held)
     for world, layer in enumerate(layers):
         for month in range(months):
             row = world * months + month

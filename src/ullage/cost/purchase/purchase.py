@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from ullage.cost.purchase.mix import Market, Mix, PlayedMix, TermOrder, play
+from ullage.cost.purchase.mix import Market, PlayedMix, TermMix, TermOrder, play
 from ullage.cost.purchase.need import NodeNeeds
 from ullage.cost.purchase.program import best_mix
 from ullage.cost.purchase.regret import WorldRegret, regret_caps, stated_regret_usd, world_regrets, worlds_of
@@ -37,19 +37,19 @@ class RuleCost:
 class MonthNodes:
     """The mean nodes of a month by how they are bought, and those bought for a term that stood idle."""
 
-    month: int
-    held: float
-    term: float
-    by_hour: float
-    spot: float
-    idle: float
+    after_months: int
+    held_nodes: float
+    term_nodes: float
+    hour_nodes: float
+    spot_nodes: float
+    idle_nodes: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class PurchasePlan:
     """One pool's answer. `rules` are beside it; `regrets` by world; `regret_usd` is the most it loses in any of them.
 
-    `interrupted` is how often spot is taken away in a month, `lost_node_hours` what that leaves unserved.
+    `interruptions` is how often spot is taken away in a month, `lost_node_hours` what that leaves unserved.
     """
 
     pool: str
@@ -60,7 +60,7 @@ class PurchasePlan:
     regrets: tuple[WorldRegret, ...]
     regret_usd: float
     by_month: tuple[MonthNodes, ...]
-    interrupted: float
+    interruptions: float
     lost_node_hours: float
     futures: int
     figures: Mapping[str, Figure]
@@ -76,7 +76,7 @@ class PurchasePlan:
 
     @property
     def order_now(self) -> tuple[TermOrder, ...]:
-        return tuple(each for each in self.chosen.orders if each.month == each.instrument.first_month)
+        return tuple(each for each in self.chosen.orders if each.start_months == each.instrument.after_months)
 
 
 def purchase_plan(
@@ -118,14 +118,14 @@ def purchase_plan(
         regrets=regrets,
         regret_usd=stated,
         by_month=_months(mix, market, played[mix.name]),
-        interrupted=played[mix.name].interrupted,
+        interruptions=played[mix.name].interruptions,
         lost_node_hours=played[mix.name].lost_node_hours,
         futures=fresh.futures,
         figures=_figures(pool, mix, market, chosen, costs, stated, fresh.futures, basis),
     )
 
 
-def _cost(mix: Mix, played: PlayedMix, least_usd: float) -> RuleCost:
+def _cost(mix: TermMix, played: PlayedMix, least_usd: float) -> RuleCost:
     low, middle, high = (float(each) for each in np.percentile(played.usd, _BAND))
     return RuleCost(
         name=mix.name,
@@ -138,16 +138,16 @@ def _cost(mix: Mix, played: PlayedMix, least_usd: float) -> RuleCost:
     )
 
 
-def _months(mix: Mix, market: Market, played: PlayedMix) -> tuple[MonthNodes, ...]:
-    every, held = mix.nodes(market.months, market.held), Mix(name="held").nodes(market.months, market.held)
+def _months(mix: TermMix, market: Market, played: PlayedMix) -> tuple[MonthNodes, ...]:
+    every, held = mix.nodes(market.months, market.held), TermMix(name="held").nodes(market.months, market.held)
     return tuple(
         MonthNodes(
-            month=month,
-            held=float(held[month]),
-            term=float(every[month] - held[month]),
-            by_hour=float(played.hour_nodes[month]),
-            spot=float(played.spot_nodes[month]),
-            idle=float(played.idle_nodes[month]),
+            after_months=month,
+            held_nodes=float(held[month]),
+            term_nodes=float(every[month] - held[month]),
+            hour_nodes=float(played.hour_nodes[month]),
+            spot_nodes=float(played.spot_nodes[month]),
+            idle_nodes=float(played.idle_nodes[month]),
         )
         for month in range(market.months)
     )
@@ -155,7 +155,7 @@ def _months(mix: Mix, market: Market, played: PlayedMix) -> tuple[MonthNodes, ..
 
 def _figures(
     pool: str,
-    mix: Mix,
+    mix: TermMix,
     market: Market,
     chosen: RuleCost,
     rules: tuple[RuleCost, ...],
@@ -166,7 +166,7 @@ def _figures(
     sold = (market.by_hour, *([] if market.spot is None else [market.spot]), *market.terms)
     rests = tuple({each.name: each for each in (*inputs, *(each.node_hour for each in sold))}.values())
     span = f"{market.months} months, mean of {futures} futures that the mix was not chosen on"
-    now = sum(each.nodes for each in mix.orders if each.month == each.instrument.first_month)
+    now = sum(each.nodes for each in mix.orders if each.start_months == each.instrument.after_months)
     best = min(rules, key=lambda each: each.usd)
     rows: tuple[tuple[str, float, str, str], ...] = (
         ("term_nodes", now, "nodes", "bought for a term now: the integer program of least expected cost"),

@@ -3,8 +3,8 @@
 Regret is what the mix costs in a world, less what the best mix for exactly that world would have. For a fixed mix the
 cost is convex in the level of demand and the best cost proportional to it; in the level of list prices the cost is
 straight and the best concave. So over a range of both regret is largest at a corner, and the corners are what is
-tried: on all futures together, and on a future a tenth below the one that needs least and one a tenth above the one
-that needs most, since a drawn future is never the last. A node is whole, so between corners it may be off by what
+tried: on all futures together, and on a future that lies a deviation beyond the one that needs least, and beyond the
+one that needs most, since a drawn future is never the last. A node is whole, so between corners it may be off by what
 rounding to one is worth; that is added (`rounding_usd`).
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ullage.cost.purchase.mix import Market, Mix, expected_usd
+from ullage.cost.purchase.mix import Market, TermMix, expected_usd
 from ullage.cost.purchase.need import NodeNeeds
 from ullage.cost.purchase.program import CostCap, least_usd
 from ullage.prices.purchase import HOURS_PER_MONTH
@@ -21,11 +21,10 @@ from ullage.prices.purchase import HOURS_PER_MONTH
 DEMAND_RATIOS = (1.0, 0.7, 1.3)
 # A commitment regrets a fall most that comes right after it was signed.
 FALL_MONTH = 1
-_BEYOND = (0.9, 1.1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class World:
+class RegretWorld:
     """Demand so many times what was drawn, and list prices that fall by a part in the second month."""
 
     name: str
@@ -55,10 +54,10 @@ class WorldRegret:
         return max(0.0, self.usd - self.least_usd)
 
 
-def worlds_of(needs: NodeNeeds, market: Market, fall_fraction: float) -> tuple[World, ...]:
+def worlds_of(needs: NodeNeeds, market: Market, fall_fraction: float) -> tuple[RegretWorld, ...]:
     """As drawn, three tenths lower and higher, each with prices as they are and fallen."""
     return tuple(
-        World(
+        RegretWorld(
             name=_name(ratio, fall),
             demand_ratio=ratio,
             fall_fraction=fall,
@@ -83,7 +82,7 @@ def _name(ratio: float, fall: float) -> str:
     return " and ".join(words).replace("%", " %") or "as forecast"
 
 
-def world_regrets(mix: Mix, rules: Sequence[Mix], worlds: Sequence[World]) -> tuple[WorldRegret, ...]:
+def world_regrets(mix: TermMix, rules: Sequence[TermMix], worlds: Sequence[RegretWorld]) -> tuple[WorldRegret, ...]:
     return tuple(
         WorldRegret(
             world=each.name,
@@ -93,7 +92,7 @@ def world_regrets(mix: Mix, rules: Sequence[Mix], worlds: Sequence[World]) -> tu
             least_usd=least_usd(each.needs, each.market),
             worst_usd=max(
                 future_regret_usd(mix, each.needs.only(future).times(beyond), each.market)
-                for future, beyond in zip(each.needs.extreme_futures(), _BEYOND, strict=True)
+                for future, beyond in each.needs.beyond_extremes()
             ),
             rules_usd={rule.name: expected_usd(rule, each.needs, each.market) for rule in rules},
         )
@@ -101,7 +100,7 @@ def world_regrets(mix: Mix, rules: Sequence[Mix], worlds: Sequence[World]) -> tu
     )
 
 
-def future_regret_usd(mix: Mix, future: NodeNeeds, market: Market) -> float:
+def future_regret_usd(mix: TermMix, future: NodeNeeds, market: Market) -> float:
     """What the mix loses in one future to a buyer who knew it."""
     return max(0.0, expected_usd(mix, future, market) - least_usd(future, market))
 
@@ -116,7 +115,7 @@ def stated_regret_usd(regrets: Sequence[WorldRegret], market: Market) -> float:
     return max(max(each.regret_usd, each.worst_usd) for each in regrets) + rounding_usd(market)
 
 
-def regret_caps(worlds: Sequence[World], most_fraction: float) -> tuple[CostCap, ...]:
+def regret_caps(worlds: Sequence[RegretWorld], most_fraction: float) -> tuple[CostCap, ...]:
     """No world may cost more than this part above the best for it."""
     return tuple(
         CostCap(needs=each.needs, market=each.market, usd=least_usd(each.needs, each.market) * (1.0 + most_fraction))

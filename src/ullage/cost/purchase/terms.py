@@ -180,7 +180,9 @@ def _owned(offer: Offer, node_devices: int, after_months: int) -> Instrument:
     """Worn out over its life: a term as long, of which no part can be given back."""
     assert isinstance(offer.price, OwnedHardware)
     months = max(1, round(number(offer.price.life) / 3600.0 / HOURS_PER_MONTH))
-    return replace(_instrument(offer, node_devices), term_months=months, first_month=after_months, upfront_fraction=0.0)
+    return replace(
+        _instrument(offer, node_devices), term_months=months, after_months=after_months, upfront_fraction=0.0
+    )
 
 
 def _spot(offer: Offer, node_devices: int, refill: Figure) -> Instrument:

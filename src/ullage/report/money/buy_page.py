@@ -34,9 +34,9 @@ def _pool(found: Buying, one: PurchasePlan) -> Iterator[RenderableType]:
     held = sum(each.nodes for each in one.market.held)
     if held:
         yield Text(f"{counted(held, 'node')} already held are counted until their terms end.")
-    if one.interrupted:
+    if one.interruptions:
         yield Text(
-            f"Spot is taken away {one.interrupted:.2g} times a month and leaves {one.lost_node_hours:.2g} node-hours "
+            f"Spot is taken away {one.interruptions:.2g} times a month and leaves {one.lost_node_hours:.2g} node-hours "
             "unserved, of classes that may be interrupted."
         )
     if any(each.pool == one.pool for each in found.orders):
@@ -121,14 +121,14 @@ def _months(found: Buying, one: PurchasePlan) -> Table:
     most = max(_total(each) for each in one.by_month)
     # A year by month, more of them by quarter: the orders above say when something changes.
     for each in one.by_month[:: 1 if one.months <= _BY_MONTH else 3]:
-        cells = (each.held, each.term, each.by_hour, each.spot, each.idle)
-        month = f"{months_on(found.first_month, each.month):%Y-%m}"
+        cells = (each.held_nodes, each.term_nodes, each.hour_nodes, each.spot_nodes, each.idle_nodes)
+        month = f"{months_on(found.first_month, each.after_months):%Y-%m}"
         table.add_row(month, *(f"{value:.3g}" for value in cells), bar(_total(each), most))
     return table
 
 
 def _total(each: MonthNodes) -> float:
-    return each.held + each.term + each.by_hour + each.spot
+    return each.held_nodes + each.term_nodes + each.hour_nodes + each.spot_nodes
 
 
 def _usd(value: float) -> str:
