@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ullage.planning.document import Plan
     from ullage.verbs import (
         brownfield,
+        buy,
         calibrate,
         check,
         compare,
@@ -68,6 +69,7 @@ __all__ = [
     "__version__",
     "bill",
     "brownfield",
+    "buy",
     "calibrate",
     "check",
     "compare",

@@ -28,6 +28,7 @@ VERBS: dict[str, str] = {
     "simulate": "Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.",
     "size": "Size a pool: the least replicas that meet every SLO at a rate, by simulation.",
     "cost": "Bill a plan: every line of a month, what a success costs, and who caused it.",
+    "buy": "Say how to buy a plan's nodes: terms, hours, spot; what the mix saves, and what it may lose.",
 }
 
 # Verbs whose module has another name, because its own is taken.

@@ -82,6 +82,11 @@ Traffic = Annotated[
     typer.Option("--traffic", metavar="CHANGE", help="What if: all traffic, such as +30%, -20% or x2."),
 ]
 
+Fleet = Annotated[
+    str,
+    typer.Option("--fleet", metavar="HOW", help="fixed within a month, or following the hours of the week."),
+]
+
 Rules = Annotated[
     list[Path] | None,
     typer.Option(
@@ -109,7 +114,11 @@ Format = Annotated[
 Zone = Annotated[str, typer.Option("--zone", metavar="ZONE", help="The zone of times that carry none. Default: UTC.")]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="DIMENSION", help="What traffic is divided by: class, model, tenant or product."),
+    typer.Option(
+        "--by",
+        metavar="DIMENSION",
+        help="What traffic is divided by: class, model, tenant, product; for cost also two: product,class.",
+    ),
 ]
 
 # ---- a replica -----------------------------------------------------------------------------------------

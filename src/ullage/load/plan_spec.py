@@ -108,6 +108,9 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
     ours = packaged_book() if loaded.prices is None else book_of(loaded.prices)
     book, buying = prices_of(file.prices, loaded.price_lists, ours, provenance, as_of=loaded.as_of)
     scaling = scaling_of(file.scaling, provenance)
+    for name in buying.spot_classes:
+        if name not in names:
+            raise unknown_name(field="prices.spot_classes", name=name, known=names)
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,

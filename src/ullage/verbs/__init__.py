@@ -6,6 +6,7 @@ The functions are bound here under the verbs' own names, and each imports what i
 from __future__ import annotations
 
 from ullage.verbs.brownfield import brownfield
+from ullage.verbs.buy import buy
 from ullage.verbs.calibrate import calibrate
 from ullage.verbs.check import check
 from ullage.verbs.compare import compare
@@ -30,6 +31,7 @@ from ullage.verbs.size import size
 
 __all__ = [
     "brownfield",
+    "buy",
     "calibrate",
     "check",
     "compare",
