@@ -63,7 +63,7 @@ def quick_size(
     seed: int,
     map: Any = map,  # noqa: A002
 ) -> QuickSize:
-    """The estimate; where no load that was tried meets every SLO it is read off the lowest, and as uncertain as that."""
+    """The estimate; where no load that was tried meets every SLO it is read off the lowest, and is as uncertain."""
     probe = bases.conservative_probe
     trial, load_rps = rare_traffic(bases.conservative, rate_rps)
     count = min(likely_replicas(load_rps, probe.saturation_rps), _TRIED_REPLICAS)
