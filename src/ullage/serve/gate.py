@@ -148,7 +148,7 @@ class Gate:
         state = scope.get("state", {})
         route = getattr(scope.get("route"), "path", None) or "other"
         self._metrics.seen(route, scope["method"] if scope["method"] in _METHODS else "other", status, seconds)
-        if scope["method"] in _SAFE and status < 400:
+        if scope["method"] in _SAFE and (status < 400 or scope["path"] in _OPEN):
             return
         principal = state.get("principal")
         self._audit.line(

@@ -24,8 +24,8 @@ FILE_KEYS = frozenset(
         "workload.synthetic",
         "prices.files.path",
         *(
-            f"{pool}.evidence.{each}"
-            for pool in ("pool", "pools")
+            f"{owner}evidence.{each}"
+            for owner in ("", "pool.", "pools.")
             for each in ("load_tests", "calibrations", "step_profile", "engine_logs", "startup_logs")
         ),
     }
@@ -52,7 +52,8 @@ def check_value(key: str, value: Any, uploads: frozenset[str]) -> None:
         raise InputError(field=key, value=value, problem="is a folder, and a request has none", fix=fix)
     if key in FILE_KEYS and _PACKAGES.get(key.rpartition(".")[2]) != value:
         check_upload(key, value, uploads)
-    if key in MODEL_KEYS:
+    # Models to compare stand below the names of their pools.
+    if key in MODEL_KEYS or key.startswith("options.models."):
         check_model(key, value, uploads)
 
 

@@ -32,7 +32,7 @@ Plan = Annotated[
     ),
 ]
 Changes = Annotated[
-    dict[str, str | int | float | bool | None] | list[Text],
+    dict[str, JsonValue] | list[Text],
     Field(
         description="What if: keys of the plan file and their values, as --set takes them.",
         examples=[{"workload.classes.chat.rate": "30 req/s"}],
@@ -358,6 +358,13 @@ REQUESTS: dict[str, type[VerbRequest]] = {
     "cost": CostRequest,
 }
 """Every verb that is served, in the order of the command line's help."""
+
+
+AGENT_VERBS = (
+    "plan", "options", "risk", "scenarios", "check", "drill", "emit", "scale", "compare", "facts", "memory", "curve",
+    "simulate", "size", "cost",
+)  # fmt: skip
+"""Verbs that only look: what they are asked with is in the request, and nothing is kept."""
 
 
 def request_document(request: VerbRequest) -> dict[str, Any]:

@@ -67,6 +67,7 @@ class Measure:
         self._digest = hashlib.sha256()
         self._head = b""
         self._inflate: Any = None
+        self._is_whole = True
         self.size_bytes = self.unpacked_bytes = self.rows = 0
 
     @property
@@ -104,12 +105,20 @@ class Measure:
             try:
                 self._count(self._inflate.decompress(rest, 1 << 20))
             except zlib.error:
-                raise ProblemError("wrong-type", "It begins like gzip, and is damaged.") from None
+                raise _damaged() from None
             rest = self._inflate.unconsumed_tail
-            if self._inflate.eof:
+            self._is_whole = self._inflate.eof
+            if self._is_whole:
                 # Another member may follow; each is unpacked like the first.
                 rest = self._inflate.unused_data
                 self._inflate = zlib.decompressobj(wbits=31)
+
+    def finish(self) -> None:
+        """No more is to come."""
+        if not self.size_bytes:
+            raise ProblemError("not-understood", "The upload is empty.")
+        if self._inflate is not None and not self._is_whole:
+            raise _damaged()
 
     def _count(self, part: bytes) -> None:
         limits = self._limits
@@ -141,8 +150,7 @@ class Uploads:
                 async with asyncio.timeout(self._limits.upload_s):
                     async for part in parts:
                         await asyncio.to_thread(_take, found, file, part)
-            if not found.size_bytes:
-                raise ProblemError("not-understood", "The upload is empty.")
+            found.finish()
             name = f"u{found.digest}{_ending(title)}"
             os.replace(place, self._folder / name)
             if found.is_parquet:
@@ -205,6 +213,10 @@ class Uploads:
 def too_large(most_bytes: int) -> ProblemError:
     """A body that is longer than it may be."""
     return ProblemError("too-large", f"It is longer than {most_bytes} bytes.")
+
+
+def _damaged() -> ProblemError:
+    return ProblemError("wrong-type", "It begins like gzip, and is damaged or cut short.")
 
 
 def _take(found: Measure, file: Any, part: bytes) -> None:
