@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile bench-serve bench-described
 export PYTHON
 
 .PHONY: help plan services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
@@ -94,6 +94,10 @@ bench-ledger: .venv/.dev ## a hundred thousand plans kept and listed
 	$(BIN)/python bench/ledger.py
 bench-reconcile: .venv/.dev ## planted drifts of a simulated production, and the cause they are put down to
 	$(BIN)/python -m bench.reconcile
+bench-serve: .venv/.dev ## fifty live sessions against a running service; ARGS="--seconds 60"
+	PYTHONPATH=tests $(BIN)/python -m bench.serve $(ARGS)
+bench-described: .venv/.dev ## requests made from the service's own description; ARGS="--seconds 600"
+	PYTHONPATH=tests $(BIN)/python -m bench.described $(ARGS)
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 

@@ -63,14 +63,15 @@ class Gate:
     """The chain around the routes, as one ASGI application."""
 
     def __init__(self, app: App, settings: ServeSettings, metrics: ServeMetrics, audit: AuditLog) -> None:
-        self._app, self._settings, self._metrics, self._audit = app, settings, metrics, audit
+        self.routes = app
+        self._settings, self._metrics, self._audit = settings, metrics, audit
         self._rates = RateLimiter(settings.limits)
         # Who guesses tokens is slowed down by where they come from.
         self._strangers = RateLimiter(settings.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.routes(scope, receive, send)
         elif scope["type"] == "http":
             await self._request(scope, receive, send)
         else:
@@ -91,7 +92,7 @@ class Gate:
         try:
             self._admit(scope, headers)
             body.check_length(headers)
-            await self._app(scope, body.receive, sent)
+            await self.routes(scope, body.receive, sent)
         except ProblemError as error:
             if not status:
                 await _send_problem(sent, error.problem)

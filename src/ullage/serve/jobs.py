@@ -15,7 +15,7 @@ import json
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from ullage.serve.problems import Problem, ProblemError
@@ -119,16 +119,24 @@ class Job:
 
 
 class JobBoard:
-    """All jobs of a service: those that wait, those that run on `workers` processes, and the latest that ended."""
+    """All jobs of a service: those that wait, those that run on `workers` processes, and the latest that ended.
+
+    What takes no time has a process of its own, so that nobody waits behind a plan to look a device up.
+    """
 
     def __init__(self, runner: Runner, limits: ServeLimits, *, workers: int) -> None:
         self._runner, self._limits = runner, limits
         self._waiting: deque[Job] = deque()
         self._waiting_live: deque[Job] = deque()
-        self._wake = asyncio.Semaphore(0)
+        self._waiting_quick: deque[Job] = deque()
+        self._wake, self._wake_quick = asyncio.Semaphore(0), asyncio.Semaphore(0)
         self._by_id: OrderedDict[str, Job] = OrderedDict()
         self._by_key: dict[str, Job] = {}
-        self._workers = [asyncio.create_task(self._work()) for _ in range(workers)]
+        long = (self._waiting, self._waiting_live)
+        self._workers = [
+            asyncio.create_task(self._work((self._waiting_quick,), self._wake_quick)),
+            *(asyncio.create_task(self._work(long, self._wake)) for _ in range(workers)),
+        ]
 
     async def stop(self) -> None:
         for each in (*self._workers, *(job.task for job in self._by_id.values() if job.task is not None)):
@@ -148,15 +156,20 @@ class JobBoard:
                 self._hurry(known)
             return known, True
         name = owner.partition("\n")[0]
-        own = sum(1 for each in (*self._waiting, *self._waiting_live) if each.is_of(name) and not each.has_ended)
+        waiting = (*self._waiting, *self._waiting_live, *self._waiting_quick)
+        own = sum(1 for each in waiting if each.is_of(name) and not each.has_ended)
         if own >= self._limits.waiting_jobs * (4 if is_live else 1):
             raise ProblemError("too-many", f"{own} of your jobs are waiting. Let some end, or cancel them.",
                                retry_after_s=10)  # fmt: skip
         job = Job(key, work, is_live=is_live)
         job.owners.add(owner)
         self._by_id[job.id] = self._by_key[key] = job
-        (self._waiting_live if is_live else self._waiting).append(job)
-        self._wake.release()
+        if work.is_urgent:
+            self._waiting_quick.append(job)
+            self._wake_quick.release()
+        else:
+            (self._waiting_live if is_live else self._waiting).append(job)
+            self._wake.release()
         self._forget()
         return job, False
 
@@ -208,10 +221,10 @@ class JobBoard:
             job.task.cancel()
         job.end(JobState.CANCELLED, _problem_ending("gone", "The job was cancelled."))
 
-    async def _work(self) -> None:
+    async def _work(self, queues: Sequence[deque[Job]], wake: asyncio.Semaphore) -> None:
         while True:
-            await self._wake.acquire()
-            job = next((each.popleft() for each in (self._waiting, self._waiting_live) if each), None)
+            await wake.acquire()
+            job = next((each.popleft() for each in queues if each), None)
             if job is None or job.has_ended:
                 continue
             job.task = asyncio.create_task(self._run(job))

@@ -360,6 +360,9 @@ REQUESTS: dict[str, type[VerbRequest]] = {
 """Every verb that is served, in the order of the command line's help."""
 
 
+QUICK_VERBS = ("facts", "memory", "ledger", "init")
+"""Verbs that take no time: they do not wait behind those that do."""
+
 AGENT_VERBS = (
     "plan", "options", "risk", "scenarios", "check", "drill", "emit", "scale", "compare", "facts", "memory", "curve",
     "simulate", "size", "cost",

@@ -21,7 +21,7 @@ from ullage.serve.openapi import finished
 from ullage.serve.page import docs_page, page_file
 from ullage.serve.plan_guard import named_uploads
 from ullage.serve.problems import MEDIA_TYPE, Problem, ProblemError, internal
-from ullage.serve.requests import REQUESTS, EvaluateRequest, VerbRequest, request_document
+from ullage.serve.requests import QUICK_VERBS, REQUESTS, EvaluateRequest, VerbRequest, request_document
 from ullage.serve.runner import Ending, Runner, Work
 from ullage.serve.settings import ServeSettings
 from ullage.serve.tasks import PROBLEM, TEXT
@@ -95,8 +95,6 @@ def make_app(parts: Callable[[], Parts], lifespan: Any) -> FastAPI:
 
 
 def _add_verbs(app: FastAPI, parts: Callable[[], Parts]) -> None:
-    from ullage.serve.requests import REQUESTS
-
     for verb, kind in REQUESTS.items():
         media = "text/plain" if verb == "init" else "application/json"
         schema = {"type": "string"} if verb == "init" else {"$ref": f"#/components/schemas/answer.{verb}"}
@@ -118,7 +116,8 @@ def _add_verbs(app: FastAPI, parts: Callable[[], Parts]) -> None:
 def _verb_route(verb: str, kind: type[VerbRequest], parts: Callable[[], Parts]) -> Callable[..., Any]:
     async def route(request: Request, body: VerbRequest, wait: _Wait = 25) -> Response:
         found, who = parts(), principal_of(request)
-        job, is_shared = found.board.submit(_work(verb, body, found, who), who.name)
+        work = _work(verb, body, found, who, urgent=verb in QUICK_VERBS)
+        job, is_shared = found.board.submit(work, who.name)
         note(request, verb=verb, job=job.id, key=job.key[:16])
         if is_shared:
             found.metrics.shared.inc()

@@ -26,7 +26,8 @@ Heard = Callable[[float, str], None]
 # A task's CPU seconds beyond its seconds on the clock: it may run on several cores.
 _CORES_FRACTION = 4.0
 _MOST_LINE_BYTES = 1 << 16
-_NICE = 15
+# Long work leaves the cores to first looks.
+_NICE = 10
 _TRIES = 3
 
 
