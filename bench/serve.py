@@ -54,7 +54,9 @@ async def load(service: RunningService, *, sessions: int, every_s: float, second
     seen: list[tuple[int, float]] = []
     limits = httpx.Limits(max_connections=sessions * 2)
     headers = {"authorization": f"Bearer {ALICE}"}
-    async with httpx.AsyncClient(base_url=service.url, headers=headers, limits=limits, timeout=60.0) as client:
+    async with httpx.AsyncClient(
+        base_url=service.url, headers=headers, limits=limits, timeout=60.0, trust_env=False
+    ) as client:
         until_s = time.monotonic() + seconds
         await asyncio.gather(*(session(client, f"tab{each}", every_s, until_s, seen, seed) for each in range(sessions)))
     return seen

@@ -79,7 +79,7 @@ def command(
         ledger=ledger or os.environ.get("ULLAGE_LEDGER") or None,
         prometheus=prometheus,
         http_config=http_config,
-        workers=jobs or os.cpu_count() or 1,
+        workers=jobs or len(os.sched_getaffinity(0)),
         limits=ServeLimits(requests_per_s=requests_per_s, burst_requests=max(1, round(3 * requests_per_s))),
     )
     from ullage.serve.server import serve

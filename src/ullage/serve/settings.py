@@ -61,7 +61,7 @@ class ServeSettings:
     ledger: str | None = None
     prometheus: str | None = None
     http_config: Path | None = None
-    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    workers: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     limits: ServeLimits = field(default_factory=ServeLimits)
 
     def __post_init__(self) -> None:
