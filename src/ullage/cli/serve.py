@@ -16,7 +16,7 @@ def command(
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Default: this machine alone.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes one that is free.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port.")] = 8000,
     token_file: Annotated[
         Path | None,
         typer.Option("--token-file", metavar="FILE", help="Who may ask: lines of NAME ROLE TOKEN, role read or plan."),
