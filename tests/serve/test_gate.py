@@ -25,7 +25,7 @@ SECRET = "a fault with /etc/shadow in it"
 
 
 class Sent:
-    """One request put to a gate, and what came of it."""
+    """One request put to a gate, and its answer."""
 
     def __init__(self, settings: ServeSettings, **request: Any) -> None:
         self.audit = io.StringIO()

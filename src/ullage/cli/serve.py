@@ -63,9 +63,9 @@ def command(
         fix = "Install it: pip install 'ullage[serve]'."
         raise InputError(field="serve", value="not installed", problem="needs fastapi and uvicorn", fix=fix)
     import os
-    import tempfile
     from dataclasses import replace
 
+    from ullage.serve.disk import own_folder
     from ullage.serve.settings import ServeLimits, ServeSettings
     from ullage.serve.tokens import TokenTable, parse_proxy, read_tokens
 
@@ -86,5 +86,6 @@ def command(
 
     whom = "for whoever is on this machine" if settings.is_open else "for those who say who they are"
     talk(f"Listening on http://{host}:{port}, {whom}. Ctrl-C stops it.", quiet=quiet)
-    serve(replace(settings, folder=Path(tempfile.mkdtemp(prefix="ullage-serve-"))))
+    with own_folder("ullage-serve-") as folder:
+        serve(replace(settings, folder=folder))
     return ExitCode.OK

@@ -7,9 +7,6 @@ so that members that name files are left out, and a plan that names one is refus
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -18,9 +15,10 @@ from mcp.server.stdio import stdio_server
 from pydantic import ValidationError
 
 from ullage import __version__
-from ullage.serve.problems import Problem
+from ullage.serve.disk import own_folder
+from ullage.serve.problems import ServedProblem
 from ullage.serve.requests import AGENT_VERBS, REQUESTS, request_document
-from ullage.serve.runner import Runner, Work
+from ullage.serve.runner import Runner, ServedWork
 from ullage.serve.settings import ServeSettings
 from ullage.serve.tasks import PROBLEM
 
@@ -54,16 +52,16 @@ def serve_agents() -> None:
 
 
 async def _serve() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="ullage-mcp-"))
-    runner = Runner(ServeSettings(folder=folder))
-    try:
-        await runner.start()
-        server = agent_server(runner, ServeSettings(folder=folder).limits.job_s)
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
-    finally:
-        await runner.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with own_folder("ullage-mcp-") as folder:
+        settings = ServeSettings(folder=folder)
+        runner = Runner(settings)
+        try:
+            await runner.start()
+            server = agent_server(runner, settings.limits.job_s)
+            async with stdio_server() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+        finally:
+            await runner.stop()
 
 
 def agent_server(runner: Runner, seconds: float) -> Server[Any]:
@@ -77,14 +75,14 @@ def agent_server(runner: Runner, seconds: float) -> Server[Any]:
         unknown = sorted(set(given) & _LEFT_OUT)
         if verb not in AGENT_VERBS or unknown:
             said = f"{verb} is no tool here." if verb not in AGENT_VERBS else f"{unknown[0]} is not taken over MCP."
-            return _said(Problem(name="not-understood", detail=said).body(), is_error=True)
+            return _said(ServedProblem(name="not-understood", detail=said).body(), is_error=True)
         try:
             request = request_document(REQUESTS[verb].model_validate(given))
         except ValidationError as error:
             first = error.errors()[0]
             detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            return _said(Problem(name="wrong-input", detail=detail).body(), is_error=True)
-        ending = await runner.run(Work(verb=verb, request=request), seconds=seconds)
+            return _said(ServedProblem(name="wrong-input", detail=detail).body(), is_error=True)
+        ending = await runner.run(ServedWork(verb=verb, request=request), seconds=seconds)
         return _said(ending.body, is_error=ending.kind == PROBLEM)
 
     return Server("ullage", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ullage.serve.problems import MEDIA_TYPE, Problem, ProblemError, internal
+from ullage.serve.problems import MEDIA_TYPE, ProblemError, ServedProblem, internal
 from ullage.serve.settings import ServeLimits, ServeSettings
 from ullage.serve.tokens import LOCAL, Principal
 from ullage.serve.watch import AuditLog, ServeMetrics
@@ -219,7 +219,7 @@ def _added(known: Any) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in added.items() if name.encode() not in names]
 
 
-async def _send_problem(send: Send, problem: Problem) -> None:
+async def _send_problem(send: Send, problem: ServedProblem) -> None:
     body = problem.body()
     headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), "connection": "close", **problem.headers}
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -18,8 +18,8 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from ullage.serve.problems import Problem, ProblemError
-from ullage.serve.runner import Ending, Runner, Work
+from ullage.serve.problems import ProblemError, ServedProblem
+from ullage.serve.runner import Ending, Runner, ServedWork
 from ullage.serve.settings import ServeLimits
 from ullage.serve.tasks import PROBLEM
 
@@ -40,7 +40,7 @@ _ENDED = (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 class Job:
     """One piece of work; `owners` are principals, or a principal's page."""
 
-    def __init__(self, key: str, work: Work, *, is_live: bool) -> None:
+    def __init__(self, key: str, work: ServedWork, *, is_live: bool) -> None:
         self.id = secrets.token_hex(16)
         self.key, self.work, self.is_live = key, work, is_live
         self.owners: set[str] = set()
@@ -145,7 +145,7 @@ class JobBoard:
 
     # ---- asked by routes ----------------------------------------------------------------------------------------
 
-    def submit(self, work: Work, owner: str, *, is_live: bool = False) -> tuple[Job, bool]:
+    def submit(self, work: ServedWork, owner: str, *, is_live: bool = False) -> tuple[Job, bool]:
         """The job of this work, and whether somebody had asked for it already."""
         key = work_key(work)
         known = self._by_key.get(key)
@@ -259,14 +259,14 @@ class JobBoard:
                     del self._by_key[job.key]
 
 
-def work_key(work: Work) -> str:
+def work_key(work: ServedWork) -> str:
     """Equal for work that ends alike: uploads are named by their content, and the day is settled."""
     text = json.dumps({"verb": work.verb, "request": work.request}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _problem_ending(name: str, detail: str) -> Ending:
-    return Ending(kind=PROBLEM, body=Problem(name=name, detail=detail).body())
+    return Ending(kind=PROBLEM, body=ServedProblem(name=name, detail=detail).body())
 
 
 def _moment(seconds: float) -> str:

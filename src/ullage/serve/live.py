@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 from ullage.serve.jobs import Job, JobBoard, work_key
 from ullage.serve.problems import ProblemError
-from ullage.serve.runner import Ending, Runner, Work
+from ullage.serve.runner import Ending, Runner, ServedWork
 from ullage.serve.settings import ServeLimits
 from ullage.serve.tasks import PROBLEM
 
@@ -29,7 +29,7 @@ class LiveDesk:
         for each in self._under_way.values():
             each.cancel()
 
-    async def evaluate(self, work: Work) -> Ending:
+    async def evaluate(self, work: ServedWork) -> Ending:
         """The ending of a first look; equal ones are looked at once."""
         key = work_key(work)
         if key in self._kept:
@@ -44,7 +44,7 @@ class LiveDesk:
         # Who goes away does not take it from the others.
         return await asyncio.shield(self._under_way[key])
 
-    def decide(self, work: Work, owner: str, session: str | None) -> Job:
+    def decide(self, work: ServedWork, owner: str, session: str | None) -> Job:
         """The decided plan as a job; the one of this page's move before is let go."""
         name = owner if session is None else f"{owner}\n{session}"
         job, _ = self._board.submit(work, name, is_live=True)
@@ -57,7 +57,7 @@ class LiveDesk:
                 self._moves.popitem(last=False)
         return job
 
-    async def _look(self, key: str, work: Work) -> Ending:
+    async def _look(self, key: str, work: ServedWork) -> Ending:
         self._waiting += 1
         try:
             async with self._seats:

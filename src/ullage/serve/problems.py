@@ -38,7 +38,7 @@ TITLES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class ServedProblem:
     """One problem as it is sent; `name` is one of TITLES."""
 
     name: str
@@ -76,11 +76,11 @@ class ProblemError(Exception):
     """A problem on its way to whoever sends it."""
 
     def __init__(self, name: str, detail: str, *, retry_after_s: int | None = None) -> None:
-        self.problem = Problem(name=name, detail=detail, retry_after_s=retry_after_s)
+        self.problem = ServedProblem(name=name, detail=detail, retry_after_s=retry_after_s)
         super().__init__(detail)
 
 
-def wrong_input(error: InputError) -> Problem:
+def wrong_input(error: InputError) -> ServedProblem:
     """A wrong input with its place: what the command line says, taken apart."""
     where = str(error.field)
     found = _PLACE.match(where)
@@ -92,13 +92,13 @@ def wrong_input(error: InputError) -> Problem:
         place = {"file": file, "key": key}
     said = {"field": where, "value": _text(error.value), "problem": error.problem, "fix": error.fix}
     members = {name: _shown(each) for name, each in {**said, **place}.items()}
-    return Problem(name="wrong-input", detail=_shown(str(error)), members=members)
+    return ServedProblem(name="wrong-input", detail=_shown(str(error)), members=members)
 
 
-def internal(error: BaseException) -> Problem:
+def internal(error: BaseException) -> ServedProblem:
     """A fault of ours: its kind and no more, since what it says may be anybody's."""
     kind = error.law if isinstance(error, UllageError) and hasattr(error, "law") else type(error).__name__
-    return Problem(name="internal", detail=f"{_shown(str(kind))}. This is a fault in ullage, not in your input.")
+    return ServedProblem(name="internal", detail=f"{_shown(str(kind))}. This is a fault in ullage, not in your input.")
 
 
 def _text(value: object) -> str:
@@ -106,5 +106,5 @@ def _text(value: object) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """On one line and of bounded length: what came in goes out where others may see it."""
+    """On one line and of bounded length: a value of a request goes out where others may see it."""
     return visible(value)[:_MOST_TEXT] if isinstance(value, str) else value

@@ -20,9 +20,9 @@ from ullage.serve.live import LiveDesk
 from ullage.serve.openapi import finished
 from ullage.serve.page import docs_page, page_file
 from ullage.serve.plan_guard import named_uploads
-from ullage.serve.problems import MEDIA_TYPE, Problem, ProblemError, internal
+from ullage.serve.problems import MEDIA_TYPE, ProblemError, ServedProblem, internal
 from ullage.serve.requests import QUICK_VERBS, REQUESTS, EvaluateRequest, VerbRequest, request_document
-from ullage.serve.runner import Ending, Runner, Work
+from ullage.serve.runner import Ending, Runner, ServedWork
 from ullage.serve.settings import ServeSettings
 from ullage.serve.tasks import PROBLEM, TEXT
 from ullage.serve.tokens import Principal
@@ -130,7 +130,7 @@ def _verb_route(verb: str, kind: type[VerbRequest], parts: Callable[[], Parts]) 
     return route
 
 
-def _work(verb: str, body: VerbRequest, found: Parts, who: Principal, *, urgent: bool = False) -> Work:
+def _work(verb: str, body: VerbRequest, found: Parts, who: Principal, *, urgent: bool = False) -> ServedWork:
     """The work of a request; names of uploads that are not this principal's are left to be refused with their key."""
     given = request_document(body)
     for name in ("session", "decide") if verb == "evaluate" else ():
@@ -140,7 +140,7 @@ def _work(verb: str, body: VerbRequest, found: Parts, who: Principal, *, urgent:
         if field not in own:
             raise ProblemError("not-found", f"{field} is not an upload of yours. Send it first (POST /v1/uploads).")
     # Not to own a file is part of the question: it must not be answered from memory.
-    return Work(verb=verb, request={**given, "uploads": sorted(own)}, uploads=own, is_urgent=urgent)
+    return ServedWork(verb=verb, request={**given, "uploads": sorted(own)}, uploads=own, is_urgent=urgent)
 
 
 _PLAIN = ("plan", "old", "new", "before", "set")
@@ -173,7 +173,7 @@ def _add_evaluate(app: FastAPI, parts: Callable[[], Parts]) -> None:
         looked = _work("evaluate", body, found, who, urgent=True)
         # The study of the risk is the plan's own matter; two looks that differ in it alone are one.
         ending = await found.desk.evaluate(
-            Work(
+            ServedWork(
                 verb="evaluate",
                 request={name: each for name, each in looked.request.items() if name not in ("quick", "what_if")},
                 uploads=looked.uploads,
@@ -184,7 +184,7 @@ def _add_evaluate(app: FastAPI, parts: Callable[[], Parts]) -> None:
             return _sent(ending)
         job = None
         if body.decide:
-            work = Work(verb="plan", request={**looked.request, "keep": False}, uploads=looked.uploads)
+            work = ServedWork(verb="plan", request={**looked.request, "keep": False}, uploads=looked.uploads)
             job = found.desk.decide(work, who.name, body.session)
         decided = b"null" if job is None else json.dumps(job.document()).encode()
         text = b'{"status": "estimate, being decided", "estimate": %s, "decided": %s}' % (ending.body.strip(), decided)
@@ -378,7 +378,7 @@ def _add_endings(app: FastAPI) -> None:
         where = ".".join(str(each) for each in first["loc"] if each not in ("body", "query", "path"))
         members = {"field": where, "key": where, "problem": first["msg"], "value": repr(first.get("input"))[:200],
                    "fix": "GET /openapi.json describes every request."}  # fmt: skip
-        return _told(Problem(name="wrong-input", detail=f"{where}: {first['msg']}", members=members))
+        return _told(ServedProblem(name="wrong-input", detail=f"{where}: {first['msg']}", members=members))
 
     @app.exception_handler(HTTPException)
     async def other(_request: Request, error: Exception) -> Response:
@@ -387,18 +387,18 @@ def _add_endings(app: FastAPI) -> None:
         if isinstance(cause, ProblemError):
             return _told(cause.problem)
         names = {404: "not-found", 405: "wrong-method", 415: "wrong-type"}
-        return _told(Problem(name=names.get(error.status_code, "not-understood"), detail=str(error.detail)))
+        return _told(ServedProblem(name=names.get(error.status_code, "not-understood"), detail=str(error.detail)))
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_request: Request, _error: Exception) -> Response:
-        return _told(Problem(name="too-slow", detail="The client went away."))
+        return _told(ServedProblem(name="too-slow", detail="The client went away."))
 
     @app.exception_handler(Exception)
     async def fault(_request: Request, error: Exception) -> Response:
         return _told(internal(error))
 
 
-def _told(problem: Problem) -> Response:
+def _told(problem: ServedProblem) -> Response:
     return Response(problem.body(), status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
 
 

@@ -7,18 +7,17 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ullage.serve.children import READY, message
-from ullage.serve.problems import Problem
+from ullage.serve.disk import make_folder, task_folder
+from ullage.serve.problems import ServedProblem
 from ullage.serve.settings import ServeSettings
 from ullage.serve.tasks import PROBLEM
 
@@ -44,7 +43,7 @@ class Ending:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class ServedWork:
     """A verb, its request, the uploads that it names, and how urgent it is."""
 
     verb: str
@@ -68,7 +67,7 @@ class Runner:
     async def start(self) -> None:
         """Start the first process; it warms up while the service answers already."""
         for each in (self.uploads, self._tasks):
-            each.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(each)
         self._started = asyncio.create_task(self._keep_started())
 
     async def stop(self) -> None:
@@ -109,9 +108,9 @@ class Runner:
             self._control.close()
             self._control = None
 
-    async def run(self, work: Work, *, seconds: float, heard: Heard = lambda _fraction, _stage: None) -> Ending:
+    async def run(self, work: ServedWork, *, seconds: float, heard: Heard = lambda _fraction, _stage: None) -> Ending:
         """Do it; a cancelled caller kills it. One that takes longer is killed, and ends with a problem."""
-        with self._folder(work.uploads) as folder:
+        with task_folder(self._tasks, self.uploads, work.uploads) as folder:
             try:
                 async with asyncio.timeout(seconds):
                     return await self._in_process(self._task(work, folder, seconds), heard)
@@ -119,7 +118,7 @@ class Runner:
                 detail = f"It was stopped after {seconds:g} s. Ask for less, or of a service with a longer limit."
                 return _ended("too-much", detail)
 
-    def _task(self, work: Work, folder: Path, seconds: float) -> dict[str, Any]:
+    def _task(self, work: ServedWork, folder: Path, seconds: float) -> dict[str, Any]:
         settings = self._settings
         http_config = settings.http_config
         return {
@@ -136,17 +135,6 @@ class Runner:
             "cpu_s": seconds * _CORES_FRACTION,
             "memory_bytes": settings.limits.job_bytes,
         }
-
-    @contextlib.contextmanager
-    def _folder(self, uploads: Iterable[str]) -> Any:
-        """A folder with links to these uploads and nothing else, for as long as the task takes."""
-        folder = Path(tempfile.mkdtemp(dir=self._tasks))
-        try:
-            for each in uploads:
-                os.link(self.uploads / each, folder / each)
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     async def _in_process(self, task: dict[str, Any], heard: Heard) -> Ending:
         reader, writer = await self._fork()
@@ -191,4 +179,4 @@ class Runner:
 
 
 def _ended(name: str, detail: str) -> Ending:
-    return Ending(kind=PROBLEM, body=Problem(name=name, detail=detail).body())
+    return Ending(kind=PROBLEM, body=ServedProblem(name=name, detail=detail).body())

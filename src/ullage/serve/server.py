@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -129,5 +128,3 @@ def serve(settings: ServeSettings, *, audit: AuditLog | None = None) -> None:
         problem = "cannot be listened on: it is taken, or not an address of this machine"
         where = f"{settings.host}:{settings.port}"
         raise InputError(field="--port", value=where, problem=problem, fix="Give another --port.") from None
-    finally:
-        shutil.rmtree(settings.folder, ignore_errors=True)

@@ -14,8 +14,9 @@ from typing import Any
 
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.execute.run import Progress
+from ullage.serve.disk import write_plan
 from ullage.serve.plan_guard import check_model, check_plan
-from ullage.serve.problems import Problem, internal, wrong_input
+from ullage.serve.problems import ServedProblem, internal, wrong_input
 
 ANSWER, TEXT, PROBLEM = "answer", "text", "problem"
 PARQUET = "parquet"
@@ -53,7 +54,7 @@ class Asked:
         given = self.request.get(name)
         _check_levels(given)
         if isinstance(given, str):
-            Path(file).write_text(given, encoding="utf-8", errors="surrogatepass")
+            write_plan(file, given)
             given = file
         changes = parse_changes(self.request.get("set") or (), None)
         # Read as the verb reads it, so that nothing but what was checked is ever used.
@@ -114,19 +115,19 @@ def perform(task: Mapping[str, Any], report: Progress) -> tuple[str, bytes]:
         named = type(error).__name__
         return _problem(wrong_input(InputError(field="request", value=named, problem="cannot be read", fix=fix)))
     except MemoryError:
-        return _problem(Problem(name="too-much", detail="Not enough memory for what this input asks for."))
+        return _problem(ServedProblem(name="too-much", detail="Not enough memory for what this input asks for."))
     except (InternalError, Exception) as error:  # noqa: BLE001 - the last resort: a problem, never a traceback
         return _problem(internal(error))
 
 
-def refusal_problem(refused: Rejection) -> Problem:
+def refusal_problem(refused: Rejection) -> ServedProblem:
     """A refused plan, with the document that the command line prints."""
     from ullage.report.encode import refusal_json
 
-    return Problem(name="refused", detail=f"{refused.stage}: {refused.reason}", members=refusal_json(refused))
+    return ServedProblem(name="refused", detail=f"{refused.stage}: {refused.reason}", members=refusal_json(refused))
 
 
-def _problem(problem: Problem) -> tuple[str, bytes]:
+def _problem(problem: ServedProblem) -> tuple[str, bytes]:
     return PROBLEM, problem.body()
 
 

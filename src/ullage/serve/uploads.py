@@ -7,12 +7,9 @@ enough to use it: only who sent the content owns it. What a client calls its fil
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
-import os
 import re
-import secrets
 import time
 import zlib
 from collections.abc import AsyncIterator
@@ -21,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from ullage.foreign import visible
+from ullage.serve.disk import arriving, give_name, remove_upload
 from ullage.serve.problems import ProblemError
-from ullage.serve.runner import Runner, Work
+from ullage.serve.runner import Runner, ServedWork
 from ullage.serve.settings import ServeLimits
 from ullage.serve.tasks import PARQUET, PROBLEM
 
@@ -144,21 +142,19 @@ class Uploads:
         """Write a file as it arrives; what is refused leaves nothing behind."""
         self._check_room(owner)
         found = Measure(self._limits)
-        place = self._folder / f".{secrets.token_hex(8)}"
         try:
-            with place.open("xb") as file:
+            with arriving(self._folder) as (place, file):
                 async with asyncio.timeout(self._limits.upload_s):
                     async for part in parts:
                         await asyncio.to_thread(_take, found, file, part)
-            found.finish()
-            name = f"u{found.digest}{_ending(title)}"
-            os.replace(place, self._folder / name)
+                found.finish()
+                file.flush()
+                name = f"u{found.digest}{_ending(title)}"
+                give_name(place, self._folder / name)
             if found.is_parquet:
                 await self._check_parquet(name)
         except TimeoutError:
             raise ProblemError("too-slow", f"The upload took longer than {self._limits.upload_s:g} s.") from None
-        finally:
-            place.unlink(missing_ok=True)
         upload = StoredUpload(
             name=name,
             title=visible(title)[:_MOST_NAME],
@@ -183,8 +179,7 @@ class Uploads:
         if self._owned.get(owner, {}).pop(name, None) is None:
             raise ProblemError("not-found", "There is no such upload of yours.")
         if not any(name in each for each in self._owned.values()):
-            with contextlib.suppress(OSError):
-                (self._folder / name).unlink()
+            remove_upload(self._folder / name)
 
     @property
     def size_bytes(self) -> int:
@@ -192,12 +187,12 @@ class Uploads:
 
     async def _check_parquet(self, name: str) -> None:
         """Parquet says how much it unpacks to; one that does not, or that says too much, is not kept."""
-        work = Work(verb=PARQUET, request={"file": name}, uploads=frozenset({name}), is_urgent=True)
+        work = ServedWork(verb=PARQUET, request={"file": name}, uploads=frozenset({name}), is_urgent=True)
         ending = await self._runner.run(work, seconds=self._limits.evaluation_s)
         said = json.loads(ending.body)
         if ending.kind == PROBLEM or said["bytes"] > self._limits.unpacked_bytes or said["rows"] > self._limits.rows:
             if not any(name in each for each in self._owned.values()):
-                (self._folder / name).unlink(missing_ok=True)
+                remove_upload(self._folder / name)
             if ending.kind == PROBLEM:
                 raise ProblemError("wrong-type", "It begins like Parquet, and cannot be read.")
             detail = f"It holds more than {self._limits.unpacked_bytes} bytes or {self._limits.rows} rows."
