@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import datetime
 import random
 import statistics
 import tempfile
@@ -78,6 +79,24 @@ def told(what: str, seen: list[tuple[int, float]]) -> None:
     print(f"| {what} | {len(seen)} | {statuses} | {cuts[49]:.3f} | {cuts[94]:.3f} | {good[-1]:.3f} |", flush=True)
 
 
+def cpu_seconds(count: int) -> list[float]:
+    """Of a first look, by itself and in this process: what it takes on cores that others use as well."""
+    from ullage.load.changes import parse_changes
+    from ullage.load.plan import load_plan
+    from ullage.planning.estimate import estimate_plan
+    from ullage.serve.children import warm_up
+
+    warm_up()
+    draw, day, found = random.Random("cpu"), datetime.date(2026, 11, 16), []
+    for _ in range(count):
+        key, values = draw.choice(MOVES)
+        begun_s = time.process_time()
+        spec = load_plan(None, as_of=day, changes=parse_changes({key: draw.choice(values)}))
+        estimate_plan(spec, as_of=day, seed=0)
+        found.append(time.process_time() - begun_s)
+    return sorted(found)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--sessions", type=int, default=50)
@@ -85,6 +104,8 @@ def main() -> None:
     arguments.add_argument("--seconds", type=float, default=600.0)
     arguments.add_argument("--storm-seconds", type=float, default=20.0)
     given = arguments.parse_args()
+    cpu = cpu_seconds(40)
+    print(f"CPU s of a first look: {statistics.median(cpu):.3f}, p95 {cpu[37]:.3f}", flush=True)
     folder = Path(tempfile.mkdtemp())
     begun_s = time.monotonic()
     with running_service(folder, "--token-file", str(token_file(folder)), is_warm=False) as service:

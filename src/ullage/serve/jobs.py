@@ -158,7 +158,7 @@ class JobBoard:
         name = owner.partition("\n")[0]
         waiting = (*self._waiting, *self._waiting_live, *self._waiting_quick)
         own = sum(1 for each in waiting if each.is_of(name) and not each.has_ended)
-        if own >= self._limits.waiting_jobs * (4 if is_live else 1):
+        if own >= (self._limits.waiting_live_jobs if is_live else self._limits.waiting_jobs):
             raise ProblemError("too-many", f"{own} of your jobs are waiting. Let some end, or cancel them.",
                                retry_after_s=10)  # fmt: skip
         job = Job(key, work, is_live=is_live)

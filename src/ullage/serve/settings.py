@@ -33,6 +33,8 @@ class ServeLimits:
     requests_per_s: float = 20.0
     burst_requests: int = 60
     waiting_jobs: int = 16
+    # One for each page that moves: a newer move takes the place of the older one.
+    waiting_live_jobs: int = 256
     waiting_evaluations: int = 24
     streams: int = 16
     connections: int = 512

@@ -237,8 +237,23 @@ def _brownfield(asked: Asked) -> Any:
 def _compare(asked: Asked) -> Any:
     from ullage import verbs
 
-    sides = [asked.request[f"{each}_saved"] or asked.source(each, file=f"{each}.yaml") for each in ("old", "new")]
+    sides = [
+        asked.source(each, file=f"{each}.yaml")
+        if asked.request[f"{each}_saved"] is None
+        else _saved(asked.request[f"{each}_saved"])
+        for each in ("old", "new")
+    ]
     return verbs.compare(*sides, as_of=asked.as_of, seed=asked.request["seed"], **asked.running)
+
+
+def _saved(upload: str) -> str:
+    """An upload that is a plan's JSON. A plan file would be planned, and nobody has looked at the files it names."""
+    from ullage.load.texts import read_text
+
+    if not read_text(Path(upload), fix="Upload what plan answered.").lstrip().startswith("{"):
+        fix = "Upload what plan answered, or send a plan file as old or new."
+        raise InputError(field="saved", value=upload, problem="is not the JSON of a plan", fix=fix)
+    return upload
 
 
 def _memory(asked: Asked) -> Any:
