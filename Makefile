@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile bench-buy bench-budget
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile bench-buy bench-budget bench-serve bench-described
 export PYTHON
 
 .PHONY: help plan services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
@@ -98,6 +98,10 @@ bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses bes
 	PYTHONPATH=tests $(BIN)/python -m bench.buy $(ARGS)
 bench-budget: .venv/.dev ## how many months P10 to P90 of a budget hold, in simulated worlds; ARGS="--worlds 200"
 	PYTHONPATH=tests $(BIN)/python -m bench.budget $(ARGS)
+bench-serve: .venv/.dev ## fifty live sessions against a running service; ARGS="--seconds 60"
+	PYTHONPATH=tests $(BIN)/python -m bench.serve $(ARGS)
+bench-described: .venv/.dev ## requests made from the service's own description; ARGS="--seconds 600"
+	PYTHONPATH=tests $(BIN)/python -m bench.described $(ARGS)
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 

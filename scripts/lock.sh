@@ -7,4 +7,6 @@ compile() {
         --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml "$@"
 }
 compile --group build --output-file requirements/run.txt
+compile --group build --extra serve --extra postgres --constraints requirements/run.txt \
+    --output-file requirements/serve.txt
 compile --group build --group dev --constraints requirements/run.txt --output-file requirements/dev.txt

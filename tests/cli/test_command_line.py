@@ -16,7 +16,7 @@ import pytest
 from support.kept_plans import typed_environment
 from ullage import verbs
 from ullage.cli.app import run
-from ullage.cli.help import MODULES, VERBS
+from ullage.cli.help import COMMANDS, MODULES, SERVICES, VERBS
 from ullage.errors import ExitCode, InternalError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ def typed(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 def test_help_lists_every_verb() -> None:
     shown = ullage("--help")
     assert shown.returncode == ExitCode.OK
-    assert all(f"\n  {verb} " in shown.stdout for verb in VERBS)
+    assert all(f"\n  {verb} " in shown.stdout for verb in COMMANDS)
     assert ullage().stdout == shown.stdout == ullage("-h").stdout
 
 
@@ -57,10 +57,16 @@ def test_every_verb_has_its_files_its_help_and_its_function(verb: str) -> None:
     assert f"Usage: ullage {verb}" in shown.stdout
 
 
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_has_its_file_and_its_help(service: str) -> None:
+    assert (ROOT / "src/ullage/cli" / f"{service}.py").is_file()
+    assert f"Usage: ullage {service}" in ullage(service, "--help").stdout
+
+
 def test_every_command_file_is_listed() -> None:
     frame = {"__init__", "app", "help", "options", "terminal"}
     files = {path.stem for path in (ROOT / "src/ullage/cli").glob("*.py")} - frame
-    assert files == {MODULES.get(verb, verb) for verb in VERBS}
+    assert files == {MODULES.get(verb, verb) for verb in COMMANDS}
 
 
 def test_version() -> None:

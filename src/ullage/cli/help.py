@@ -31,14 +31,24 @@ VERBS: dict[str, str] = {
     "buy": "Say how to buy a plan's nodes: terms, hours, spot; what the mix saves, and what it may lose.",
 }
 
+SERVICES: dict[str, str] = {
+    "serve": "Serve the verbs over HTTP, with a live page: on this machine, or for a team with tokens.",
+    "mcp": "Serve the read-only verbs to an agent over MCP, on stdin and stdout.",
+}
+"""What goes on until it is told to stop. They hand back no answer, and are written in serve/."""
+
+COMMANDS = {**VERBS, **SERVICES}
+
 # Verbs whose module has another name, because its own is taken.
 MODULES: dict[str, str] = {"options": "options_verb"}
 
 
 def top_level_help() -> str:
     """What `ullage --help` prints."""
-    width = max(len(verb) for verb in VERBS)
-    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, what in VERBS.items())
+    width = max(len(verb) for verb in COMMANDS)
+    verbs, services = (
+        "\n".join(f"  {verb:<{width}}  {what}" for verb, what in each.items()) for each in (VERBS, SERVICES)
+    )
     return f"""\
 Usage: ullage VERB [ARGUMENTS]
 
@@ -46,6 +56,9 @@ Plan capacity and cost for language-model serving: how full to run the fleet, an
 
 Verbs:
 {verbs}
+
+Services:
+{services}
 
 Options:
   --version             Print the version.

@@ -12,7 +12,6 @@ from ullage.cost.quotes import DeviceQuote, Quotes
 from ullage.cost.service_use import ClassUse, PoolUse, ServiceUse
 from ullage.evidence import Assumption, Figure, number
 from ullage.prices.book import MissingPrice
-from ullage.prices.purchase import HOURS_PER_MONTH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,8 @@ def _pool(pool: PoolUse, fleet: MonthFleet | None) -> PoolUse:
     return replace(
         pool,
         steady_replicas=fleet.steady_replicas,
-        on_replica_hours=None if fleet.mean_replicas is None else fleet.mean_replicas * HOURS_PER_MONTH,
+        hourly_replicas=() if fleet.mean_replicas is None else (fleet.mean_replicas,),
+        hourly_needed=(),
         stranded_devices=fleet.stranded_devices,
         capacity_requests=None if pool.capacity_requests is None else pool.capacity_requests * ratio,
     )
