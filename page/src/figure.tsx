@@ -73,6 +73,8 @@ export interface Column<Row> {
   head: string;
   cell: (row: Row) => ComponentChildren;
   right?: boolean;
+  /** Sentences, which need room also where the table scrolls. */
+  wide?: boolean;
 }
 
 export function Table<Row>({ rows, columns, caption }: { rows: Row[]; columns: Column<Row>[]; caption: string }) {
@@ -98,7 +100,7 @@ export function Table<Row>({ rows, columns, caption }: { rows: Row[]; columns: C
                     {each.cell(row)}
                   </th>
                 ) : (
-                  <td key={place} class={each.right ? "right" : ""}>
+                  <td key={place} class={each.right ? "right" : each.wide ? "text" : ""}>
                     {each.cell(row)}
                   </td>
                 ),

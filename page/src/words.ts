@@ -3,6 +3,8 @@
 const DURATIONS: [number, string][] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
 const BYTES: [number, string][] = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 const WATTS: [number, string][] = [[1e6, "MW"], [1e3, "kW"], [1, "W"]];
+const FLOPS: [number, string][] = [[1e15, "PFLOP/s"], [1e12, "TFLOP/s"], [1e9, "GFLOP/s"], [1, "FLOP/s"]];
+const BANDWIDTH: [number, string][] = [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]];
 
 /** To so many digits, a whole number in full; with a thin space between thousands and no exponent. */
 export function brief(value: number, digits = 3): string {
@@ -20,9 +22,10 @@ function grouped(value: number, places: number): string {
 }
 
 function scaled(value: number, sizes: [number, string][]): string {
-  const last = sizes[sizes.length - 1]!;
-  const [size, unit] = sizes.find(([each]) => Math.abs(value) >= each * 0.9995) ?? (value === 0 ? [1, ""] : last);
-  return value === 0 ? `0 ${last[1] === "B" ? "B" : last[1] === "W" ? "W" : "s"}` : `${brief(value / size)} ${unit}`;
+  const one = sizes.find(([each]) => each === 1)!;
+  if (value === 0) return `0 ${one[1]}`;
+  const [size, unit] = sizes.find(([each]) => Math.abs(value) >= each * 0.9995) ?? sizes[sizes.length - 1]!;
+  return `${brief(value / size)} ${unit}`;
 }
 
 export const seconds = (value: number) => scaled(value, DURATIONS);
@@ -40,15 +43,27 @@ export function usd(value: number): string {
   return brief(rounded);
 }
 
+/** A price of something small is that of many of it. */
+function price(value: number, per: string): string {
+  if (per === "token") return `${brief(value * 1e6)} USD/Mtok`;
+  if (per.startsWith("byte")) return `${brief(value * 2 ** 30)} USD/GiB${per.slice(4)}`;
+  return value > 0 && value < 1e-4 ? `${brief(value * 1e6)} USD per million ${per}s` : `${brief(value, 5)} USD/${per}`;
+}
+
 export function show(value: number | string, unit: string): string {
   if (typeof value === "string") return value;
   if (unit === "s") return seconds(value);
   if (unit === "bytes") return bytes(value);
   if (unit === "fraction") return percent(value);
+  if (unit === "flop/s") return scaled(value, FLOPS);
+  if (unit === "bytes/s") return scaled(value, BANDWIDTH);
   if (unit === "W") return scaled(value, WATTS);
   if (unit === "USD") return `${usd(value)} USD`;
   if (unit === "ratio") return `${brief(value)} ×`;
-  if (unit === "USD/token") return `${brief(value * 1e6)} USD/Mtok`;
+  if (unit.startsWith("USD/")) return price(value, unit.slice(4));
+  if (unit === "parameters") return `${brief(value / 1e9)} billion parameters`;
+  if (unit === "text" || unit === "count") return brief(value);
+  if (unit.startsWith("1/")) return `${brief(value)} a ${unit.slice(2)}`;
   return `${brief(value)} ${unit}`.trimEnd();
 }
 

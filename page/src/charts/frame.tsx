@@ -4,6 +4,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 /** Colours that people who see no red or no green tell apart too (Okabe and Ito), in style.css by these names. */
 export const colour = (at: number) => `var(--series-${(at % 8) + 1})`;
 
+/** Between the margins of an A4 page, in CSS pixels. */
+export const PAPER_WIDTH = 680;
+
 /** Room for a label of this text, at the size that charts write in. */
 export const textWidth = (text: string) => text.length * 7.1;
 
@@ -33,7 +36,15 @@ export function Drawing({
     seen();
     const watch = new ResizeObserver(seen);
     watch.observe(node);
-    return () => watch.disconnect();
+    // Drawn for the paper's width, so that its words keep their size.
+    const paper = () => setWidth(PAPER_WIDTH);
+    addEventListener("beforeprint", paper);
+    addEventListener("afterprint", seen);
+    return () => {
+      watch.disconnect();
+      removeEventListener("beforeprint", paper);
+      removeEventListener("afterprint", seen);
+    };
   }, []);
   const tall = height(width);
   return (

@@ -8,7 +8,6 @@ const TOP = 18;
 /** A week by hour: darker is more, and the busiest hour has a frame. */
 export function Heat({ hours, unit, label }: { hours: number[]; unit: string; label: string }) {
   const most = Math.max(...hours);
-  const least = Math.min(...hours);
   const busiest = hours.indexOf(most);
   const side = (width: number) => (width - LEFT) / 24;
   const tall = (width: number) => Math.min(30, Math.max(16, side(width)));
@@ -35,7 +34,7 @@ export function Heat({ hours, unit, label }: { hours: number[]; unit: string; la
                 y={TOP + Math.floor(at / 24) * tall(width) + 0.5}
                 width={side(width) - 1}
                 height={tall(width) - 1}
-                style={{ fillOpacity: String(0.08 + 0.92 * (most > 0 ? each / most : 0)) }}
+                style={{ fillOpacity: String(most > 0 ? each / most : 0) }}
               >
                 <title>{`${DAYS[Math.floor(at / 24)]} ${at % 24}:00, ${brief(each)} ${unit}`}</title>
               </rect>
@@ -44,7 +43,7 @@ export function Heat({ hours, unit, label }: { hours: number[]; unit: string; la
         )}
       </Drawing>
       <p class="scale">
-        <span>{brief(least)}</span>
+        <span>0</span>
         <span class="ramp" aria-hidden="true" />
         <span>
           {brief(most)} {unit}

@@ -1,4 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
+import { PAPER_WIDTH } from "./frame";
 import { Legend } from "./stacked";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -42,8 +43,6 @@ export interface LinesProps {
   label: string;
 }
 
-const PRINT_WIDTH = 660;
-
 const style = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const tinted = (tint: number) => style(`--series-${(tint % 8) + 1}`);
 
@@ -61,7 +60,7 @@ export function Lines(props: LinesProps) {
       plot.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
     };
     const wide = () => Math.max(240, Math.floor(node.getBoundingClientRect().width));
-    const fit = () => draw(matchMedia("print").matches ? Math.min(wide(), PRINT_WIDTH) : wide());
+    const fit = () => draw(matchMedia("print").matches ? Math.min(wide(), PAPER_WIDTH) : wide());
     fit();
     let last = wide();
     const watch = new ResizeObserver(() => {
@@ -72,7 +71,7 @@ export function Lines(props: LinesProps) {
     watch.observe(node);
     // Canvas keeps the colours it was painted with, so another scheme or paper asks for another painting.
     const schemes = ["(prefers-color-scheme: dark)", "print"].map((each) => matchMedia(each));
-    const paper = () => draw(Math.min(wide(), PRINT_WIDTH));
+    const paper = () => draw(Math.min(wide(), PAPER_WIDTH));
     schemes.forEach((each) => each.addEventListener("change", fit));
     addEventListener("beforeprint", paper);
     addEventListener("afterprint", fit);

@@ -37,8 +37,8 @@ export function Spans({
 }) {
   const { explain } = useTold();
   const highest = most ?? Math.max(...rows.map((each) => each.high ?? each.value ?? 0), ...rules.map((each) => each.at), 1e-12);
-  const marks = ticks(highest - from).map((each) => each + from);
-  const end = most ?? marks[marks.length - 1]!;
+  // Fewer marks on a phone: their words would run into each other.
+  const marksFor = (room: number) => ticks(highest - from, room < 260 ? 2 : 4).map((each) => each + from);
   const offsets: number[] = [];
   let tall = rules.length ? 18 : 4;
   for (const each of rows) {
@@ -49,9 +49,11 @@ export function Spans({
   return (
     <Drawing label={label} marks={rows.some((each) => each.name)} height={() => tall + FOOT}>
       {(width) => {
-        const names = Math.min(Math.max(...rows.map((each) => textWidth(each.label))) + 14, width < 560 ? 132 : 260);
+        const names = Math.min(Math.max(...rows.map((each) => textWidth(each.label))) + 14, width < 560 ? 150 : 260);
         const values = Math.max(...rows.map((each) => textWidth(each.shown))) + 10;
         const room = Math.max(60, width - names - values);
+        const marks = marksFor(room);
+        const end = most ?? marks[marks.length - 1]!;
         const x = (value: number) => names + ((Math.min(Math.max(value, from), end) - from) / (end - from)) * room;
         return (
           <>

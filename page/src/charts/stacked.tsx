@@ -30,7 +30,7 @@ export function Stacked({ bars, label, whole }: { bars: Bar[]; label: string; wh
       <Drawing label={label} marks height={() => bars.length * ROW + 2}>
         {(width) => {
           const names = named
-            ? Math.min(Math.max(...bars.map((each) => textWidth(each.label))) + 12, width < 560 ? 110 : 220)
+            ? Math.min(Math.max(...bars.map((each) => textWidth(each.label))) + 12, width < 560 ? 140 : 220)
             : 0;
           const remarks = Math.max(...bars.map((each) => textWidth(each.remark ?? "")));
           const room = width - names - (remarks ? remarks + 10 : 0);

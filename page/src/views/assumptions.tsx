@@ -6,7 +6,8 @@ import { Place } from "../explain";
 import { Chart, Fig, Nothing, Sentence, Table, useTold, View } from "../figure";
 import { brief, show } from "../words";
 
-const ORDER = Object.keys(EVIDENCE);
+/** What is measured is green and what is only assumed is grey: it is not wrong, only weak. */
+const TINTS: Record<string, number> = { measured: 2, calibrated: 0, profiled: 4, estimated: 3, stated: 6, assumed: 7 };
 
 export function AssumptionsView() {
   const { plan } = useTold();
@@ -16,9 +17,9 @@ export function AssumptionsView() {
   const bar = (label: string, some: Quantity[]) => ({
     label,
     remark: brief(some.length),
-    parts: ORDER.map((kind, tint) => {
+    parts: Object.keys(EVIDENCE).map((kind) => {
       const count = some.filter((each) => each.evidence === kind).length;
-      return { label: `${sign(kind)} ${kind}`, value: some.length ? count / some.length : 0, shown: String(count), tint };
+      return { label: `${sign(kind)} ${kind}`, value: some.length ? count / some.length : 0, shown: String(count), tint: TINTS[kind] ?? 7 };
     }),
   });
   return (
@@ -62,7 +63,7 @@ function Margins() {
         { head: "where", cell: (row) => (row.pool ? `${row.pool}: ${row.where}` : row.where) },
         { head: "size", right: true, cell: (row) => <Fig of={row.size} /> },
         { head: "costs", right: true, cell: (row) => (row.cost ? <Fig of={row.cost} /> : "–") },
-        { head: "reason", cell: (row) => row.reason },
+        { head: "reason", wide: true, cell: (row) => row.reason },
       ]}
     />
   );

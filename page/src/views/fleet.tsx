@@ -64,7 +64,7 @@ export function FleetView() {
                 { head: "line", cell: (row) => row.name },
                 { head: "amount", right: true, cell: (row) => <Fig of={row.amount} /> },
                 { head: "a month", right: true, cell: (row) => (row.usd ? <Fig of={row.usd} /> : "–") },
-                { head: "why", cell: (row) => row.remark },
+                { head: "why", wide: true, cell: (row) => row.remark },
               ]}
             />
             <p class="beside">

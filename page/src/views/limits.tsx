@@ -153,7 +153,7 @@ function LimitTables({ of }: { of: string }) {
         columns={[
           { head: "limit", cell: (row) => spaced(row.name.replace(/^.*limit\./, "").replace(/_(rps|s|requests|tokens)$/, "")) },
           { head: "value", right: true, cell: (row) => <Fig of={row} /> },
-          { head: "why", cell: (row) => row.formula ?? "" },
+          { head: "why", wide: true, cell: (row) => row.formula ?? "" },
         ]}
       />
       <p class="beside">

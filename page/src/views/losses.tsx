@@ -75,7 +75,7 @@ function PoolLosses({ name, several }: { name: string; several: boolean }) {
               { head: "during", right: true, cell: (row) => (row.during ? <Fig of={plan.figure(`loss.${row.name}.attained_fraction`, of)} text={percent(row.during.value)} /> : "–") },
               { head: "after", right: true, cell: (row) => (row.after ? percent(row.after.value) : "–") },
               { head: "recovers in", right: true, cell: (row) => (row.recover_s === null ? "–" : row.recover_s === 0 ? "at once" : seconds(row.recover_s)) },
-              { head: "why", cell: (row) => row.reason },
+              { head: "why", wide: true, cell: (row) => row.reason },
             ]}
           />
         </>

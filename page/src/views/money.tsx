@@ -77,7 +77,7 @@ function Bill({ lines }: { lines: BillLine[] }) {
         { head: "a month", right: true, cell: (row) => (row.is_priced ? <Fig of={row.figure ? plan.known(row.figure) : undefined} /> : "not priced") },
         { head: "share", right: true, cell: (row) => (row.is_priced ? percent(row.usd / total) : "") },
         { head: "kind", cell: (row) => `${row.behaviour}, ${row.sharing}` },
-        { head: "to give", cell: (row) => row.missing },
+        { head: "to give", wide: true, cell: (row) => row.missing },
       ]}
     />
   );
@@ -98,7 +98,7 @@ function Units() {
       columns={[
         { head: "of one", cell: (row) => spaced(row.name.replace(/^bill\./, "").replace(/_usd$/, "").replace(".per_", " ").replace(/^per_/, "")) },
         { head: "costs", right: true, cell: (row) => <Fig of={row} text={typeof row.value === "number" ? `${brief(row.value)} USD` : undefined} /> },
-        { head: "how", cell: (row) => row.formula ?? "" },
+        { head: "how", wide: true, cell: (row) => row.formula ?? "" },
       ]}
     />
   );

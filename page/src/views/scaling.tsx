@@ -43,7 +43,7 @@ function PoolScaling({ name }: { name: string }) {
         columns={[
           { head: "figure", cell: (row) => spaced(row.name.replace(/^.*scaling\./, "").replace(/_(s|fraction)$/, "")) },
           { head: "value", right: true, cell: (row) => <Fig of={row} /> },
-          { head: "how it was found", cell: (row) => row.formula ?? "" },
+          { head: "how it was found", wide: true, cell: (row) => row.formula ?? "" },
         ]}
       />
       <Notes stage="scaling" pool={of} />

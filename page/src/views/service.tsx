@@ -81,7 +81,7 @@ function LatencyChart({ metric, points, of, unstable }: { metric: string; points
   const pick = (name: string, part: "value" | "low" | "high") => points.map((each) => each.latencies[name]?.[metric]?.[part] ?? null);
   const same = new Set(limits.map((each) => each.at)).size === 1 && limits.length > 1;
   return (
-    <Chart caption={`${latency(metric)} by load, with 95 % intervals; dashed across: the SLO. Step times are the conservative ones that the fleet is sized with.`}>
+    <Chart caption={`${latency(metric)} by load, with 95 % intervals; dashed across: the SLO; shaded: loads that it does not sustain. Step times are the conservative ones that the fleet is sized with.`}>
       <Lines
         x={points.map((each) => each.offered_rps)}
         series={drawn.map<Series>((name) => ({ label: name, values: pick(name, "value"), tint: classes.indexOf(name), points: true }))}
