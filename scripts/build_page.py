@@ -1,4 +1,4 @@
-"""Builds the page of reports before a wheel is packed. An editable install does without it: `make plan` needs no Node."""
+"""Builds the page of reports before a wheel is packed. An editable install, as `make plan` makes it, needs no Node."""
 
 from __future__ import annotations
 

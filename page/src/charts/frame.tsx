@@ -81,7 +81,6 @@ export function Mark({
       role="button"
       tabIndex={0}
       data-name={name}
-      aria-label={`${label}: explain ${name}`}
       onClick={() => explain(name)}
       onKeyDown={(event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
@@ -89,7 +88,7 @@ export function Mark({
         explain(name);
       }}
     >
-      <title>{label}</title>
+      <title>{`${label}: explain ${name}`}</title>
       {children}
     </g>
   );

@@ -5,18 +5,21 @@ import type { PoolSeries } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
 import { brief, percent, show } from "../words";
 
-const CELLS: [string, string][] = [
+const RATES: [string, string][] = [
   ["mean_rate", "mean"],
   ["planning_rate", "busiest hour"],
   ["peak_minute", "busiest minute"],
-  ["minute_dispersion", "dispersion"],
-  ["prompt_p50", "prompt tokens p50"],
+  ["minute_dispersion", "dispersion by minute"],
+  ["cached_fraction", "cached"],
+];
+
+const LENGTHS: [string, string][] = [
+  ["prompt_p50", "prompt p50"],
   ["prompt_p95", "p95"],
   ["prompt_p99", "p99"],
-  ["output_p50", "output tokens p50"],
+  ["output_p50", "output p50"],
   ["output_p95", "p95"],
   ["output_p99", "p99"],
-  ["cached_fraction", "cached"],
 ];
 
 export function DemandView() {
@@ -28,21 +31,8 @@ export function DemandView() {
       {plan.pools.map((pool) => (
         <PoolDemand key={pool.name} name={pool.name} several={several} />
       ))}
-      <Table
-        caption="Classes: rates, dispersion by minute, and lengths that the plan stands on"
-        rows={plan.json.classes}
-        columns={[
-          { head: "class", cell: (row) => row.name },
-          ...CELLS.map(([name, head]) => ({
-            head,
-            right: true,
-            cell: (row: { name: string }) => {
-              const found = plan.known(`demand.${row.name}.${name}`);
-              return <Fig of={found} text={found?.unit === "tokens" ? brief(Math.round(Number(found.value))) : undefined} />;
-            },
-          })),
-        ]}
-      />
+      <Classes caption="Rates by class" cells={RATES} />
+      <Classes caption="Lengths by class, in tokens" cells={LENGTHS} />
       {workload?.missing && (
         <Nothing>
           No history and no forecast to draw. {workload.missing.instead} {workload.missing.fix}
@@ -50,6 +40,27 @@ export function DemandView() {
       )}
       <Notes stage="demand" />
     </View>
+  );
+}
+
+function Classes({ caption, cells }: { caption: string; cells: [string, string][] }) {
+  const { plan } = useTold();
+  return (
+    <Table
+      caption={caption}
+      rows={plan.json.classes}
+      columns={[
+        { head: "class", cell: (row) => row.name },
+        ...cells.map(([name, head]) => ({
+          head,
+          right: true,
+          cell: (row: { name: string }) => {
+            const found = plan.known(`demand.${row.name}.${name}`);
+            return <Fig of={found} text={found?.unit === "tokens" ? brief(Math.round(Number(found.value))) : undefined} />;
+          },
+        })),
+      ]}
+    />
   );
 }
 

@@ -104,7 +104,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
             { head: "expected after", right: true, cell: (row) => brief(row.expected_replicas) },
             { head: "range", right: true, cell: (row) => `${row.low_replicas} to ${row.high_replicas}` },
             { head: "saves a month", right: true, cell: (row) => <Fig of={plan.figure(`information.${row.measurement.name}_usd`, of) ?? plan.figure(`information.${row.measurement.name}_replicas`, of)} /> },
-            { head: "costs", right: true, cell: (row) => (row.measurement.usd === null ? "not known" : `${brief(row.measurement.usd)} USD`) },
+            { head: "costs", right: true, cell: (row) => (row.measurement.usd === null ? "no price" : `${brief(row.measurement.usd)} USD`) },
           ]}
         />
       ) : (
