@@ -75,6 +75,8 @@ export interface Column<Row> {
   right?: boolean;
   /** Sentences, which need room also where the table scrolls. */
   wide?: boolean;
+  /** A few words that stay on one line. */
+  tight?: boolean;
 }
 
 export function Table<Row>({ rows, columns, caption }: { rows: Row[]; columns: Column<Row>[]; caption: string }) {
@@ -100,7 +102,7 @@ export function Table<Row>({ rows, columns, caption }: { rows: Row[]; columns: C
                     {each.cell(row)}
                   </th>
                 ) : (
-                  <td key={place} class={each.right ? "right" : each.wide ? "text" : ""}>
+                  <td key={place} class={each.right ? "right" : each.wide ? "text" : each.tight ? "tight" : ""}>
                     {each.cell(row)}
                   </td>
                 ),

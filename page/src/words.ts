@@ -64,7 +64,7 @@ export function show(value: number | string, unit: string): string {
   if (unit === "parameters") return `${brief(value / 1e9)} billion parameters`;
   if (unit === "text" || unit === "count") return brief(value);
   if (unit.startsWith("1/")) return `${brief(value)} a ${unit.slice(2)}`;
-  return `${brief(value)} ${unit}`.trimEnd();
+  return `${brief(value)} ${value === 1 && /^[a-z]{3,}s$/.test(unit) ? unit.slice(0, -1) : unit}`.trimEnd();
 }
 
 /** `1 replica`, `3 replicas`. */

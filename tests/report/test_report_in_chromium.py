@@ -54,7 +54,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def two_pools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two pools, nothing priced, and a class whose name is a script."""
+    """Two pools, and a class whose name is a script."""
     text = to_text(planned(TWO_POOLS).to_dict())  # type: ignore[attr-defined]
     return written(tmp_path_factory.mktemp("two"), text.replace("chat", HOSTILE))
 
@@ -111,8 +111,6 @@ def test_names_stay_text_and_each_of_several_pools_has_its_own_part(browser: Bro
             assert page.locator(f"#{name} h3").all_inner_texts() == ["small", "large"], name
             assert page.locator(f"#{name} p.sentence").count() == 2, name
             assert "not known" not in page.locator(f"#{name}").inner_text(), name
-        assert "Nothing of this plan is priced" in page.locator("#money p.sentence").inner_text()
-        assert page.locator("#money .nothing").count() > 0
         assert "could not be drawn" not in page.locator("main").inner_text()
         assert found.complaints == []
 

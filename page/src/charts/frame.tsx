@@ -79,7 +79,7 @@ export function Mark({
     <g
       class="mark"
       role="button"
-      tabIndex={0}
+      tabindex={0}
       data-name={name}
       onClick={() => explain(name)}
       onKeyDown={(event) => {

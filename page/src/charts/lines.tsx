@@ -209,12 +209,13 @@ function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) 
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    // A label goes to the side that is free: left of its line where the next line is near on the right.
+    // A label goes left of its line where the next line is near on the right, and never beyond the canvas.
     const wide = ctx.measureText(each.label).width + 8 * ratio;
-    const right = Math.min(...high.filter((other, at) => at !== place && other > x), bbox.left + bbox.width);
-    const isLeft = right - x < wide && x - bbox.left > wide;
-    ctx.textAlign = isLeft ? "right" : "left";
-    ctx.fillText(each.label, x + (isLeft ? -4 : 4) * ratio, bbox.top - 1 * ratio);
+    const next = Math.min(...high.filter((other, at) => at !== place && other > x));
+    const isLeft = next - x < wide;
+    ctx.textAlign = "left";
+    const start = isLeft ? x - wide + 4 * ratio : Math.min(x + 4 * ratio, ctx.canvas.width - wide);
+    ctx.fillText(each.label, Math.max(start, 0), bbox.top - 1 * ratio);
   });
   if (shade) {
     const left = plot.valToPos(shade.from, "x", true);

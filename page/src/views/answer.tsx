@@ -15,7 +15,7 @@ export function AnswerView() {
         {summary.pools.map((pool, at) => (
           <span key={pool.name}>
             {at > 0 && "; "}
-            <Fig of={pool.machines.nodes} text={brief(worth(pool.machines.nodes))} /> machines {pool.machines.shape} with{" "}
+            <Fig of={pool.machines.nodes} text={counted(worth(pool.machines.nodes), "machine")} /> {pool.machines.shape} with{" "}
             <Fig of={pool.machines.devices} text={brief(worth(pool.machines.devices))} /> {pool.machines.device} run{" "}
             <Fig of={pool.machines.replicas} text={counted(worth(pool.machines.replicas), "replica")} /> of {pool.model}
             {summary.pools.length > 1 && ` (${pool.name})`}
@@ -113,7 +113,8 @@ function Tiles() {
             {each.ask_by ? `by ${each.ask_by}` : "no lead time known"}
             <small>
               {" "}
-              <Fig of={each.devices} /> in {each.region}
+              <Fig of={each.devices} />
+              {each.region && ` in ${each.region}`}
               {each.is_late && ", late already"}
             </small>
           </dd>
@@ -223,7 +224,7 @@ function CostRange() {
         kind="dot"
         label="Range of the month's cost"
         format={(value) => usd(value)}
-        rules={total ? [{ at: worth(total), label: `this plan, ${usd(worth(total))} USD` }] : []}
+        rules={total && rows.length === 1 ? [{ at: worth(total), label: `this plan, ${usd(worth(total))} USD` }] : []}
       />
     </Chart>
   );

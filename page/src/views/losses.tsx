@@ -70,7 +70,7 @@ function PoolLosses({ name, several }: { name: string; several: boolean }) {
               { head: "event", cell: (row) => row.title },
               { head: "covered by", cell: (row) => row.covered_by || "nothing" },
               { head: "outcome", cell: (row) => <Fig of={plan.figure(`loss.${row.name}.verdict`, of)} text={WORDS[row.verdict] ?? row.verdict} /> },
-              { head: "worst SLO", cell: (row) => slo(row.slo_name) },
+              { head: "worst SLO", tight: true, cell: (row) => slo(row.slo_name) },
               { head: "before", right: true, cell: (row) => (row.before ? percent(row.before.value) : "–") },
               { head: "during", right: true, cell: (row) => (row.during ? <Fig of={plan.figure(`loss.${row.name}.attained_fraction`, of)} text={percent(row.during.value)} /> : "–") },
               { head: "after", right: true, cell: (row) => (row.after ? percent(row.after.value) : "–") },

@@ -41,7 +41,7 @@ export function MoneyView() {
             <Treemap
               label={`The bill: ${paid.map((each) => `${lineName(each)} ${usd(each.usd)} USD`).join(", ")}`}
               tiles={paid.map((each) => ({
-                label: lineName(each),
+                label: lineName(each, plan.pools.length > 1),
                 value: each.usd,
                 shown: `${usd(each.usd)} USD`,
                 name: each.figure,
@@ -61,7 +61,7 @@ export function MoneyView() {
   );
 }
 
-const lineName = (line: BillLine) => [spaced(line.name), line.item].filter(Boolean).join(", ");
+const lineName = (line: BillLine, pool = false) => [spaced(line.name), pool && line.pool, line.item].filter(Boolean).join(", ");
 
 function Bill({ lines }: { lines: BillLine[] }) {
   const { plan } = useTold();
@@ -76,7 +76,7 @@ function Bill({ lines }: { lines: BillLine[] }) {
         ...(several ? [{ head: "pool", cell: (row: BillLine) => row.pool }] : []),
         { head: "a month", right: true, cell: (row) => (row.is_priced ? <Fig of={row.figure ? plan.known(row.figure) : undefined} /> : "not priced") },
         { head: "share", right: true, cell: (row) => (row.is_priced ? percent(row.usd / total) : "") },
-        { head: "kind", cell: (row) => `${row.behaviour}, ${row.sharing}` },
+        { head: "kind", tight: true, cell: (row) => `${row.behaviour}, ${row.sharing}` },
         { head: "to give", wide: true, cell: (row) => row.missing },
       ]}
     />

@@ -22,6 +22,7 @@ function PoolService({ name }: { name: string }) {
   const stable = points.filter((each) => each.is_sustained);
   const lowest = points.find((each) => !each.is_sustained)?.offered_rps;
   const evidence = plan.number("point.margin_evidence_fraction", of);
+  const [rate, replicas] = [plan.number("demand.planning_rate", of), plan.number("fleet.replicas", of)];
   return (
     <>
       {several && <h3>{name}</h3>}
@@ -33,7 +34,9 @@ function PoolService({ name }: { name: string }) {
             , less <Named name="point.margin_evidence_fraction" pool={of} /> because of how its step times are known
           </>
         )}
-        . In the pool each of <Named name="fleet.replicas" pool={of} /> carries more, because a pool evens out bursts.
+        . In the pool <Named name="fleet.replicas" pool={of} />{" "}
+        {rate !== undefined && replicas ? `carry ${brief(rate / replicas)} req/s each` : "carry the planned load"}, simulated
+        together behind a router.
       </Sentence>
       {stable.length < 2 ? (
         <Nothing>This plan holds no points of the service curve. Plan again with this version to have them.</Nothing>
