@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from support.chromium import chromium, opened
-from support.planned import TWO_POOLS, planned
+from support.planned import ONE_REPLICA, TWO_POOLS, planned
 from ullage.report.encode import to_text
 from ullage.report.html_report import html_report, report_page
 
@@ -112,6 +112,15 @@ def test_names_stay_text_and_each_of_several_pools_has_its_own_part(browser: Bro
             assert page.locator(f"#{name} p.sentence").count() == 2, name
             assert "not known" not in page.locator(f"#{name}").inner_text(), name
         assert "could not be drawn" not in page.locator("main").inner_text()
+        assert found.complaints == []
+
+
+def test_what_is_not_priced_is_not_drawn_and_said(browser: Browser, tmp_path: Path) -> None:
+    text = to_text(planned(ONE_REPLICA).to_dict())  # type: ignore[attr-defined]
+    with opened(browser, written(tmp_path, text)) as found:
+        assert "Nothing of this plan is priced" in found.page.locator("#money p.sentence").inner_text()
+        assert "nothing of it is priced" in found.page.locator("#answer p.sentence").inner_text()
+        assert found.page.locator("#answer .drawing svg").count() == 2
         assert found.complaints == []
 
 

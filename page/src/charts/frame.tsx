@@ -96,7 +96,7 @@ export function Mark({
 
 /** Round values for an axis from 0 to a little more than `most`. */
 export function ticks(most: number, count = 4): number[] {
-  if (!(most > 0)) return [0, 1];
+  if (!(most > 0) || !Number.isFinite(most)) return [0, 1];
   const raw = most / count;
   const size = 10 ** Math.floor(Math.log10(raw));
   const step = size * ([1, 2, 2.5, 5, 10].find((each) => each * size >= raw) ?? 10);

@@ -156,7 +156,7 @@ function MoneyBridge({ pool }: { pool: PoolAnswer }) {
     label: each.name,
     value: priced ? worth(each.usd) : worth(each.amount),
     shown: priced ? `${usd(worth(each.usd))} USD` : show(each.amount.value, each.amount.unit),
-    remark: `${show(each.amount.value, each.amount.unit)}${each.remark ? `, ${each.remark}` : ""}`,
+    remark: [priced && show(each.amount.value, each.amount.unit), each.remark].filter(Boolean).join(", "),
     name: priced ? each.usd?.name : each.amount.name,
     tone: RESERVES.has(each.name) ? "reserve" : each.name === "untested step times" ? "evidence" : "plain",
   }));

@@ -80,6 +80,8 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
           />
         </Chart>
       )}
+      {risk.drivers.length === 0 && <Nothing>No input moves the answer: every draw needs the same.</Nothing>}
+      {risk.drivers.length > 0 && (
       <Chart caption={`What moves the ${risk.drives}: the part of its spread that each input explains alone, with its interval.`}>
         <Spans
           label={`Drivers: ${risk.drivers.map((each) => `${spaced(each.name)} ${percent(Math.max(0, each.first_fraction))}`).join(", ")}`}
@@ -94,6 +96,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
           }))}
         />
       </Chart>
+      )}
       {risk.measurements.length ? (
         <Table
           caption="What a measurement is worth, at the same risk"
