@@ -36,14 +36,19 @@ function oneFile(): Plugin {
   };
 }
 
-export default defineConfig({
-  plugins: [oneFile()],
+/** The report is one file; the live page is three, so that its policy allows no inline script at all. */
+export default defineConfig(({ mode }) => ({
+  base: "./",
+  plugins: mode === "live" ? [] : [oneFile()],
   build: {
     outDir: "../src/ullage/report/page",
-    emptyOutDir: true,
+    emptyOutDir: mode !== "live",
     modulePreload: false,
     cssCodeSplit: false,
     target: "es2022",
-    rollupOptions: { input: "report.html" },
+    rollupOptions: {
+      input: mode === "live" ? "index.html" : "report.html",
+      output: { entryFileNames: "[name].js", assetFileNames: "[name][extname]" },
+    },
   },
-});
+}));

@@ -17,4 +17,4 @@ if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then
     say "installing what package-lock.json names"
     npm ci --silent --no-progress
 fi
-npm run --silent build -- --logLevel warn
+npm run --silent build
