@@ -49,7 +49,7 @@ class Guarded extends Component<{ id: string; name: string; children: ComponentC
 }
 
 /** All views of one plan, one below the other, so that they print and can be searched. */
-export function PlanPage({ json, above }: { json: PlanJson; above?: ComponentChildren }) {
+export function PlanPage({ json }: { json: PlanJson }) {
   const plan = useMemo(() => new Plan(json), [json]);
   const [name, setName] = useState<string | null>(null);
   const explain = useCallback((wanted: string) => setName(wanted), []);
@@ -62,7 +62,7 @@ export function PlanPage({ json, above }: { json: PlanJson; above?: ComponentChi
       <header class="top">
         <h1>{json.service}</h1>
         <p class="about">
-          Capacity plan as of {json.as_of}, until {json.summary.until}, seed {json.seed}. {json.summary.assumption_count}{" "}
+          Capacity plan as of <time class="nowrap">{json.as_of}</time>, until <time class="nowrap">{json.summary.until}</time>, seed {json.seed}. {json.summary.assumption_count}{" "}
           assumptions, {json.summary.stale_count} past their age.
         </p>
         <p class="signs">
@@ -84,7 +84,6 @@ export function PlanPage({ json, above }: { json: PlanJson; above?: ComponentChi
         </ul>
       </nav>
       <main>
-        {above}
         {VIEWS.map(({ id, name: said, view: Shown }) => (
           <Guarded key={id} id={id} name={said}>
             <Shown />

@@ -29,7 +29,7 @@ export function useDesk(moves: Moves): Desk {
   const [job, setJob] = useState<Job | null>(null);
   const [plan, setPlan] = useState<PlanJson | null>(null);
   const [request, setRequest] = useState<Asked | null>(null);
-  const [isDecided, setDecided] = useState(false);
+  const [decided, setDecided] = useState<Moves | null>(null);
   const [refused, setRefused] = useState<Refused | null>(null);
   const [waiting, setWaiting] = useState<number | null>(null);
   const [round, setRound] = useState(0);
@@ -59,7 +59,6 @@ export function useDesk(moves: Moves): Desk {
     const ask = async () => {
       setRefused(null);
       setWaiting(null);
-      setDecided(false);
       let known = basis.current !== null && basis.current.of === moves.plan ? basis.current.plan : null;
       if (known === null && restsOnPlan(moves)) {
         // Half the length is half of something: a link that says so needs the plan as it was.
@@ -77,7 +76,7 @@ export function useDesk(moves: Moves): Desk {
       const made = await get<PlanJson>(`${found.decided.result}?wait=25`, gone.signal);
       running.current = null;
       setPlan(made);
-      setDecided(true);
+      setDecided(moves);
       setJob(null);
       if (known === null && Object.keys(now.set).length === 0) {
         basis.current = { of: moves.plan, plan: made };
@@ -100,5 +99,5 @@ export function useDesk(moves: Moves): Desk {
     setJob(null);
   };
   const again = () => setRound((each) => each + 1);
-  return { request, estimate, job, plan, base, isDecided, refused, waiting_s: waiting, stop, again };
+  return { request, estimate, job, plan, base, isDecided: decided === moves, refused, waiting_s: waiting, stop, again };
 }

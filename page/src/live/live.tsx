@@ -63,14 +63,12 @@ function Live() {
       {plan && !desk.isDecided && <Nothing>The views below are of the plan that was decided last, before this change.</Nothing>}
     </section>
   );
-  if (plan === null)
-    return (
-      <>
-        <h1>Ullage</h1>
-        <main>{board}</main>
-      </>
-    );
-  return <PlanPage json={plan} above={board} />;
+  return (
+    <>
+      {board}
+      {plan ? <PlanPage json={plan} /> : <main><h1>Ullage</h1></main>}
+    </>
+  );
 }
 
 /** What is known now: an estimate that is being decided, a decided plan, or why there is neither. */

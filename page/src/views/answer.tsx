@@ -29,7 +29,7 @@ export function AnswerView() {
         ) : (
           ", and nothing of it is priced"
         )}
-        , until {summary.until}.
+        , until <time class="nowrap">{summary.until}</time>.
       </Sentence>
       <Reasons />
       <Tiles />
