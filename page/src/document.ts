@@ -152,7 +152,7 @@ export interface PoolSeries {
   losses: LossPhases[];
   scaling: {
     day: string;
-    from_hour: number;
+    start_s: number;
     fixed_replicas: number;
     each_rps: number;
     demand_rps: number[];

@@ -54,7 +54,7 @@ function PoolScaling({ name }: { name: string }) {
 function Day({ name }: { name: string }) {
   const { plan } = useTold();
   const day = plan.series(name)!.scaling;
-  const hours = day.replicas.map((_, at) => day.from_hour + at);
+  const hours = day.replicas.map((_, at) => day.start_s / 3600 + at);
   const needed = day.demand_rps.length === day.replicas.length ? day.demand_rps.map((each) => each / day.each_rps) : null;
   // A step chart holds each value until the next hour, so that the last hour needs an end.
   const x = [...hours, hours[hours.length - 1]! + 1];

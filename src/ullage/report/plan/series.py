@@ -107,10 +107,11 @@ class LossPhases:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingDay:
-    """The scaling rule on the hours of a day that it was played on, beside the fleet that never scales."""
+    """The scaling rule on the hours of a day that it was played on, from `start_s` of the day on, beside the fleet that
+    never scales."""
 
     day: str
-    from_hour: int
+    start_s: float
     fixed_replicas: int
     each_rps: float
     demand_rps: tuple[float, ...]
@@ -280,7 +281,7 @@ def _scaling(pool: PoolPlan, week: SyntheticModel) -> ScalingDay:
     first = steep_hours(rates, day, len(played)) if len(played) < _DAY_HOURS else 0
     return ScalingDay(
         day=stage.day,
-        from_hour=first,
+        start_s=first * 3600.0,
         fixed_replicas=stage.fixed_replicas,
         each_rps=pool.demand.planning_rps / pool.steady_fleet.size.conservative_replicas,
         demand_rps=tuple(float(each) for each in rates.reshape(7, _DAY_HOURS)[day, first : first + len(played)]),
