@@ -31,9 +31,11 @@ class Reader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.elements: list[str] = []
         self.texts: dict[str, str] = {}
+        self.attributes: dict[str, dict[str, str | None]] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append(tag)
+        self.attributes[tag] = dict(attrs)
 
     def handle_data(self, data: str) -> None:
         self.texts[self.elements[-1]] = self.texts.get(self.elements[-1], "") + data
@@ -62,6 +64,14 @@ def test_whatever_a_name_says_the_page_has_the_same_elements_and_the_plan_reads_
 
 def test_a_name_stands_in_the_title_as_people_see_it() -> None:
     assert read(html_report(document("<b>chat</b> & más"), PAGE)).texts["title"] == "<b>chat</b> & más, 2026-11-16"
+
+
+def test_a_notebook_shows_the_whole_report_in_a_frame_that_reaches_nothing_outside_it() -> None:
+    html = html_report(document(HOSTILE), PAGE)
+    framed = read(ReportAnswer(document=document(HOSTILE), html=html)._repr_html_())
+    assert framed.elements == ["iframe"]
+    assert framed.attributes["iframe"]["srcdoc"] == html
+    assert framed.attributes["iframe"]["sandbox"] == "allow-scripts"
 
 
 def test_without_the_built_page_the_verb_says_what_to_do_before_it_plans(

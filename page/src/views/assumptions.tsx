@@ -3,7 +3,7 @@ import { Stacked } from "../charts/stacked";
 import type { Quantity, SheetRow } from "../document";
 import { EVIDENCE, sign } from "../evidence";
 import { Place } from "../explain";
-import { Chart, Fig, Nothing, Sentence, Table, useTold, View } from "../figure";
+import { Chart, Fig, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
 import { brief, show } from "../words";
 
 /** What is measured is green and what is only assumed is grey: it is not wrong, only weak. */
@@ -132,11 +132,27 @@ function List({ all }: { all: Quantity[] }) {
 }
 
 function Reconciled() {
-  const stage = useTold().plan.stage("reconcile");
-  if (!stage?.missing) return null;
+  const { plan } = useTold();
+  const stage = plan.stage("reconcile");
+  if (!stage) return null;
+  if (stage.missing)
+    return (
+      <Nothing>
+        {stage.missing.instead} {stage.missing.fix}
+      </Nothing>
+    );
   return (
-    <Nothing>
-      {stage.missing.instead} {stage.missing.fix}
-    </Nothing>
+    <>
+      <Table
+        caption="Planned beside observed, when it was last reconciled"
+        rows={stage.figures.map((each) => plan.known(each)).filter((each) => each !== undefined)}
+        columns={[
+          { head: "figure", cell: (row) => row.name },
+          { head: "value", right: true, cell: (row) => <Fig of={row} /> },
+          { head: "how", wide: true, cell: (row) => row.formula ?? "" },
+        ]}
+      />
+      <Notes stage="reconcile" />
+    </>
   );
 }

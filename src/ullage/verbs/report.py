@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ullage.verbs.answer import Refusal
 
 _FIX = "Give a plan file, or what ullage plan --json wrote."
+# As tall as a notebook's window on a laptop.
+_FRAME_PIXELS = 800
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -44,6 +46,13 @@ class ReportAnswer(VerbAnswer):
 
     def to_dict(self) -> dict[str, Any]:
         return dict(self.document)
+
+    def _repr_html_(self) -> str:
+        """The report itself in a notebook, in a frame of its own that may run its script and nothing else."""
+        import html
+
+        held = html.escape(self.html, quote=True)
+        return f'<iframe sandbox="allow-scripts" srcdoc="{held}" width="100%" height="{_FRAME_PIXELS}"></iframe>'
 
     def write(self, file: str | Path, *, force: bool = False) -> None:
         """Write the page, whole or not at all."""
