@@ -5,7 +5,9 @@ ARGS ?=
 BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile bench-buy bench-budget bench-serve bench-described
 export PYTHON
 
-.PHONY: help plan services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
+PAGE := src/ullage/report/page/report.html
+
+.PHONY: help plan page wheel services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -18,16 +20,22 @@ help: ## list the targets
 plan: .venv/.run ## plan the built-in example (ARGS="--json" and the like are passed on)
 	@$(BIN)/ullage plan $(ARGS)
 
+page: $(PAGE) ## build the page of reports into the package; Node and npm come with .venv
+$(PAGE): $(shell find page -type f -not -path '*/node_modules/*') scripts/page.sh | .venv/.dev
+	@scripts/page.sh
+wheel: .venv/.dev ## build the wheel into dist, the page in it
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
 services:
 	@scripts/services.sh
-test: .venv/.dev services lint types pythons ## lint, types and every test; coverage is that of the quick ones
+test: .venv/.dev services $(PAGE) lint types pythons ## lint, types and every test; coverage is that of the quick ones
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
 	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
-check: .venv/.dev lint types pythons ## lint, types and the quick tests: two minutes
+check: .venv/.dev $(PAGE) lint types pythons ## lint, types and the quick tests: two minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
 
-soak: .venv/.dev ## every test with many more random cases
+soak: .venv/.dev $(PAGE) ## every test with many more random cases
 	HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n 2 $(ARGS)
 
 fuzz: .venv/.dev ## damaged files of six families, ten minutes each; ARGS="--seconds 60 --family traces --seed 7"
@@ -109,4 +117,4 @@ lock: ## pin the dependencies of pyproject.toml anew (needs uv)
 	scripts/lock.sh
 
 clean: ## remove .venv and all caches
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .mutation docs/_build .coverage
+	rm -rf .venv page/node_modules src/ullage/report/page .mypy_cache .ruff_cache .hypothesis .mutation docs/_build .coverage

@@ -42,7 +42,7 @@ Listed = Annotated[bool, typer.Option("--list", help="Print what can be named, a
 Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")]
 Every = Annotated[bool, typer.Option("--all", help="Print everything, not the main part alone.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="PLACE", help="Where to write it: a file, or for emit a folder.")
+    Path | None, typer.Option("--out", "-o", metavar="PLACE", help="Where to write it: a file, or for emit a folder.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Facts = Annotated[

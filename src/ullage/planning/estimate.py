@@ -8,7 +8,7 @@ scaling, the bill's other lines and the risk are not in it: the plan decides the
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,21 @@ from ullage.cost.quotes import device_quotes
 from ullage.cost.service_use import PoolUse
 from ullage.errors import Rejection
 from ullage.evidence import Figure, number
+from ullage.fleet.risk.planning_point import PlanningPoint
 from ullage.fleet.steady import SteadyFleet
-from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.memory.budget import MemoryBudget
 from ullage.planning.machines import on_machines
+from ullage.planning.planned_for import planned_for, pool_memory, pool_steps
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
-from ullage.service.calibration.pool_step import pool_step
-from ullage.service.calibration.slowed import known_steps
 from ullage.service.curve.curve import StablePoint, point_of
 from ullage.service.curve.quick import QuickSize, quick_size
 from ullage.service.curve.sizing import PoolSize
-from ullage.service.stage import pool_bases
+from ullage.service.stage import band_of, pool_bases
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.search import LeastReplicas
 from ullage.startup.ready import time_to_ready
-from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.routing import pool_demand
 from ullage.workload.demand.tools import saturated_tool
 
@@ -95,10 +95,7 @@ def estimate_plan(
     map: Any = map,  # noqa: A002
 ) -> PlanEstimate | Rejection:
     """The estimate, or a refusal that the plan would end with as well."""
-    policy = spec.policy
-    demand = forecast_demand(
-        spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile, measured=spec.measured
-    )
+    point, demand, _ = planned_for(spec)
     full = saturated_tool(spec.tools, demand)
     if full is not None:
         return full
@@ -106,7 +103,7 @@ def estimate_plan(
     pending: list[str] = []
     for pool in spec.pools:
         asked = pool_demand(demand, spec.routing, pool.name, spec.own_pools)
-        found = _pool(pool, spec, asked, seed=seed, map=map)
+        found = _pool(pool, spec, asked, point, seed=seed, map=map)
         if isinstance(found, Rejection):
             return found
         if found is None:
@@ -131,30 +128,27 @@ def _pool(
     pool: PoolSpec,
     spec: PlanSpec,
     demand: Demand,
+    point: PlanningPoint,
     *,
     seed: int,
     map: Any,  # noqa: A002
 ) -> PoolEstimate | Rejection | None:
-    memory = memory_budget(
-        pool.model,
-        pool.device,
-        pool.settings,
-        approved=pool.approved,
-        reported=pool.reported,
-        engines=pool.engines,
-        devices=pool.alternatives,
-    )
+    memory = pool_memory(pool)
     if isinstance(memory, Rejection):
         return memory
-    step = pool_step(memory, pool.tested)
-    step = step if pool.step_ratio is None else known_steps(step, pool.step_ratio)
+    step = pool_steps(pool, memory)
     classes = tuple(each.request_class for each in spec.served_by(pool.name))
-    bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=spec.admission.deadlines_s(classes))
+    known = band_of(step)
+    bases = pool_bases(
+        step, memory, demand, classes,
+        seed=seed, deadlines_s=spec.admission.deadlines_s(classes), band=point.band(known, demand),
+    )  # fmt: skip
     rate_rps = demand.planning_rps / (1.0 - number(spec.policy.margin))
     size = quick_size(bases, rate_rps=rate_rps, seed=seed, map=map)
     steady = _steady(pool, bases, size, demand)
     if steady is None:
         return None
+    steady = replace(steady, need=point.need(known, demand))
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     sites = spec.sites.get(pool.device.name)
     placed = on_machines(pool, spec, memory.runtime.sharding, steady, ready, demand, sites=sites, seed=seed)

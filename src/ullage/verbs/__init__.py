@@ -23,6 +23,7 @@ from ullage.verbs.options import options
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
 from ullage.verbs.reconcile import reconcile
+from ullage.verbs.report import report
 from ullage.verbs.risk import risk
 from ullage.verbs.scale import scale
 from ullage.verbs.scenarios import scenarios
@@ -48,6 +49,7 @@ __all__ = [
     "plan",
     "profile",
     "reconcile",
+    "report",
     "risk",
     "scale",
     "scenarios",
