@@ -159,8 +159,11 @@ def test_a_real_prometheus_and_files_of_it_say_the_same(
         (["--prometheus", "http://x"], "--until"),
         (["--prometheus", "http://x", "--from", "2026-11-02", "--until", "2026-11-01"], "not after"),
         (["--prometheus", "http://x", "--from", "soon", "--until", "2026-11-01"], "is not a time"),
-        (["none.json", "--plan", "ffffffff"], "is not in"),
-        (["none.json"], "cannot be read"),
+        (
+            ["--prometheus", "http://x", "--from", "2026-11-01", "--until", "2026-11-02", "--plan", "ffffffff"],
+            "is not in",
+        ),
+        (["none.json"], "no such file"),
     ],
 )
 def test_a_wrong_question_is_named(

@@ -26,6 +26,7 @@ def scaling_page(found: ScalingComparison) -> list[RenderableType]:
             f"{plan.down_window_s:.0f} s" + (", no fewer than a schedule by hour of week" if plan.schedule else "")
         ),
         Text(f"Played      {', '.join(found.traffic)}; {found.tried_rules} rules searched", style="dim"),
+        *_cheaper(found),
         "",
         _table(found),
         "",
@@ -40,6 +41,21 @@ def scaling_page(found: ScalingComparison) -> list[RenderableType]:
 def _saved(found: ScalingComparison) -> str:
     met = "meets every SLO" if found.ours.is_met else f"violates {found.ours.attainment.slo_name}"
     return f"{found.saving_fraction:.0%} fewer replica-hours than the fixed fleet of {found.plan.most_replicas}, {met}"
+
+
+def _cheaper(found: ScalingComparison) -> list[RenderableType]:
+    """Rules that meet every SLO with fewer replica-hours on this traffic, and why ours is not one of them."""
+    ours = found.ours
+    names = [each.name for each in found.results if each.is_met and each.replica_hours < ours.replica_hours]
+    if not names or not ours.is_met:
+        return []
+    least = min(each.least_replicas for each in found.results if each.name in names)
+    why = (
+        f"they go down to {least} where ours holds {found.plan.least_replicas}, of which one may be lost"
+        if least < found.plan.least_replicas
+        else "ours keeps room for a day that rises faster"
+    )
+    return [Text(f"Cheaper     {', '.join(names)} meet every SLO here too: {why}")]
 
 
 def _table(found: ScalingComparison) -> RenderableType:
