@@ -9,7 +9,7 @@ export interface Moves {
   output: number;
   cached: number | null;
   slo: number;
-  percentile: number | null;
+  shortfall: number | null;
   shortfall: number | null;
   device: string | null;
   discount: number;
@@ -25,7 +25,7 @@ export const STILL: Moves = {
   output: 1,
   cached: null,
   slo: 1,
-  percentile: null,
+  shortfall: null,
   shortfall: null,
   device: null,
   discount: 0,
@@ -61,7 +61,7 @@ export function asked(moves: Moves, from: PlanJson | null): Asked {
     if (moves.cached !== null) set[`${key}.cached_fraction`] = share(moves.cached);
     if (moves.slo !== 1) for (const slo of each.slos) set[`${key}.slo.${slo.name}`] = duration(slo.limit_s * moves.slo);
   }
-  if (moves.percentile !== null) set["policy.planning_percentile"] = share(moves.percentile);
+  if (moves.shortfall !== null) set["policy.shortfall"] = share(moves.shortfall);
   if (moves.shortfall !== null) set["policy.shortfall"] = share(moves.shortfall);
   if (moves.device !== null) set["pool.device"] = moves.device;
   if (moves.storage !== null) set["pool.storage"] = moves.storage;

@@ -158,12 +158,12 @@ function MoneyBridge({ pool }: { pool: PoolAnswer }) {
     shown: priced ? `${usd(worth(each.usd))} USD` : show(each.amount.value, each.amount.unit),
     remark: [priced && show(each.amount.value, each.amount.unit), each.remark].filter(Boolean).join(", "),
     name: priced ? each.usd?.name : each.amount.name,
-    tone: RESERVES.has(each.name) ? "reserve" : each.name === "untested step times" ? "evidence" : "plain",
+    tone: RESERVES.has(each.name) ? "reserve" : ["untested step times", "longer requests", "more demand"].includes(each.name) ? "evidence" : "plain",
   }));
   if (priced && !several && plan.summary.total_usd) {
     const rest = worth(plan.summary.total_usd) - worth(pool.usd);
     const names = plan.json.series?.bill.map((each) => each.name) ?? [];
-    const devices = new Set(["compute_usage", "compute_reservation", "idle_reserve", "stranded_devices", "failed_work"]);
+    const devices = new Set(["compute_usage", "compute_reservation", "idle_hours", "idle_reserve", "stranded_devices", "failed_work"]);
     const others = [...new Set(names.filter((each) => !devices.has(each)))].map((each) => each.replaceAll("_", " "));
     const unpriced = new Set(plan.summary.unpriced);
     if (rest > 0.005)
