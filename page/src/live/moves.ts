@@ -10,7 +10,6 @@ export interface Moves {
   cached: number | null;
   slo: number;
   shortfall: number | null;
-  shortfall: number | null;
   device: string | null;
   discount: number;
   storage: string | null;
@@ -25,7 +24,6 @@ export const STILL: Moves = {
   output: 1,
   cached: null,
   slo: 1,
-  shortfall: null,
   shortfall: null,
   device: null,
   discount: 0,
@@ -61,7 +59,6 @@ export function asked(moves: Moves, from: PlanJson | null): Asked {
     if (moves.cached !== null) set[`${key}.cached_fraction`] = share(moves.cached);
     if (moves.slo !== 1) for (const slo of each.slos) set[`${key}.slo.${slo.name}`] = duration(slo.limit_s * moves.slo);
   }
-  if (moves.shortfall !== null) set["policy.shortfall"] = share(moves.shortfall);
   if (moves.shortfall !== null) set["policy.shortfall"] = share(moves.shortfall);
   if (moves.device !== null) set["pool.device"] = moves.device;
   if (moves.storage !== null) set["pool.storage"] = moves.storage;
