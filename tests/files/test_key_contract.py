@@ -115,6 +115,8 @@ CASES: dict[str, dict[str, str]] = {
         "cost.answer_bytes_per_token": "10",
         "cost.egress_share": "50%",
         "cost.zone_share": "50%",
+        "cost.grid_kg_per_kwh": "0.4",
+        "cost.facility_ratio": "1.4",
         "cost.spans_per_request": "20",
         "cost.series_per_replica": "50",
         "cost.store_copies": "3",
