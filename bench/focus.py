@@ -3,8 +3,9 @@
     python -m bench.focus --validator VENV/bin/focus-validator
 
 The validator lives in an environment of its own (it needs multimethod below 2). It knows versions 0.5 and 1.0; our
-files are of 1.2, which has every column of 1.0. Its own rules of 1.0 still ask for four columns by their names of 0.5 and for
-one column that 1.0 does not have, and its package lacks the list of currencies: those are listed, anything else fails.
+files are of 1.2, which has every column of 1.0. Its own rules of 1.0 still ask for four columns by their names of 0.5
+and for one column that 1.0 does not have, and its package lacks the list of currencies: those are listed, anything
+else fails.
 """
 
 from __future__ import annotations
