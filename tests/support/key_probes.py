@@ -548,7 +548,7 @@ STAGES: Mapping[str, Stage] = {
     **dict.fromkeys(("reserve", "placement", "packing"), reserves),
     **dict.fromkeys(("limit", "retry", "burst"), limits),
     "scaling": scaling,
-    "bill": bill,
+    **dict.fromkeys(("bill", "power"), bill),
     "risk": risk,
     **dict.fromkeys(("curve", "point", "fleet"), whole_plan),
     "options": options,
