@@ -253,6 +253,7 @@ def test_token_costs_times_tokens_are_the_bill() -> None:
 def test_energy_is_an_upper_bound_from_the_data_sheet() -> None:
     bill = monthly_bill(_use(pools=(pool(reserves={"warm": 2}),)), quotes(), policy())
     assert bill.figures["power.main_watts"].value == 12 * 2 * 700
+    assert "power.kwh_per_success" not in bill.figures, "nobody gave the site's factors"
     energy = bill.figures["power.joules_per_success"]
     assert energy.value == pytest.approx(12 * 2 * 700 * 730 * 3600 / 980_000)
     assert "upper bound" in energy.formula
@@ -302,3 +303,14 @@ def test_a_class_that_is_bought_pays_its_tokens_and_its_part_of_what_all_share()
     assert paid["chat"] > devices
     by_model = model_cents(use, bill.lines)
     assert by_model == {"model-main": paid["chat"], "model-x": paid["hard"]}
+
+
+def test_a_success_emits_what_the_sites_factors_say() -> None:
+    sited = policy(grid=bills.given("cost.grid", 0.4, "kg/kWh"), facility=bills.given("cost.facility", 1.5, "ratio"))
+    use = ServiceUse(service="one", pools=(pool(replicas=10),), classes=(traffic(requests=1e6, success=1.0),), tools=())
+    figures = monthly_bill(use, quotes(), sited).figures
+    # 20 devices of 700 W for 730 h are 10,220 kWh, over a million successes.
+    assert figures["power.kwh_per_success"].value == pytest.approx(1.5 * 10_220 / 1e6)
+    assert figures["power.co2e_kg_per_success"].value == pytest.approx(0.4 * 1.5 * 10_220 / 1e6)
+    alone = monthly_bill(use, quotes(), policy(grid=bills.given("cost.grid", 0.4, "kg/kWh"))).figures
+    assert alone["power.co2e_kg_per_success"].value == pytest.approx(0.4 * 10_220 / 1e6)

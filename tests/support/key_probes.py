@@ -157,6 +157,8 @@ prices:
   purchase: {1y-partial-upfront: 40%, spot: 30%, owned: 30%}
   spot_lost: 10min
   exchange: {EUR: {rate: 1.1, dated: 2026-11-01}}
+  held: [{device: l40s, devices: 2, price: 1 USD/h, until: 2027-06-30}]
+  announced: [{on: 2027-02-01, times: 0.9}]
   own:
     items: {tool-call search: 0.01 USD/call}
     devices:
@@ -549,7 +551,7 @@ STAGES: Mapping[str, Stage] = {
     **dict.fromkeys(("reserve", "placement", "packing"), reserves),
     **dict.fromkeys(("limit", "retry", "burst"), limits),
     "scaling": scaling,
-    "bill": bill,
+    **dict.fromkeys(("bill", "power"), bill),
     "risk": risk,
     **dict.fromkeys(("curve", "point", "fleet"), whole_plan),
     "options": options,

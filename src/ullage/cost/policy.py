@@ -94,6 +94,9 @@ class CostPolicy:
     prompt_bytes: Assumption = PROMPT_BYTES
     egress_share: Assumption = EGRESS_SHARE
     zone_share: Assumption | None = None
+    # What one kWh of the site's grid emits, in kg of CO2e, and the site's power over that of its devices.
+    grid: Assumption | None = None
+    facility: Assumption | None = None
     spans: Assumption = SPANS
     series: Assumption = SERIES
     judging: Judging | None = None

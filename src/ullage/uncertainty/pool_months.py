@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ullage.evidence import number
 from ullage.fleet.risk.load_draws import LoadDraws, Uncertainties, drawn_points, load_draws
+from ullage.fleet.risk.shortfall import most_sensible
 from ullage.fleet.risk.surface import CapacitySurface
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.purchase import HOURS_PER_MONTH
@@ -121,8 +122,9 @@ def _needed(
         if each.name in names:
             season = np.asarray(each.model.season) / np.mean(each.model.season)
             load = load + weights[each.name] * rates[each.name][:, :, None] * season
-    load = load * draws.slowdowns[:, None, None]
-    return np.where(load > 0.0, surface.needed(load), 0)
+    needed = np.where(load > 0.0, surface.needed(load * draws.slowdowns[:, None, None]), 0)
+    # Where steps are too slow for any number of replicas, nobody goes on buying them.
+    return np.minimum(needed, most_sensible(needed.max(axis=(1, 2))))
 
 
 def _work_ratios(pool: PoolPlan, surface: CapacitySurface, rates: dict[str, Floats]) -> Floats:

@@ -1,10 +1,16 @@
-"""Power and energy where a device's power is known: what its data sheet allows at most, labelled as such."""
+"""Power and energy where a device's power is known: what its data sheet allows at most, labelled as such.
+
+With the site's factors energy becomes what a meter would show, and what the grid emits for it: kWh and kg of CO2e for
+each success. Neither has a default: a factor of somebody else's grid says nothing.
+"""
 
 from __future__ import annotations
 
 from ullage.cost.policy import CostPolicy
 from ullage.cost.service_use import SECONDS_PER_HOUR, PoolUse, ServiceUse
-from ullage.evidence import Figure
+from ullage.evidence import Figure, number
+
+_JOULES_PER_KWH = 3.6e6
 
 
 def pool_power(pool: PoolUse) -> Figure | None:
@@ -34,4 +40,29 @@ def power_figures(use: ServiceUse, policy: CostPolicy) -> tuple[Figure, ...]:
         formula="power of all pools x period / successes: an upper bound, devices alone",
         inputs=(*known, policy.period, *use.basis),
     )
-    return (*known, energy)
+    return (*known, energy, *_emitted(energy, policy))
+
+
+def _emitted(energy: Figure, policy: CostPolicy) -> tuple[Figure, ...]:
+    """Energy of the whole site and what it emits, for each success, as far as the site's factors are given."""
+    if policy.facility is None and policy.grid is None:
+        return ()
+    sites = () if policy.facility is None else (policy.facility,)
+    around = 1.0 if policy.facility is None else number(policy.facility)
+    kwh = Figure(
+        name="power.kwh_per_success",
+        value=number(energy) * around / _JOULES_PER_KWH,
+        unit="kWh",
+        formula="energy of the devices" + (" x power of the site over theirs" if sites else ", devices alone"),
+        inputs=(energy, *sites),
+    )
+    if policy.grid is None:
+        return (kwh,)
+    emitted = Figure(
+        name="power.co2e_kg_per_success",
+        value=number(kwh) * number(policy.grid),
+        unit="kg",
+        formula="kWh of a success x kg of CO2e that the grid emits for one",
+        inputs=(kwh, policy.grid),
+    )
+    return (kwh, emitted)

@@ -166,6 +166,26 @@ class CostSection(Section):
             moves="bill.network.between-zones_usd",
         ),
     ] = None
+    grid: Annotated[
+        Number | None,
+        Range(least=0.0, most=10.0),
+        Field(alias="grid_kg_per_kwh"),
+        Key(
+            means="What a kWh of the site's grid emits, in kg of CO2e.",
+            default="not given: no emissions are printed",
+            moves="power.co2e_kg_per_success",
+        ),
+    ] = None
+    facility: Annotated[
+        Number | None,
+        Range(least=1.0, most=10.0),
+        Field(alias="facility_ratio"),
+        Key(
+            means="Power of the site over that of its devices: hosts, network, cooling.",
+            default="not given: energy of the devices alone",
+            moves="power.kwh_per_success",
+        ),
+    ] = None
     spans: Annotated[
         Number | None,
         Field(alias="spans_per_request"),
@@ -222,6 +242,8 @@ def cost_policy(section: CostSection, provenance: Provenance) -> CostPolicy:
         **provenance.filled(section),
         period=policy.PERIOD,
         log_retention=provenance.over(policy.LOG_RETENTION, retention),
+        grid=provenance.may_say("cost.grid", section.grid, "kg/kWh"),
+        facility=provenance.may_say("cost.facility", section.facility, "ratio"),
         zone_share=provenance.may_say("cost.zone_share", section.zone_share, "fraction"),
         judging=None if section.evaluation is None else _judging(section.evaluation, provenance),
         on_call=provenance.may_say("cost.on_call", _hours(section.engineering.on_call), "h/pool-month"),

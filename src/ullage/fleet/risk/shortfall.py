@@ -34,6 +34,15 @@ _MOST_TIMES, _MOST_MORE = 6, 32
 _MOST_REPLICAS = 1_000_000
 
 
+def most_sensible(needed: NDArray[np.int64]) -> int:
+    """Of the needs of all draws, the most that is a question of replicas: beyond it steps are too slow for any number.
+
+    >>> most_sensible(np.array([10, 12, 10**9]))
+    104
+    """
+    return min(_MOST_REPLICAS, _MOST_TIMES * int(np.median(needed)) + _MOST_MORE)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outage:
     """Planned work: so many replicas out, and by hour of the week the share of such hours in which it is under way."""
@@ -77,7 +86,7 @@ class ShortfallModel:
     @cached_property
     def _most(self) -> int:
         """More than this is never a question of replicas."""
-        return min(_MOST_REPLICAS, _MOST_TIMES * int(np.median(self.draws.needed)) + _MOST_MORE)
+        return most_sensible(self.draws.needed)
 
     @property
     def hopeless_fraction(self) -> float:

@@ -133,7 +133,9 @@ def _power(bill: Bill) -> list[RenderableType]:
              for name, each in found.items() if name.endswith("_watts")]  # fmt: skip
     text = f"Devices draw at most, by their data sheets: {', '.join(watts)}"
     energy = found.get("power.joules_per_success")
-    return [Text(text + (f"; {show(energy.value, energy.unit)} a success." if energy is not None else "."))]
+    site = [found[name] for name in ("power.kwh_per_success", "power.co2e_kg_per_success") if name in found]
+    said = "".join(f", {float(each.value):.3g} {each.unit}{' of CO2e' if each.unit == 'kg' else ''}" for each in site)
+    return [Text(text + (f"; {show(energy.value, energy.unit)}{said} a success." if energy is not None else "."))]
 
 
 def attribution_parts(attribution: Attribution, spread: Sequence[RuleSpread]) -> list[RenderableType]:
