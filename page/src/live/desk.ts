@@ -34,10 +34,12 @@ export function useDesk(moves: Moves): Desk {
   const [waiting, setWaiting] = useState<number | null>(null);
   const [round, setRound] = useState(0);
   const running = useRef<Job | null>(null);
+  const asking = useRef<AbortController | null>(null);
   const basis = useRef<{ of: string | null; plan: PlanJson } | null>(null);
 
   useEffect(() => {
     const gone = new AbortController();
+    asking.current = gone;
     let timer = 0;
     const failed = (error: unknown) => {
       if (gone.signal.aborted) return;
@@ -94,6 +96,8 @@ export function useDesk(moves: Moves): Desk {
     const held = running.current;
     if (held === null) return;
     running.current = null;
+    // Nobody waits for it any more, so that its end is no news.
+    asking.current?.abort();
     void cancel(held).catch(() => undefined);
     setRefused(new Refused(410, "Cancelled", "The estimate stands; the plan was not decided."));
     setJob(null);
