@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
@@ -298,6 +299,21 @@ def test_a_newer_move_of_a_page_takes_the_place_of_the_older(client: httpx.Clien
     assert client.get(f"/v1/jobs/{newer}").json()["state"] != "cancelled"
     for each in (newer, other["decided"]["id"]):
         client.delete(f"/v1/jobs/{each}")
+
+
+def test_a_crowd_of_moves_is_asked_to_come_again_and_equal_ones_are_shared(service: RunningService) -> None:
+    async def crowd(count: int, seeds: int) -> list[httpx.Response]:
+        headers = {"authorization": f"Bearer {ALICE}"}
+        async with httpx.AsyncClient(base_url=service.url, headers=headers, timeout=120.0, trust_env=False) as client:
+            asked = ({"seed": 700 + each % seeds, "decide": False} for each in range(count))
+            return list(await asyncio.gather(*(client.post("/v1/evaluate", json=each) for each in asked)))
+
+    different = asyncio.run(crowd(24, 24))
+    assert {each.status_code for each in different} == {200, 429}
+    assert all(int(each.headers["retry-after"]) >= 1 for each in different if each.status_code == 429)
+    equal = asyncio.run(crowd(24, 2))
+    assert {each.status_code for each in equal} == {200}
+    assert len({each.content for each in equal}) == 2
 
 
 def test_lists_come_in_pages(client: httpx.Client) -> None:

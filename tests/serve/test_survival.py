@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.postgres import server
 from support.services import running_service, token_file
 from ullage import verbs
 from ullage.verbs.ledger import LedgerAnswer
@@ -67,3 +68,13 @@ def test_a_first_process_that_dies_is_started_again(tmp_path: Path) -> None:
             found = client.post("/v1/facts", json={"kind": "engines"})
         assert found.status_code == 200
         assert children_of(service.process.pid) != [first]
+
+
+def test_a_ledger_may_be_a_database(tmp_path: Path) -> None:
+    with server() as database, running_service(tmp_path, ULLAGE_LEDGER=database.address) as service:
+        with service.client(None) as client:
+            assert client.get("/v1").json()["keeps"] is True
+            for action in ("list", "verify"):
+                found = client.post("/v1/ledger", json={"action": action}, params={"wait": 60})
+                assert (found.status_code, found.json()["entries"]) == (200, []), found.text
+        assert "ullage@" not in service.log.read_text()

@@ -49,19 +49,17 @@ def first_process(control_fd: int) -> None:
 
 
 def warm_up() -> None:
-    """Load what every task needs: the kernel, the catalogues and the stages of a plan."""
-    import datetime
+    """Load what tasks need: the kernel, the catalogues, the stages of a plan, and the way of a first look itself."""
+    import ctypes  # noqa: F401
 
     import ullage.planning.pipeline
+    import ullage.serve.jail
     import ullage.uncertainty.study
     import ullage.verbs  # noqa: F401
-    from ullage.load.plan import load_plan
-    from ullage.planning.estimate import estimate_plan
-    from ullage.report.encode import to_text
+    from ullage.serve.tasks import perform
 
-    day = datetime.date(2026, 11, 15)
-    estimate_plan(load_plan(None, as_of=day), as_of=day, seed=0)
-    to_text({})
+    request: dict[str, Any] = {"as_of": "2026-11-15", "plan": None, "set": {}, "traffic": "x1.1", "seed": 0}
+    perform({"verb": "evaluate", "request": request}, lambda _fraction, _stage="", /: None)
 
 
 def _task_process(handle: int) -> None:

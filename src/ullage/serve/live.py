@@ -20,7 +20,6 @@ class LiveDesk:
     def __init__(self, runner: Runner, board: JobBoard, limits: ServeLimits, *, seats: int) -> None:
         self._runner, self._board, self._limits = runner, board, limits
         self._seats = asyncio.Semaphore(seats)
-        self._waiting = 0
         self._under_way: dict[str, asyncio.Task[Ending]] = {}
         self._kept: OrderedDict[str, Ending] = OrderedDict()
         self._moves: OrderedDict[tuple[str, str], Job] = OrderedDict()
@@ -36,8 +35,8 @@ class LiveDesk:
             self._kept.move_to_end(key)
             return self._kept[key]
         if key not in self._under_way:
-            if self._waiting >= self._limits.waiting_evaluations:
-                detail = f"{self._waiting} evaluations are waiting. Ask again shortly."
+            if len(self._under_way) >= self._limits.waiting_evaluations:
+                detail = f"{len(self._under_way)} evaluations are waiting or under way. Ask again shortly."
                 raise ProblemError("too-many", detail, retry_after_s=2)
             task = self._under_way[key] = asyncio.create_task(self._look(key, work))
             task.add_done_callback(lambda _done: self._under_way.pop(key, None))
@@ -58,12 +57,8 @@ class LiveDesk:
         return job
 
     async def _look(self, key: str, work: ServedWork) -> Ending:
-        self._waiting += 1
-        try:
-            async with self._seats:
-                found = await self._runner.run(work, seconds=self._limits.evaluation_s)
-        finally:
-            self._waiting -= 1
+        async with self._seats:
+            found = await self._runner.run(work, seconds=self._limits.evaluation_s)
         if found.kind != PROBLEM or found.status == 409:
             self._kept[key] = found
             while len(self._kept) > _KEPT:

@@ -35,7 +35,8 @@ class ServeLimits:
     waiting_jobs: int = 16
     # One for each page that moves: a newer move takes the place of the older one.
     waiting_live_jobs: int = 256
-    waiting_evaluations: int = 24
+    # Two seats answer ten a second; who would wait a second for a seat is asked to come again.
+    waiting_evaluations: int = 8
     streams: int = 16
     connections: int = 512
     # No header, and no next part of a body, for so long: the client is slow or gone.

@@ -407,12 +407,11 @@ def _ledger(asked: Asked) -> str:
     if asked.ledger is None:
         fix = "Ask whoever runs it to start it with --ledger."
         raise InputError(field="ledger", value=None, problem="this service keeps none", fix=fix)
-    if "://" not in asked.ledger and not Path(asked.ledger).exists():
-        from ullage.ledger.ledger import opened
+    from ullage.ledger.ledger import opened
 
-        with opened(asked.ledger, create=True):
-            # Nothing was kept yet, and that is an answer too.
-            pass
+    with opened(asked.ledger, create=True):
+        # Nothing was kept yet, and that is an answer too.
+        pass
     return asked.ledger
 
 
