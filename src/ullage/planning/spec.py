@@ -108,7 +108,7 @@ class Policy:
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        kept = () if self.margin is NO_POLICY else (self.margin,)
+        kept = () if self.margin == NO_POLICY else (self.margin,)
         return (self.horizon, self.planning_percentile, self.shortfall, *kept, self.zones, self.reconcile_every)
 
 
