@@ -21,9 +21,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 @pytest.fixture(scope="session", autouse=True)
 def _plans_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Workers of one session share the plans they make."""
+    """Workers of one session share the plans they make, and the programs that tests start share their bytecode."""
     own = tmp_path_factory.getbasetemp()
-    name_folder((own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own) / "plans")
+    shared = own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
+    name_folder(shared / "plans")
+    # Some hundred programs would each compile their source anew where the environment forbids to write it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(shared / "bytecode")
 
 
 @pytest.fixture(scope="session")

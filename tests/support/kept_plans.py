@@ -81,14 +81,11 @@ def typed_environment() -> dict[str, str]:
     here, source = Path(__file__).resolve().parent, Path(ullage.__file__).resolve().parents[1]
     folder()
     paths = [str(here / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {
-        **kept,
+        **os.environ,
         "PATH": os.pathsep.join(paths),
         "NO_COLOR": "1",
         "ULLAGE_TEST_PATH": os.pathsep.join([str(here.parent), str(source)]),
-        # A hundred runs of the program would compile its source a hundred times where that may not be written.
-        "PYTHONPYCACHEPREFIX": str(folder() / "pycache"),
     }
 
 

@@ -107,7 +107,7 @@ class Policy:
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        kept = () if self.margin is NO_POLICY else (self.margin,)
+        kept = () if self.margin == NO_POLICY else (self.margin,)
         return (self.horizon, self.shortfall, *kept, self.zones, self.reconcile_every)
 
 

@@ -66,7 +66,7 @@ class ScalingSettings:
     def stated(self) -> tuple[Assumption, ...]:
         """Stated values, beside our defaults."""
         defaults = {each.name: each.default for each in fields(self)}
-        return tuple(each for name, each in self._named() if each is not None and each is not defaults[name])
+        return tuple(each for name, each in self._named() if each is not None and each != defaults[name])
 
     def _named(self) -> Iterator[tuple[str, Assumption | None]]:
         for each in fields(self):

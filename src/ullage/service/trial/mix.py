@@ -89,7 +89,7 @@ class MixLoad:
 
     @cached_property
     def _tables(self) -> Recipe:
-        """Looked up once for every mix: a model of many classes takes long to hash."""
+        """Found once for every mix: a model of many classes takes long to hash."""
         return _tables(self.model)
 
     @cached_property
