@@ -2,10 +2,12 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile bench-buy bench-budget bench-serve bench-described
 export PYTHON
 
-.PHONY: help plan services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
+PAGE := src/ullage/report/page/report.html
+
+.PHONY: help plan page wheel services test check soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -18,16 +20,22 @@ help: ## list the targets
 plan: .venv/.run ## plan the built-in example (ARGS="--json" and the like are passed on)
 	@$(BIN)/ullage plan $(ARGS)
 
+page: $(PAGE) ## build the page of reports into the package; Node and npm come with .venv
+$(PAGE): $(shell find page -type f -not -path '*/node_modules/*') scripts/page.sh | .venv/.dev
+	@scripts/page.sh
+wheel: .venv/.dev ## build the wheel into dist, the page in it
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
 services:
 	@scripts/services.sh
-test: .venv/.dev services lint types pythons ## lint, types and every test; coverage is that of the quick ones
+test: .venv/.dev services $(PAGE) lint types pythons ## lint, types and every test; coverage is that of the quick ones
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
 	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
-check: .venv/.dev lint types pythons ## lint, types and the quick tests: two minutes
+check: .venv/.dev $(PAGE) lint types pythons ## lint, types and the quick tests: two minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
 
-soak: .venv/.dev ## every test with many more random cases
+soak: .venv/.dev $(PAGE) ## every test with many more random cases
 	HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n 2 $(ARGS)
 
 fuzz: .venv/.dev ## damaged files of six families, ten minutes each; ARGS="--seconds 60 --family traces --seed 7"
@@ -74,7 +82,7 @@ mutation: .venv/.dev ## planted bugs outside the kernel, and which of them the t
 	$(BIN)/python -m bench.mutation $(ARGS)
 bench-start: .venv/.dev ## start-up time in bare interpreter starts
 	$(BIN)/python bench/start_up.py
-bench-plan: .venv/.dev ## wall time of a whole plan, and as traffic grows; ARGS=--cold for an empty cache too
+bench-plan: .venv/.dev ## what an evaluation and whole plans must take and take; ARGS="--cold --growth" for more
 	$(BIN)/python bench/plan.py $(ARGS)
 bench-cost: .venv/.dev ## a bill after its simulation, in simulations; one must take under a millisecond
 	$(BIN)/python bench/cost.py
@@ -94,6 +102,14 @@ bench-ledger: .venv/.dev ## a hundred thousand plans kept and listed
 	$(BIN)/python bench/ledger.py
 bench-reconcile: .venv/.dev ## planted drifts of a simulated production, and the cause they are put down to
 	$(BIN)/python -m bench.reconcile
+bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"
+	PYTHONPATH=tests $(BIN)/python -m bench.buy $(ARGS)
+bench-budget: .venv/.dev ## how many months P10 to P90 of a budget hold, in simulated worlds; ARGS="--worlds 200"
+	PYTHONPATH=tests $(BIN)/python -m bench.budget $(ARGS)
+bench-serve: .venv/.dev ## fifty live sessions against a running service; ARGS="--seconds 60"
+	PYTHONPATH=tests $(BIN)/python -m bench.serve $(ARGS)
+bench-described: .venv/.dev ## requests made from the service's own description; ARGS="--seconds 600"
+	PYTHONPATH=tests $(BIN)/python -m bench.described $(ARGS)
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 
@@ -101,4 +117,4 @@ lock: ## pin the dependencies of pyproject.toml anew (needs uv)
 	scripts/lock.sh
 
 clean: ## remove .venv and all caches
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .mutation docs/_build .coverage
+	rm -rf .venv page/node_modules src/ullage/report/page .mypy_cache .ruff_cache .hypothesis .mutation docs/_build .coverage

@@ -18,6 +18,7 @@ from ullage.errors import Rejection
 from ullage.fleet.loss_scenarios import SCENARIOS
 from ullage.fleet.losses import QUICK, THOROUGH, LossEffort, LossTable, loss_checks
 from ullage.fleet.reserves import named_reserves
+from ullage.fleet.risk.planning_point import planned_percentile
 from ullage.fleet.steady import steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import memory_budget
@@ -32,7 +33,7 @@ SEEDS = 10
 def main() -> None:
     spec = load_plan(None, as_of=datetime.date(2026, 11, 15))
     pool, policy = spec.pool, spec.policy
-    demand = forecast_demand(spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile)
+    demand = forecast_demand(spec.demands, horizon=policy.horizon, percentile=planned_percentile(policy.shortfall))
     memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
     assert not isinstance(memory, Rejection)
     step = replica_step(pool.model, pool.device, memory.runtime)

@@ -27,12 +27,12 @@ from ullage.planning.options.options import options
 from ullage.planning.options.ranking import ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.options.trial import CandidateResult, CandidateTrial
+from ullage.planning.planned_for import planned_for
 from ullage.planning.spec import PlanSpec
 from ullage.service.trial.mix import MixLoad
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.simulation import simulate
-from ullage.workload.demand.demand import forecast_demand
 from ullage.workload.synthetic.model import WEEK_S, synthesised
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -73,8 +73,10 @@ def the_spec() -> PlanSpec:
 
 
 def asked_of(spec: PlanSpec, seed: int) -> OptionRequest:
-    demand = forecast_demand(spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile)
-    return OptionRequest(demand=demand, classes=spec.classes, slo_limits=spec.slo_limits, spec=spec, seed=seed)
+    point, demand, _ = planned_for(spec)
+    return OptionRequest(
+        demand=demand, classes=spec.classes, slo_limits=spec.slo_limits, spec=spec, point=point, seed=seed
+    )
 
 
 def order(spec: PlanSpec, seed: int) -> list[CandidateResult]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from ullage.errors import Rejection
 from ullage.load.plan import load_plan
 from ullage.memory.budget import memory_budget
+from ullage.planning.planned_for import planned_for
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic, run_rule
 from ullage.scaling.plan import scaling_plan
@@ -41,7 +42,7 @@ from ullage.service.trial.search import highest_load
 from ullage.simulate.fleet import Fleet
 from ullage.startup.phases import Level
 from ullage.startup.ready import time_to_ready
-from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.demand import Demand
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
 REPLICAS = 8
@@ -94,7 +95,7 @@ def weeks() -> Iterator[tuple[str, NDArray[np.float64]]]:
 def setting() -> tuple[ScalingPool, Demand]:
     """The built-in example's replica on conservative steps, and what one of eight carries."""
     spec = load_plan(None, as_of=datetime.date(2026, 11, 15))
-    demand = forecast_demand(spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile)
+    demand = planned_for(spec)[1]
     pool = spec.pool
     memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
     assert not isinstance(memory, Rejection)

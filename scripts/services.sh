@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs from Debian what the tests start on loopback (Prometheus, PostgreSQL), where it is absent and may be installed.
+# Installs from Debian what the tests start on loopback (Prometheus, PostgreSQL, Chromium), where it is absent and may be installed.
 # Without root nothing is installed, and the tests that need it are skipped with a message.
 set -eu
 say() { printf 'services: %s\n' "$*" >&2; }
@@ -7,6 +7,7 @@ say() { printf 'services: %s\n' "$*" >&2; }
 wanted=
 command -v promtool >/dev/null || wanted="$wanted prometheus"
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || wanted="$wanted postgresql"
+command -v chromium >/dev/null || wanted="$wanted chromium"
 [ -n "$wanted" ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     say "not installed:$wanted; the tests that need them are skipped. On Debian: sudo apt-get install$wanted"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.kept_plans import name_folder
 from support.shared_data import ABSENT, find_shared_data
 
 # quick: `make check` and `make test`; full: `make soak`. Deadlines are timing assertions, so there are none.
@@ -16,6 +17,13 @@ settings.register_profile(
 )
 settings.register_profile("full", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plans_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Workers of one session share the plans they make."""
+    own = tmp_path_factory.getbasetemp()
+    name_folder((own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own) / "plans")
 
 
 @pytest.fixture(scope="session")

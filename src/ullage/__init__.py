@@ -7,10 +7,10 @@
 Everything a program needs is named here; the rest of the package is for reading, not for relying on.
 Nothing heavy is imported until a name is used.
 
-A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Seven verbs
+A verb of the command line is a function of the same name: `ullage.plan("plan.yaml")`, `ullage.size(...)`. Eight verbs
 share their name with a package and go by what they hand back: `memory_budget`, `bill` (cost), `simulation`,
-`fact_sheets`, `manifests` (emit), `kept_entries` (ledger) and `reconciliation`. `ullage.verbs` has all of them under
-the command line's names.
+`fact_sheets`, `manifests` (emit), `kept_entries` (ledger), `reconciliation` and `html_report`. `ullage.verbs` has all
+of them under the command line's names.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ullage.planning.document import Plan
     from ullage.verbs import (
         brownfield,
+        buy,
         calibrate,
         check,
         compare,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ullage.verbs.ledger import ledger as kept_entries
     from ullage.verbs.memory import memory as memory_budget
     from ullage.verbs.reconcile import reconcile as reconciliation
+    from ullage.verbs.report import report as html_report
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.simulate import simulate as simulation
 
@@ -68,6 +70,7 @@ __all__ = [
     "__version__",
     "bill",
     "brownfield",
+    "buy",
     "calibrate",
     "check",
     "compare",
@@ -75,6 +78,7 @@ __all__ = [
     "drill",
     "fact_sheets",
     "forecast",
+    "html_report",
     "init",
     "kept_entries",
     "manifests",
@@ -100,6 +104,7 @@ RENAMED_VERBS = {
     "manifests": "emit",
     "kept_entries": "ledger",
     "reconciliation": "reconcile",
+    "html_report": "report",
 }
 
 _HOME = {

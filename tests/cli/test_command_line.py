@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from support.kept_plans import typed_environment
 from ullage import verbs
 from ullage.cli.app import run
-from ullage.cli.help import MODULES, VERBS
+from ullage.cli.help import COMMANDS, MODULES, SERVICES, VERBS
 from ullage.errors import ExitCode, InternalError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,10 +32,18 @@ def ullage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+def typed(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same, where what is planned is not the question: plans of one input are made once in a session."""
+    kept = {name: value for name, value in typed_environment().items() if name != "NO_COLOR"}
+    return subprocess.run(
+        ["ullage", *arguments], capture_output=True, text=True, env={**kept, **environment}, check=False
+    )
+
+
 def test_help_lists_every_verb() -> None:
     shown = ullage("--help")
     assert shown.returncode == ExitCode.OK
-    assert all(f"\n  {verb} " in shown.stdout for verb in VERBS)
+    assert all(f"\n  {verb} " in shown.stdout for verb in COMMANDS)
     assert ullage().stdout == shown.stdout == ullage("-h").stdout
 
 
@@ -48,10 +57,16 @@ def test_every_verb_has_its_files_its_help_and_its_function(verb: str) -> None:
     assert f"Usage: ullage {verb}" in shown.stdout
 
 
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_has_its_file_and_its_help(service: str) -> None:
+    assert (ROOT / "src/ullage/cli" / f"{service}.py").is_file()
+    assert f"Usage: ullage {service}" in ullage(service, "--help").stdout
+
+
 def test_every_command_file_is_listed() -> None:
     frame = {"__init__", "app", "help", "options", "terminal"}
     files = {path.stem for path in (ROOT / "src/ullage/cli").glob("*.py")} - frame
-    assert files == {MODULES.get(verb, verb) for verb in VERBS}
+    assert files == {MODULES.get(verb, verb) for verb in COMMANDS}
 
 
 def test_version() -> None:
@@ -60,10 +75,10 @@ def test_version() -> None:
 
 @pytest.mark.slow
 def test_the_answer_is_on_stdout_and_the_talk_on_stderr() -> None:
-    loud = ullage("plan", "--as-of", "2026-11-15")
+    loud = typed("plan", "--as-of", "2026-11-15")
     assert loud.returncode == ExitCode.OK
     assert "built-in example" in loud.stderr
-    quiet = ullage("plan", "--as-of", "2026-11-15", "--quiet")
+    quiet = typed("plan", "--as-of", "2026-11-15", "--quiet")
     assert quiet.stderr == ""
     assert quiet.stdout == loud.stdout
 
@@ -80,7 +95,7 @@ def test_json_is_json_and_the_same_bytes_every_time() -> None:
 
 @pytest.mark.slow
 def test_a_pipe_gets_no_colour_and_one_width() -> None:
-    plain = ullage("plan", "--as-of", "2026-11-15", COLUMNS="300", FORCE_COLOR="1")
+    plain = typed("plan", "--as-of", "2026-11-15", COLUMNS="300", FORCE_COLOR="1")
     assert "\x1b" not in plain.stdout
     assert max(len(line) for line in plain.stdout.splitlines()) <= 110
 
@@ -95,7 +110,7 @@ def test_a_pipe_gets_no_colour_and_one_width() -> None:
         (["plan", "--seed", "x"], "--seed"),
         (["plan", "--seed", "-1"], "--seed"),
         (["plan", "--as-of", "yesterday"], "--as-of = 'yesterday': is not a date. Give year, month and day"),
-        (["plan", "--explain", "chat.mean_rat"], "Did you mean chat.mean_rate"),
+        (["plan", "--quick", "--explain", "chat.mean_rat"], "Did you mean chat.mean_rate"),
         (["plan", "missing.yaml"], "file = 'missing.yaml': no such file or directory. Give a plan file"),
     ],
 )
@@ -162,7 +177,7 @@ def test_control_c_is_exit_130_without_a_traceback() -> None:
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"set -o pipefail; {sys.executable} -m ullage plan --json --quiet | true"
+    command = f"set -o pipefail; {sys.executable} -m ullage plan --quick --json --quiet | true"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert ended.returncode == 0
     assert ended.stderr == ""

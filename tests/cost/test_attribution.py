@@ -22,7 +22,8 @@ from ullage.cost.attribution.attribution import (
     rule_weights,
     usable_rules,
 )
-from ullage.cost.attribution.usage import UNALLOCATED, grouped, merged_groups
+from ullage.cost.attribution.dimensions import UNALLOCATED
+from ullage.cost.attribution.usage import grouped, merged_groups
 from ullage.cost.lines.line import BillLine, Driver
 from ullage.errors import InputError
 

@@ -6,6 +6,7 @@ import csv
 import datetime
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ullage.cost.bill_charges import charge_rows, month_after
 from ullage.emit.focus import focus_csv
 from ullage.errors import InputError, Rejection
 from ullage.report.money.bill_page import attribution_parts, bill_parts, change_table, commitment_parts
+from ullage.report.money.budget_page import budget_sentence
 from ullage.verbs.cost import CostAnswer
 
 pytestmark = pytest.mark.slow
@@ -277,3 +279,39 @@ def test_two_bills_side_by_side_say_why(answer: CostAnswer) -> None:
     change = explain_change(answer.bill, cheaper)
     assert change.of("price") == change.cents < 0
     assert "price" in _text([change_table(change)])
+
+
+@pytest.mark.slow
+def test_a_quarter_is_budgeted_and_a_change_of_it_is_a_sentence(plan_file: Path, answer: CostAnswer) -> None:
+    found = verbs.cost(plan_file, months=3, fleet="following", as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    budget = found.budget
+    assert budget is not None
+    assert budget.follows
+    assert [each.month.isoformat() for each in budget.months] == ["2026-12-01", "2027-01-01", "2027-02-01"]
+    assert sum(budget.causes.values()) == pytest.approx(budget.middle_usd - budget.today_usd, abs=0.1)
+    assert [each.name for each in found.headlines()][-3:] == ["3 months, P10", "3 months, P50", "3 months, P90"]
+    assert "USD from 2026-12 to 2027-02 (P10" in budget_sentence(budget)
+    said = found.beside(replace(found, budget=replace(budget, usd=budget.usd / 1.25)))
+    assert said.startswith("A month costs")
+    assert "(+25 %; P10" in said
+    assert found.beside(answer).endswith(").")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"), [({"fleet": "floating"}, "is not known"), ({"by": "product,team"}, "is not known")]
+)
+def test_a_fleet_or_pair_that_is_none_is_refused_before_the_work(
+    asked: dict[str, str], said: str, plan_file: Path
+) -> None:
+    with pytest.raises(InputError, match=said):
+        verbs.cost(plan_file, as_of=AS_OF, **asked)  # type: ignore[arg-type]
+
+
+def test_a_log_without_the_dimension_or_the_known_names_is_refused(plan_file: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("arrival_s,prompt_tokens,output_tokens,tenant\n0,10,10,acme\n1,10,10,acme\n")
+    with pytest.raises(InputError, match="does not say the product"):
+        verbs.cost(plan_file, by="product", usage=[log], as_of=AS_OF)
+    with pytest.raises(InputError, match=r"no request of log\.csv has any of these names"):
+        verbs.cost(plan_file, by="tenant", usage=[log], known=["globex"], as_of=AS_OF)

@@ -11,7 +11,8 @@ from ullage.cost.attribution.usage import GroupUse
 from ullage.cost.pool_run import class_uses
 from ullage.cost.service_use import ClassUse
 from ullage.load.plan import load_plan
-from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.planning.planned_for import planned_for
+from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.outcomes import ClassOutcomes
 
 HOURS = 730.0
@@ -20,7 +21,7 @@ HOURS = 730.0
 @pytest.fixture(scope="module")
 def demand() -> Demand:
     spec = load_plan(None, as_of=datetime.date(2026, 11, 15))
-    return forecast_demand(spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile)
+    return planned_for(spec)[1]
 
 
 def used(demand: Demand, outcomes: ClassOutcomes) -> ClassUse:

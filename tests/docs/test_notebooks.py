@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.docs_examples import ROOT
+from support.kept_plans import kept_plans
 
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 
@@ -48,7 +49,8 @@ def test_every_cell_runs_and_shows_something(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     for number, source in enumerate(code_cells(notebook)):
-        shown = run_cell(source, names, f"{notebook.name}[{number}]")
+        with kept_plans():
+            shown = run_cell(source, names, f"{notebook.name}[{number}]")
         printed = capsys.readouterr().out
         if hasattr(shown, "_repr_html_"):
             assert "<" in shown._repr_html_()

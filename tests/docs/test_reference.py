@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support.docs_examples import ROOT, pages
-from ullage.cli.help import VERBS
+from ullage.cli.help import COMMANDS
 from ullage.errors import ExitCode
 from ullage.evidence import Evidence
 
@@ -20,7 +20,7 @@ VOCABULARY = (
 ).split(", ")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_every_verb_is_in_the_reference(verb: str) -> None:
     assert f"$ ullage {verb} --help" in (ROOT / "docs/reference/cli.md").read_text()
 

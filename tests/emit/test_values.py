@@ -30,7 +30,8 @@ def plans(draw: st.DrawFn) -> dict[str, float | str]:
         "fleet.total_replicas": fleet,
         "fleet.total_devices": fleet * replica,
         "reserve.serving_replicas": steady + warm + failure,
-        "reserve.rollout_replicas": surge,
+        "reserve.rollout_surge_replicas": surge,
+        "reserve.rollout_unavailable_replicas": draw(st.integers(0, 50)),
         "reserve.maintenance_replicas": draw(st.integers(0, 40)),
         "packing.nodes": -(-fleet * replica // node),
         "packing.devices": -(-fleet * replica // node) * node,
@@ -74,8 +75,8 @@ def test_workloads_say_what_the_plan_says(values: dict[str, Any]) -> None:
     (engine,) = spec["containers"]
     assert found["spec"]["replicas"] == values["reserve.serving_replicas"]
     assert found["spec"]["strategy"]["rollingUpdate"] == {
-        "maxSurge": values["reserve.rollout_replicas"],
-        "maxUnavailable": 0,
+        "maxSurge": values["reserve.rollout_surge_replicas"],
+        "maxUnavailable": values["reserve.rollout_unavailable_replicas"],
     }
     args = engine["args"]
     flags = {word: args[place + 1] for place, word in enumerate(args[:-1]) if word.startswith("--")}

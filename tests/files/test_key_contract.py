@@ -66,7 +66,6 @@ CASES: dict[str, dict[str, str]] = {
         "pool.storage_bandwidth": "100 MB/s",
         "pool.instance": "g6e.48xlarge",
         "policy.horizon": "60d",
-        "policy.planning_percentile": "80%",
         "policy.shortfall": "1%",
         "policy.margin": "30%",
         "policy.zones": "3",
@@ -106,6 +105,7 @@ CASES: dict[str, dict[str, str]] = {
         "rollout.max_unavailable": "1",
         "rollout.within": "5min",
         "rollout.drain": "30min",
+        "rollout.demand": "90%",
         "rollout.spare_devices": "4",
         "maintenance.every": "1d",
         "reserves.counted": "sum",
@@ -240,7 +240,7 @@ CASES: dict[str, dict[str, str]] = {
         "workload.classes.short.match.from_prompt_tokens": "320",
         "workload.classes.short.match.from_output_tokens": "50",
         "workload.classes.short.match.below_output_tokens": "50",
-        "policy.planning_percentile": "70%",
+        "policy.shortfall": "30%",
         "policy.horizon": "60d",
     },
     "pools": {
@@ -443,7 +443,7 @@ def _forgets_context(was: PlanSpec, now: PlanSpec) -> PlanSpec:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "key", "forgets"),
-    [("traced", "policy.planning_percentile", _forgets_trace), ("one", "pool.max_context", _forgets_context)],
+    [("traced", "policy.shortfall", _forgets_trace), ("one", "pool.max_context", _forgets_context)],
 )
 def test_a_key_that_is_read_and_forgotten_is_found(
     base: str, key: str, forgets: Callable[[PlanSpec, PlanSpec], PlanSpec], folder: Path

@@ -104,7 +104,7 @@ def test_what_is_decided_stays_a_decision() -> None:
         ("reliability: {survives: planet}\n", "survives"),
         ("reliability: {availability: 120%}\n", "availability"),
         ("rollout: {surge: lots}\n", "surge"),
-        ("rollout: {surge: 0}\n", "surge"),
+        ("rollout: {surge: 0, max_unavailable: 0}\n", "surge"),
         ("maintenance: {window: 30d}\n", "window"),
         ("reserves: {overlap: [rollout+weather]}\n", "overlap"),
     ],

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Source
+from ullage.fleet.risk.planning_point import planned_percentile
 from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
 from ullage.report.encode import to_json
@@ -46,7 +47,7 @@ def demand(found: PlanSpec) -> Demand:
     policy = found.policy
     measured = None if found.traffic is None else found.traffic.classes
     return forecast_demand(
-        found.demands, horizon=policy.horizon, percentile=policy.planning_percentile, measured=measured
+        found.demands, horizon=policy.horizon, percentile=planned_percentile(policy.shortfall), measured=measured
     )
 
 
@@ -153,9 +154,9 @@ def test_a_shape_that_no_week_has_is_refused(tmp_path: Path, said: str, problem:
 def test_no_demand_is_certain(tmp_path: Path, fraction: float) -> None:
     found = spec(tmp_path)
     sure = Assumption(
-        name="policy.planning_percentile", value=fraction, unit="fraction", evidence=Evidence.STATED, source=SOURCE
+        name="risk.demand_percentile", value=fraction, unit="fraction", evidence=Evidence.STATED, source=SOURCE
     )
-    with pytest.raises(InputError, match=r"policy\.planning_percentile"):
+    with pytest.raises(InputError, match=r"risk\.demand_percentile"):
         forecast_demand(found.demands, horizon=found.policy.horizon, percentile=sure)
 
 
@@ -166,4 +167,4 @@ def test_a_rate_beyond_all_simulation_is_refused_by_name(tmp_path: Path, said: s
     found = spec(tmp_path, said=said)
     century = Assumption(name="policy.horizon", value=3.2e9, unit="s", evidence=Evidence.STATED, source=SOURCE)
     with pytest.raises(InputError, match=r"demand\.chat\.planning_rate = .* req/s.*simulated"):
-        forecast_demand(found.demands, horizon=century, percentile=found.policy.planning_percentile)
+        forecast_demand(found.demands, horizon=century, percentile=planned_percentile(found.policy.shortfall))

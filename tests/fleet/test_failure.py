@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.fleet.choices import choice
 from ullage.fleet.failure import FailureReserve, Reliability, failure_reserve, reliability
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
 
@@ -24,10 +25,14 @@ def steady(replicas: int) -> Figure:
     )
 
 
+TARGET = choice("reliability.availability", 0.999, "fraction", "test")
+
+
 def said(given: Reliability, **values: float | str) -> Reliability:
+    stated = replace(given, availability=given.availability or TARGET) if "availability" in values else given
     return replace(
-        given,
-        **{name: replace(getattr(given, name), value=value, low=None, high=None) for name, value in values.items()},
+        stated,
+        **{name: replace(getattr(stated, name), value=value, low=None, high=None) for name, value in values.items()},
     )
 
 
@@ -100,9 +105,7 @@ def test_one_more_nine_never_lowers_it(
 ) -> None:
     given_ = said(reliability(), survives=survives)
     if crews is not None:
-        given_ = replace(
-            given_, crews=replace(given_.availability, name="reliability.repair_crews", value=crews, unit="crews")
-        )
+        given_ = replace(given_, crews=replace(TARGET, name="reliability.repair_crews", value=crews, unit="crews"))
     lines = []
     for target in (0.9, 0.99, 0.999, 0.9999):
         answer = failure_reserve(
@@ -153,7 +156,9 @@ def test_a_quota_in_the_way_is_the_placements_refusal() -> None:
 def test_the_figure_ends_in_rates_and_target() -> None:
     answer = found(10, 2)
     names = {each.name for each in answer.line.figure.inputs}
-    assert {"reliability.availability", "reliability.zone_repair", "fleet.replicas"} <= names
+    assert {"reliability.survives", "reliability.zone_repair", "fleet.replicas"} <= names
+    stated = found(10, 2, availability=0.99)
+    assert "reliability.availability" in {each.name for each in stated.line.figure.inputs}
 
 
 def test_wrong_words_are_named() -> None:

@@ -18,8 +18,10 @@ from ullage.fleet.choices import choice
 from ullage.fleet.failure import reliability
 from ullage.fleet.loss_scenarios import SCENARIOS
 from ullage.fleet.losses import QUICK, TITLES, LossEffort, LossTable, LossVerdict, loss_checks
+from ullage.fleet.maintenance import Maintenance
 from ullage.fleet.region import RegionPolicy
 from ullage.fleet.reserves import Reserves, ReserveSettings, named_reserves
+from ullage.fleet.rollout import Rollout
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
 from ullage.service.trial.attainment import WINDOW_S, SloTally, last_hurt_s, part, tallies
 from ullage.service.trial.trial import play
@@ -40,8 +42,13 @@ TWO_REGIONS = Sites(
 )
 
 
+def _work(name: str, fraction: float | None) -> Assumption | None:
+    return None if fraction is None else share(name, fraction)
+
+
 @functools.cache
-def reserves(survives: str = "node", zones: int = 2, regions: str = "") -> Reserves:
+def reserves(survives: str = "node", zones: int = 2, regions: str = "", work_fraction: float | None = None) -> Reserves:
+    """`work_fraction` is what planned work meets, in parts of the planning rate; its own hours without it."""
     pool = planned_pool()
     given = reliability()
     found = named_reserves(
@@ -52,6 +59,8 @@ def reserves(survives: str = "node", zones: int = 2, regions: str = "") -> Reser
         settings=ReserveSettings(
             reliability=replace(given, survives=replace(given.survives, value=survives)),
             regions=RegionPolicy(survives=choice("regions.survives", regions or "none", "", "test")),
+            rollout=Rollout(demand=_work("rollout.demand", work_fraction)),
+            maintenance=Maintenance(demand=_work("maintenance.demand", work_fraction)),
         ),
         seed=0,
     )
@@ -98,7 +107,15 @@ def test_what_reserves_cover_holds_and_the_rest_is_said_to_be_uncovered() -> Non
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in ("normal_day", "region")])
 def test_half_a_fleet_breaks_every_check_at_peak(name: str) -> None:
-    assert checked(starved(reserves()), name).check(name).verdict is LossVerdict.BREAKS
+    assert checked(starved(reserves(work_fraction=1.0)), name).check(name).verdict is LossVerdict.BREAKS
+
+
+@pytest.mark.parametrize("name", ["rollout", "maintenance"])
+def test_planned_work_meets_the_demand_of_its_own_hours(name: str) -> None:
+    quiet, busy = (checked(starved(reserves(work_fraction=each)), name).check(name) for each in (0.3, 1.0))
+    assert quiet.during is not None
+    assert busy.during is not None
+    assert quiet.during.attained.value > busy.during.attained.value
 
 
 def test_a_zone_is_survived_where_that_was_bought() -> None:

@@ -24,11 +24,14 @@ def figure(name: str, value: float, unit: str) -> Figure:
     return Figure(name=name, value=value, unit=unit, sources=(SOURCE,), own_evidence=Evidence.ASSUMED)
 
 
-def patched(replicas: int, given_: Maintenance, *, per_node: int = 4) -> MaintenanceReserve:
+def patched(
+    replicas: int, given_: Maintenance, *, per_node: int = 4, quiet_fraction: float = 1.0
+) -> MaintenanceReserve:
     return maintenance_reserve(
         figure("reserve.serving_replicas", replicas, "replicas"),
         given_,
         figure("ready.warm_p90_s", 300.0, "s"),
+        quiet=figure("reserve.maintenance_demand_fraction", quiet_fraction, "fraction"),
         steady_replicas=replicas,
         devices=2,
         nodes_of=lambda total: even_nodes(total, per_node),
@@ -63,9 +66,9 @@ def test_a_rule_that_names_fewer_replicas_than_the_line_says_why() -> None:
 
 
 def test_a_quiet_window_needs_no_reserve() -> None:
-    quiet = Maintenance(demand=choice("maintenance.demand", 0.5, "fraction", "test"))
-    assert patched(40, quiet).line.replicas == 0
-    assert "20 idle" in patched(40, quiet).line.rule
+    quiet = patched(40, Maintenance(), quiet_fraction=0.5)
+    assert quiet.line.replicas == 0
+    assert "20 idle" in quiet.line.rule
 
 
 def test_a_window_too_short_for_one_node_takes_all_at_once() -> None:

@@ -15,10 +15,11 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Source, walk
 from ullage.fleet.choices import choice
 from ullage.fleet.lines import NAMES
+from ullage.fleet.maintenance import Maintenance
 from ullage.fleet.reserves import ReservePolicy, Reserves, ReserveSettings, named_reserves, overlap
 from ullage.fleet.rollout import Rollout
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
-from ullage.fleet.warm import Warm, steepest_rise, warm_reserve
+from ullage.fleet.warm import FOLLOWS, Warm, steepest_rise, warm_reserve
 
 SOURCE = Source(what="test", where="here", date=datetime.date(2026, 11, 15))
 
@@ -55,12 +56,17 @@ def test_every_reserve_is_a_line_with_rule_figure_and_purpose() -> None:
 
 
 def test_sum_and_overlap_are_shown_and_one_is_bought() -> None:
-    found = reserves()
+    busy = ReserveSettings(
+        rollout=Rollout(demand=choice("rollout.demand", 1.0, "fraction", "test")),
+        maintenance=Maintenance(demand=choice("maintenance.demand", 1.0, "fraction", "test")),
+    )
+    found = reserves(busy)
     assert found.sum_replicas == sum(line.replicas for line in found.lines)
     assert found.overlap_replicas < found.sum_replicas
     assert found.replicas == found.overlap_replicas
     assert sum(found.bought.values()) == found.replicas
-    all_at_once = reserves(ReserveSettings(policy=ReservePolicy(counted=choice("reserves.counted", "sum", "", "test"))))
+    counted = ReservePolicy(counted=choice("reserves.counted", "sum", "", "test"))
+    all_at_once = reserves(replace(busy, policy=counted))
     assert all_at_once.replicas == all_at_once.sum_replicas == sum(all_at_once.bought.values())
     assert all_at_once.placement.replicas == all_at_once.steady_replicas + all_at_once.replicas
 
@@ -125,7 +131,8 @@ def test_warm_replicas_follow_the_ramp_and_the_start() -> None:
     needed = pool.steady.figures["fleet.replicas"]
 
     def warm(given_: Warm) -> int:
-        return warm_reserve(needed, pool.demand, pool.ready, given_, devices=2).line.replicas
+        scaled = given_ if given_.follows is not FOLLOWS else replace(given_, follows=replace(FOLLOWS, value="demand"))
+        return warm_reserve(needed, pool.demand, pool.ready, scaled, devices=2).line.replicas
 
     by_start = [warm(Warm(start=choice("warm.start", level, "", "test"))) for level in ("hot", "warm", "cold")]
     assert by_start == sorted(by_start)
@@ -136,6 +143,7 @@ def test_warm_replicas_follow_the_ramp_and_the_start() -> None:
     one = replace(needed, value=1)
     assert warm_reserve(one, pool.demand, pool.ready, Warm(), devices=2).line.replicas == 0
     assert warm(Warm(follows=choice("warm.follows", "peak", "", "test"))) == 0
+    assert warm_reserve(needed, pool.demand, pool.ready, Warm(), devices=2).line.replicas == 0
     assert warm(Warm(absorbed=choice("limits.absorbed_rps", 1e9, "req/s", "test"))) == 0
     assert steepest_rise(pool.demand) > 0.0
     with pytest.raises(InputError, match="start"):

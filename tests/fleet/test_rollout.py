@@ -22,12 +22,16 @@ def figure(name: str, value: float, unit: str) -> Figure:
     return Figure(name=name, value=value, unit=unit, sources=(SOURCE,), own_evidence=Evidence.ASSUMED)
 
 
-def reserve(replicas: int, given_: Rollout, *, devices: int = 2, start_s: float = 300.0) -> RolloutReserve | Rejection:
+def reserve(
+    replicas: int, given_: Rollout, *, devices: int = 2, start_s: float = 300.0, quiet_fraction: float = 1.0
+) -> RolloutReserve | Rejection:
     return rollout_reserve(
         figure("reserve.serving_replicas", replicas, "replicas"),
         given_,
         figure("ready.warm_p90_s", start_s, "s"),
         devices=devices,
+        quiet=figure("reserve.rollout_demand_fraction", quiet_fraction, "fraction"),
+        steady_replicas=replicas,
     )
 
 
@@ -83,6 +87,32 @@ def test_the_surge_is_the_least_that_ends_in_time() -> None:
     assert found.line.serving_replicas == 0
 
 
+def test_a_quiet_rollout_takes_its_turns_out_of_the_fleet() -> None:
+    """Half of forty are idle in its hours: the fewest that end in time are missing, and nothing is bought."""
+    found = reserve(40, Rollout(), quiet_fraction=0.5)
+    assert isinstance(found, RolloutReserve)
+    assert (found.surge_replicas, found.line.replicas, found.line.serving_replicas) == (0, 0, 0)
+    assert found.course.duration_s <= 3600.0
+    fewer = found.unavailable_replicas - 1
+    assert roll(40, surge=0, unavailable=fewer, spare_replicas=0, start_s=300.0, drain_s=120.0).duration_s > 3600.0
+    # Two that are idle do not end in time: the rest of the turn is a surge that has to be bought.
+    few = reserve(40, Rollout(), quiet_fraction=0.95)
+    assert isinstance(few, RolloutReserve)
+    assert few.unavailable_replicas == 2
+    assert few.line.replicas == few.surge_replicas > 0
+
+
+@given(quiet=st.floats(0.05, 1.0), replicas=st.integers(1, 60))
+def test_what_may_be_missing_is_idle_or_bought(quiet: float, replicas: int) -> None:
+    found = reserve(replicas, Rollout(), quiet_fraction=quiet)
+    assert isinstance(found, RolloutReserve)
+    needed = math.ceil(replicas * quiet - 1e-9)
+    assert found.course.least_serving_replicas + found.line.serving_replicas >= needed
+    stated = reserve(replicas, Rollout(unavailable=choice("rollout.max_unavailable", 3, "replicas", "test")))
+    assert isinstance(stated, RolloutReserve)
+    assert stated.line.serving_replicas == min(3, replicas)
+
+
 def test_shares_round_as_kubernetes_does() -> None:
     shares = Rollout(
         surge=choice("rollout.surge", 0.25, "fraction", "test"),
@@ -124,6 +154,9 @@ def test_no_free_devices_is_a_deadlock_with_two_ways_out() -> None:
 
 def test_nothing_may_move_is_refused() -> None:
     with pytest.raises(InputError, match="no replica could ever be replaced"):
-        Rollout(surge=choice("rollout.surge", 0, "replicas", "test"))
+        Rollout(
+            surge=choice("rollout.surge", 0, "replicas", "test"),
+            unavailable=choice("rollout.max_unavailable", 0, "replicas", "test"),
+        )
     with pytest.raises(InputError, match="strategy"):
         Rollout(strategy=choice("rollout.strategy", "recreate", "", "test"))

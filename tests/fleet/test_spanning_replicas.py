@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ullage.evidence import Evidence, Figure, Source
+from ullage.fleet.choices import choice
 from ullage.fleet.failure import FailureReserve, failure_reserve, reliability
 from ullage.fleet.sites import equal_zones
 
@@ -19,7 +20,7 @@ REPAIR_S = YEAR_S / 100.0
 
 def reserve(replicas: int, devices: int, zones: int = 1, target: float = 0.5, **failures: float) -> FailureReserve:
     """Failures a year, each repaired in a hundredth of a year; what is not named never fails."""
-    given = reliability()
+    given = replace(reliability(), availability=choice("reliability.availability", target, "fraction", "test"))
     rates = {f"{each}_failures": failures.get(each, 0.0) for each in ("device", "node", "zone")}
     repairs = {f"{each}_repair": REPAIR_S for each in ("device", "node", "zone")}
     stated: dict[str, float | str] = {"survives": "nothing", "availability": target, "devices_per_node": 8}

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_locks_pin_everything_with_hashes_and_name_no_host() -> None:
-    for name in ("run", "dev"):
+    for name in ("run", "dev", "serve"):
         lock = (ROOT / "requirements" / f"{name}.txt").read_text()
         assert "://" not in lock
         assert "--index-url" not in lock

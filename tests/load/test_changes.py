@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ullage.errors import InputError
+from ullage.fleet.risk.planning_point import planned_percentile
 from ullage.load.changes import Changes, SetValues, parse_changes
 from ullage.load.plan import load_plan
 from ullage.load.typed import parse_traffic
@@ -66,8 +67,8 @@ def test_a_change_is_what_an_edit_of_the_file_is(file: Path, change: str, old: s
 
 
 def test_changes_of_a_program_are_those_of_a_command_line(file: Path) -> None:
-    typed = loaded(file, ["pools.large.max_sequences=64", "policy.planning_percentile=99%"])
-    assert values(typed) == values(loaded(file, {"pools.large.max_sequences": 64, "policy.planning_percentile": 0.99}))
+    typed = loaded(file, ["pools.large.max_sequences=64", "policy.shortfall=1%"])
+    assert values(typed) == values(loaded(file, {"pools.large.max_sequences": 64, "policy.shortfall": 0.01}))
 
 
 def test_a_plan_as_a_dict_is_the_plan_of_the_file(tmp_path: Path) -> None:
@@ -125,7 +126,10 @@ pool: {model: llama-3.1-8b, device: h100-sxm}
         spec = loaded(file, traffic=traffic)
         policy = spec.policy
         demand = forecast_demand(
-            spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile, measured=spec.measured
+            spec.demands,
+            horizon=policy.horizon,
+            percentile=planned_percentile(policy.shortfall),
+            measured=spec.measured,
         )
         return demand.planning_rps, demand.model.classes[0].mean_rate_rps
 

@@ -10,6 +10,7 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence
+from ullage.fleet.risk.planning_point import planned_percentile
 from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
 from ullage.workload.demand.demand import Demand, forecast_demand
@@ -41,7 +42,7 @@ def demand(folder: Path, *lines: str, more: str = "") -> Demand:
     return forecast_demand(
         spec.demands,
         horizon=spec.policy.horizon,
-        percentile=spec.policy.planning_percentile,
+        percentile=planned_percentile(spec.policy.shortfall),
         measured=None if spec.traffic is None else spec.traffic.classes,
     )
 

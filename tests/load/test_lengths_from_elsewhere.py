@@ -10,6 +10,7 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.evidence import Evidence
+from ullage.fleet.risk.planning_point import planned_percentile
 from ullage.load.plan import load_plan
 from ullage.workload.demand.demand import Demand, forecast_demand
 
@@ -44,7 +45,7 @@ def demand(folder: Path, *, more: str = "", shape: str = "", sums: bool = False)
     return forecast_demand(
         spec.demands,
         horizon=spec.policy.horizon,
-        percentile=spec.policy.planning_percentile,
+        percentile=planned_percentile(spec.policy.shortfall),
         measured=spec.traffic.classes,
     )
 

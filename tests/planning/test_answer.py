@@ -33,8 +33,9 @@ def test_the_steps_of_the_bridge_are_the_fleet(text: str | None) -> None:
     for pool, said in zip(plan.pools, found.pools, strict=True):
         steps = {each.name: number(each.amount) for each in said.replicas}
         assert sum(steps.values()) == pool.reserves.total_replicas == number(said.machines.replicas)
-        assert steps["nominal"] == pool.steady_fleet.nominal_replicas
-        assert steps["nominal"] + steps["untested step times"] == pool.steady_fleet.replicas
+        assert steps["nominal"] + steps["more demand"] == pool.steady_fleet.nominal_replicas
+        slow = steps["untested step times"] + steps["longer requests"]
+        assert pool.steady_fleet.nominal_replicas + slow == pool.steady_fleet.replicas
         for name, bought in pool.reserves.bought.items():
             assert steps[name] == bought
         devices = pool.reserves.total_replicas * pool.memory.runtime.sharding.devices
@@ -114,11 +115,12 @@ def test_the_parts_of_the_bill_are_whole() -> None:
 def test_the_next_step_is_the_load_test_that_buys_back_the_margin_for_step_times() -> None:
     plan = planned()
     step, (pool,) = answer(plan).next_step, plan.pools
-    margin = pool.steady_fleet.replicas - pool.steady_fleet.nominal_replicas
+    whole = pool.steady_fleet.replicas - pool.steady_fleet.nominal_replicas
+    margin = whole - number(pool.steady_fleet.figures["fleet.length_replicas"])
     assert step.saves_replicas is not None
     assert step.saves_usd is not None
     assert step.cost_usd is not None
-    assert number(step.saves_replicas) == margin > 0
+    assert number(step.saves_replicas) == margin > whole / 2
     bill = bill_of(plan)
     steady_usd = sum(bill.cents_of(each) for each in ("compute_usage", "compute_reservation", "failed_work")) / 100
     assert number(step.saves_usd) == pytest.approx(steady_usd * margin / pool.steady_fleet.replicas)

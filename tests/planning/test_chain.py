@@ -8,8 +8,9 @@ import io
 import pytest
 from rich.console import Console
 
+from support.planned import planned
 from ullage import verbs
-from ullage.errors import NotBuilt, NotGiven, Rejection
+from ullage.errors import NotBuilt, NotGiven
 from ullage.evidence import Assumption, Figure, Source, walk
 from ullage.planning.document import Plan
 from ullage.report.plan.json_document import plan_json
@@ -46,9 +47,7 @@ STAGES = [
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    found = verbs.plan(as_of=AS_OF, seed=1)
-    assert not isinstance(found, Rejection)
-    return found
+    return planned()
 
 
 def test_every_stage_is_in_the_plan_in_order(plan: Plan) -> None:
@@ -91,7 +90,8 @@ def test_every_input_is_listed_among_the_assumptions(plan: Plan) -> None:
 
 @pytest.mark.slow
 def test_one_input_one_seed_one_answer(plan: Plan) -> None:
-    assert verbs.plan(as_of=AS_OF, seed=1) == plan
+    """Worked out anew, and not taken from what the session keeps."""
+    assert verbs.plan(as_of=AS_OF, seed=0) == plan
 
 
 def test_what_a_stage_has_to_say_reaches_the_reader(plan: Plan) -> None:
@@ -111,4 +111,4 @@ def test_margins_cost_what_is_bought_and_no_more(plan: Plan) -> None:
     """A reserve that another stands in for is not paid for twice, in the table of margins or on the bill."""
     (pool,) = plan.pools
     costs = [each.cost for each in pool.margins.rows if each.where.endswith("reserve") and each.cost is not None]
-    assert sum(int(each.value) for each in costs) == pool.reserves.replicas < pool.reserves.sum_replicas
+    assert sum(int(each.value) for each in costs) == pool.reserves.replicas <= pool.reserves.sum_replicas

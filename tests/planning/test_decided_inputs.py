@@ -13,6 +13,7 @@ from support.demand_laws import known_law
 from ullage import verbs
 from ullage.errors import InputError, Rejection
 from ullage.evidence import number
+from ullage.fleet.risk.planning_point import planned_percentile
 from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
 from ullage.workload.demand.demand import Demand, forecast_demand
@@ -26,7 +27,7 @@ workload:
   {trace}
   classes: [{{name: chat, {rate} longest_context: 8192, slo: {{ttft_p95: 2s, tpot_p95: 60ms}}}}]
 pool: {{model: llama-3.1-70b, device: h100-sxm, tensor_parallel: 2{pool}}}
-policy: {{horizon: {horizon}, planning_percentile: {percentile}}}
+policy: {{horizon: {horizon}, shortfall: {shortfall}}}
 """
 TRACE = {"trace": "trace: [log.csv]", "rate": ""}
 
@@ -38,17 +39,20 @@ def written(
     rate: str = "rate: 2 req/s,",
     pool: str = "",
     horizon: str = "7d",
-    percentile: str = "95%",
+    shortfall: str = "5%",
 ) -> Path:
     file = folder / "plan.yaml"
-    file.write_text(FILE.format(trace=trace, rate=rate, pool=pool, horizon=horizon, percentile=percentile))
+    file.write_text(FILE.format(trace=trace, rate=rate, pool=pool, horizon=horizon, shortfall=shortfall))
     return file
 
 
 def demanded(spec: PlanSpec) -> Demand:
     """The plan's first stage."""
     return forecast_demand(
-        spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile, measured=spec.measured
+        spec.demands,
+        horizon=spec.policy.horizon,
+        percentile=planned_percentile(spec.policy.shortfall),
+        measured=spec.measured,
     )
 
 
@@ -63,7 +67,7 @@ def test_the_planning_percentile_is_read_off_the_forecast_of_a_trace(tmp_path: P
     log(tmp_path, 4)
     found = {}
     for percentile in (0.5, 0.9, 0.99):
-        spec = load_plan(written(tmp_path, **TRACE, percentile=f"{100 * percentile:g}%"), as_of=AS_OF)
+        spec = load_plan(written(tmp_path, **TRACE, shortfall=f"{100 * (1 - percentile):.4g}%"), as_of=AS_OF)
         demand = demanded(spec)
         forecast = spec.measured["chat"].forecast
         assert forecast is not None
@@ -82,7 +86,7 @@ def test_a_short_trace_plans_at_the_percentile_of_what_it_cannot_know(tmp_path: 
     (tmp_path / "log.csv").write_text("\n".join(["arrival_s,prompt_tokens,output_tokens", *rows]) + "\n")
     rates = {}
     for percentile in (0.5, 0.9, 0.99):
-        spec = load_plan(written(tmp_path, **TRACE, percentile=f"{100 * percentile:g}%"), as_of=AS_OF)
+        spec = load_plan(written(tmp_path, **TRACE, shortfall=f"{100 * (1 - percentile):.4g}%"), as_of=AS_OF)
         figure = demanded(spec).figures["demand.chat.planning_rate"]
         assumed = {each.name: number(each) for each in figure.inputs if not hasattr(each, "formula")}
         rates[percentile] = float(figure.value)
@@ -98,7 +102,7 @@ def test_a_short_trace_plans_at_the_percentile_of_what_it_cannot_know(tmp_path: 
 @pytest.mark.parametrize(("horizon", "weeks"), [("7d", 1.0), ("28d", 4.0)])
 def test_a_stated_rate_grows_to_the_end_of_the_horizon(tmp_path: Path, horizon: str, weeks: float) -> None:
     shape = "rate: 2 req/s, weekly_growth: 10%, peak_hour: 3,"
-    spec = load_plan(written(tmp_path, rate=shape, horizon=horizon, percentile="90%"), as_of=AS_OF)
+    spec = load_plan(written(tmp_path, rate=shape, horizon=horizon, shortfall="10%"), as_of=AS_OF)
     demand = demanded(spec)
     # Twice a second on average, three times that in the busiest hour; a stated mean is off by a fifth in one of three.
     assert demand.planning_rps == pytest.approx(2 * 3 * 1.1**weeks * np.exp(0.2 * NormalDist().inv_cdf(0.9)))

@@ -11,9 +11,10 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence
 from ullage.load.plan import load_plan
 from ullage.planning.options.lead_times import MONTHS, QUOTA, LeadTimes, OrderNeed, Orders, order_dates, rate_at
+from ullage.planning.planned_for import planned_for
 from ullage.planning.spec import PlanSpec
 from ullage.prices.purchase import Purchase
-from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.demand import Demand
 
 AS_OF = datetime.date(2026, 11, 15)
 DAY_S = 86_400.0
@@ -26,7 +27,7 @@ def spec() -> PlanSpec:
 
 @pytest.fixture(scope="module")
 def demand(spec: PlanSpec) -> Demand:
-    return forecast_demand(spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile)
+    return planned_for(spec)[1]
 
 
 def grown(demand: Demand, weekly_fraction: float) -> Demand:

@@ -93,10 +93,14 @@ def test_another_size_of_machine_is_a_surprise_only_while_nobody_named_one() -> 
 
 
 def test_devices_that_a_whole_machine_brings_are_said_where_they_are_much() -> None:
-    """The example has 2 of 96 to spare, which is no headline; 60 of 96 would be one."""
+    """The example has none to spare, which is no headline; 60 would be one."""
     plan = planned()
     bill = bill_of(plan)
     assert "whole machines" not in named(surprises(plan, bill))
+    (pool,) = plan.pools
+    groups = tuple(replace(each, spare_devices=6) for each in pool.packing.chosen.groups)
+    chosen = replace(pool.packing.chosen, groups=groups)
+    plan = replace(plan, pools=(replace(pool, packing=replace(pool.packing, chosen=chosen)),))
     use = replace(bill.use, pools=tuple(replace(each, stranded_devices=60) for each in bill.use.pools))
     dearer = monthly_bill(use, bill.quotes, bill.policy)
     found = named(surprises(plan, dearer))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import doctest
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support import json_schemas, plan_keys
+from support.kept_plans import kept_plans, typed_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(console|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -67,7 +67,7 @@ def run(typed: str, folder: Path) -> str:
     ended = subprocess.run(
         ["bash", "-c", typed],
         cwd=folder,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        env=typed_environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -86,12 +86,14 @@ def matches(expected: str, printed: str) -> bool:
 
 def run_python(kind: str, block: str, names: dict[str, object], page: str) -> None:
     if kind == "python":
-        exec(compile(block, page, "exec"), names)
+        with kept_plans():
+            exec(compile(block, page, "exec"), names)
         return
     test = doctest.DocTestParser().get_doctest(block, names, page, page, 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     report: list[str] = []
-    runner.run(test, out=report.append, clear_globs=False)
+    with kept_plans():
+        runner.run(test, out=report.append, clear_globs=False)
     names.update(test.globs)
     assert runner.failures == 0, "".join(report)
 

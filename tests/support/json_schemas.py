@@ -63,6 +63,7 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "scale": (Printed(kind="ScalingComparisons", head=_PLANNED), _REFUSAL),
     "check": (Printed(kind="Checks", head=_PLANNED), _REFUSAL),
     "cost": (Printed(kind="CostAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
+    "buy": (Printed(kind="Buying", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
     "compare": (Printed(kind="Difference"), _REFUSAL),
     "risk": (Printed(kind="Study", head=_PLANNED, explained=True), _REFUSAL),
     "scenarios": (Printed(kind="ScenarioTable", head=_PLANNED), _REFUSAL),

@@ -34,6 +34,7 @@ from ullage.planning.options.lead_times import OrderNeed, order_dates
 from ullage.planning.options.mix import slices_of
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.pipeline import plan
+from ullage.planning.planned_for import planned_for
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_bill
 from ullage.planning.spec import PlanSpec, PoolSpec
@@ -43,7 +44,7 @@ from ullage.service.calibration.pool_step import pool_step
 from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.uncertainty.study import study
 from ullage.verbs.profile import profile, save_profile
-from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.routing import pool_demand, routed
 from ullage.workload.demand.tools import tool_loads
 from ullage.workload.synthetic.builtin import builtin
@@ -397,10 +398,7 @@ def _refusal(found: Rejection) -> Values:
 
 
 def demand_of(spec: PlanSpec) -> Demand:
-    policy = spec.policy
-    return forecast_demand(
-        spec.demands, horizon=policy.horizon, percentile=policy.planning_percentile, measured=spec.measured
-    )
+    return planned_for(spec)[1]
 
 
 def _asked(spec: PlanSpec, pool: PoolSpec) -> Demand:
@@ -503,7 +501,12 @@ CHECK_STAGES: Mapping[str, Stage] = {name: partial(checks, name) for name in CHE
 def options(spec: PlanSpec, _: Probe) -> Values:
     found = candidates_of(spec.pool, spec.options, book=spec.prices, buying=spec.buying)
     asked = OptionRequest(
-        demand=_asked(spec, spec.pool), classes=spec.classes, slo_limits=spec.slo_limits, spec=spec, seed=0
+        demand=_asked(spec, spec.pool),
+        classes=spec.classes,
+        slo_limits=spec.slo_limits,
+        spec=spec,
+        point=planned_for(spec)[0],
+        seed=0,
     )
     fit = fit_of(found[0], asked)
     assert isinstance(fit, Fit)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from support.kept_plans import kept_plans
 from ullage import verbs
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Evidence, Figure, Source
@@ -43,16 +44,19 @@ pools:
 """
 
 
-@functools.cache
 def planned(text: str | None = None) -> Plan:
     """The plan of this file, the built-in example's without one."""
-    if text is None:
-        found = verbs.plan(as_of=AS_OF, seed=0)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
+    return _planned(text)
+
+
+@functools.cache
+def _planned(text: str | None) -> Plan:
+    with tempfile.TemporaryDirectory() as folder, kept_plans():
+        file = None
+        if text is not None:
             file = Path(folder) / "plan.yaml"
             file.write_text(text)
-            found = verbs.plan(file, as_of=AS_OF, seed=0)
+        found = verbs.plan(file, as_of=AS_OF, seed=0)
     assert not isinstance(found, Rejection), found
     return found
 

@@ -24,6 +24,7 @@ from ullage.errors import Rejection
 from ullage.fleet.failure import domains_of, reliability
 from ullage.fleet.risk.inputs import FRACTIONS, pool_uncertainties
 from ullage.fleet.risk.load_draws import DEMAND, drawn_points, load_draws
+from ullage.fleet.risk.planning_point import planned_percentile
 from ullage.fleet.risk.shortfall import ShortfallModel
 from ullage.fleet.risk.surface import STEPS, CapacitySurface, capacity_surface
 from ullage.fleet.sites import equal_zones, place
@@ -56,7 +57,7 @@ def example() -> Example:
     pool, policy = spec.pool, spec.policy
     quantiles = {
         each: forecast_demand(
-            spec.demands, horizon=policy.horizon, percentile=replace(policy.planning_percentile, value=each)
+            spec.demands, horizon=policy.horizon, percentile=replace(planned_percentile(policy.shortfall), value=each)
         )
         for each in FRACTIONS
     }

@@ -15,6 +15,7 @@ from support.risks import SURE, domains, risk_model, surface, uncertainties
 from ullage.errors import InputError
 from ullage.fleet.availability import Breakage
 from ullage.fleet.risk.load_draws import DEMAND, drawn_points, load_draws
+from ullage.fleet.risk.quasi_random import normal_scores
 from ullage.fleet.risk.shortfall import ShortfallModel, outage, quiet_hours
 from ullage.fleet.risk.spread import RatioSpread, band_spread, lognormal, quantile_spread
 from ullage.fleet.risk.surface import STEPS, Axis
@@ -122,8 +123,14 @@ def test_classes_that_err_apart_need_less_than_those_that_err_together() -> None
 def test_a_load_that_no_fleet_carries_is_said_so() -> None:
     edge = surface(axes={STEPS: Axis(ratios=(0.5, 1.0, 1.5, 1.6), logs=(-0.7, 0.0, 0.4, 13.8))})
     model = risk_model(given=uncertainties(demand=0.1, steps=0.4), over=edge)
-    assert model.least(0.01) is None
-    assert model.least(0.3) is not None
+    slow = lognormal(0.4).ratios(normal_scores(np.linspace(0.0005, 0.9995, 1000)))
+    hopeless = float((edge.slowdowns({STEPS: slow}) > 20.0).mean())
+    assert model.hopeless_fraction == pytest.approx(hopeless, abs=0.02)
+    assert model.hopeless_fraction > 0.05
+    # What no number helps is no lack of replicas: the others keep the chance.
+    least = model.least(0.01)
+    assert least is not None
+    assert model.fraction(least) <= 0.01 < model.fraction(least - 1)
 
 
 def test_a_spread_goes_through_its_quantiles_and_refuses_what_falls() -> None:

@@ -214,6 +214,8 @@ def test_a_bill_drills_checks_options_and_what_runs(printed: Printer, small: str
     assert [each["name"] for each in drilled["results"]] == ["quota"]
     assert printed("check", small, *QUIET)["mistakes"] == []
     assert printed("options", small, *QUIET)["pools"][0]["ranking"]
+    (bought,) = printed("buy", small, "--months", "12", *QUIET)["pools"]
+    assert bought["chosen"]["usd"] <= 1.01 * min(each["usd"] for each in bought["rules"])
     (studied,) = printed("risk", small, "--bad-hour", "100 USD", *QUIET)["pools"]
     assert sum(studied["lines"].values()) == studied["fleets"]["0.05"]
     rows = printed("scenarios", small, "--own", "launch: traffic=x3", *QUIET)["rows"]

@@ -42,7 +42,7 @@ def demand(*names: str) -> Demand:
             for name in names
         ],
         horizon=said("policy.horizon", 30 * 86400.0, "s"),
-        percentile=said("policy.planning_percentile", 0.95),
+        percentile=said("risk.demand_percentile", 0.95),
     )
 
 

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from ullage.cli.help import MODULES, VERBS, top_level_help
+from ullage.cli.help import COMMANDS, MODULES, top_level_help
 from ullage.cli.terminal import talk
 from ullage.errors import ExitCode, UllageError, unknown_name
 
@@ -29,16 +29,16 @@ class _Verbs(TyperGroup):
     """A group whose commands are imported when they are asked for, not before."""
 
     def list_commands(self, ctx: object) -> list[str]:
-        return list(VERBS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: object, cmd_name: str) -> TyperCommand | None:
-        if cmd_name not in VERBS:
+        if cmd_name not in COMMANDS:
             return None
         return _command(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if not args[0].startswith("-") and args[0] not in VERBS:
-            raise unknown_name(field="verb", name=args[0], known=VERBS)
+        if not args[0].startswith("-") and args[0] not in COMMANDS:
+            raise unknown_name(field="verb", name=args[0], known=COMMANDS)
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: object) -> str:
@@ -51,7 +51,7 @@ def _command(verb: str) -> TyperCommand:
     single.command(name=verb)(module.command)
     found = get_command(single)
     assert isinstance(found, TyperCommand)
-    found.short_help = VERBS[verb]
+    found.short_help = COMMANDS[verb]
     return found
 
 

@@ -13,7 +13,9 @@ from ullage.cli.options import (
     By,
     Columns,
     Explain,
+    Fleet,
     Force,
+    LedgerPlace,
     Limit,
     NoColor,
     PlanArgument,
@@ -63,8 +65,14 @@ Commit = Annotated[
 Before = Annotated[
     Path | None, typer.Option("--before", metavar="FILE", help="Another plan file: why this bill differs from its.")
 ]
+Quarter = Annotated[bool, typer.Option("--quarter", help="A budget of the next three months, with its band.")]
+Year = Annotated[bool, typer.Option("--year", help="A budget of the next twelve months, with its band.")]
 Focus = Annotated[
     Path | None, typer.Option("--focus", metavar="FILE.csv", help="Write the charges as a FOCUS 1.2 file too.")
+]
+
+Table = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write who is charged what as a plain table too.")
 ]
 
 
@@ -85,7 +93,12 @@ def command(
     marginal: More = False,
     commit: Commit = None,
     before: Before = None,
+    quarter: Quarter = False,
+    year: Year = False,
+    fleet: Fleet = "fixed",
+    ledger: LedgerPlace = None,
     focus: Focus = None,
+    csv: Table = None,
     force: Force = False,
     explain: Explain = None,
     json: AsJson = False,
@@ -98,7 +111,8 @@ def command(
     """Bill a plan: every line of a month, what a success costs, and who caused it.
 
     A line whose price or driver is not known says what to give and is never counted as 0. Rows of the attribution sum
-    to every line, to the cent.
+    to every line, to the cent. With --quarter or --year months to come are billed over many futures: P10, P50, P90, why
+    they differ from today's bill, and beside them months that a ledger keeps bills of.
     """
     from ullage import verbs
     from ullage.files.whole import check_target, write_whole
@@ -106,39 +120,29 @@ def command(
     from ullage.verbs.answer import Refusal
     from ullage.verbs.what_if import last, what_if
 
-    if focus is not None:
-        check_target(focus, field="--focus", force=force)
+    for target, option in ((focus, "--focus"), (csv, "--csv")):
+        if target is not None:
+            check_target(target, field=option, force=force)
     if file is None:
         talk("No plan file given: the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
         found = what_if(
             lambda **what: verbs.cost(
-                file,
-                by=by,
-                rule=rule,
-                basis=basis,
-                idle=idle,
-                spread_rule=spread_by,
+                file, by=by, rule=rule, basis=basis, idle=idle, spread_rule=spread_by,
                 allotted=parse_shares(allotted or [], "--allotted"),
-                known=known,
-                usage=usage or [],
-                columns=parse_columns(column or []),
-                against=against,
-                marginal=marginal,
-                commit=commit,
-                before=before,
-                as_of=as_of,
-                seed=seed,
-                limit=limit,
-                progress=report,
-                **what,
+                known=known, usage=usage or [], columns=parse_columns(column or []),
+                against=against, marginal=marginal, commit=commit, before=before,
+                months=12 if year else 3 if quarter else None, fleet=fleet, ledger=ledger,
+                as_of=as_of, seed=seed, limit=limit, progress=report, **what,
             ),
             changed,
             traffic,
-        )
+        )  # fmt: skip
     bill = last(found)
     if focus is not None and not isinstance(bill, Refusal):
         write_whole(focus, bill.focus(), field="--focus", force=force)
+    if csv is not None and not isinstance(bill, Refusal):
+        write_whole(csv, bill.chargeback(), field="--csv", force=force)
     if explain is not None and not isinstance(last(found), Refusal):
         return explained(found, explain, verb="cost", json=json, no_color=no_color)
     return answered(found, json=json, no_color=no_color)

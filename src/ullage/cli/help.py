@@ -8,6 +8,7 @@ from __future__ import annotations
 VERBS: dict[str, str] = {
     "plan": "Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.",
     "init": "Write a first plan file from what there is: a trace, a load test, an engine's log, a model's name.",
+    "report": "Write a plan as one HTML file: each question, its answer, a chart, and every number explained.",
     "options": "Compare devices, cuts and settings by cost per success; who is refused and why; when to order.",
     "risk": "Say how often a plan's fleet falls short, which inputs move it, and what to measure first.",
     "scenarios": "Plan the best, the base, the worst and your own future, and compare the plans.",
@@ -28,7 +29,16 @@ VERBS: dict[str, str] = {
     "simulate": "Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.",
     "size": "Size a pool: the least replicas that meet every SLO at a rate, by simulation.",
     "cost": "Bill a plan: every line of a month, what a success costs, and who caused it.",
+    "buy": "Say how to buy a plan's nodes: terms, hours, spot; what the mix saves, and what it may lose.",
 }
+
+SERVICES: dict[str, str] = {
+    "serve": "Serve the verbs over HTTP, with a live page: on this machine, or for a team with tokens.",
+    "mcp": "Serve the read-only verbs to an agent over MCP, on stdin and stdout.",
+}
+"""What goes on until it is told to stop. They hand back no answer, and are written in serve/."""
+
+COMMANDS = {**VERBS, **SERVICES}
 
 # Verbs whose module has another name, because its own is taken.
 MODULES: dict[str, str] = {"options": "options_verb"}
@@ -36,8 +46,10 @@ MODULES: dict[str, str] = {"options": "options_verb"}
 
 def top_level_help() -> str:
     """What `ullage --help` prints."""
-    width = max(len(verb) for verb in VERBS)
-    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, what in VERBS.items())
+    width = max(len(verb) for verb in COMMANDS)
+    verbs, services = (
+        "\n".join(f"  {verb:<{width}}  {what}" for verb, what in each.items()) for each in (VERBS, SERVICES)
+    )
     return f"""\
 Usage: ullage VERB [ARGUMENTS]
 
@@ -45,6 +57,9 @@ Plan capacity and cost for language-model serving: how full to run the fleet, an
 
 Verbs:
 {verbs}
+
+Services:
+{services}
 
 Options:
   --version             Print the version.

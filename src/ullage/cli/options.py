@@ -42,7 +42,7 @@ Listed = Annotated[bool, typer.Option("--list", help="Print what can be named, a
 Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")]
 Every = Annotated[bool, typer.Option("--all", help="Print everything, not the main part alone.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="PLACE", help="Where to write it: a file, or for emit a folder.")
+    Path | None, typer.Option("--out", "-o", metavar="PLACE", help="Where to write it: a file, or for emit a folder.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Facts = Annotated[
@@ -82,6 +82,11 @@ Traffic = Annotated[
     typer.Option("--traffic", metavar="CHANGE", help="What if: all traffic, such as +30%, -20% or x2."),
 ]
 
+Fleet = Annotated[
+    str,
+    typer.Option("--fleet", metavar="HOW", help="fixed within a month, or following the hours of the week."),
+]
+
 Rules = Annotated[
     list[Path] | None,
     typer.Option(
@@ -109,7 +114,11 @@ Format = Annotated[
 Zone = Annotated[str, typer.Option("--zone", metavar="ZONE", help="The zone of times that carry none. Default: UTC.")]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="DIMENSION", help="What traffic is divided by: class, model, tenant or product."),
+    typer.Option(
+        "--by",
+        metavar="DIMENSION",
+        help="What traffic is divided by: class, model, tenant, product; for cost also two: product,class.",
+    ),
 ]
 
 # ---- a replica -----------------------------------------------------------------------------------------

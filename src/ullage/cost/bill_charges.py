@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from ullage.cost.attribution.attribution import Attribution
+from ullage.cost.attribution.dimensions import group_tags
 from ullage.cost.bill import Bill
 from ullage.cost.charges import Allocation, ChargeRow, Period
 from ullage.cost.lines.line import BillLine, Origin
@@ -66,7 +67,7 @@ def charge_rows(bill: Bill, period: Period, attribution: Attribution | None = No
                 part,
                 Decimal(quantity).scaleb(-6),
                 allocation=_allocation(attribution, line, owner.name, part),
-                tags={attribution.choice.by: owner.name},
+                tags=group_tags(attribution.choice.by, owner.name),
             )
             for owner, part, quantity in zip(attribution.rows, cents, parts, strict=True)
             if part
@@ -124,7 +125,7 @@ def _allocation(attribution: Attribution, line: BillLine, owner: str, cents: int
         details={"Basis": choice.basis.value, "Driver": line.driver.value, "Idle": choice.idle.value},
         resource_id=f"{choice.by}/{owner}",
         resource_name=owner,
-        tags={choice.by: owner},
+        tags=group_tags(choice.by, owner),
     )
 
 

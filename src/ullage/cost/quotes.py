@@ -38,14 +38,39 @@ ALL_ON_DEMAND = PurchaseMix(
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeldCommitment:
+    """Devices that are bought already, until the end of a day: paid until then whether they are used or not."""
+
+    device: str
+    devices: int
+    hour: Assumption
+    until: datetime.date
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnouncedChange:
+    """From a day on, list prices of devices are so many times today's."""
+
+    begins: datetime.date
+    ratio: Assumption
+
+
+@dataclass(frozen=True, kw_only=True)
 class PriceChoice:
-    """Where and how to buy: the constraints under which a book is asked. Empty allows all."""
+    """Where and how to buy: the constraints under which a book is asked. Empty allows all.
+
+    `held` is bought already, and `spot_classes` are the classes whose requests may be interrupted: only what serves
+    them may stand on spot. `announced` are changes of list prices that are known to come.
+    """
 
     providers: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     mix: PurchaseMix = ALL_ON_DEMAND
     tier: Tier = Tier.STANDARD
     lost: Assumption | Figure | None = None
+    held: tuple[HeldCommitment, ...] = ()
+    spot_classes: tuple[str, ...] = ()
+    announced: tuple[AnnouncedChange, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,10 @@ says in `basis` what they rest on, so that every line can be walked back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ullage.cost.attribution.causation import Causation
+from ullage.cost.attribution.dimensions import dimensions_of, pair_name
 from ullage.cost.attribution.usage import GroupUse
 from ullage.errors import InputError, InternalError
 from ullage.evidence import Assumption, Figure
@@ -179,6 +180,24 @@ class ServiceUse:
     tasks: tuple[TaskUse, ...] = ()
     groups: Mapping[str, Mapping[str, tuple[GroupUse, ...]]] = field(default_factory=dict)
     causes: Mapping[str, Causation] = field(default_factory=dict)
+
+    def groups_of(self, by: str) -> Mapping[str, tuple[GroupUse, ...]] | None:
+        """Who used each pool, by a dimension or by model and class together; None where that is not known."""
+        dimensions = dimensions_of(by)
+        if {*dimensions} != {"model", "class"} or "class" not in self.groups:
+            return self.groups.get(by)
+        # A pool has one model, so that its classes are all there is to tell apart in it.
+        models = {each.name: each.model for each in self.pools}
+        return {
+            pool: tuple(
+                replace(
+                    each,
+                    name=pair_name(*(models.get(pool, pool) if one == "model" else each.name for one in dimensions)),
+                )
+                for each in groups
+            )
+            for pool, groups in self.groups["class"].items()
+        }
 
     def classes_of(self, pool: str) -> tuple[ClassUse, ...]:
         return tuple(each for each in self.classes if each.pool == pool)

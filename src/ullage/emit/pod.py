@@ -9,7 +9,6 @@ from ullage.emit.engine_flags import EngineCommand, engine_command
 from ullage.emit.quantities import mebibytes
 from ullage.emit.request import EmitPool, up
 from ullage.emit.tree import Reasoned
-from ullage.errors import InputError
 from ullage.evidence import Assumption
 from ullage.planning.manifests import CPUS_PER_PROCESS
 
@@ -163,20 +162,9 @@ def _apart(pool: EmitPool) -> dict[str, Any]:
 
 def surge(pool: EmitPool) -> dict[str, Any]:
     """How far a rollout goes beyond and below the fleet."""
-    below = pool.number("rollout.max_unavailable")
-    share = below.unit == "fraction"
-    value = f"{float(below.value) * 100:g}%" if share else int(float(below.value))
-    above = pool.whole("reserve.rollout_replicas")
-    if above == 0 and not float(below.value):
-        raise InputError(
-            field="plan: reserve.rollout_replicas",
-            value=0,
-            problem="lets no replica start while none may be unavailable: no rollout could ever end",
-            fix="Give rollout.surge or rollout.max_unavailable in the plan file.",
-        )
     return {
-        "maxSurge": pool.noted("reserve.rollout_replicas", above),
-        "maxUnavailable": Reasoned(value=value, why=below.why),
+        "maxSurge": pool.noted("reserve.rollout_surge_replicas"),
+        "maxUnavailable": pool.noted("reserve.rollout_unavailable_replicas"),
     }
 
 

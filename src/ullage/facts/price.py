@@ -98,6 +98,10 @@ PRICES = SheetKind(
                 "power": Field(unit="W", meaning="what it draws on average while it serves", required=True),
             },
         ),
+        "falls": RowKind(
+            texts={"device": True},
+            fields={"fall": _kept("fraction", "how far its list price fell within a year, at the most")},
+        ),
         "rates": RowKind(
             texts={"item": True, "region": False, "name": False},
             fields={name: _kept(unit, meaning) for name, (unit, meaning) in _PER.items()},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -62,13 +63,6 @@ _DAY_S = 86_400.0
 
 # Defaults of the file itself. Those that a stage works with stand in that stage, with their sources.
 HORIZON = ours("policy.horizon", 30 * _DAY_S, "s", "a month is what capacity is ordered for", decision=True)
-PLANNING_PERCENTILE = ours(
-    "policy.planning_percentile",
-    0.95,
-    "fraction",
-    "one hour in twenty may exceed the plan; reserves are added on top, not hidden in it",
-    decision=True,
-)
 SHORTFALL = ours(
     "policy.shortfall",
     0.05,
@@ -495,6 +489,13 @@ class PoolSection(Section):
     evidence: Annotated[EvidenceSection | None, Key(means="What is known of this pool by measurement.")] = None
 
 
+RETIRED: Mapping[KeyPath, str] = {
+    ("policy", "planning_percentile"): "Say how often the busiest hour may fall short instead, as policy.shortfall: "
+    "5%: demand, step times and lengths then share that one chance."
+}
+"""Keys of earlier versions, and what to write in their place."""
+
+
 class PolicySection(Section):
     """What is decided, not known."""
 
@@ -503,19 +504,14 @@ class PolicySection(Section):
         Range(least=HOUR_S, most=5 * YEAR_S, dimension=DURATION),
         Key(means="How far ahead to plan.", default=HORIZON, moves=_PER_CLASS),
     ] = None
-    planning_percentile: Annotated[
-        Share | None,
-        Range(least=0.01, most=0.99999, dimension=FRACTION),
-        Key(means="How sure to be of the busiest hour.", default=PLANNING_PERCENTILE, moves=_PER_CLASS),
-    ] = None
     shortfall: Annotated[
         Share | None,
         Range(least=0.001, most=0.5, dimension=FRACTION),
         Key(
-            means="The chance to take that the busiest hour violates an SLO for lack of replicas; the study says which "
-            "fleet keeps it.",
+            means="The chance to take that the busiest hour violates an SLO for lack of replicas: the one number that "
+            "sizes every fleet.",
             default=SHORTFALL,
-            moves="risk.chosen_replicas",
+            moves=_PER_CLASS,
         ),
     ] = None
     margin: Annotated[
@@ -699,6 +695,8 @@ def _problem(path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
         return str(context["problem"]), str(context["fix"])
     if kind == OUT_OF_RANGE:
         return detail["msg"], f"Give a value {range_at(PlanFile, path) or context['range']}."
+    if kind == "extra_forbidden" and path in RETIRED:
+        return "is no longer a key", RETIRED[path]
     if kind == "extra_forbidden":
         return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(PlanFile, path[:-1]))))
     if kind == "missing":

@@ -93,10 +93,7 @@ def starter_text(starter: Starter) -> str:
         *_evidence(starter),
         "",
         "policy:",
-        *(
-            f"  {_default(PolicySection, name)}"
-            for name in ("horizon", "planning_percentile", "zones", "reconcile_every")
-        ),
+        *(f"  {_default(PolicySection, name)}" for name in ("horizon", "shortfall", "zones", "reconcile_every")),
     ]
     return "\n".join(lines) + "\n"
 

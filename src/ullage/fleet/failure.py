@@ -1,11 +1,12 @@
 """The failure reserve: the fewest replicas beyond the steady ones with which enough are up, often enough.
 
-Two rules hold together, and the larger answer counts:
+Rules hold together, and the largest answer counts:
 
-- *often enough*: the share of time in which the steady number is up reaches the availability target (availability.py);
-- *whatever the odds*: the loss of the largest domain that the plan is to survive leaves the steady number up.
-
-Both look at the planning rate, which most hours do not reach, so both err on the safe side.
+- *at the chosen risk*: fewer are up than the busiest hour needs with no more than the chosen chance, over all that it
+  may need and all that may have failed (risk/need.py, availability.py);
+- *whatever the odds*: the loss of the largest domain that the plan is to survive leaves the steady number up;
+- *often enough*, where an availability is stated: the share of time in which the steady number is up reaches it. It
+  takes every hour for the busiest, so it errs on the safe side.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from ullage.errors import InputError, Rejection, Remedy, unknown_name
 from ullage.evidence import Assumption, Figure, number
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.operations import operation_facts
-from ullage.fleet.availability import Availability, Breakage, Domains, availability
+from ullage.fleet.availability import Availability, Breakage, Domains, availability, up_chances
 from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
 from ullage.fleet.packing import ASSUMED_NODE
+from ullage.fleet.risk.need import PlannedNeed
 from ullage.fleet.sites import Placement, Sites, place
 
 _YEAR_S = 365.25 * 86_400.0
@@ -30,9 +32,6 @@ _YEAR_S = 365.25 * 86_400.0
 SURVIVED = ("nothing", "replica", "node", "zone")
 """What a plan may be told to survive whatever the odds, each including those before it."""
 
-AVAILABILITY = choice(
-    "reliability.availability", 0.999, "fraction", "too few replicas for 9 hours a year, if every hour were the busiest"
-)
 SURVIVES = choice(
     "reliability.survives", "node", "", "nodes fail every year; a zone is survived where that is paid for"
 )
@@ -52,7 +51,7 @@ class Reliability:
     node_repair: Assumption
     zone_failures: Assumption
     zone_repair: Assumption
-    availability: Assumption = AVAILABILITY
+    availability: Assumption | None = None
     survives: Assumption = SURVIVES
     devices_per_node: Assumption = ASSUMED_NODE
     crews: Assumption | None = None
@@ -60,7 +59,7 @@ class Reliability:
     def __post_init__(self) -> None:
         if self.survives.value not in SURVIVED:
             raise unknown_name(field=self.survives.name, name=str(self.survives.value), known=SURVIVED)
-        if not 0.0 < number(self.availability) < 1.0:
+        if self.availability is not None and not 0.0 < number(self.availability) < 1.0:
             raise InputError(
                 field=self.availability.name,
                 value=self.availability.value,
@@ -81,8 +80,13 @@ class Reliability:
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        crews = () if self.crews is None else (self.crews,)
-        return (*self.rates, self.devices_per_node, self.availability, self.survives, *crews)
+        stated = tuple(each for each in (self.availability, self.crews) if each is not None)
+        return (*self.rates, self.devices_per_node, self.survives, *stated)
+
+    @property
+    def target_fraction(self) -> float:
+        """The availability that is stated, 0 where none is."""
+        return 0.0 if self.availability is None else number(self.availability)
 
     def replicas_per_node(self, devices: int) -> int:
         """Whole replicas on a node; one that spans several nodes has them to itself."""
@@ -142,10 +146,13 @@ def failure_reserve(
     given: Reliability,
     *,
     devices: int,
+    need: PlannedNeed | None = None,
     seed: int,
     taken: Mapping[str, int] | None = None,
 ) -> FailureReserve | Rejection:
-    """The fewest replicas on top of `steady` that keep both rules, or why no number does.
+    """The fewest replicas on top of `steady` that keep all rules, or why no number does.
+
+    `need` is what the busiest hour may need beside the steady number.
 
     Fleets are tried in growing size, and whether one is large enough does not depend on how long others were tried:
     one more nine of availability cannot ask for fewer.
@@ -165,13 +172,19 @@ def failure_reserve(
             continue
         found = availability(needed, domains, crews=crews, rng=np.random.default_rng(seed))
         alone = alone or found
-        if _may_do(needed, placed, domains, given) and found.low_fraction >= number(given.availability):
-            return _reserve(steady, total - needed, devices, given, found, alone)
+        is_rare = need is None or _is_rare(need, needed, domains)
+        if is_rare and _may_do(needed, placed, domains, given) and found.low_fraction >= given.target_fraction:
+            return _reserve(steady, total - needed, devices, given, found, alone, need)
     return _out_of_reach(steady, given)
 
 
 # A fleet that must survive the larger of two zones is twice the steady one; beyond four times nothing is gained.
 MOST_TIMES, MOST_MORE = 4, 64
+
+
+def _is_rare(need: PlannedNeed, needed: int, domains: Domains) -> bool:
+    """Whether fewer are up than are needed no more often than was chosen."""
+    return need.shortfall_fraction(needed, up_chances(domains).tolist()) <= number(need.shortfall)
 
 
 def _may_do(needed: int, placed: Placement, domains: Domains, given: Reliability) -> bool:
@@ -183,7 +196,7 @@ def _may_do(needed: int, placed: Placement, domains: Domains, given: Reliability
     critical = sum(total - row.replicas < needed for row in placed.rows)
     is_up_fraction = (1.0 - domains.zone.down_fraction) ** critical
     left = total - _largest_loss(placed, domains, str(given.survives.value))
-    return left >= needed and is_up_fraction >= number(given.availability)
+    return left >= needed and is_up_fraction >= given.target_fraction
 
 
 def _largest_loss(placed: Placement, domains: Domains, survives: str) -> int:
@@ -197,17 +210,21 @@ def _largest_loss(placed: Placement, domains: Domains, survives: str) -> int:
 
 
 def _reserve(
-    steady: Figure, extra: int, devices: int, given: Reliability, found: Availability, alone: Availability
+    steady: Figure,
+    extra: int,
+    devices: int,
+    given: Reliability,
+    found: Availability,
+    alone: Availability,
+    need: PlannedNeed | None,
 ) -> FailureReserve:
-    rests: tuple[Figure | Assumption, ...] = (steady, *given.inputs)
-    target = f"{100.0 * number(given.availability):g} %"
-    how = "exactly" if found.is_exact else "by drawing sets of failed nodes"
+    rests: tuple[Figure | Assumption, ...] = (steady, *given.inputs, *(() if need is None else need.rests))
+    rule = _rule(given, need)
     figure = Figure(
         name="reserve.failure_replicas",
         value=extra,
         unit="replicas",
-        formula=f"fewest with which the steady number is up {target} of the time ({how}) and after the loss of "
-        f"{_article(str(given.survives.value))}",
+        formula=f"fewest with which {rule}",
         inputs=rests,
     )
     shown = {
@@ -222,11 +239,21 @@ def _reserve(
         replicas=extra,
         devices=extra * devices,
         serving_replicas=extra,
-        rule=f"steady number up {target} of the time, and after the loss of {_article(str(given.survives.value))}",
+        rule=rule,
         protects="the SLO while devices, nodes and zones are down",
         figure=figure,
     )
     return FailureReserve(line=line, availability=found, without=alone, figures=figures)
+
+
+def _rule(given: Reliability, need: PlannedNeed | None) -> str:
+    survived = str(given.survives.value)
+    rules = [] if survived == "nothing" else [f"the steady number is up after the loss of {_article(survived)}"]
+    if need is not None:
+        rules.append(f"the busiest hour falls short with {100.0 * number(need.shortfall):g} % at most")
+    if given.availability is not None:
+        rules.append(f"the steady number is up {100.0 * number(given.availability):g} % of the time")
+    return ", and ".join(rules) or "the steady number stands"
 
 
 def _article(survived: str) -> str:
@@ -247,8 +274,8 @@ def _hopeless(steady: Figure, sites: Sites, given: Reliability) -> Rejection | N
     )
     if given.survives.value == "zone" and zones < 2:
         reason = "with one zone, the loss of a zone leaves nothing"
-    elif ceiling < number(given.availability):
-        reason = f"{zones} zone{'s are' if zones > 1 else ' is'} not up for {given.availability.value} of the time"
+    elif ceiling < given.target_fraction:
+        reason = f"{zones} zone{'s are' if zones > 1 else ' is'} not up for {given.target_fraction} of the time"
     else:
         return None
     return Rejection(
@@ -269,7 +296,9 @@ def _out_of_reach(steady: Figure, given: Reliability) -> Rejection:
     most = MOST_TIMES * int(steady.value) + MOST_MORE
     return Rejection(
         stage="reserves",
-        reason=f"not even {most} replicas are enough for {given.availability.value} of the time",
+        reason=f"not even {most} replicas are enough: parts of the fleet fail too often for the risk that was chosen"
+        if given.availability is None
+        else f"not even {most} replicas are enough for {given.availability.value} of the time",
         figure=Figure(
             name="reserve.most_replicas",
             value=most,

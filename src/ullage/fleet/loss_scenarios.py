@@ -8,7 +8,7 @@ would pile up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.evidence import number
+from ullage.evidence import Figure, number
 from ullage.fleet.failure import domains_of
 from ullage.fleet.region import carried_fraction
 from ullage.fleet.reserves import Reserves
@@ -175,8 +175,8 @@ def lost_region(setup: LossFleet) -> LossScenario | Impossible:
     return LossScenario(fleet=Fleet(replicas=setup.part(held[own])), engines=(setup.replica.engine,), load_of=load)
 
 
-def rollout_at_peak(setup: LossFleet) -> LossScenario:
-    """New replicas on free devices take the place of old ones, turn by turn, until the time is over."""
+def rollout_in_its_hours(setup: LossFleet) -> LossScenario:
+    """New replicas take the place of old ones, turn by turn, until the time is over."""
     rollout, times = setup.reserves.rollout, setup.times
     surge = setup.part(rollout.surge_replicas)
     free = list(range(setup.replicas, setup.replicas + surge))
@@ -199,14 +199,14 @@ def rollout_at_peak(setup: LossFleet) -> LossScenario:
             retired, old = old[:gone], old[gone:]
             events.append(FleetEvent(at_s=at_s, kind="drain", replicas=tuple(retired)))
             free += retired
-    return _scenario(setup, tuple(events), spare_replicas=surge)
+    return _scenario(setup, tuple(events), spare_replicas=surge, load_of=_quiet(setup, rollout.figures, "rollout"))
 
 
 def _floor(count: float) -> int:
     return math.floor(count + 1e-9)
 
 
-def maintenance_at_peak(setup: LossFleet) -> LossScenario | Impossible:
+def maintenance_in_its_window(setup: LossFleet) -> LossScenario | Impossible:
     out = setup.some([one for node in setup.nodes[: setup.reserves.maintenance.nodes] for one in node])
     if len(out) >= setup.replicas:
         return "all replicas are drained at once"
@@ -217,6 +217,7 @@ def maintenance_at_peak(setup: LossFleet) -> LossScenario | Impossible:
             FleetEvent(at_s=times.lost_s, kind="drain", replicas=out),
             FleetEvent(at_s=times.back_s, kind="ready", replicas=out),
         ),
+        load_of=_quiet(setup, setup.reserves.maintenance.figures, "maintenance"),
     )
 
 
@@ -280,8 +281,8 @@ SCENARIOS: dict[str, Callable[[LossFleet], LossScenario | Impossible]] = {
     "node": lost_node,
     "zone": lost_zone,
     "region": lost_region,
-    "rollout": rollout_at_peak,
-    "maintenance": maintenance_at_peak,
+    "rollout": rollout_in_its_hours,
+    "maintenance": maintenance_in_its_window,
     "burst": burst_during_scale_up,
     "cache_flush": cache_flush,
     "slow_replica": slow_replica,
@@ -315,8 +316,15 @@ def _scenario(
     )
 
 
-def _calm(setup: LossFleet, seed: int) -> OpenLoop:
-    return _retried(setup.mix(rate_rps=setup.planning_rps, span_s=setup.times.end_s, seed=seed))
+def _calm(setup: LossFleet, seed: int, share_fraction: float = 1.0) -> OpenLoop:
+    rate_rps = share_fraction * setup.planning_rps
+    return _retried(setup.mix(rate_rps=rate_rps, span_s=setup.times.end_s, seed=seed))
+
+
+def _quiet(setup: LossFleet, figures: Mapping[str, Figure], work: str) -> LoadOf | None:
+    """The load that planned work meets in its own hours; None where those are as busy as any."""
+    share = number(figures[f"reserve.{work}_demand_fraction"])
+    return None if share >= 1.0 else lambda seed: _calm(setup, seed, share)
 
 
 def _retried(load: OpenLoop) -> OpenLoop:

@@ -34,8 +34,8 @@ TITLES = {
     "node": "loss of a node",
     "zone": "loss of a zone",
     "region": "loss of a region",
-    "rollout": "rollout at peak",
-    "maintenance": "maintenance at peak",
+    "rollout": "rollout",
+    "maintenance": "maintenance",
     "burst": "burst during scale-up",
     "cache_flush": "cache flush",
     "slow_replica": "slow replica",
@@ -210,6 +210,7 @@ def _zone_price(steady: SteadyFleet, reserves: Reserves, seed: int) -> str:
         reserves.region.sites,
         replace(given, survives=replace(given.survives, value="zone")),
         devices=reserves.devices_per_replica,
+        need=steady.need,
         seed=seed,
     )
     if isinstance(wanted, Rejection):
@@ -307,7 +308,7 @@ def _reason(
 
 
 def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserves) -> dict[str, Figure]:
-    rests: tuple[Figure | Assumption, ...] = (reserves.figures["reserve.replicas"], steady.size.band.assumption)
+    rests: tuple[Figure | Assumption, ...] = (reserves.figures["reserve.replicas"], steady.size.band.slow_input)
     found = {}
     for check in checks:
         name = f"loss.{check.name}.verdict"

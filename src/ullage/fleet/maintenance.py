@@ -24,20 +24,20 @@ EVERY = choice("maintenance.every", 30 * 86_400.0, "s", "drivers, kernels and fi
 WORK = choice("maintenance.work", 3600.0, "s", "patch, reboot and a burn-in of a node's devices")
 WINDOW = choice("maintenance.window", 8 * 3600.0, "s", "the working hours of one week's day")
 WINDOW_EVERY = choice("maintenance.window_every", 7 * 86_400.0, "s", "one day of the week")
-DEMAND = choice("maintenance.demand", 1.0, "fraction", "windows outside the busiest hour were not stated")
 DRAIN = choice("maintenance.drain", 300.0, "s", "a node is empty when its longest answers have ended")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Maintenance:
-    """When nodes are patched. `demand` is what a window sees at most, as a share of the planning rate."""
+    """When nodes are patched. `demand` is what a window sees at most, as a share of the planning rate; without it,
+    windows lie in the week's quietest hours."""
 
     every: Assumption = EVERY
     work: Assumption = WORK
     window: Assumption = WINDOW
     window_every: Assumption = WINDOW_EVERY
     drain: Assumption = DRAIN
-    demand: Assumption = DEMAND
+    demand: Assumption | None = None
 
     def __post_init__(self) -> None:
         if number(self.window) > number(self.window_every):
@@ -50,7 +50,8 @@ class Maintenance:
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        return (self.every, self.work, self.window, self.window_every, self.drain, self.demand)
+        stated = () if self.demand is None else (self.demand,)
+        return (self.every, self.work, self.window, self.window_every, self.drain, *stated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,19 +69,21 @@ def maintenance_reserve(
     given: Maintenance,
     start: Figure,
     *,
+    quiet: Figure,
     steady_replicas: int,
     devices: int,
     nodes_of: Callable[[int], Sequence[int]],
 ) -> MaintenanceReserve:
     """What patching all nodes of the `serving` fleet in time needs beyond what a window leaves idle.
 
-    `nodes_of` gives the replicas on each node of a fleet of so many.
+    `quiet` is the share of the planning rate that a window meets, `nodes_of` gives the replicas on each node of a fleet
+    of so many.
     """
     assert not isinstance(start.value, str)
     out_s = number(given.drain) + number(given.work) + float(start.value)
     windows_s = number(given.window) * number(given.every) / number(given.window_every)
     is_fitting = number(given.window) >= out_s
-    idle = steady_replicas - math.ceil(steady_replicas * number(given.demand))
+    idle = steady_replicas - math.ceil(steady_replicas * number(quiet) - 1e-9)
     extra = 0
     while True:
         held = sorted(nodes_of(int(serving.value) + extra), reverse=True)
@@ -99,7 +102,7 @@ def maintenance_reserve(
         value=extra,
         unit="replicas",
         formula=f"{rule}: ceil(nodes x (drain + work + start) / windows)",
-        inputs=(serving, start, *given.inputs),
+        inputs=(serving, start, quiet, *given.inputs),
     )
     return MaintenanceReserve(
         line=ReserveLine(
@@ -113,5 +116,5 @@ def maintenance_reserve(
         ),
         nodes=at_once,
         drained_replicas=drained,
-        figures={figure.name: figure},
+        figures={figure.name: figure, quiet.name: quiet},
     )

@@ -24,6 +24,7 @@ from ullage.fleet.failure import (
 )
 from ullage.fleet.lines import NAMES, ReserveLine
 from ullage.fleet.maintenance import Maintenance, MaintenanceReserve, maintenance_reserve
+from ullage.fleet.quiet import quiet_demand
 from ullage.fleet.region import RegionPolicy, RegionReserve, region_reserve
 from ullage.fleet.rollout import Rollout, RolloutReserve, deadlock, rollout_reserve
 from ullage.fleet.sites import Placement, Sites, equal_zones, place
@@ -179,19 +180,28 @@ def named_reserves(
     needed, devices = steady.figures["fleet.replicas"], steady.devices // steady.replicas
     start = ready.figures["ready.warm_p90_s"]
     region = region_reserve(needed, where, given.regions, devices=devices)
-    failure = failure_reserve(needed, region.sites, given.reliability, devices=devices, seed=seed, taken=taken)
+    failure = failure_reserve(
+        needed, region.sites, given.reliability, devices=devices, need=steady.need, seed=seed, taken=taken
+    )
     if isinstance(failure, Rejection):
         return failure
     warm = warm_reserve(needed, demand, ready, given.warm, devices=devices)
     serving = _serving(needed, (failure.line, warm.line, region.line), given.policy)
-    rollout = rollout_reserve(serving, given.rollout, start, devices=devices)
+    steady_replicas = int(needed.value)
+    rollout = rollout_reserve(
+        serving, given.rollout, start, devices=devices, steady_replicas=steady_replicas,
+        quiet=quiet_demand("reserve.rollout_demand_fraction", demand, given.rollout.within, given.rollout.demand),
+    )  # fmt: skip
     if isinstance(rollout, Rejection):
         return rollout
     maintenance = maintenance_reserve(
         serving,
         given.maintenance,
         start,
-        steady_replicas=int(needed.value),
+        quiet=quiet_demand(
+            "reserve.maintenance_demand_fraction", demand, given.maintenance.window, given.maintenance.demand
+        ),
+        steady_replicas=steady_replicas,
         devices=devices,
         nodes_of=partial(_nodes, region.sites, given.reliability, devices, taken),
     )

@@ -7,6 +7,9 @@ controller of a Deployment turn by turn and says so.
 
     unavailable = 0 and no free devices     ->  deadlock
     surge of s, nothing unavailable         ->  ceil(replicas / s) turns of one start each
+
+Versions change when little is asked of the fleet. Replicas that such hours leave idle may be missing, so that a rollout
+of the quietest hours takes its turns out of the fleet, and devices are bought only for what they do not suffice for.
 """
 
 from __future__ import annotations
@@ -24,9 +27,6 @@ from ullage.fleet.lines import ReserveLine
 STRATEGIES = ("rolling", "canary", "blue-green")
 
 STRATEGY = choice("rollout.strategy", "rolling", "", "what a Deployment does")
-UNAVAILABLE = choice(
-    "rollout.max_unavailable", 0, "replicas", "a replica that is short at the busiest hour violates an SLO"
-)
 WITHIN = choice("rollout.within", 3600.0, "s", "a change that takes longer than an hour is not watched to its end")
 CANARY_SHARE = choice("rollout.canary", 0.05, "fraction", "one request in twenty shows a bad version")
 DRAIN = choice("rollout.drain", 120.0, "s", "longer than almost all answers take")
@@ -34,24 +34,29 @@ DRAIN = choice("rollout.drain", 120.0, "s", "longer than almost all answers take
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """How versions change. Without `surge` it is the least that ends `within` its time.
+    """How versions change. Without `surge` and `unavailable` they are the least that ends `within` its time, of
+    replicas that are idle meanwhile before any that have to be bought; where only one is stated, the other is 0 or
+    follows from it.
 
+    `demand` is what a rollout meets at most, as a share of the planning rate; without it, the week's quietest hours.
     `surge` and `unavailable` are replicas or, in the unit fraction, shares of the fleet, rounded as Kubernetes does: up
     and down. `spare` is the devices that are free beside the fleet; None says that the reserve will be bought.
     """
 
     strategy: Assumption = STRATEGY
     surge: Assumption | None = None
-    unavailable: Assumption = UNAVAILABLE
+    unavailable: Assumption | None = None
     within: Assumption = WITHIN
     canary: Assumption = CANARY_SHARE
     drain: Assumption = DRAIN
     spare: Assumption | None = None
+    demand: Assumption | None = None
 
     def __post_init__(self) -> None:
         if self.strategy.value not in STRATEGIES:
             raise unknown_name(field=self.strategy.name, name=str(self.strategy.value), known=STRATEGIES)
-        if self.surge is not None and number(self.surge) == 0 and number(self.unavailable) == 0:
+        none_missing = self.unavailable is not None and number(self.unavailable) == 0
+        if self.surge is not None and number(self.surge) == 0 and none_missing:
             raise InputError(
                 field=self.surge.name,
                 value=0,
@@ -61,8 +66,8 @@ class Rollout:
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        own: tuple[Assumption, ...] = (self.strategy, self.unavailable, self.within, self.drain)
-        own += tuple(each for each in (self.surge, self.spare) if each is not None)
+        own: tuple[Assumption, ...] = (self.strategy, self.within, self.drain)
+        own += tuple(each for each in (self.surge, self.unavailable, self.spare, self.demand) if each is not None)
         return (*own, self.canary) if self.strategy.value == "canary" else own
 
 
@@ -141,30 +146,33 @@ class RolloutReserve:
 
 
 def rollout_reserve(
-    serving: Figure, given: Rollout, start: Figure, *, devices: int
-) -> RolloutReserve | Rejection:  # fmt: skip
+    serving: Figure, given: Rollout, start: Figure, *, devices: int, quiet: Figure, steady_replicas: int
+) -> RolloutReserve | Rejection:
     """What a rollout of all `serving` replicas keeps free, or the deadlock that it would run into.
 
-    `start` is how long a replica takes on devices that are held free.
+    `start` is how long a replica takes on devices that are held free, `quiet` the share of the planning rate that it
+    meets: of the steady replicas it leaves the others idle.
     """
     replicas, start_s, drain_s = int(serving.value), _seconds(start), number(given.drain)
-    unavailable = min(replicas, _count(given.unavailable, replicas, math.floor))
+    idle = steady_replicas - math.ceil(steady_replicas * float(number(quiet)) - 1e-9)
 
-    def course(surge: int, spare: int) -> Course:
+    def course(surge: int, unavailable: int, spare: int) -> Course:
         return roll(
             replicas, surge=surge, unavailable=unavailable, spare_replicas=spare, start_s=start_s, drain_s=drain_s
         )
 
+    unavailable = _unavailable(given, replicas, idle, course)
     surge = _surge(given, replicas, unavailable, course)
-    found = course(surge, surge)
+    found = course(surge, unavailable, surge)
     if given.spare is not None:
-        found = course(surge, int(number(given.spare)) // devices)
+        found = course(surge, unavailable, int(number(given.spare)) // devices)
         if found.is_deadlocked:
             return deadlock(given.spare, devices, inputs=(serving, *given.inputs))
     if found.is_deadlocked:
         raise InternalError(law="a rollout with devices for its surge ends", left=surge, right=unavailable)
-    extra, rule = _extra(given, replicas, surge, unavailable)
-    rests: tuple[Figure | Assumption, ...] = (serving, start, *given.inputs)
+    missing = max(0, unavailable - idle)
+    extra, rule = _extra(given, replicas, surge, unavailable, missing)
+    rests: tuple[Figure | Assumption, ...] = (serving, start, quiet, *given.inputs)
     line = Figure(name="reserve.rollout_replicas", value=extra, unit="replicas", formula=rule, inputs=rests)
     duration = Figure(
         name="reserve.rollout_duration_s",
@@ -173,20 +181,28 @@ def rollout_reserve(
         formula=f"turns of {max(surge, unavailable, 1)} replicas, each a start, until all {replicas} are new",
         inputs=rests,
     )
+    turns = {
+        "surge": (surge, "replicas beyond the fleet while versions change"),
+        "unavailable": (unavailable, "replicas that may be missing meanwhile"),
+    }
+    shown = [
+        Figure(name=f"reserve.rollout_{name}_replicas", value=count, unit="replicas", formula=what, inputs=rests)
+        for name, (count, what) in turns.items()
+    ]
     return RolloutReserve(
         line=ReserveLine(
             name="rollout",
             replicas=extra,
             devices=extra * devices,
-            serving_replicas=unavailable,
+            serving_replicas=missing,
             rule=rule,
-            protects="the SLO while a version changes at the busiest hour, and that the change can end",
+            protects="the SLO while a version changes, and that the change can end",
             figure=line,
         ),
         course=found,
         surge_replicas=surge,
         unavailable_replicas=unavailable,
-        figures={line.name: line, duration.name: duration},
+        figures={each.name: each for each in (line, duration, quiet, *shown)},
     )
 
 
@@ -220,25 +236,50 @@ def deadlock(room: Assumption | Figure, devices: int, *, inputs: tuple[Figure | 
     )
 
 
-def _surge(given: Rollout, replicas: int, unavailable: int, course: Callable[[int, int], Course]) -> int:
+Courses = Callable[[int, int, int], Course]
+
+
+def _unavailable(given: Rollout, replicas: int, idle: int, course: Courses) -> int:
+    """What is stated, or the least of those that are idle meanwhile that ends in time; all of them where none does."""
+    if given.unavailable is not None:
+        return min(replicas, _count(given.unavailable, replicas, math.floor))
+    if given.strategy.value == "blue-green" or (given.surge is not None and number(given.surge) > 0):
+        return 0
+    most = min(idle, replicas)
+    if given.surge is not None:
+        most = max(most, 1)
+    return _least(1, most, lambda count: course(0, count, 0).duration_s <= number(given.within)) if most else 0
+
+
+def _surge(given: Rollout, replicas: int, unavailable: int, course: Courses) -> int:
     """What is stated, or the least surge that ends in time; in one turn where no surge does."""
     if given.surge is not None:
         return min(replicas, _count(given.surge, replicas, math.ceil))
-    low, high = 0 if unavailable else 1, replicas
+    return _least(
+        0 if unavailable else 1,
+        replicas,
+        lambda count: course(count, unavailable, count).duration_s <= number(given.within),
+    )
+
+
+def _least(low: int, high: int, is_enough: Callable[[int], bool]) -> int:
+    """The least number that is enough, between these two; the higher where none is."""
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if course(middle, middle).duration_s <= number(given.within) else (middle + 1, high)
+        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
     return low
 
 
-def _extra(given: Rollout, replicas: int, surge: int, unavailable: int) -> tuple[int, str]:
-    turn = f"surge of {surge}" + (f" and {unavailable} that may be unavailable" if unavailable else "")
+def _extra(given: Rollout, replicas: int, surge: int, unavailable: int, missing: int) -> tuple[int, str]:
+    idle = f", {unavailable - missing} of them idle in its hours" if unavailable > missing else ""
+    short = f"{unavailable} that may be unavailable{idle}"
+    turn = f"surge of {surge}" + (f" and {short}" if unavailable else "") if surge or not unavailable else short
     if given.strategy.value == "blue-green":
         return replicas, "a second fleet beside the first until traffic has moved"
     if given.strategy.value == "canary":
         canary = math.ceil(number(given.canary) * replicas)
-        return max(canary, surge + unavailable), f"the larger of {canary} canaries and a {turn}"
-    return surge + unavailable, turn
+        return max(canary, surge + missing), f"the larger of {canary} canaries and a {turn}"
+    return surge + missing, turn
 
 
 def _count(given: Assumption, replicas: int, rounded: Callable[[float], int]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Figure, number
+from ullage.fleet.risk.need import PlannedNeed
 from ullage.service.curve.margin import NO_POLICY
 from ullage.service.curve.sizing import PoolSize, size_pool
 from ullage.service.trial.bases import Bases
@@ -29,7 +30,8 @@ class SteadyFleet:
     """So many replicas carry the planning rate, even where the evidence errs on the slow side.
 
     `nominal_replicas` would be enough if the step times were exactly nominal; what is beyond them is the margin for
-    evidence, and a load test buys it back. It is applied here and nowhere else.
+    evidence, and a load test buys its part for steps back. It is applied here and nowhere else. `need` is how far the
+    number of replicas that it takes may be off.
     """
 
     size: PoolSize
@@ -37,6 +39,7 @@ class SteadyFleet:
     nominal_replicas: int
     devices: int
     figures: Mapping[str, Figure]
+    need: PlannedNeed | None = None
 
     @property
     def trial(self) -> Trial:
@@ -72,6 +75,7 @@ def steady_fleet(
     seed: int,
     inputs: tuple[Figure | Assumption, ...] = (),
     kept: KeptFree | None = None,
+    need: PlannedNeed | None = None,
     effort: Effort = FULL,
     map: Any = map,  # noqa: A002
 ) -> SteadyFleet | Rejection:
@@ -91,13 +95,13 @@ def steady_fleet(
         replicas=replicas,
         nominal_replicas=found.replicas,
         devices=replicas * found.devices,
-        figures=_figures(found, replicas, found.devices, policy, least) if inputs else {},
+        figures=_figures(found, replicas, kept, need) if inputs else {},
+        need=need,
     )
 
 
-def _figures(
-    found: PoolSize, planned: int, devices_each: int, policy: Assumption, least: Assumption | None
-) -> dict[str, Figure]:
+def _figures(found: PoolSize, planned: int, free: KeptFree, need: PlannedNeed | None) -> dict[str, Figure]:
+    policy, least, devices_each = free.policy, free.least, found.devices
     bare, conservative = found.figures["size.replicas"], found.figures["size.conservative_replicas"]
     kept = [*([] if number(policy) == 0.0 else [policy]), *([] if least is None else [least])]
     freed = " with the policy's share kept free" if policy in kept else ""
@@ -105,7 +109,7 @@ def _figures(
         name="fleet.replicas",
         value=planned,
         unit="replicas",
-        formula="replicas that meet every SLO with conservative step times: as slow as in one case of ten"
+        formula="replicas that meet every SLO with conservative step times, as slow as they are taken to be"
         f"{freed}{'' if least is None else f', at least {least.value}'}",
         inputs=(conservative, *kept),
     )
@@ -116,11 +120,20 @@ def _figures(
         formula=f"replicas x {devices_each} devices each, without any reserve",
         inputs=(replicas,),
     )
+    added = found.conservative_replicas - found.replicas
+    for_steps = added if need is None else round(added * need.step_fraction)
     margin = Figure(
         name="fleet.evidence_replicas",
-        value=found.conservative_replicas - found.replicas,
+        value=for_steps,
         unit="replicas",
-        formula="replicas - those needed with nominal step times",
+        formula="(replicas - those needed with nominal step times) x the part of step times in what may slow",
         inputs=(replicas, bare),
     )
-    return {**{each.name: each for each in (replicas, devices, margin)}, **found.figures}
+    shape = Figure(
+        name="fleet.length_replicas",
+        value=added - for_steps,
+        unit="replicas",
+        formula="the rest of them: prompts and answers may be longer, and less of them cached",
+        inputs=(replicas, bare, margin),
+    )
+    return {**{each.name: each for each in (replicas, devices, margin, shape)}, **found.figures}

@@ -27,7 +27,7 @@ from ullage.workload.demand.demand import Demand
 
 _HOUR_S = 3600.0
 
-FOLLOWS = choice("warm.follows", "demand", "", "a fleet that is not scaled pays for its busiest hour all week")
+FOLLOWS = choice("warm.follows", "peak", "", "devices are rented by the month, so that letting them go saves nothing")
 START = choice("warm.start", "cold", "", "nodes beyond the fleet are not held")
 
 

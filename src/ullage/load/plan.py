@@ -55,18 +55,15 @@ def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document
 def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
     """Refuse now, by key and line, what a stage would refuse later by the name of an assumption."""
     from ullage.memory.budget import memory_budget
+    from ullage.planning.planned_for import even_odds
     from ullage.service.stage import scheduler_limits
-    from ullage.workload.demand.demand import forecast_demand
 
     for index, pool in enumerate(spec.pools):
         with located(lambda: document, pool=_pool_key(read, index)):
             memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
             if not isinstance(memory, Rejection):
                 scheduler_limits(memory)
-    measured = None if spec.traffic is None else spec.traffic.classes
-    forecast_demand(
-        spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile, measured=measured
-    )
+    even_odds(spec)
 
 
 def _pool_key(read: PlanFile, index: int) -> str:

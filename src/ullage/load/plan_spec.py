@@ -37,7 +37,9 @@ from ullage.files.sections.scaling import scaling_of
 from ullage.files.sections.sites import sites_of
 from ullage.files.sections.tools import tools_of
 from ullage.fleet.packing import chosen_shape, shapes_of
+from ullage.fleet.reserves import ReserveSettings
 from ullage.fleet.sites import Sites
+from ullage.fleet.warm import FOLLOWS
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.settings import RuntimeSettings
@@ -45,6 +47,7 @@ from ullage.memory.sharding import Sharding
 from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
+from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
@@ -104,6 +107,10 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
     routing.check(names, [each.name or POOL for each in sections])
     ours = packaged_book() if loaded.prices is None else book_of(loaded.prices)
     book, buying = prices_of(file.prices, loaded.price_lists, ours, provenance, as_of=loaded.as_of)
+    scaling = scaling_of(file.scaling, provenance)
+    for name in buying.spot_classes:
+        if name not in names:
+            raise unknown_name(field="prices.spot_classes", name=name, known=names)
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,
@@ -118,17 +125,20 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
         routing=routing,
         tools=tools_of(file.tools, tuple(names), provenance),
         sites=_sites(file, loaded, provenance),
-        reserves=reserve_settings(
-            reliable=file.reliability,
-            rollout=file.rollout,
-            maintenance=file.maintenance,
-            warm=file.warm,
-            failover=file.failover,
-            reserves=file.reserves,
-            provenance=provenance,
-            catalogue=loaded.operations,
+        reserves=_following(
+            scaling,
+            reserve_settings(
+                reliable=file.reliability,
+                rollout=file.rollout,
+                maintenance=file.maintenance,
+                warm=file.warm,
+                failover=file.failover,
+                reserves=file.reserves,
+                provenance=provenance,
+                catalogue=loaded.operations,
+            ),
         ),
-        scaling=scaling_of(file.scaling, provenance),
+        scaling=scaling,
         prices=book,
         buying=buying,
         cost=cost_policy(file.cost, provenance),
@@ -144,6 +154,14 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
         emit=emit_of(file.emit, tuple(each.name or POOL for each in sections), provenance),
         claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), provenance),
     )
+
+
+def _following(scaling: ScalingSettings, given: ReserveSettings) -> ReserveSettings:
+    """Where machines are given back the fleet follows demand, unless the file says that it does not."""
+    if not scaling.releases_machines or given.warm.follows is not FOLLOWS:
+        return given
+    follows = replace(scaling.machines, name=FOLLOWS.name, value="demand")
+    return replace(given, warm=replace(given.warm, follows=follows))
 
 
 def _by_name(demands: Iterable[ClassDemand]) -> tuple[ClassDemand, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ullage.memory.budget import MemoryBudget
     from ullage.planning.work.limit import WorkLimit
     from ullage.service.calibration.pool_step import StepProfile
+    from ullage.service.steps.band import StepBand
     from ullage.service.steps.step_model import StepModel
     from ullage.service.trial.bases import Bases
     from ullage.workload.classes import RequestClass
@@ -31,6 +32,7 @@ class CurveInputs:
     service: str
     replica: str
     step: StepModel
+    band: StepBand
     memory: MemoryBudget
     demand: Demand
     classes: tuple[RequestClass, ...]
@@ -42,7 +44,10 @@ class CurveInputs:
         """One replica of the pool under its busy hour, as a plan tries it."""
         from ullage.service.stage import pool_bases
 
-        return pool_bases(self.step, self.memory, self.demand, self.classes, seed=seed, deadlines_s=self.deadlines_s)
+        return pool_bases(
+            self.step, self.memory, self.demand, self.classes,
+            seed=seed, deadlines_s=self.deadlines_s, band=self.band,
+        )  # fmt: skip
 
     @property
     def inputs(self) -> tuple[Figure | Assumption, ...]:
@@ -66,35 +71,25 @@ def load_pool(
     """The stages of a plan that come before a curve: demand, memory, step model; work over the limit is refused."""
     from ullage.evidence import Evidence, Source
     from ullage.load.evidence import read_calibration
-    from ullage.memory.budget import memory_budget
+    from ullage.planning.planned_for import planned_for, pool_memory, pool_steps
     from ullage.planning.spec import slo_limits
     from ullage.planning.work.estimate import over_limit
     from ullage.planning.work.limit import DEFAULT_LIMIT
-    from ullage.service.calibration.pool_step import StepEvidence, pool_step
-    from ullage.workload.demand.demand import forecast_demand
+    from ullage.service.calibration.pool_step import StepEvidence
+    from ullage.service.stage import band_of
 
     spec = load_plan(source, as_of=as_of, seed=seed, changes=changes)
     too_much = over_limit(replace(spec, pools=spec.pools[:1]), limit or DEFAULT_LIMIT)
     if too_much is not None:
         return too_much
     asked = spec.pool
-    demand = forecast_demand(
-        spec.demands,
-        horizon=spec.policy.horizon,
-        percentile=spec.policy.planning_percentile,
-        measured=None if spec.traffic is None else spec.traffic.classes,
-    )
-    memory = memory_budget(
-        asked.model,
-        asked.device,
-        asked.settings,
-        approved=asked.approved,
-        reported=asked.reported,
-        engines=asked.engines,
-        devices=asked.alternatives,
-    )
+    tested = asked.tested if calibration is None else StepEvidence(calibrations=(read_calibration(Path(calibration)),))
+    own = replace(asked, tested=tested)
+    memory = pool_memory(own)
     if isinstance(memory, Rejection):
         return memory
+    step = _beside(pool_steps(own, memory), parse_share(beside, "--beside") or 0.0)
+    point, demand, _ = planned_for(spec)
     stated = Source(what="stated by the user", where="--slo", date=as_of)
     demands = spec.demands
     if slos:
@@ -103,11 +98,11 @@ def load_pool(
             replace(each, request_class=one, slo_limits=slo_limits(one, evidence=Evidence.STATED, source=stated))
             for each, one in zip(demands, changed, strict=True)
         )
-    tested = asked.tested if calibration is None else StepEvidence(calibrations=(read_calibration(Path(calibration)),))
     return CurveInputs(
         service=spec.name,
         replica=_name(memory),
-        step=_beside(pool_step(memory, tested), parse_share(beside, "--beside") or 0.0),
+        step=step,
+        band=point.band(band_of(step), demand),
         memory=memory,
         demand=demand,
         classes=with_definitions([each.request_class for each in demands], definitions),

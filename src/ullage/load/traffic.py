@@ -48,7 +48,7 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
         found,
         [each.name for each in workload.classes],
         horizon_s=read.policy.value("horizon"),
-        percentile_fraction=read.policy.value("planning_percentile"),
+        percentile_fraction=1.0 - read.policy.value("shortfall"),
         as_of=as_of,
         rng=np.random.default_rng(seed),
         events=[

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ullage.evidence import Assumption
+from ullage.fleet.choices import choice
 from ullage.planning.spec import ClassDemand, PlanSpec, slo_limits
+
+_THREE_NINES = 0.999
 
 
 def with_demand_times(spec: PlanSpec, ratio: float) -> PlanSpec:
@@ -25,7 +28,7 @@ def with_slos_times(spec: PlanSpec, ratio: float) -> PlanSpec:
 def with_one_more_nine(spec: PlanSpec) -> PlanSpec:
     """A tenth of the unavailability: 99.9 % becomes 99.99 %."""
     reliability = spec.reserves.reliability
-    target = reliability.availability
+    target = reliability.availability or choice("reliability.availability", _THREE_NINES, "fraction", "a usual target")
     better = replace(target, value=1.0 - (1.0 - float(target.value)) / 10.0, low=None, high=None)
     return replace(spec, reserves=replace(spec.reserves, reliability=replace(reliability, availability=better)))
 

@@ -13,6 +13,7 @@ from ullage.planning.answer.verdict import Verdict, verdict
 from ullage.planning.spec import PlanSpec
 
 if TYPE_CHECKING:
+    from ullage.fleet.risk.planning_point import PlanningPoint
     from ullage.planning.pool_plan import PoolPlan
 
 
@@ -65,13 +66,15 @@ def service_stages(**answers: StageAnswer | NotBuilt | NotGiven) -> tuple[Stage,
 class Plan:
     """A finished plan. It claims no more than the stages that exist could say.
 
-    `pools` are what the stages found, as values to compute with; `stages` are the same as a reader meets them.
+    `pools` are what the stages found, as values to compute with; `stages` are the same as a reader meets them. `point`
+    is the percentile of demand, and with it the pace of steps, that its risk asks to plan for.
     """
 
     spec: PlanSpec
     as_of: datetime.date
     seed: int
     pools: tuple[PoolPlan, ...]
+    point: PlanningPoint
     stages: tuple[Stage, ...]
 
     @property

@@ -5,6 +5,7 @@ A margin that stands in two places is paid for twice, so each has one row here a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -50,19 +51,27 @@ def pool_margins(
         formula=f"planning rate / {middling.planning_rps:.4g} req/s, the busiest hour at even odds, - 1",
         inputs=(planned,),
     )
+    bare = steady.figures["size.replicas"]
+    even = Figure(
+        name="margin.nominal_replicas",
+        value=math.ceil(steady.nominal_replicas / (1.0 + above) - 1e-9),
+        unit="replicas",
+        formula="replicas with nominal step times x the part of the planning rate at even odds, rounded up",
+        inputs=(bare, size),
+    )
     cost = Figure(
         name="margin.demand_replicas",
-        value=steady.replicas * above / (1.0 + above),
+        value=steady.nominal_replicas - int(even.value),
         unit="replicas",
-        formula="replicas x the part of the planning rate that is margin",
-        inputs=(replicas, size),
+        formula="replicas with nominal step times - those at even odds",
+        inputs=(bare, even),
     )
     slow = Figure(
         name="margin.evidence_ratio",
         value=steady.size.band.slow_ratio,
         unit="ratio",
         formula="conservative over nominal step times",
-        inputs=(steady.size.band.assumption,),
+        inputs=(steady.size.band.slow_input,),
     )
     kept = point.figures["point.margin_policy_fraction"]
     free = Figure(
@@ -80,6 +89,12 @@ def pool_margins(
             size=slow,
             cost=steady.figures["fleet.evidence_replicas"],
         ),
+        MarginRow(
+            where="service",
+            reason="requests may be longer and less of them cached: counted as slower steps",
+            size=slow,
+            cost=steady.figures["fleet.length_replicas"],
+        ),
         MarginRow(where="service", reason="policy, beyond evidence", size=kept, cost=free),
         MarginRow(
             where="memory",
@@ -90,7 +105,7 @@ def pool_margins(
         *_reserve_rows(reserves),
     ]
     reserved = [each.cost for each in rows if each.where.endswith("reserve") and each.cost is not None]
-    own = (size, cost, slow, free, *reserved)
+    own = (size, even, cost, slow, free, *reserved)
     return Margins(rows=tuple(rows), figures={each.name: each for each in own})
 
 

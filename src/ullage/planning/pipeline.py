@@ -5,18 +5,17 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
 from ullage.planning.document import Plan, Stage, service_stages
 from ullage.planning.names import PoolNames, shared_names
-from ullage.planning.pool_plan import PoolPlan, plan_pool
+from ullage.planning.planned_for import planned_for
+from ullage.planning.pool_plan import PoolPlan, PoolTraffic, plan_pool
 from ullage.planning.progress import Report, part_of, unheard
 from ullage.planning.service_bill import service_bill
 from ullage.planning.spec import PlanSpec
-from ullage.workload.demand.demand import forecast_demand
 from ullage.workload.demand.routing import pool_demand, routed
 from ullage.workload.demand.tools import saturated_tool
 
@@ -41,11 +40,7 @@ def plan(
     report: Report = unheard,
 ) -> Plan | Rejection:
     """From traffic to cost, stage by stage; each works from what the ones before it found."""
-    horizon, percentile = spec.policy.horizon, spec.policy.planning_percentile
-    demand, even = (
-        forecast_demand(spec.demands, horizon=horizon, percentile=each, measured=spec.measured)
-        for each in (percentile, replace(percentile, value=0.5))
-    )
+    point, demand, even = planned_for(spec)
     full = saturated_tool(spec.tools, demand)
     if full is not None:
         return full
@@ -55,7 +50,7 @@ def plan(
         asked, middling = (pool_demand(each, spec.routing, pool.name, spec.own_pools) for each in (demand, even))
         taken = _taken(pools, pool.device.name)
         found = plan_pool(
-            pool, spec.served_by(pool.name), asked, middling, spec,
+            pool, spec.served_by(pool.name), PoolTraffic(point=point, demand=asked, middling=middling), spec,
             seed=seed, taken=taken, service=demand, map=map, report=said,
         )  # fmt: skip
         if isinstance(found, Rejection):
@@ -76,6 +71,7 @@ def plan(
         as_of=as_of,
         seed=seed,
         pools=tuple(pools),
+        point=point,
         stages=(*before, *(stage for stages in by_pool for stage in stages), *service_stages(bill=bill)),
     )
 

@@ -14,24 +14,24 @@ from ullage.evidence import Assumption, Figure
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
+from ullage.fleet.risk.planning_point import PlanningPoint
 from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
-from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.memory.budget import MemoryBudget
 from ullage.planning.document import Stage, StageAnswer
 from ullage.planning.machines import on_machines
 from ullage.planning.margins import Margins, pool_margins
 from ullage.planning.names import PoolNames
+from ullage.planning.planned_for import pool_memory, pool_steps
 from ullage.planning.progress import Report, unheard
 from ullage.planning.scorecard import Scorecard, scorecard
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.planning.utilisation import Utilisation, utilisation
 from ullage.scaling.stage import ScalingStage, scaling_stage
 from ullage.service.binding import Binding, binding_constraint
-from ullage.service.calibration.pool_step import pool_step
-from ullage.service.calibration.slowed import known_steps
 from ullage.service.curve.curve import ServiceCurve
 from ullage.service.curve.point import OperatingPoint
 from ullage.service.headroom import Headroom, headroom
-from ullage.service.stage import pool_bases, pool_curve, pool_point, rests_on
+from ullage.service.stage import band_of, pool_bases, pool_curve, pool_point, rests_on
 from ullage.service.steps.step_model import StepModel
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.trial import CONSERVATIVE
@@ -86,11 +86,19 @@ NO_TOOLS = NotGiven(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class PoolTraffic:
+    """A pool's demand at the point that is planned for, and at even odds: the margin for demand lies between them."""
+
+    point: PlanningPoint
+    demand: Demand
+    middling: Demand
+
+
 def plan_pool(
     pool: PoolSpec,
     demands: Sequence[ClassDemand],
-    demand: Demand,
-    middling: Demand,
+    traffic: PoolTraffic,
     spec: PlanSpec,
     *,
     seed: int,
@@ -101,27 +109,32 @@ def plan_pool(
 ) -> PoolPlan | Rejection:
     """Memory, step times, curve, point, start, replicas, limits, reserves: each from what the ones before it found.
 
-    `middling` is the same demand at even odds: the margin of the planning percentile is what is above it. `taken` is
-    the devices by zone that pools before this one have of the same quotas, `service` the demand of all pools.
+    `taken` is the devices by zone that pools before this one have of the same quotas, `service` the demand of all
+    pools.
     """
+    point, demand = traffic.point, traffic.demand
     classes, slo_limits = _with_slos(demands)
-    memory = _memory(pool)
+    memory = pool_memory(pool)
     if isinstance(memory, Rejection):
         return memory
-    step = _step(pool, memory)
+    step = pool_steps(pool, memory)
     report(0.05, "service curve")
     inputs = rests_on(step, memory, demand, slo_limits)
     deadlines_s = spec.admission.deadlines_s(classes)
-    bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=deadlines_s)
+    band = point.band(band_of(step), demand)
+    bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=deadlines_s, band=band)
     curve = pool_curve(bases, seed=seed, basis=CONSERVATIVE, inputs=inputs, map=map)
     report(0.15, "operating point")
-    point = pool_point(curve, step, policy=spec.policy.margin, map=map)
-    if isinstance(point, Rejection):
-        return point
+    operating = pool_point(curve, step, policy=spec.policy.margin, map=map)
+    if isinstance(operating, Rejection):
+        return operating
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     report(0.45, "replicas")
     kept = KeptFree(policy=spec.policy.margin, least=pool.least)
-    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=seed, inputs=inputs, kept=kept, map=map)
+    steady = steady_fleet(
+        bases, planning_rps=demand.planning_rps, seed=seed, inputs=inputs, kept=kept,
+        need=point.need(band_of(step), demand), map=map,
+    )  # fmt: skip
     if isinstance(steady, Rejection):
         return steady
     planned = (steady.figures["fleet.replicas"],)
@@ -141,7 +154,7 @@ def plan_pool(
     reserves, packing = reserved
     report(0.92, "losses")
     losses = loss_checks(demand, steady, reserves, ready, seed=seed, effort=QUICK, map=map)
-    margins = pool_margins(demand, middling, memory, point, steady, reserves)
+    margins = pool_margins(demand, traffic.middling, memory, operating, steady, reserves)
     return PoolPlan(
         spec=pool,
         demands=tuple(demands),
@@ -150,7 +163,7 @@ def plan_pool(
         memory=memory,
         step_model=step,
         service_curve=curve,
-        operating_point=point,
+        operating_point=operating,
         time_to_ready=ready,
         steady_fleet=steady,
         headroom=room,
@@ -169,23 +182,6 @@ def plan_pool(
 
 def _with_slos(demands: Sequence[ClassDemand]) -> tuple[tuple[RequestClass, ...], tuple[Assumption, ...]]:
     return tuple(each.request_class for each in demands), tuple(one for each in demands for one in each.slo_limits)
-
-
-def _memory(pool: PoolSpec) -> MemoryBudget | Rejection:
-    return memory_budget(
-        pool.model,
-        pool.device,
-        pool.settings,
-        approved=pool.approved,
-        reported=pool.reported,
-        engines=pool.engines,
-        devices=pool.alternatives,
-    )
-
-
-def _step(pool: PoolSpec, memory: MemoryBudget) -> StepModel:
-    step = pool_step(memory, pool.tested)
-    return step if pool.step_ratio is None else known_steps(step, pool.step_ratio)
 
 
 def _reserved(

@@ -100,7 +100,6 @@ class Policy:
     """What is decided, not known: how far ahead to plan, how sure to be, where to run, when to look again."""
 
     horizon: Assumption
-    planning_percentile: Assumption
     shortfall: Assumption
     zones: Assumption
     reconcile_every: Assumption
@@ -109,7 +108,7 @@ class Policy:
     @property
     def inputs(self) -> tuple[Assumption, ...]:
         kept = () if self.margin is NO_POLICY else (self.margin,)
-        return (self.horizon, self.planning_percentile, self.shortfall, *kept, self.zones, self.reconcile_every)
+        return (self.horizon, self.shortfall, *kept, self.zones, self.reconcile_every)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,7 +68,7 @@ def _rented_hour(book: PriceBook, price: DevicePrice, lost: Assumption | Figure 
         upfront = usd(book, price.upfront, provider=price.provider, kind=kind)
         if isinstance(upfront, MissingPrice):
             return upfront
-        hours = price.purchase.term_years * HOURS_PER_YEAR
+        hours = round(price.purchase.term_months * HOURS_PER_MONTH)
         value += number(upfront) / hours
         inputs.append(upfront)
         formula = f"(hourly + upfront / {hours} h)"

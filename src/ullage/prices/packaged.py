@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterator
 
 from ullage.errors import InputError, unknown_name
-from ullage.evidence import Assumption
+from ullage.evidence import Assumption, number
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import devices
 from ullage.facts.price import prices
@@ -34,6 +34,8 @@ from ullage.prices.purchase import Purchase, purchase_of
 
 OWN_HARDWARE = "own-hardware"
 """The sheet whose values stand in for what a user does not say of a machine of their own."""
+HISTORY = "history"
+"""The sheet of how far list prices have fallen."""
 
 
 @functools.cache
@@ -51,6 +53,13 @@ def own_hardware_defaults(catalogue: Catalogue | None = None) -> dict[str, Assum
     """What stands in for the parts of an own machine's cost that a user does not state, each by its name."""
     sheet = (prices() if catalogue is None else catalogue).find(OWN_HARDWARE)
     return {key: _named(each, "own", key) for key, each in sheet.values.items()}
+
+
+def list_fall(device: str) -> Assumption:
+    """How far the list price of a device may fall within a year: as its own did, else as the largest on record."""
+    rows = {row.texts["device"]: row.values["fall"] for row in prices().find(HISTORY).rows["falls"]}
+    found = rows.get(device) or max(rows.values(), key=number)
+    return dataclasses.replace(found, name=price_name(device, "list-fall"))
 
 
 def price_name(*parts: str) -> str:

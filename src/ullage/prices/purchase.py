@@ -29,31 +29,34 @@ class Purchase(enum.Enum):
     THREE_YEARS = "3y-no-upfront"
     THREE_YEARS_PARTIAL = "3y-partial-upfront"
     THREE_YEARS_ALL = "3y-all-upfront"
+    CAPACITY_BLOCK = "capacity-block"
+    """A block or future reservation: machines for a stated month, paid whether they are used or not."""
     SPOT = "spot"
     OWNED = "owned"
     BILLED = "billed"
     """What a bill came to per hour, whatever the contract behind it."""
 
     @property
-    def term_years(self) -> int:
-        """Years of the commitment; 0 where there is none."""
-        return _TERM_YEARS.get(self, 0)
+    def term_months(self) -> int:
+        """Months of the commitment; 0 where there is none."""
+        return _TERM_MONTHS.get(self, 0)
 
     @property
     def is_committed(self) -> bool:
-        return self in _TERM_YEARS
+        return self in _TERM_MONTHS
 
     def __str__(self) -> str:
         return self.value
 
 
-_TERM_YEARS = {
-    Purchase.ONE_YEAR: 1,
-    Purchase.ONE_YEAR_PARTIAL: 1,
-    Purchase.ONE_YEAR_ALL: 1,
-    Purchase.THREE_YEARS: 3,
-    Purchase.THREE_YEARS_PARTIAL: 3,
-    Purchase.THREE_YEARS_ALL: 3,
+_TERM_MONTHS = {
+    Purchase.ONE_YEAR: 12,
+    Purchase.ONE_YEAR_PARTIAL: 12,
+    Purchase.ONE_YEAR_ALL: 12,
+    Purchase.THREE_YEARS: 36,
+    Purchase.THREE_YEARS_PARTIAL: 36,
+    Purchase.THREE_YEARS_ALL: 36,
+    Purchase.CAPACITY_BLOCK: 1,
 }
 
 

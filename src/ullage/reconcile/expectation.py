@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ullage.evidence import Assumption, number
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
+from ullage.service.stage import band_of
 from ullage.startup.phases import Level
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import ClassTraffic, MeasuredClass
@@ -178,7 +179,7 @@ def expectation_of(plan: Plan) -> Expectation:
         as_of=plan.as_of.isoformat(),
         horizon_s=number(plan.spec.policy.horizon),
         planning_rps=sum(each.demand.planning_rps for each in plan.pools),
-        risk_fraction=1.0 - number(plan.spec.policy.planning_percentile),
+        risk_fraction=1.0 - number(plan.point.percentile),
         reconcile_every_s=number(plan.spec.policy.reconcile_every),
         usd_per_month=None if month is None else number(month),
         usd_per_success=None if success is None else number(success),
@@ -252,7 +253,7 @@ def _pool(plan: PoolPlan) -> ExpectedPool:
     rise = given.figures.get("reserve.rise_rps")
     warm = given.figures.get("reserve.warm_replicas")
     follows = warm is not None and number(warm) > 0
-    band = plan.bases.band
+    band = band_of(plan.step_model)
     return ExpectedPool(
         name=plan.spec.name,
         replicas=steady.replicas + given.replicas,

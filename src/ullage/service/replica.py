@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -29,6 +31,16 @@ class Replica:
         """What a request alone spends outside the engine's steps before its first token; simulated latencies have it
         in them, and a deadline counted at the engine is earlier by it."""
         return self.engine.request_overhead_s
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """Equal for replicas whose engines do the same. Trials of one replica share it: its tables are long."""
+        digest = hashlib.blake2b(digest_size=16)
+        for name, value in sorted(vars(self.engine.step).items()):
+            digest.update(name.encode())
+            digest.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+        rest = tuple(repr(value) for name, value in sorted(vars(self.engine).items()) if name != "step")
+        return digest.digest(), rest
 
     def slowed(self, ratio: float) -> Replica:
         """The same replica with every step `ratio` times as long: what an error of the step model would do."""

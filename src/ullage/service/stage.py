@@ -161,8 +161,12 @@ def pool_bases(
     *,
     seed: int,
     deadlines_s: Mapping[str, float] | None = None,
+    band: StepBand | None = None,
 ) -> Bases:
-    """One replica of the pool under its busy hour, on both step bases: what every stage after this one tries."""
+    """One replica of the pool under its busy hour, on both step bases: what every stage after this one tries.
+
+    `band` says how slow steps are taken to be; without it, as slow as one time in ten by the step model's own.
+    """
     replica = replica_of(step, memory)
     trial = Trial(
         replica=replica,
@@ -170,7 +174,7 @@ def pool_bases(
         classes=tuple(classes),
         deadlines_s=deadlines_s or {},
     )
-    return bases_of(trial, band_of(step), seed=seed)
+    return bases_of(trial, band or band_of(step), seed=seed)
 
 
 def pool_curve(

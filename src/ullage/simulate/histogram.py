@@ -27,8 +27,7 @@ class LogHistogram:
     def mean_s(self) -> float:
         """The mean, each duration taken at the middle of its bin; nan when there is none."""
         total = self.total_count
-        edges = bin_edges_s(self.counts.size)
-        return float(self.counts @ ((edges[1:] + edges[:-1]) / 2) / total) if total else float("nan")
+        return float(self.counts @ bin_middles_s(self.counts.size) / total) if total else float("nan")
 
     def quantile_s(self, fraction: float) -> float:
         """The least duration that this share does not exceed (middle of its bin); nan when there is none."""
@@ -54,7 +53,11 @@ class LogHistogram:
 
     @staticmethod
     def merged(parts: Iterable[LogHistogram]) -> LogHistogram:
-        return LogHistogram(counts=np.sum([each.counts for each in parts], axis=0))
+        first, *rest = parts
+        counts = first.counts.copy()
+        for each in rest:
+            counts += each.counts
+        return LogHistogram(counts=counts)
 
 
 @functools.lru_cache(maxsize=16)
@@ -66,3 +69,12 @@ def bin_edges_s(bins: int) -> NDArray[np.float64]:
     edges: NDArray[np.float64] = units * _UNIT_S
     edges.setflags(write=False)
     return edges
+
+
+@functools.lru_cache(maxsize=16)
+def bin_middles_s(bins: int) -> NDArray[np.float64]:
+    """The middle of every bin."""
+    edges = bin_edges_s(bins)
+    middles: NDArray[np.float64] = (edges[1:] + edges[:-1]) / 2
+    middles.setflags(write=False)
+    return middles

@@ -184,7 +184,14 @@ class Outcome:
         return merged(self.groups, class_name="all", tenant="all")
 
     def of_class(self, name: str) -> GroupOutcome:
-        return merged([each for each in self.groups if each.class_name == name], class_name=name, tenant="all")
+        return self._by_class[name]
+
+    @cached_property
+    def _by_class(self) -> dict[str, GroupOutcome]:
+        parts: dict[str, list[GroupOutcome]] = {}
+        for each in self.groups:
+            parts.setdefault(each.class_name, []).append(each)
+        return {name: merged(each, class_name=name, tenant="all") for name, each in parts.items()}
 
     def of_tenant(self, name: str) -> GroupOutcome:
         return merged([each for each in self.groups if each.tenant == name], class_name="all", tenant=name)
@@ -219,8 +226,8 @@ def merged(groups: Any, *, class_name: str, tenant: str) -> GroupOutcome:
 
 
 def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
-    """Copies what a finished run shows into frozen values."""
-    problem = run.problem
+    """What a finished run shows as frozen values. Histograms are the run's own: it has no further use for them."""
+    problem, itl = run.problem, run.itl
     end_ps = int(run.clock.now_ps)
     mean = run.area_ps / end_ps if end_ps else 0.0
     return Outcome(
@@ -231,7 +238,7 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
                    requests.tenants[place % len(requests.tenants)])
             for place in range(problem.group_class.size)
         ),
-        itl={each.name: LogHistogram(counts=run.itl[c].copy()) for c, each in enumerate(requests.classes)},
+        itl={each.name: LogHistogram(counts=itl[c]) for c, each in enumerate(requests.classes)},
         replicas=_replicas(run),
         mean_outstanding_requests=mean,
         series=_series(run) if problem.sample_ps < codes.NEVER and problem.samples else None,
@@ -243,7 +250,7 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
 
 def _group(run: KernelRun, place: int, class_name: str, tenant: str) -> GroupOutcome:
     counters = run.counters[1, place]
-    histograms = [LogHistogram(counts=each.copy()) for each in run.histograms[place]]
+    histograms = [LogHistogram(counts=each) for each in run.histograms[place]]
     return GroupOutcome(
         class_name=class_name,
         tenant=tenant,

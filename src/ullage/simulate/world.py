@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,8 @@ Callback = Callable[["KernelRun"], int]
 # Room at the start; both grow when they are full.
 _LOG_ROWS = 64
 _TIMERS = 512
-_LINE_BYTES = 64
+_LINE_BYTES, _PIECE_BYTES = 64, 1 << 18
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
 class KernelRun:
@@ -124,7 +126,7 @@ class KernelRun:
 
     @property
     def itl(self) -> Any:
-        return self.world.itl.reshape(-1, codes.BINS)
+        return np.ascontiguousarray(self.world.itl.reshape(codes.BINS, -1).T)
 
     @property
     def samples(self) -> Any:
@@ -148,6 +150,7 @@ def run_problem(problem: Problem, callback: Callback | None = None) -> KernelRun
 
 def _make_world(problem: Problem) -> World:
     """Makes and fills the arrays; a feature that is not used takes no room."""
+    arena = _Arena()
     requests, replicas = problem.requests, problem.replicas
     classes, groups = problem.classes.shape[0], problem.group_class.size
     slots = int(problem.engines[:, EngineField.MAX_SEQUENCES].max())
@@ -165,56 +168,58 @@ def _make_world(problem: Problem) -> World:
         raise InternalError(law="requests, slots and buckets are numbered in 31 bits", left=most, right=2**31)
     # At least a picosecond, as in the reference: an arrival must not follow from a boundary at its own time.
     think_ps = np.maximum(1, problem.think_ps)
-    segments, engines = _tables(problem)
-    timers = _timers(problem, used=retries or cancels or problem.closed)
+    segments, engines = _tables(arena, problem)
+    timers = _timers(arena, problem, used=retries or cancels or problem.closed)
     has_samples, has_gauges = (problem.sample_ps < codes.NEVER and each for each in (problem.samples, problem.gauges))
-    samples = _records(state.SampleRow, _LOG_ROWS * replicas if has_samples else 0)
-    gauges = _records(state.GaugeRow, _LOG_ROWS if has_gauges else 0)
-    controls = _records(state.ControlRow, _LOG_ROWS if problem.control.kind else 0)
-    due_ps, load = _numbers(np.int64, leaves, codes.NEVER), _numbers(np.int64, leaves, codes.NEVER)
+    samples = arena.records(state.SampleRow, _LOG_ROWS * replicas if has_samples else 0)
+    gauges = arena.records(state.GaugeRow, _LOG_ROWS if has_gauges else 0)
+    controls = arena.records(state.ControlRow, _LOG_ROWS if problem.control.kind else 0)
+    due_ps, load = arena.numbers(_INT64, leaves, codes.NEVER), arena.numbers(_INT64, leaves, codes.NEVER)
     load[:replicas] = np.where(problem.ready_at_start, 0, codes.NEVER)
     ready = np.flatnonzero(problem.ready_at_start)
     return World(
+        arena.addresses,
         **_terms(problem),
         request_count=requests, replica_count=replicas, class_count=classes, group_count=groups,
         event_count=problem.event_ps.size, levels=levels, leaves=leaves, slots_each=slots, wheel_steps=wheel,
         timer_room=timers.size, sample_room=samples.size, gauge_room=gauges.size, control_room=controls.size,
         has_samples=int(has_samples), has_gauges=int(has_gauges), start_delay_count=problem.start_delays_ps.size,
         has_cancel=int(cancels), has_deadline=int(deadlines),
-        clock=_clock(problem, ready=ready.size),
-        replicas=_replicas(problem, slots=slots, wheel=wheel, block=block, levels=levels),
-        engines=engines, segments=segments, classes=_filled(state.ClassTerms, ClassField, problem.classes),
+        clock=_clock(arena, problem, ready=ready.size),
+        replicas=_replicas(arena, problem, slots=slots, wheel=wheel, block=block, levels=levels),
+        engines=engines, segments=segments, classes=arena.filled(state.ClassTerms, ClassField, problem.classes),
         group_class=_own(problem.group_class, np.int64),
-        events=_records(state.EventRow, problem.event_ps.size, when_ps=problem.event_ps,
+        events=arena.records(state.EventRow, problem.event_ps.size, when_ps=problem.event_ps,
                         replica=problem.event_replica, kind=problem.event_kind),
-        deadlines=_records(state.DeadlineRow, 2 * classes, when_ps=codes.NEVER),
+        deadlines=arena.records(state.DeadlineRow, 2 * classes, when_ps=codes.NEVER),
         timers=timers, samples=samples, gauges=gauges, controls=controls,
         start_delays=_own(problem.start_delays_ps, np.int64),
-        due_ps=due_ps, due_tree=_tree(due_ps), load=load, load_tree=_tree(load),
+        due_ps=due_ps, due_tree=_tree(arena, due_ps), load=load, load_tree=_tree(arena, load),
         ready=np.concatenate([ready, np.zeros(replicas - ready.size, np.int64)]),
-        slots=_slots(replicas, slots),
-        accounts=_records(state.AccountRow, replicas * slots if problem.attribute else 0),
-        wheel=_numbers(np.int32, replicas * wheel, -1), bits=_numbers(np.int64, replicas * (wheel >> 5)),
-        pending=_numbers(np.int32, replicas * slots), phases=_numbers(np.int32, replicas * block),
-        queues=_records(state.QueueRow, replicas * levels, head=-1, tail=-1),
-        class_decodes=_numbers(np.int32, replicas * classes),
-        requests=_records(state.RequestRow, requests),
-        arrival_ps=_numbers(np.int64, requests, codes.NEVER) if problem.closed else _own(problem.arrival_ps, np.int64),
+        slots=_slots(arena, replicas, slots),
+        accounts=arena.records(state.AccountRow, replicas * slots if problem.attribute else 0),
+        wheel=arena.numbers(_INT32, replicas * wheel, -1), bits=arena.numbers(_INT64, replicas * (wheel >> 5)),
+        pending=arena.numbers(_INT32, replicas * slots), phases=arena.numbers(_INT32, replicas * block),
+        queues=arena.records(state.QueueRow, replicas * levels, head=-1, tail=-1),
+        class_decodes=arena.numbers(_INT32, replicas * classes),
+        requests=arena.records(state.RequestRow, requests),
+        arrival_ps=(arena.numbers(_INT64, requests, codes.NEVER) if problem.closed
+                    else _own(problem.arrival_ps, np.int64)),
         prompt_tokens=_own(problem.prompt_tokens, np.int32), output_tokens=_own(problem.output_tokens, np.int32),
         cached_tokens=_own(problem.cached_tokens, np.int32),
         group=_own(problem.group if groups > 1 else problem.group[:0], np.int32),
         cancel_after_ps=_own(problem.cancel_after_ps, np.int64), think_ps=_own(think_ps, np.int64),
-        client=_numbers(np.int32, requests if problem.closed else 0),
-        first_ps=_numbers(np.int64, requests),
-        outside_ps=_numbers(np.int64, requests if _has_outside(problem) else 0),
-        attempt_ps=_numbers(np.int64, requests if retries else 0),
-        tries=_numbers(np.int32, requests if retries else 0),
-        mark=_numbers(np.int32, requests if deadlines or cancels else 0),
-        finish_ps=_numbers(np.int64, kept, -1), admitted_ps=_numbers(np.int64, kept, -1),
-        preemptions=_numbers(np.int32, kept),
-        counters=_records(state.Counters, 2 * groups), shares=_records(state.ShareRow, 2 * groups),
-        histograms=_numbers(np.int64, groups * codes.METRICS * codes.BINS),
-        itl=_numbers(np.int64, classes * codes.BINS),
+        client=arena.numbers(_INT32, requests if problem.closed else 0),
+        first_ps=arena.numbers(_INT64, requests),
+        outside_ps=arena.numbers(_INT64, requests if _has_outside(problem) else 0),
+        attempt_ps=arena.numbers(_INT64, requests if retries else 0),
+        tries=arena.numbers(_INT32, requests if retries else 0),
+        mark=arena.numbers(_INT32, requests if deadlines or cancels else 0),
+        finish_ps=arena.numbers(_INT64, kept, -1), admitted_ps=arena.numbers(_INT64, kept, -1),
+        preemptions=arena.numbers(_INT32, kept),
+        counters=arena.records(state.Counters, 2 * groups), shares=arena.records(state.ShareRow, 2 * groups),
+        histograms=arena.numbers(_INT64, groups * codes.METRICS * codes.BINS),
+        itl=arena.numbers(_INT64, classes * codes.BINS),
     )  # fmt: skip
 
 
@@ -241,8 +246,8 @@ def _terms(problem: Problem) -> dict[str, int]:
     return {name: int(value) for name, value in terms.items()}
 
 
-def _clock(problem: Problem, *, ready: int) -> Any:
-    return _records(
+def _clock(arena: _Arena, problem: Problem, *, ready: int) -> Any:
+    return arena.records(
         state.ClockRow, 1,
         ready_min_ps=codes.NEVER,
         refresh_ps=problem.refresh_ps if problem.refresh_ps > 0 else codes.NEVER,
@@ -253,9 +258,9 @@ def _clock(problem: Problem, *, ready: int) -> Any:
     )  # fmt: skip
 
 
-def _replicas(problem: Problem, *, slots: int, wheel: int, block: int, levels: int) -> Any:
+def _replicas(arena: _Arena, problem: Problem, *, slots: int, wheel: int, block: int, levels: int) -> Any:
     index = np.arange(problem.replicas)
-    return _records(
+    return arena.records(
         state.ReplicaRow, problem.replicas,
         index=index, engine=problem.replica_type, head=-1, tail=-1, marked=-1, blocked=1, ready_ps=codes.NEVER,
         state=np.where(problem.ready_at_start, codes.READY, codes.OFF),
@@ -264,16 +269,16 @@ def _replicas(problem: Problem, *, slots: int, wheel: int, block: int, levels: i
     )  # fmt: skip
 
 
-def _slots(replicas: int, slots: int) -> Any:
+def _slots(arena: _Arena, replicas: int, slots: int) -> Any:
     """Every replica's slots in a list of free ones."""
     following = np.arange(1, replicas * slots + 1)
     following[slots - 1 :: slots] = -1
-    return _records(state.SlotRow, replicas * slots, next=following)
+    return arena.records(state.SlotRow, replicas * slots, next=following)
 
 
-def _tables(problem: Problem) -> tuple[Any, Any]:
+def _tables(arena: _Arena, problem: Problem) -> tuple[Any, Any]:
     """The step tables of all types one after the other, each with its own segments, and the types' terms."""
-    engines = _filled(state.EngineTerms, EngineField, problem.engines)
+    engines = arena.filled(state.EngineTerms, EngineField, problem.engines)
     bases: list[Any] = []
     slopes: list[Any] = []
     for kind, engine in enumerate(problem.engines):
@@ -285,13 +290,13 @@ def _tables(problem: Problem) -> tuple[Any, Any]:
         bases.append(problem.token_base_ps[kind, :tokens])
         slopes.append(problem.token_slope_ps[kind, :tokens])
     base_ps = np.concatenate(bases)
-    return _records(state.SegmentRow, base_ps.size, base_ps=base_ps, slope_ps=np.concatenate(slopes)), engines
+    return arena.records(state.SegmentRow, base_ps.size, base_ps=base_ps, slope_ps=np.concatenate(slopes)), engines
 
 
-def _timers(problem: Problem, *, used: bool) -> Any:
+def _timers(arena: _Arena, problem: Problem, *, used: bool) -> Any:
     """The timer heap, with every client's start on it: a sorted array is a heap."""
     clients = problem.client_start_ps.size
-    timers = _records(state.TimerRow, clients + _TIMERS if used else 0)
+    timers = arena.records(state.TimerRow, clients + _TIMERS if used else 0)
     if clients:
         order = np.argsort(problem.client_start_ps, kind="stable").astype(np.int64)
         timers["when_ps"][:clients] = problem.client_start_ps[order]
@@ -299,9 +304,18 @@ def _timers(problem: Problem, *, used: bool) -> Any:
     return timers
 
 
-def _tree(keys: Any) -> Any:
-    """The winner tree of these keys, level by level from its leaves."""
-    tree = _numbers(np.int32, 2 * keys.size)
+def _tree(arena: _Arena, keys: Any) -> Any:
+    """The winner tree of these keys."""
+    tree = arena.numbers(_INT32, 2 * keys.size)
+    tree[:] = _winners(keys.tobytes())
+    return tree
+
+
+@functools.lru_cache(maxsize=64)
+def _winners(keys_bytes: bytes) -> Any:
+    """Level by level from the leaves. Most runs begin with the same keys."""
+    keys = np.frombuffer(keys_bytes, np.int64)
+    tree = np.zeros(2 * keys.size, np.int32)
     winners = np.arange(keys.size)
     while winners.size:
         tree[winners.size : 2 * winners.size] = winners
@@ -313,27 +327,50 @@ def _tree(keys: Any) -> Any:
 # ---- arrays ------------------------------------------------------------------------------------------
 
 
-def _numbers(dtype: Any, length: int, value: int = 0) -> Any:
-    """An array that begins on a cache line."""
-    width = np.dtype(dtype).itemsize
-    spare = np.zeros(length + -(-_LINE_BYTES // width), dtype)
-    made = spare[(-spare.ctypes.data % _LINE_BYTES) // width :][:length]
-    if value:
-        made[:] = value
-    return made
+class _Arena:
+    """Zeroed arrays that begin on cache lines. Small ones are cut from one piece of memory.
 
+    Most runs are short, and asking numpy for sixty arrays and for the address of each took longer than running them.
+    `addresses` are by identity of the array, which the run keeps.
+    """
 
-def _records(record: type, length: int, **fields: Any) -> Any:
-    dtype = record_dtype(record)
-    made = _numbers(np.int8, length * dtype.itemsize).view(dtype)
-    for name, value in fields.items():
-        made[name] = value
-    return made
+    def __init__(self) -> None:
+        self.addresses: dict[int, int] = {}
+        self._made: list[Any] = []
+        self._piece, self._address, self._begin, self._end = np.zeros(0, np.int8), 0, 0, 0
 
+    def numbers(self, dtype: np.dtype[Any], length: int, value: int = 0) -> Any:
+        size = length * dtype.itemsize
+        if self._begin + size > self._end:
+            wanted = size if size > _PIECE_BYTES // 4 else _PIECE_BYTES
+            piece = np.zeros(wanted + _LINE_BYTES, np.int8)
+            address = piece.ctypes.data
+            first = -address % _LINE_BYTES
+            if wanted == size:
+                return self._cut(piece, address, first, dtype, length, value)
+            self._piece, self._address, self._begin, self._end = piece, address, first, first + wanted
+        made = self._cut(self._piece, self._address, self._begin, dtype, length, value)
+        self._begin += -(-size // _LINE_BYTES) * _LINE_BYTES
+        return made
 
-def _filled(record: type, columns: type[enum.IntEnum], rows: Any) -> Any:
-    """Records from the rows of a matrix, by the names of its columns."""
-    return _records(record, len(rows), **{column.name.lower(): rows[:, column] for column in columns})
+    def _cut(self, piece: Any, address: int, begin: int, dtype: np.dtype[Any], length: int, value: int) -> Any:
+        made: Any = np.ndarray((length,), dtype, buffer=piece, offset=begin)
+        if value:
+            made.fill(value)
+        # What is kept has an identity of its own.
+        self._made.append(made)
+        self.addresses[id(made)] = address + begin
+        return made
+
+    def records(self, record: type, length: int, **fields: Any) -> Any:
+        made = self.numbers(record_dtype(record), length)
+        for name, value in fields.items():
+            made[name] = value
+        return made
+
+    def filled(self, record: type, columns: type[enum.IntEnum], rows: Any) -> Any:
+        """Records from the rows of a matrix, by the names of its columns."""
+        return self.records(record, len(rows), **{column.name.lower(): rows[:, column] for column in columns})
 
 
 def _own(array: Any, dtype: Any) -> Any:

@@ -25,11 +25,13 @@ from ullage.fleet.risk.quasi_random import normal_scores
 from ullage.fleet.risk.shortfall import HOURS_PER_MONTH, FleetRisk, Outage, ShortfallModel, outage, quiet_hours
 from ullage.fleet.risk.surface import CapacitySurface, capacity_surface
 from ullage.fleet.sites import place
+from ullage.planning.planned_for import demand_at, demand_fraction
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
+from ullage.service.stage import band_of
 from ullage.uncertainty.drivers import SobolDriver, sobol_drivers
 from ullage.uncertainty.information import InformationValue, PossibleMeasurement, chooser, information_value
-from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.routing import pool_demand
 
 Floats = NDArray[np.float64]
@@ -143,19 +145,8 @@ class PoolStudy:
 
 def demand_quantiles(spec: PlanSpec, pool: str) -> dict[float, Demand]:
     """The pool's demand at several fractions of its busiest hour."""
-    policy = spec.policy
     return {
-        fraction: pool_demand(
-            forecast_demand(
-                spec.demands,
-                horizon=policy.horizon,
-                percentile=replace(policy.planning_percentile, value=fraction),
-                measured=spec.measured,
-            ),
-            spec.routing,
-            pool,
-            spec.own_pools,
-        )
+        fraction: pool_demand(demand_at(spec, demand_fraction(spec, fraction)), spec.routing, pool, spec.own_pools)
         for fraction in FRACTIONS
     }
 
@@ -214,7 +205,7 @@ def study_pool(
         usd=None if money is None else _cost_quantiles(draws, money, seed),
         per_success_usd=None if money is None or money.successes <= 0.0 else _per_success(draws, given, money, serving),
         attainment=_attainment(model, serving),
-        hopeless_fraction=float((draws.needed > 64 * np.median(draws.needed)).mean()),
+        hopeless_fraction=model.hopeless_fraction,
         replica_drivers=sobol_drivers(
             lambda rows: _needs(given, surface, rows), given.groups, count=_DRIVER_DRAWS, seed=seed
         ),
@@ -264,7 +255,7 @@ def pool_surface(
 ) -> tuple[Uncertainties, CapacitySurface]:
     """What is uncertain of a pool, and the surface around it, anchored where the plan decided its size."""
     quantiles = demand_quantiles(spec, pool.spec.name)
-    given = pool_uncertainties(quantiles, pool.demand, pool.bases.band)
+    given = pool_uncertainties(quantiles, pool.demand, band_of(pool.step_model))
     spreads = {each.name: each.spread for each in given.inputs}
     surface = capacity_surface(pool.bases, spreads, rate_rps=pool.demand.planning_rps, seed=seed, map=map)
     size = pool.steady_fleet.size

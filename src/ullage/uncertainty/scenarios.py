@@ -68,8 +68,8 @@ def _mean(ratios: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
 def in_world(spec: PlanSpec, world: FutureWorld, *, as_of: datetime.date) -> PlanSpec:
     """The specification as it would be if this future were known."""
     source = Source(what=f"the {world.name} of the plan's own draws", where="ullage scenarios", date=as_of)
-    even = replace(spec.policy.planning_percentile, value=0.5, low=None, high=None)
-    known = with_demand_times(replace(spec, policy=replace(spec.policy, planning_percentile=even)), world.demand_ratio)
+    even = replace(spec.policy.shortfall, value=0.5, low=None, high=None)
+    known = with_demand_times(replace(spec, policy=replace(spec.policy, shortfall=even)), world.demand_ratio)
     # A class that several pools share has the lengths of the first of them.
     ratios = {
         each.request_class.name: world.pools.get(next(iter(_pools_of(spec, each))), {}) for each in spec.demands

@@ -18,6 +18,7 @@ from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS
 from ullage.planning.answer.answer import LOAD_TEST
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
+from ullage.service.stage import band_of
 from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.uncertainty.information import PossibleMeasurement
 from ullage.uncertainty.pool_study import ROLLOUTS, MachineMoney, PoolStudy, Quantiles, study_pool
@@ -147,7 +148,7 @@ def _money(plan: Plan, pool: PoolPlan, bill: Bill | None) -> MachineMoney | None
 
 def _measurements(plan: Plan, pool: PoolPlan, bill: Bill | None) -> Iterator[PossibleMeasurement]:
     """A load test while step times are known by less, and a trace while traffic is stated or ours."""
-    band = pool.bases.band
+    band = band_of(pool.step_model)
     now = (math.log(band.slow_ratio) - math.log(band.fast_ratio)) / (2.0 * _TENTH)
     left = math.log(DEFAULT_BANDS[Evidence.CALIBRATED].slow_ratio) / _TENTH
     if left < 0.9 * now:
@@ -185,6 +186,12 @@ def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Itera
         found.risk.hours_per_month,
         "h/month",
         "expected hours of a month that need more replicas than are up",
+    )
+    yield figure(
+        "risk.hopeless_fraction",
+        found.hopeless_fraction,
+        "fraction",
+        "draws in which steps are too slow for any number of replicas: no lack of capacity, and not in the shortfall",
     )
     if found.chosen_replicas is not None:
         yield figure(
@@ -257,11 +264,13 @@ def _rests(plan: Plan, pool: PoolPlan, given: Uncertainties) -> tuple[Figure | A
 
 def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
     of = f"{found.pool}: " if several else ""
-    fleet = "no number of replicas keeps it" if found.chosen_replicas is None else f"{found.chosen_replicas} keep it"
+    fleet = (
+        "no number of replicas keeps it" if found.chosen_replicas is None else f"{found.chosen_replicas} would keep it"
+    )
     yield (
-        f"{of}The fleet is sized by the planning percentile, conservative step times and reserves. Its "
-        f"{found.replicas} serving replicas fall short in the busiest hour with "
-        f"{100 * found.risk.shortfall_fraction:.2g} %; of the chosen {100 * number(found.shortfall):g} %, {fleet}."
+        f"{of}The fleet is sized for a shortfall of {100 * number(found.shortfall):g} % with what pools are usually "
+        f"like; by the capacity surface of this one its {found.replicas} serving replicas fall short in the busiest "
+        f"hour with {100 * found.risk.shortfall_fraction:.2g} %, and {fleet}."
     )
     errors = [abs(each.error_fraction) for each in found.surface.checks if each.tried_rps > 0.0]
     checked = f"; at {len(errors)} drawn points it lies within {100 * max(errors):.0f} % of a trial" if errors else ""

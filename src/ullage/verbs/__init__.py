@@ -6,6 +6,7 @@ The functions are bound here under the verbs' own names, and each imports what i
 from __future__ import annotations
 
 from ullage.verbs.brownfield import brownfield
+from ullage.verbs.buy import buy
 from ullage.verbs.calibrate import calibrate
 from ullage.verbs.check import check
 from ullage.verbs.compare import compare
@@ -22,6 +23,7 @@ from ullage.verbs.options import options
 from ullage.verbs.plan import plan
 from ullage.verbs.profile import profile
 from ullage.verbs.reconcile import reconcile
+from ullage.verbs.report import report
 from ullage.verbs.risk import risk
 from ullage.verbs.scale import scale
 from ullage.verbs.scenarios import scenarios
@@ -30,6 +32,7 @@ from ullage.verbs.size import size
 
 __all__ = [
     "brownfield",
+    "buy",
     "calibrate",
     "check",
     "compare",
@@ -46,6 +49,7 @@ __all__ = [
     "plan",
     "profile",
     "reconcile",
+    "report",
     "risk",
     "scale",
     "scenarios",

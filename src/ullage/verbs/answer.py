@@ -59,6 +59,11 @@ class VerbAnswer:
         """The day on which the ages in this answer are counted."""
         raise NotImplementedError
 
+    def beside(self, before: VerbAnswer) -> str:
+        """The change from another answer of the verb in a sentence, where the verb has one to say."""
+        del before
+        return ""
+
     def explained(self, name: str) -> Figure | Assumption:
         """The number that `to_dict()` prints by this name, or one behind it; an unknown name is answered with the
         nearest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from ullage.cost.attribution.attribution import Attribution, AttributionChoice, RuleSpread
     from ullage.cost.attribution.usage import GroupUse, UsageLog
     from ullage.cost.bill import Bill
+    from ullage.cost.budget.budget import Budget
     from ullage.cost.change import BillChange
     from ullage.cost.commitment import CommitmentAdvice
     from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
     from ullage.evidence import Figure
+    from ullage.load.changes import Changes
     from ullage.load.plan import PlanSource
     from ullage.planning.document import Plan
     from ullage.planning.spec import PlanSpec
@@ -50,17 +53,37 @@ class CostAnswer(VerbAnswer):
     replicas: tuple[Figure, ...] = ()
     commitments: tuple[CommitmentAdvice, ...] = ()
     change: BillChange | None = None
+    budget: Budget | None = None
     notes: tuple[str, ...] = ()
 
     def dated(self) -> datetime.date:
         return self.as_of
 
     def headlines(self) -> tuple[Headline, ...]:
-        return tuple(
+        found = [
             Headline(name=said, value=figure.value, unit=figure.unit)
             for name, said in (("bill.total_usd", "a month"), ("bill.per_success_usd", "per success"))
             if (figure := self.bill.figures.get(name)) is not None
-        )
+        ]
+        if self.budget is not None:
+            span = f"{len(self.budget.months)} months"
+            bands = (("P10", self.budget.low_usd), ("P50", self.budget.usd), ("P90", self.budget.high_usd))
+            found += [Headline(name=f"{span}, {which}", value=usd, unit="USD") for which, usd in bands]
+        return tuple(found)
+
+    def beside(self, before: VerbAnswer) -> str:
+        from ullage.report.quantity import show_usd
+
+        if not isinstance(before, CostAnswer):
+            return ""
+        old, new = before.bill.total_usd, self.bill.total_usd
+        said = f"A month costs {show_usd(new)} USD instead of {show_usd(old)} ({_more(old, new)})"
+        if self.budget is None or before.budget is None:
+            return f"{said}."
+        sums = (before.budget.usd, self.budget.usd)
+        whole = f"{len(self.budget.months)} months {show_usd(sums[1])} USD instead of {show_usd(sums[0])}"
+        band = f"P10 {show_usd(self.budget.low_usd)}, P90 {show_usd(self.budget.high_usd)}"
+        return f"{said}, and {whole} ({_more(*sums)}; {band})."
 
     def page(self) -> list[RenderableType]:
         from ullage.report.money.bill_page import (
@@ -74,6 +97,10 @@ class CostAnswer(VerbAnswer):
         )
 
         parts = [*bill_parts(self.bill)]
+        if self.budget is not None:
+            from ullage.report.money.budget_page import budget_parts
+
+            parts = [*budget_parts(self.budget), *parts]
         if self.attribution is not None:
             parts += ["", *attribution_parts(self.attribution, self.spread)]
             parts += cause_parts(self.bill.use.causes) if self.attribution.choice.by == "class" else []
@@ -85,8 +112,18 @@ class CostAnswer(VerbAnswer):
     def to_dict(self) -> dict[str, Any]:
         from ullage.report.encode import document
 
-        service, behind = self.bill.use.service, self.bill.figures.values()
+        budget = () if self.budget is None else self.budget.figures.values()
+        service, behind = self.bill.use.service, (*self.bill.figures.values(), *budget)
         return document("cost", self, as_of=self.as_of, seed=self.seed, service=service, behind=behind)
+
+    def chargeback(self) -> str:
+        """The divided bill as a plain CSV for the month after the plan's date."""
+        from ullage.cost.bill_charges import month_after
+        from ullage.emit.chargeback import chargeback_csv
+
+        if self.attribution is None:
+            raise InputError(field="--csv", value=None, problem="the bill is not divided", fix="Give --by class.")
+        return chargeback_csv(self.attribution, month_after(self.as_of))
 
     def focus(self, *, account: str = "plan") -> str:
         """The bill as a FOCUS file for the month after the plan's date, split as it was attributed."""
@@ -115,6 +152,9 @@ def cost(
     marginal: bool = False,
     commit: str | None = None,
     before: PlanSource = None,
+    months: int | None = None,
+    fleet: str = "fixed",
+    ledger: str | Path | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     limit: str | None = None,
@@ -128,53 +168,109 @@ def cost(
     products come from the plan's own trace. `against` is a provider's model, as `provider/model`, to compare with. With
     `marginal` the service is planned again with more demand, tighter SLOs and one more nine. `commit` is a purchase,
     such as `1y-no-upfront`, to find the level of. `before` is another plan: the difference is explained by cause.
+
+    `months` asks for a budget of as many months after the date, of a `fleet` that is fixed within a month or following
+    demand; bills that a `ledger` keeps stand beside it.
     """
-    from ullage.cost.change import explain_change
+    from ullage.cost.attribution.dimensions import dimensions_of
     from ullage.load.located import located
     from ullage.load.plan import load_plan, own_traces, plan_document
     from ullage.prices.purchase import purchase_of
-    from ullage.verbs.plan import plan_spec, planned
+    from ullage.verbs.plan import plan_spec
 
     choice = _choice(by or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
     seller = None if against is None else _seller(against)
     purchase = None if commit is None else purchase_of(commit, field="--commit")
+    follows = follows_of(fleet)
     notes: list[str] = []
     logs: Sequence[str | Path] = list(usage)
-    if not logs and choice.by in ("tenant", "product"):
+    if not logs and {"tenant", "product"} & {*dimensions_of(choice.by)}:
         logs, columns = own_traces(source)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
         # A log that does not say who asked is refused before the minutes that a plan takes.
-        log = _read_log(logs, columns, choice, notes) if logs else None
+        log = _read_log(logs, columns, choice, known, notes) if logs else None
         run.progress(0.02, "planning")
         with located(lambda: plan_document(source, parse_changes(set, traffic))):
             found = plan_spec(spec, run, rounds=_MARGINAL_ROUNDS if marginal else 1.0)
         if isinstance(found, Rejection):
             return found
         bill = bill_of(found)
-        change = None
-        if before is not None:
-            run.progress(0.3, "planning the bill before")
-            earlier = planned(before, run)
-            if isinstance(earlier, Rejection):
-                return earlier
-            change = explain_change(bill_of(earlier), bill)
+        change = None if before is None else _change(before, bill, run)
+        if isinstance(change, Rejection):
+            return change
         uses = _simulated(bill, choice) if log is None else _logged(bill, log, choice, known, seed)
         attribution, spread = _attributed(bill, uses, choice, is_chosen=bool(rule))
         compared = _against(spec, bill, seller, notes)
         marginals = _marginals(spec, bill, run) if marginal else ()
+        asked = parse_changes(set, traffic)
+        budget = None if months is None else _budget(found, bill, source, asked, run, months, follows, ledger)
         run.progress(1.0)
     return CostAnswer(
-        bill=bill, as_of=run.as_of, seed=seed,
-        attribution=attribution,
-        spread=spread,
-        against=compared,
-        marginals=marginals,
-        replicas=_replica_costs(bill) if marginal else (),
-        change=change,
+        bill=bill, as_of=run.as_of, seed=seed, attribution=attribution, spread=spread, against=compared,
+        marginals=marginals, replicas=_replica_costs(bill) if marginal else (), change=change,
         commitments=() if purchase is None else _commitments(spec, found, bill, purchase, notes),
-        notes=tuple(notes),
+        budget=budget, notes=tuple(notes),
     )  # fmt: skip
+
+
+FLEETS = ("fixed", "following")
+MOST_MONTHS = 36
+
+
+def follows_of(fleet: str) -> bool:
+    """Whether a fleet of this name follows the hours."""
+    if fleet not in FLEETS:
+        raise unknown_name(field="--fleet", name=fleet, known=FLEETS)
+    return fleet == "following"
+
+
+def _more(old: float, new: float) -> str:
+    return f"{100 * (new / old - 1.0):+.3g} %" if old else "from nothing"
+
+
+def _budget(
+    plan: Plan,
+    bill: Bill,
+    source: PlanSource,
+    changes: Changes,
+    run: RunContext,
+    months: int,
+    follows: bool,
+    ledger: str | Path | None,
+) -> Budget:
+    """The months after the plan's date, from forecasts that reach to the last of them where there is a log."""
+    from ullage.load.plan import load_plan
+    from ullage.uncertainty.budgeting import BudgetChoice, budget
+    from ullage.verbs.past_months import past_months
+
+    if not 1 <= months <= MOST_MONTHS:
+        raise InputError(
+            field="months",
+            value=months,
+            problem=f"must be 1 to {MOST_MONTHS}",
+            fix="Give 3 for a quarter, 12 for a year.",
+        )
+    run.progress(0.7, "budget")
+    measured = plan.spec.measured
+    if measured:
+        # The plan's own forecast ends with its horizon; a budget asks for the same log's farther ahead.
+        further = replace(changes, values=(*changes.values, ("policy.horizon", f"{math.ceil(months * 730 / 24) + 1}d")))
+        measured = load_plan(source, as_of=run.as_of, seed=run.seed, changes=further).measured
+    weights = {each.name: (each.gpu_s or 0.0) / each.requests for each in bill.use.classes if each.requests}
+    past = () if ledger is None else past_months(ledger, bill.use.service, weights)
+    choice = BudgetChoice(months=months, follows=follows)
+    return budget(plan, bill, choice, measured=measured, past=past, map=run.map)
+
+
+def _change(before: PlanSource, bill: Bill, run: RunContext) -> BillChange | Refusal:
+    """Why this bill differs from that of another plan."""
+    from ullage.cost.change import explain_change
+    from ullage.verbs.plan import planned
+
+    run.progress(0.3, "planning the bill before")
+    earlier = planned(before, run)
+    return earlier if isinstance(earlier, Rejection) else explain_change(bill_of(earlier), bill)
 
 
 def bill_of(plan: Plan) -> Bill:
@@ -191,17 +287,15 @@ def _choice(
     by: str, rule: str, basis: str, idle: str, spread_rule: str, allotted: Mapping[str, float] | None
 ) -> AttributionChoice:
     from ullage.cost.attribution.attribution import AttributionChoice, Basis, Idle
-    from ullage.cost.attribution.usage import DIMENSIONS
+    from ullage.cost.attribution.dimensions import dimensions_of
 
-    if by not in DIMENSIONS:
-        raise unknown_name(field="--by", name=by, known=DIMENSIONS)
     known_basis, known_idle = {each.value: each for each in Basis}, {each.value: each for each in Idle}
     if basis not in known_basis:
         raise unknown_name(field="--basis", name=basis, known=known_basis)
     if idle not in known_idle:
         raise unknown_name(field="--idle", name=idle, known=known_idle)
     return AttributionChoice(
-        by=by,
+        by=",".join(dimensions_of(by)),
         rule=rule.replace("-", "_") or "gpu_time",
         basis=known_basis[basis],
         idle=known_idle[idle],
@@ -211,7 +305,7 @@ def _choice(
 
 
 def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[GroupUse, ...]]:
-    found = bill.use.groups.get(choice.by)
+    found = bill.use.groups_of(choice.by)
     if found is None:
         raise InputError(
             field="--by",
@@ -223,7 +317,11 @@ def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[Grou
 
 
 def _read_log(
-    files: Sequence[str | Path], columns: Mapping[str, str] | None, choice: AttributionChoice, notes: list[str]
+    files: Sequence[str | Path],
+    columns: Mapping[str, str] | None,
+    choice: AttributionChoice,
+    known: Sequence[str] | None,
+    notes: list[str],
 ) -> UsageLog:
     """The log, once it is known to say whose a request is."""
     from ullage.cost.attribution.usage import usage_of_trace
@@ -237,8 +335,25 @@ def _read_log(
         fix="Give a log with one row for each request.",
     )
     log = usage_of_trace(trace)
-    log.labels_of(choice.by)
-    notes.append(f"Divided by {log.requests:,} requests of {', '.join(Path(each).name for each in trace.sources)}.")
+    names = ", ".join(Path(each).name for each in trace.sources)
+    if not log.requests:
+        raise InputError(
+            field="--usage",
+            value=names,
+            problem="has no request that can be divided by: "
+            + "; ".join(f"{n:,} {why}" for why, n in log.dropped.items()),
+            fix="Give a log with the lengths and the end of each request.",
+        )
+    log.check_says(choice.by)
+    said = log.labels_of(choice.by).names
+    if known and not {*known} & {*said}:
+        raise InputError(
+            field="--known",
+            value=", ".join(known),
+            problem=f"no request of {names} has any of these names",
+            fix=f"It has {', '.join(said[:8])}{' and more' if len(said) > 8 else ''}.",
+        )
+    notes.append(f"Divided by {log.requests:,} requests of {names}.")
     notes += [f"{count:,} rows left out: {reason}." for reason, count in log.dropped.items()]
     return log
 

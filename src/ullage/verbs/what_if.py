@@ -63,7 +63,8 @@ class WhatIf(VerbAnswer):
             sides = ("none" if one is None else one.text for one in (each.before, each.after))
             share = each.change_fraction
             table.add_row(each.name, *sides, "" if not share else f"{100 * share:+.3g} %")
-        return [Text(f"What if: {', '.join(self.changes)}", style="bold"), table]
+        said = self.after.beside(self.before)
+        return [Text(f"What if: {', '.join(self.changes)}", style="bold"), *([Text(said)] if said else []), table]
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -80,7 +80,22 @@ def test_weights_of_windows_sum_to_one_and_counts_do_not_move_the_mean() -> None
     sample = drawn(population, rng)
     assert float(sample.each_weight.sum()) == pytest.approx(1.0)
     whole = Sample(weights=WEIGHTS, windows=tuple(tuple(each) for each in population), candidates=1024)
-    assert whole.judged("slo", 0.05).missed_fraction == pytest.approx(share_of(population))
+    assert whole.judged({"slo": 0.05})[0].missed_fraction == pytest.approx(share_of(population))
+
+
+def test_criteria_that_are_judged_together_are_judged_as_each_alone() -> None:
+    rng = np.random.default_rng(4)
+    parts = [
+        tuple(
+            replace(one, tallies={**one.tallies, "other": other.tallies["slo"]})
+            for one, other in zip(*each, strict=True)
+        )
+        for each in zip(drawn(candidates(rng), rng).windows, drawn(candidates(rng), rng).windows, strict=True)
+    ]
+    sample = Sample(weights=WEIGHTS, windows=tuple(parts), candidates=1024)
+    alone = [sample.judged({name: allowed})[0] for name, allowed in (("slo", 0.05), ("other", 0.01))]
+    assert list(sample.judged({"slo": 0.05, "other": 0.01})) == alone
+    assert alone[0].missed_fraction != alone[1].missed_fraction
 
 
 def test_stratified_shares_are_unbiased_and_their_errors_cover() -> None:
@@ -88,7 +103,7 @@ def test_stratified_shares_are_unbiased_and_their_errors_cover() -> None:
     rng = np.random.default_rng(1)
     population = candidates(rng)
     truth = share_of(population)
-    found = [drawn(population, rng).judged("slo", 0.05) for _ in range(600)]
+    found = [drawn(population, rng).judged({"slo": 0.05})[0] for _ in range(600)]
     shares = np.array([each.missed_fraction for each in found])
     errors = np.array([each.error_fraction for each in found])
     assert shares.mean() == pytest.approx(truth, abs=4.0 * shares.std() / math.sqrt(len(found)))
@@ -100,7 +115,7 @@ def test_errors_also_cover_where_the_candidates_are_drawn_anew() -> None:
     """A seed draws its thousand candidates too; the true share is that of all seeds."""
     rng = np.random.default_rng(2)
     truth = float(np.mean([share_of(candidates(rng)) for _ in range(40)]))
-    found = [drawn(candidates(rng), rng).judged("slo", 0.05) for _ in range(100)]
+    found = [drawn(candidates(rng), rng).judged({"slo": 0.05})[0] for _ in range(100)]
     covered = float(np.mean([abs(each.missed_fraction - truth) <= 2.0 * each.error_fraction for each in found]))
     assert 0.88 <= covered <= 0.995, covered
 
@@ -115,7 +130,7 @@ def test_strata_tell_more_than_as_many_windows_at_random() -> None:
         tallies = [plain[place].tallies["slo"] for place in rng.choice(len(plain), count, replace=False)]
         return float(sum(each.missed_count for each in tallies) / sum(each.sent_count for each in tallies))
 
-    stratified = np.std([drawn(population, rng).judged("slo", 0.05).missed_fraction for _ in range(300)])
+    stratified = np.std([drawn(population, rng).judged({"slo": 0.05})[0].missed_fraction for _ in range(300)])
     assert stratified < 0.8 * np.std([at_random() for _ in range(300)])
 
 
@@ -157,7 +172,7 @@ def test_a_border_is_undecided_when_its_windows_are_spent(bases: Bases) -> None:
     rate_rps = 0.8 * bases.nominal_probe.saturation_rps
     effort = Effort(most_windows=24)
     found = decide(bases.nominal, rate_rps, bases.nominal_probe, seed=1, effort=effort)
-    p95 = found.sample.quantile(bases.nominal.classes[0], bases.nominal.classes[0].slos[0].metric, 0.95)
+    (p95,) = found.sample.quantiles(bases.nominal.classes[0], bases.nominal.classes[0].slos[0].metric, (0.95,))
     assert p95 is not None
     border = replace(bases.nominal, classes=(class_with_slos(ttft_p95=p95.value),))
     asked = decide(border, rate_rps, bases.nominal_probe, seed=1, effort=effort)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from support.mixes import small_trial
 from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, poisson_trial
 from ullage.service.trial.trial import Trial
-from ullage.service.trial.window import window
+from ullage.service.trial.window import read_window, window
 from ullage.simulate.load import OpenLoop
 
 CHAT = class_with_slos(ttft_p95=0.3)
@@ -80,3 +81,18 @@ def test_another_rate_or_seed_is_another_window(counted: CountingLoad) -> None:
     found = [window(trial, rate_rps, seed) for rate_rps, seed in ((10.0, 1), (10.0, 2), (10.5, 1))]
     assert len({id(each) for each in found}) == len(counted.drawn) == 3
     assert found[0].mean_e2e_s != found[1].mean_e2e_s
+
+
+def test_a_pool_that_differs_in_names_alone_is_simulated_once() -> None:
+    one, other = (
+        small_trial(class_with_slos(first, ttft_p95=0.5), class_with_slos(second, tpot_p95=0.05), span_s=20.0)
+        for first, second in (("chat", "batch"), ("search", "chat"))
+    )
+    first, second = window(one, 10.0, 1), window(other, 10.0, 1)
+    fresh = read_window(other, other.load(10.0, 1), 10.0, 1)
+    assert (second.tallies, second.error_fractions) == (fresh.tallies, fresh.error_fractions)
+    assert list(second.histograms) == list(fresh.histograms) == ["search", "chat"]
+    # Not drawn again: the very same counts stand under the other name.
+    assert second.histograms["search"] is first.histograms["chat"]
+    turned = replace(one, classes=one.classes[::-1])
+    assert window(turned, 10.0, 1).histograms["chat"] is not first.histograms["chat"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ullage.service.trial.quantile import pooled_quantile
+from ullage.service.trial.quantile import pooled_quantiles
 from ullage.simulate.histogram import LogHistogram, bin_edges_s
 
 BINS = 128 * 30
@@ -25,15 +25,15 @@ def _runs(seed: int, *, count: int = 8, size: int = 2_000) -> list[LogHistogram]
 def test_the_value_is_the_percentile_of_all_requests_together() -> None:
     rng = np.random.default_rng(5)
     parts = [rng.exponential(1.0, 500 * (k + 1)) for k in range(4)]
-    found = pooled_quantile([_histogram(each) for each in parts], 0.95)
+    found = pooled_quantiles([_histogram(each) for each in parts], [0.95])[0]
     assert found is not None
     assert found.value == pytest.approx(np.quantile(np.concatenate(parts), 0.95), rel=0.01)
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    truth = pooled_quantile(_runs(10_000, count=400), 0.95)
+    truth = pooled_quantiles(_runs(10_000, count=400), [0.95])[0]
     assert truth is not None
-    found = [pooled_quantile(_runs(seed), 0.95) for seed in range(60)]
+    found = [pooled_quantiles(_runs(seed), [0.95])[0] for seed in range(60)]
     covered = sum(each is not None and each.low <= truth.value <= each.high for each in found)
     assert covered >= 51, f"{covered} of 60; 57 are expected"
 
@@ -43,7 +43,7 @@ def test_a_stratum_of_little_weight_moves_the_percentile_little() -> None:
     rng = np.random.default_rng(3)
     calm, slow = ([_histogram(rng.exponential(each, 2_000)) for _ in range(6)] for each in (1.0, 10.0))
     weights = np.repeat([0.02 / 6, 0.98 / 6], 6)
-    found = pooled_quantile([*slow, *calm], 0.95, weights=weights, strata=(6, 6))
+    found = pooled_quantiles([*slow, *calm], [0.95], weights=weights, strata=(6, 6))[0]
     assert found is not None
     values = np.concatenate([rng.exponential(10.0, 20_000), rng.exponential(1.0, 980_000)])
     assert found.value == pytest.approx(np.quantile(values, 0.95), rel=0.05)
@@ -51,5 +51,5 @@ def test_a_stratum_of_little_weight_moves_the_percentile_little() -> None:
 
 
 def test_one_run_or_no_requests_have_no_interval() -> None:
-    assert pooled_quantile(_runs(1, count=1), 0.95) is None
-    assert pooled_quantile([_histogram(np.empty(0))] * 3, 0.95) is None
+    assert pooled_quantiles(_runs(1, count=1), [0.95])[0] is None
+    assert pooled_quantiles([_histogram(np.empty(0))] * 3, [0.95])[0] is None

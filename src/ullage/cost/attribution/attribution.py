@@ -14,7 +14,8 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ullage.cost.attribution.usage import UNALLOCATED, GroupUse, merged_groups
+from ullage.cost.attribution.dimensions import UNALLOCATED, dimensions_of, pair_name
+from ullage.cost.attribution.usage import GroupUse, merged_groups
 from ullage.cost.lines.line import BillLine, Driver
 from ullage.cost.money import apportion
 from ullage.errors import InputError, InternalError, unknown_name
@@ -215,7 +216,7 @@ def attribute(
 def _divided(line: BillLine, groups: Sequence[GroupUse], choice: AttributionChoice) -> dict[str, int]:
     """The cents of one line by name."""
     assert line.cents is not None
-    owner = line.owners.get(choice.by)
+    owner = _owner(line, choice.by)
     if owner is not None and any(each.name == owner for each in groups):
         return {owner: line.cents}
     names, own = [each.name for each in groups], _own_weights(line, groups, choice)
@@ -238,6 +239,15 @@ def _divided(line: BillLine, groups: Sequence[GroupUse], choice: AttributionChoi
     for name, part in spread.items():
         weights[name] = weights.get(name, 0.0) + rest * part
     return dict(zip(weights, apportion(line.cents, list(weights.values())), strict=True))
+
+
+def _owner(line: BillLine, by: str) -> str | None:
+    """Whose line it is alone; of a pair, where both dimensions say."""
+    found = [line.owners.get(each) for each in dimensions_of(by)]
+    if None in found:
+        return None
+    named = [each for each in found if each is not None]
+    return named[0] if len(named) == 1 else pair_name(*named)
 
 
 def _own_weights(line: BillLine, groups: Sequence[GroupUse], choice: AttributionChoice) -> list[float]:

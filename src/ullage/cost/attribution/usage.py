@@ -17,17 +17,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ullage.cost.attribution.dimensions import DIMENSIONS, UNALLOCATED, dimensions_of, pair_name
 from ullage.cost.attribution.moments import group_shares_s, request_shares_s
 from ullage.cost.attribution.shapley import sampled_shapley
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError
 
 if TYPE_CHECKING:
     from ullage.simulate.load import Requests
     from ullage.simulate.outcome import Outcome
     from ullage.workload.trace import Trace
-
-DIMENSIONS = ("product", "tenant", "model", "class")
-UNALLOCATED = "unallocated"
 
 # The KV held over time is looked at in this many slots when peaks are compared.
 _SLOTS = 256
@@ -83,17 +81,29 @@ class UsageLog:
         return replace(self, labels=labels, **arrays)
 
     def labels_of(self, by: str) -> Labels:
-        """The names of this dimension; an InputError where the log does not say it."""
-        if by not in DIMENSIONS:
-            raise unknown_name(field="--by", name=by, known=DIMENSIONS)
-        if by not in self.labels:
-            raise InputError(
-                field="--by",
-                value=by,
-                problem=f"the usage does not say the {by} of a request",
-                fix=f"Give a log with that column; this one has {', '.join(sorted(self.labels)) or 'none of them'}.",
-            )
-        return self.labels[by]
+        """The names of this dimension, or of a pair of them; an InputError where the log does not say it."""
+        found = [self._labels_of(each) for each in dimensions_of(by)]
+        return found[0] if len(found) == 1 else _paired(found[0], found[1])
+
+    def _labels_of(self, dimension: str) -> Labels:
+        if dimension not in self.labels:
+            raise self._unsaid(dimension)
+        return self.labels[dimension]
+
+    def check_says(self, by: str) -> None:
+        """An InputError where no request at all says one of these dimensions: all of it would be nobody's."""
+        for each in dimensions_of(by):
+            if not (self._labels_of(each).places >= 0).any():
+                raise self._unsaid(each)
+
+    def _unsaid(self, dimension: str) -> InputError:
+        said = sorted(name for name, each in self.labels.items() if (each.places >= 0).any())
+        return InputError(
+            field="--by",
+            value=dimension,
+            problem=f"the usage does not say the {dimension} of a request",
+            fix=f"Give a log with that column; this one has {', '.join(said) or 'none of them'}.",
+        )
 
     @property
     def held_kv_token_s(self) -> Floats | None:
@@ -298,6 +308,20 @@ def summed_groups(left: GroupUse, right: GroupUse) -> GroupUse:
             one, other = getattr(left, each.name), getattr(right, each.name)
             numbers[each.name] = None if one is None or other is None else one + other
     return replace(left, **numbers)
+
+
+def _paired(first: Labels, second: Labels) -> Labels:
+    """Two dimensions as one. Half a name is kept: a product's request of no tenant is `search / unallocated`."""
+    names = [[*each.names, UNALLOCATED] for each in (first, second)]
+    rows, columns = (np.where(each.places < 0, len(each.names), each.places) for each in (first, second))
+    joint = rows * len(names[1]) + columns
+    seen, places = np.unique(joint, return_inverse=True)
+    nobody = len(names[0]) * len(names[1]) - 1
+    found = [pair_name(names[0][each // len(names[1])], names[1][each % len(names[1])]) for each in seen.tolist()]
+    if seen.size and seen[-1] == nobody:
+        found.pop()
+        places = np.where(places == len(found), -1, places)
+    return Labels(names=tuple(found), places=places)
 
 
 def _sorted_groups(log: UsageLog, by: str, known: Sequence[str] | None) -> tuple[list[str], Ints]:

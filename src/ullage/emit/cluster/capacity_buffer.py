@@ -7,6 +7,7 @@ from typing import Any
 from ullage.emit.autoscalers.keda import target_ref
 from ullage.emit.request import EmitPlan, EmitPool
 from ullage.emit.tree import EmittedFile, yaml_text
+from ullage.errors import InputError
 
 
 def capacity_buffer_files(plan: EmitPlan) -> list[EmittedFile]:
@@ -21,6 +22,13 @@ def capacity_buffer_files(plan: EmitPlan) -> list[EmittedFile]:
 
 
 def buffer(pool: EmitPool) -> dict[str, Any]:
+    if not pool.whole("reserve.rollout_surge_replicas"):
+        raise InputError(
+            field="plan: reserve.rollout_surge_replicas",
+            value=0,
+            problem="keeps no room free: a rollout takes its turns out of replicas that its hours leave idle",
+            fix="Leave capacity-buffer out, or give rollout.surge in the plan file.",
+        )
     ref = target_ref(pool)
     return {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
@@ -28,6 +36,6 @@ def buffer(pool: EmitPool) -> dict[str, Any]:
         "metadata": pool.metadata(),
         "spec": {
             "scalableRef": {"apiGroup": ref["apiVersion"].partition("/")[0], "kind": ref["kind"], "name": ref["name"]},
-            "replicas": pool.noted("reserve.rollout_replicas"),
+            "replicas": pool.noted("reserve.rollout_surge_replicas"),
         },
     }

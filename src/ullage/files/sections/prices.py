@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ullage.cost.quotes import ALL_ON_DEMAND, PriceChoice
+from ullage.cost.quotes import ALL_ON_DEMAND, AnnouncedChange, HeldCommitment, PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Source
 from ullage.facts.device import find_device
@@ -46,6 +46,7 @@ from ullage.prices.book import (
     RatePrice,
     Tier,
     TokenPrice,
+    currency_of,
     price_book,
 )
 from ullage.prices.items import ITEMS
@@ -231,6 +232,28 @@ class PriceFileSection(Section):
     ] = None
 
 
+_BUYING = "ullage buy counts it; the bill of a plan is bought as prices.purchase says."
+
+
+class HeldSection(Section):
+    """Devices that are committed already."""
+
+    device: Annotated[str, Key(means=_CATALOGUE, still=_BUYING)]
+    devices: Annotated[Count, Key(means="How many devices.", still=_BUYING)]
+    price: Annotated[PriceText, Key(means="Of one device, by the hour, up-front payments spread.", still=_BUYING)]
+    until: Annotated[datetime.date, Key(means="The last day of the term.", still=_BUYING)]
+
+
+_BUDGET = "Budgets count it (ullage cost --quarter, --year); the bill of a plan is a month of today."
+
+
+class AnnouncedSection(Section):
+    """A change of list prices that is known to come."""
+
+    on: Annotated[datetime.date, Key(means="The first day of the new price.", still=_BUDGET)]
+    times: Annotated[Ratio, Key(means="What list prices of devices are then, over today's: 0.9.", still=_BUDGET)]
+
+
 class PricesSection(Section):
     """Where prices come from, and how devices are bought."""
 
@@ -262,6 +285,16 @@ class PricesSection(Section):
         Key(means="By provider: how much less than the list is paid.", default="none", moves=_COMPUTE),
     ]
     exchange: Annotated[dict[str, ExchangeSection], Field(default_factory=dict), Key(means="By currency, such as EUR.")]
+    spot_classes: Annotated[
+        Names,
+        Key(
+            means="Classes whose requests may be interrupted: only what serves them is bought on spot.",
+            default="none",
+            still=_BUYING,
+        ),
+    ] = ()
+    held: Annotated[tuple[HeldSection, ...], Key(means="Commitments that run already.")] = ()
+    announced: Annotated[tuple[AnnouncedSection, ...], Key(means="Changes of list prices to come.")] = ()
     own: Annotated[OwnSection, Field(default_factory=OwnSection)]
     files: tuple[PriceFileSection, ...] = ()
 
@@ -296,7 +329,30 @@ def prices_of(
         mix=_purchases(section, provenance),
         tier=tiers[section.tier],
         lost=provenance.may_say("prices.spot_lost", section.spot_lost, "s"),
+        held=tuple(_held(each, number, provenance) for number, each in enumerate(section.held)),
+        spot_classes=section.spot_classes,
+        announced=tuple(
+            AnnouncedChange(
+                begins=each.on, ratio=provenance.says(f"prices.announced.{each.on.isoformat()}", each.times, "ratio")
+            )
+            for each in section.announced
+        ),
     )
+
+
+def _held(section: HeldSection, number: int, provenance: Provenance) -> HeldCommitment:
+    device = find_device(section.device, field=f"prices.held.{number}.device").name
+    hour = _stated(
+        section.price, "h", price_name("held", str(number), device), f"prices.held.{number}.price", provenance
+    )
+    if currency_of(hour) != "USD":
+        raise InputError(
+            field=f"prices.held.{number}.price",
+            value=str(section.price),
+            problem="is not in USD",
+            fix="Give what a device-hour of it comes to in USD.",
+        )
+    return HeldCommitment(device=device, devices=section.devices, hour=hour, until=section.until)
 
 
 def _purchases(section: PricesSection, provenance: Provenance) -> PurchaseMix:

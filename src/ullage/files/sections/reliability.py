@@ -57,7 +57,7 @@ class ReliabilitySection(Section):
         Range(least=0.5, most=0.9999999, dimension=FRACTION),
         Key(
             means="The share of time in which enough replicas for the planning rate are up.",
-            default=failure_defaults.AVAILABILITY,
+            default="no such rule: the chance of a shortfall, policy.shortfall, decides",
             moves=_FAILURE,
         ),
     ] = None
@@ -131,7 +131,7 @@ class RolloutSection(Section):
         Replicas | None,
         Key(
             means="Replicas that may be missing meanwhile: 2 or 25%.",
-            default=rollout_defaults.UNAVAILABLE,
+            default="as many as `within` needs, of those that are idle meanwhile",
             moves=_ROLLOUT,
         ),
     ] = None
@@ -156,6 +156,14 @@ class RolloutSection(Section):
         StartTime | None,
         Range(least=0.0, most=DAY_S, dimension=DURATION),
         Key(means="How long a retired replica finishes its answers.", default=rollout_defaults.DRAIN, moves=_ROLLOUT),
+    ] = None
+    demand: Annotated[
+        Share | None,
+        Key(
+            means="The most a rollout meets, as a share of the planning rate.",
+            default="that of the week's quietest hours",
+            moves="reserve.rollout_demand_fraction",
+        ),
     ] = None
     spare_devices: Annotated[
         CountOrNone | None,
@@ -199,7 +207,7 @@ class MaintenanceSection(Section):
         Share | None,
         Key(
             means="The most a window sees, as a share of the planning rate.",
-            default=maintenance_defaults.DEMAND,
+            default="that of the week's quietest hours",
             moves=_PATCHED,
         ),
     ] = None
@@ -211,7 +219,7 @@ class WarmSection(Section):
     follows: Annotated[
         Literal["demand", "peak"] | None,
         Key(
-            means="Scaled with demand, or held at its planning size.",
+            means="Scaled with demand, or held at its planning size; with `scaling.machines: released` it is scaled.",
             default=warm_defaults.FOLLOWS,
             moves="reserve.warm_replicas",
         ),
@@ -301,7 +309,10 @@ def reserve_settings(
     return ReserveSettings(
         reliability=_reliability(reliable, provenance, catalogue),
         rollout=_rollout(rollout, provenance),
-        maintenance=Maintenance(**provenance.filled(maintenance)),
+        maintenance=Maintenance(
+            **provenance.filled(maintenance),
+            demand=provenance.may_say("maintenance.demand", maintenance.demand, "fraction"),
+        ),
         warm=Warm(
             **provenance.filled(warm), absorbed=provenance.may_say("warm.absorbed", warm.absorbed, "req/s"), rise=None
         ),
@@ -312,23 +323,26 @@ def reserve_settings(
 
 def _reliability(given: ReliabilitySection, provenance: Provenance, catalogue: Catalogue | None) -> Reliability:
     known = reliability(catalogue)
-    named = {name for name in ReliabilitySection.model_fields if name != "repair_crews"}
+    named = {name for name in ReliabilitySection.model_fields if name not in ("repair_crews", "availability")}
     return replace(
         known,
         **{name: provenance.over(getattr(known, name), getattr(given, name)) for name in named},
+        availability=None
+        if given.availability is None
+        else provenance.decides("reliability.availability", given.availability, "fraction"),
         crews=provenance.may_say("reliability.repair_crews", given.repair_crews, "crews"),
     )
 
 
 def _rollout(given: RolloutSection, provenance: Provenance) -> Rollout:
-    found = provenance.filled(given)
-    unavailable = found.pop("max_unavailable")
-    if given.max_unavailable is not None:
-        unavailable = _replicas(unavailable.name, given.max_unavailable, provenance)
+    def counted(name: str, written: str | None) -> Assumption | None:
+        return None if written is None else _replicas(f"rollout.{name}", written, provenance)
+
     return Rollout(
-        **found,
-        surge=None if given.surge is None else _replicas("rollout.surge", given.surge, provenance),
-        unavailable=unavailable,
+        **provenance.filled(given),
+        surge=counted("surge", given.surge),
+        unavailable=counted("max_unavailable", given.max_unavailable),
+        demand=provenance.may_say("rollout.demand", given.demand, "fraction"),
         spare=provenance.may_say("rollout.spare_devices", given.spare_devices, "devices"),
     )
 

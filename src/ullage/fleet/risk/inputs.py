@@ -51,6 +51,7 @@ TRAFFIC_LENGTHS = Assumption(
     low=-0.8,
     high=0.35,
     max_age=_MAX_AGE,
+    decision=True,
 )
 
 
@@ -61,7 +62,7 @@ def pool_uncertainties(
     return Uncertainties(
         classes=tuple(_level(each, quantiles) for each in planned.classes),
         correlations=_correlations(planned.classes),
-        inputs=(_steps(band), *_lengths(planned), _cached(planned)),
+        inputs=(step_uncertainty(band), *shape_uncertainties(planned)),
         traffic_lengths=float(TRAFFIC_LENGTHS.value),
         surface_deviation_fraction=surface_deviation_fraction,
     )
@@ -90,8 +91,14 @@ def _correlations(classes: Sequence[ClassTraffic]) -> tuple[tuple[float, ...], .
     )
 
 
-def _steps(band: StepBand) -> Uncertain:
+def step_uncertainty(band: StepBand) -> Uncertain:
+    """Of the step model's times."""
     return Uncertain(name=STEPS, spread=band_spread(band.fast_ratio, band.slow_ratio), assumption=band.assumption)
+
+
+def shape_uncertainties(demand: Demand) -> tuple[Uncertain, ...]:
+    """Of prompts, answers and the cached share."""
+    return (*_lengths(demand), _cached(demand))
 
 
 def _lengths(demand: Demand) -> tuple[Uncertain, ...]:
@@ -123,5 +130,6 @@ def _deviating(name: str, deviation: float, known: Evidence, source: Source) -> 
         low=math.exp(-_TENTH * deviation),
         high=math.exp(_TENTH * deviation),
         max_age=_MAX_AGE,
+        decision=True,
     )
     return Uncertain(name=name, spread=lognormal(deviation), assumption=assumption)

@@ -2,6 +2,9 @@
 
     shortfall(N) = mean over draws of   P(replicas up of N < replicas that the busiest hour needs)
 
+A draw in which steps are so slow that no sensible number of replicas meets the SLOs is no lack of replicas: its chance
+is told by itself, and a measurement or another device is what helps there.
+
 What fails and is repaired is summed exactly (availability.py), not drawn, so that a chance of one in a thousand is not
 left to luck. A rollout or a drained node takes replicas out in its own hours: those hours count with fewer replicas, by
 the share of such hours in which it is under way. Hours of shortfall a month are the same sum over the hours of the
@@ -71,6 +74,16 @@ class ShortfallModel:
     def _busiest_hours(self) -> NDArray[np.int64]:
         return np.asarray(self.draws.hours_rps.argmax(axis=1))
 
+    @cached_property
+    def _most(self) -> int:
+        """More than this is never a question of replicas."""
+        return min(_MOST_REPLICAS, _MOST_TIMES * int(np.median(self.draws.needed)) + _MOST_MORE)
+
+    @property
+    def hopeless_fraction(self) -> float:
+        """The share of draws that no number of replicas would help."""
+        return float((self.draws.needed > self._most).mean())
+
     def at(self, replicas: int) -> FleetRisk:
         """The risk of a fleet of so many."""
         short = self.chances(replicas)
@@ -95,13 +108,13 @@ class ShortfallModel:
 
     def least(self, shortfall_fraction: float) -> int | None:
         """The smallest fleet that falls short no more often; None where no number of replicas does."""
-        even = int(np.median(self.draws.needed))
-        most = _MOST_TIMES * even + _MOST_MORE
-        # A draw falls short wherever it needs more than there are, so fewer than this never do.
-        allowed = int(shortfall_fraction * self.draws.needed.size)
-        least = int(np.sort(self.draws.needed)[::-1][min(allowed, self.draws.needed.size - 1)])
-        if least > min(most, _MOST_REPLICAS):
+        most = self._most
+        if int(np.median(self.draws.needed)) > most:
             return None
+        # A draw falls short wherever it needs more than there are, so fewer than this never do.
+        helped = np.where(self.draws.needed > most, 0, self.draws.needed)
+        allowed = int(shortfall_fraction * helped.size)
+        least = int(np.sort(helped)[::-1][min(allowed, helped.size - 1)])
         low, high = max(0, least - 1), max(1, least)
         while self.fraction(high) > shortfall_fraction:
             if high >= most:
@@ -119,7 +132,7 @@ class ShortfallModel:
         for each in self.outages:
             under_way = np.array(each.hours_fraction)[hours]
             found = found + under_way * (_looked_up(fewer, needed + each.replicas) - found)
-        return found
+        return np.where(needed > self._most, 0.0, found)
 
 
 @lru_cache(maxsize=1024)

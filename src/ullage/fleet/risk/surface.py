@@ -46,8 +46,8 @@ RATIOS = (STEPS, PROMPTS, OUTPUTS, CACHED)
 # Where a ratio is tried: at these quantiles of its spread. The slow side decides, so it has more of them.
 _STEP_FRACTIONS = (0.05, 0.75, 0.9, 0.97, 0.995)
 _SHAPE_FRACTIONS = (0.1, 0.9, 0.99)
-# By how much load falls where a ratio rises, before anything is known of it: where to look first, and nothing else.
-_LIKELY_SLOPES = {STEPS: 1.2, PROMPTS: 1.3, OUTPUTS: 0.35, CACHED: -0.35}
+LIKELY_SLOPES = {STEPS: 1.25, PROMPTS: 1.25, OUTPUTS: 0.35, CACHED: -0.45}
+"""By how much load falls where a ratio rises, before anything is tried."""
 # The pool on which ratios are tried, and its windows: the same seeds at every point, so that luck cancels.
 _TRIED_REPLICAS = 8
 # Larger pools than this carry hardly more a replica; what little it is stays on the safe side. So does a pool whose
@@ -270,7 +270,7 @@ def _axis(name: str, spread: RatioSpread, tried: _Tried, replicas: int, own_rps:
     points = {0.0: 0.0}
 
     def worth(log_ratio: float) -> float:
-        near = own_rps / math.exp(_guess(points, log_ratio, _LIKELY_SLOPES[name]))
+        near = own_rps / math.exp(_guess(points, log_ratio, LIKELY_SLOPES[name]))
         carried = tried.highest(replicas, {name: math.exp(log_ratio)}, near_rps=near)
         return math.log(own_rps / max(carried, _NOTHING * own_rps))
 

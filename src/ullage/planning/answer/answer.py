@@ -20,7 +20,7 @@ from ullage.cost.units import class_cents, class_groups
 from ullage.errors import NotBuilt
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.fleet.losses import LossVerdict
-from ullage.planning.answer.bridge import line_figures, replica_steps, traffic_steps
+from ullage.planning.answer.bridge import UNTESTED, line_figures, replica_steps, traffic_steps
 from ullage.planning.answer.parts import (
     BridgeStep,
     Cause,
@@ -113,7 +113,7 @@ def answer(plan: Plan) -> Answer:
         total_usd=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.total_usd"),
         next_step=_next_step(plan, decided, pools, orders, bill),
         risks=tuple(_risk(plan, each) for each in plan.pools) if "uncertainty" in _studied(plan) else (),
-        percentile=policy.planning_percentile,
+        percentile=plan.point.percentile,
         traffic=traffic_steps(plan, pools),
         pools=pools,
         money=() if bill is None else _money(bill),
@@ -263,6 +263,7 @@ def _risk(plan: Plan, pool: PoolPlan) -> RiskOfPool:
         hours=figures["risk.shortfall_hours"],
         chosen=plan.spec.policy.shortfall,
         chosen_replicas=figures.get("risk.chosen_replicas"),
+        hopeless=figures["risk.hopeless_fraction"],
         needs=(figures["risk.replicas_p10"], figures["risk.replicas_p90"]),
         usd=tuple(figures[name] for name in ("risk.usd_p10", "risk.usd_p90") if name in figures),
         drivers=tuple(sorted(drivers, key=lambda each: -number(each)))[:5],
@@ -345,7 +346,7 @@ def _next_step(
 
 
 def _evidence(pool: PoolAnswer) -> BridgeStep:
-    return pool.replicas[1]
+    return next(each for each in pool.replicas if each.name == UNTESTED)
 
 
 def _load_test(plan: Plan, pool: PoolAnswer, bill: Bill | None) -> NextStep:

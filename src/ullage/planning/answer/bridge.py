@@ -16,6 +16,7 @@ from ullage.planning.answer.parts import BridgeStep, PoolAnswer, summed
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 
+UNTESTED = "untested step times"
 _STEADY_LINES = ("compute_reservation", "compute_usage", "idle_hours", "failed_work")
 _DEVICE_LINES = (*_STEADY_LINES, "idle_reserve", "stranded_devices")
 
@@ -32,7 +33,7 @@ def traffic_steps(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, 
     hours = tuple(each["utilisation.busiest_hour_rps"] for each in used)
     by_class = ", ".join(f"{each.request_class.name} {number(each.mean_rate):.3g}" for each in plan.spec.demands)
     days = number(plan.spec.policy.horizon) / 86_400.0
-    share = f"{100 * number(plan.spec.policy.planning_percentile):g} %"
+    share = f"{100 * number(plan.point.percentile):g} %"
     return (
         BridgeStep(name="mean today", amount=summed("answer.mean_today_rps", rates), remark=by_class),
         BridgeStep(name=f"mean of {days:g} days", amount=summed("answer.horizon_mean_rps", means), remark="today"),
@@ -54,17 +55,29 @@ def replica_steps(
     """
     name, steady = pool.spec.name, plan.figures_of("steady_fleet", pool.spec.name)
     money = _DeviceMoney(plan, pool, bill)
-    nominal, evidence = steady["size.replicas"], steady["fleet.evidence_replicas"]
-    each = pool.demand.planning_rps / number(nominal)
+    margins = plan.figures_of("margins", name)
+    nominal, demand = margins["margin.nominal_replicas"], margins["margin.demand_replicas"]
+    evidence, lengths = steady["fleet.evidence_replicas"], steady["fleet.length_replicas"]
+    each = pool.demand.planning_rps / number(steady["size.replicas"])
+    risk = f"{100 * number(plan.spec.policy.shortfall):g} %"
     steps = [
         BridgeStep(
             name="nominal", amount=nominal, usd=money.steady("nominal", nominal), remark=f"{each:.3g} req/s each"
         ),
         BridgeStep(
-            name="untested step times",
+            name="more demand", amount=demand, usd=money.steady("demand", demand), remark=f"a shortfall of {risk}"
+        ),
+        BridgeStep(
+            name=UNTESTED,
             amount=evidence,
             usd=money.steady("evidence", evidence),
             remark="a load test buys this back" if number(evidence) else "",
+        ),
+        BridgeStep(
+            name="longer requests",
+            amount=lengths,
+            usd=money.steady("length", lengths),
+            remark="or fewer cached" if number(lengths) else "",
         ),
     ]
     kept = pool.steady_fleet.replicas - int(number(steady["size.conservative_replicas"]))
@@ -77,7 +90,6 @@ def replica_steps(
             inputs=(steady["fleet.replicas"], steady["size.conservative_replicas"]),
         )
         steps.append(BridgeStep(name="minimum", amount=least, usd=money.steady("least", least), remark="by policy"))
-    margins = plan.figures_of("margins", name)
     steps += [
         BridgeStep(
             name=line.name,

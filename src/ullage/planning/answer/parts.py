@@ -138,6 +138,7 @@ class RiskOfPool:
     hours: Figure
     chosen: Assumption
     chosen_replicas: Figure | None
+    hopeless: Figure
     needs: tuple[Figure, ...]
     usd: tuple[Figure, ...]
     drivers: tuple[Figure, ...]

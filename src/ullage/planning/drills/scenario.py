@@ -147,7 +147,7 @@ class PoolScenario:
         return (
             self.pool.steady_fleet.figures["fleet.replicas"],
             *(reserves.figures[f"reserve.{line.name}_replicas"] for line in reserves.lines),
-            self.pool.steady_fleet.size.band.assumption,
+            self.pool.steady_fleet.size.band.slow_input,
         )
 
     def span(self, event_s: float = EVENT_S) -> Span:

@@ -21,10 +21,10 @@ from ullage.planning.options.mix import VerifiedMix, device_mix
 from ullage.planning.options.ranking import Ranked, Refused, ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.options.trial import ROUNDS, CandidateResult, CandidateTrial
+from ullage.planning.planned_for import planned_for
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
 from ullage.service.trial.decide import Effort
-from ullage.workload.demand.demand import forecast_demand
 from ullage.workload.demand.routing import pool_demand
 
 # Refusals for want of devices alone: a whole pool does not fit, a part of one may.
@@ -86,10 +86,7 @@ def options(
     map: Any = map,  # noqa: A002
 ) -> Options:
     """Every candidate of every pool: ranked or refused, with the months to order for and a mix of devices."""
-    measured = None if spec.traffic is None else spec.traffic.classes
-    demand = forecast_demand(
-        spec.demands, horizon=spec.policy.horizon, percentile=spec.policy.planning_percentile, measured=measured
-    )
+    point, demand, _ = planned_for(spec)
     found: dict[str, PoolOptions] = {}
     for pool in spec.pools:
         served = spec.served_by(pool.name)
@@ -98,6 +95,7 @@ def options(
             classes=tuple(each.request_class for each in served),
             slo_limits=tuple(one for each in served for one in each.slo_limits),
             spec=spec,
+            point=point,
             seed=seed,
         )
         found[pool.name] = pool_options(pool, asked, as_of=as_of, rounds=rounds, map=map)

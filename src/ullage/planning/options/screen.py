@@ -10,6 +10,7 @@ from ullage.cost.quotes import DeviceQuote, device_quotes
 from ullage.cost.service_use import PoolUse
 from ullage.errors import InputError, Rejection, Remedy
 from ullage.evidence import Assumption, Evidence, Figure
+from ullage.fleet.risk.planning_point import PlanningPoint
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.options.bounds import IdleMiss, busy_bound_s, idle_misses
 from ullage.planning.options.candidates import Candidate
@@ -38,6 +39,7 @@ class OptionRequest:
     classes: tuple[RequestClass, ...]
     slo_limits: tuple[Assumption, ...]
     spec: PlanSpec
+    point: PlanningPoint
     seed: int
 
     @property
@@ -88,7 +90,7 @@ class Fit:
         """What every figure of this candidate rests on."""
         prices = () if isinstance(self.quotes, MissingPrice) else tuple(each.hour for each in self.quotes)
         own = rests_on(self.step, self.memory, self.asked.demand, self.asked.slo_limits)
-        return (*own, self.band.assumption, *prices)
+        return (*own, self.band.slow_input, *prices)
 
 
 def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
@@ -103,7 +105,7 @@ def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
     mix = mix_of(asked.demand, asked.classes, replica)
     rate_rps = asked.rate_rps
     load = mix(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)
-    band = band_of(step)
+    band = asked.point.band(band_of(step), asked.demand)
     inputs = rests_on(step, memory, asked.demand, asked.slo_limits)
     for miss in idle_misses(replica, load, asked.classes):
         return _idle_refusal(miss, inputs)

@@ -29,7 +29,7 @@ from ullage.planning.machines import on_machines
 from ullage.planning.options.screen import Fit
 from ullage.service.curve.curve import StablePoint, point_of
 from ullage.service.curve.sizing import PoolSize, idle_rejection
-from ullage.service.stage import pool_bases
+from ullage.service.stage import band_of, pool_bases
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import FULL, Effort
 from ullage.service.trial.search import LeastReplicas, least_replicas
@@ -99,7 +99,10 @@ class CandidateTrial:
     def bases(self) -> Bases:
         fit, asked = self.fit, self.fit.asked
         deadlines_s = asked.spec.admission.deadlines_s(asked.classes)
-        return pool_bases(fit.step, fit.memory, asked.demand, asked.classes, seed=self._seed, deadlines_s=deadlines_s)
+        return pool_bases(
+            fit.step, fit.memory, asked.demand, asked.classes,
+            seed=self._seed, deadlines_s=deadlines_s, band=fit.band,
+        )  # fmt: skip
 
     @cached_property
     def _ready(self) -> TimeToReady:
@@ -210,6 +213,7 @@ class CandidateTrial:
             nominal_replicas=size.replicas,
             devices=replicas * fit.devices,
             figures={"fleet.replicas": figure},
+            need=fit.asked.point.need(band_of(fit.step), fit.asked.demand),
         )
 
     def _reserved(self, steady: SteadyFleet, *, within_quotas: bool = True) -> tuple[Reserves, Packing] | Rejection:

@@ -17,6 +17,7 @@ from ullage.planning.margins import MarginRow, Margins
 from ullage.planning.not_guaranteed import NotGuaranteed, not_guaranteed
 from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, SheetRow, rows
 from ullage.report.encode import document
+from ullage.report.plan.series import PlanSeries, plan_series
 from ullage.workload.classes import RequestClass
 
 
@@ -45,6 +46,7 @@ class PlanDocument:
     margins: Mapping[str, tuple[MarginRow, ...]]
     scorecard: tuple[SheetRow, ...]
     not_guaranteed: tuple[NotGuaranteed, ...]
+    series: PlanSeries
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         margins={each.pool: each.answer.rows for each in plan.stages if isinstance(each.answer, Margins)},
         scorecard=rows(plan, SCORECARD),
         not_guaranteed=not_guaranteed(plan),
+        series=plan_series(plan),
     )
     behind: tuple[Figure | Assumption, ...] = (*plan.spec.inputs, *plan.figures, *summary.figures.values())
     return document("plan", value, as_of=plan.as_of, seed=plan.seed, service=plan.spec.name, behind=behind)

@@ -17,6 +17,7 @@ from rich.text import Text
 from ullage.evidence import number
 from ullage.foreign import visible
 from ullage.planning.answer.answer import Answer
+from ullage.planning.answer.bridge import UNTESTED
 from ullage.planning.answer.parts import BridgeStep, LossOutcome, PoolAnswer
 from ullage.planning.answer.verdict import Verdict
 from ullage.report.quantity import counted, show, show_usd
@@ -127,13 +128,15 @@ def _risk(found: Answer) -> str:
     worst = max(found.risks, key=lambda each: number(each.shortfall))
     of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
     chosen = worst.chosen_replicas
-    fleet = "no fleet keeps" if chosen is None else f"{number(chosen):g} serving keep"
+    fleet = "no fleet keeps it" if chosen is None else f"{number(chosen):g} serving keep it"
+    hopeless = number(worst.hopeless)
+    slow = f"; {_small(hopeless)} that no fleet would do" if hopeless > 0.0005 else ""
     needs = " to ".join(f"{number(each):g}" for each in worst.needs)
     usd = f", {' to '.join(show_usd(number(each)) for each in worst.usd)} USD" if worst.usd else ""
     return (
         f"{of}{_small(number(worst.shortfall))} that the busiest hour needs more than is up, "
-        f"{number(worst.hours):.2g} h a month; {fleet} the chosen {_small(number(worst.chosen))}. "
-        f"Need {needs} (p10 to p90){usd}"
+        f"{number(worst.hours):.2g} h a month (chosen {_small(number(worst.chosen))}: {fleet}){slow}. "
+        f"P10 to p90: {needs} replicas{usd}"
     )
 
 
@@ -229,8 +232,9 @@ def _pools_bridge(found: Answer, paper: _Paper) -> Iterator[Text]:
     ordered = sorted(found.pools, key=lambda each: -number(each.machines.devices))
     most = max(number(each.machines.replicas) for each in found.pools)
     for each in ordered[:_MOST_POOLS]:
-        nominal, evidence, *others = (number(step.amount) for step in each.replicas)
-        made_of = f"{nominal:g}, {evidence:g} untested, {sum(others):g} reserve"
+        by_name = {step.name: number(step.amount) for step in each.replicas}
+        nominal, untested = by_name.pop("nominal"), by_name.pop(UNTESTED)
+        made_of = f"{nominal:g}, {untested:g} untested, {sum(by_name.values()):g} reserve"
         replicas = each.machines.replicas
         yield _row(
             _clean(each.name),
@@ -300,8 +304,8 @@ _ORDINARY = ("normal day", "peak hour")
 def _remark(loss: LossOutcome) -> str:
     if loss.outcome == "met":
         return ""
-    part = "" if loss.attained is None else f"{_percent(number(loss.attained))} met, "
-    return f" ({part}{f'covered by {loss.covered_by}' if loss.covered_by else 'not covered'})"
+    said = [] if loss.attained is None else [f"{_percent(number(loss.attained))} met"]
+    return f" ({', '.join([*said, *([] if loss.covered_by else ['not covered'])])})"
 
 
 def _bursts(found: Answer) -> str:

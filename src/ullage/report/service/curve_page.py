@@ -71,7 +71,7 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     return [
         headline,
         Text(
-            f"At conservative step times, {size.band.slow_ratio:.3g} x nominal: one case in ten is slower on evidence "
+            f"At conservative step times, {size.band.slow_ratio:.3g} x nominal: what the chosen risk makes of evidence "
             f"that is {size.band.evidence}. At nominal ones {counted(size.replicas, 'replica')} would do."
         ),
         *(Text(f"Note: {note}") for note in size.notes),

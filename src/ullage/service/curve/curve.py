@@ -259,10 +259,21 @@ def _given_up(trial: Trial, errors: Mapping[str, Interval]) -> Instability | Non
 
 def latencies_of(sample: Sample, request_class: RequestClass) -> dict[str, Interval]:
     """Every shown percentile of a class, and every one that an SLO names, that the windows can tell."""
+    by_metric = {
+        metric: (
+            *SHOWN_FRACTIONS,
+            *(slo.percentile_fraction for slo in request_class.slos if slo.metric is metric),
+        )
+        for metric in Metric
+    }
+    known = {
+        (metric, fraction): interval
+        for metric, fractions in by_metric.items()
+        for fraction, interval in zip(fractions, sample.quantiles(request_class, metric, fractions), strict=True)
+    }
     wanted = [(metric, fraction) for metric in Metric for fraction in SHOWN_FRACTIONS]
     wanted += [(slo.metric, slo.percentile_fraction) for slo in request_class.slos]
-    found = {name_of(metric, fraction): sample.quantile(request_class, metric, fraction) for metric, fraction in wanted}
-    return {name: interval for name, interval in found.items() if interval is not None}
+    return {name_of(*each): interval for each in wanted if (interval := known[each]) is not None}
 
 
 def _refined(measure: Callable[[float], CurvePoint], points: list[CurvePoint], more: int) -> tuple[CurvePoint, ...]:

@@ -107,7 +107,7 @@ def replica_point(
         Margin(
             name="evidence",
             share_fraction=1.0 - low_rps / highest.rps,
-            reason=f"step times are {known.evidence}: one time in ten they are {known.slow_ratio:.3g} times as long",
+            reason=f"step times are {known.evidence}: {known.reason}",
         ),
         Margin(name="policy", share_fraction=share, reason=policy.source.what),
     )
@@ -253,14 +253,14 @@ def _figures(
     make("point.highest_high_rps", highest.interval.high, "req/s", "most that another seed would find, 95 %", top)
     taken: list[Figure] = []
     for each in margins:
-        rests = {"evidence": (top, band.assumption), "policy": (policy,)}.get(each.name, (top,))
+        rests = {"evidence": (top, band.slow_input), "policy": (policy,)}.get(each.name, (top,))
         line = make(f"point.margin_{each.name}_fraction", each.share_fraction, "fraction", each.reason, *rests)
         if not each.is_inside:
             taken.append(line)
     rate = make("point.operating_rps", operating_rps, "req/s", "highest x (1 - evidence) x (1 - policy)", top, *taken)
-    slowed = "highest load if steps were as slow (low) or fast (high) as one time in ten"
-    make("point.band_low_rps", ends_rps[0], "req/s", slowed, top, band.assumption)
-    make("point.band_high_rps", ends_rps[1], "req/s", slowed, top, band.assumption)
+    slowed = "highest load if steps were as slow (low) or fast (high) as they are taken to be"
+    make("point.band_low_rps", ends_rps[0], "req/s", slowed, top, band.slow_input)
+    make("point.band_high_rps", ends_rps[1], "req/s", slowed, top, band.slow_input)
     goodput = make(
         "point.goodput_rps", at_point.goodput.value, "req/s", "requests a second that meet every limit, simulated", rate
     )

@@ -223,7 +223,7 @@ def _figures(found: PoolSize, inputs: tuple[Figure | Assumption, ...]) -> dict[s
         unit="replicas",
         formula=f"the same with every step {found.band.slow_ratio:.3g} times as long; one fewer violates "
         f"{found.binding}",
-        inputs=(nominal, found.band.assumption),
+        inputs=(nominal, found.band.slow_input),
     )
     goodput = Figure(
         name="size.pooled_goodput_per_device_rps",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Evidence, Source
+from ullage.evidence import Assumption, Evidence, Figure, Source
 
 _STUDY = Source(
     what="feasibility study of step models on published serving measurements",
@@ -19,12 +19,16 @@ _STATED = Source(what="stated by the user", where="step times", date=datetime.da
 
 @dataclass(frozen=True, kw_only=True)
 class StepBand:
-    """Where 8 of 10 true step times lie, as multiples of the model's, for one class of evidence."""
+    """Where 8 of 10 true step times lie, as multiples of the model's, for one class of evidence.
+
+    `planned` is how slow steps are taken in a plan, where its risk says so; the slow ratio is then that one.
+    """
 
     evidence: Evidence
     fast_ratio: float
     slow_ratio: float
     assumption: Assumption
+    planned: Figure | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 < self.fast_ratio <= 1.0 <= self.slow_ratio:
@@ -34,6 +38,18 @@ class StepBand:
                 problem="does not hold the model itself, ratio 1",
                 fix="Give a ratio of at most 1 and one of at least 1.",
             )
+
+    @property
+    def slow_input(self) -> Figure | Assumption:
+        """What the slow ratio comes from."""
+        return self.assumption if self.planned is None else self.planned
+
+    @property
+    def reason(self) -> str:
+        """Why steps are taken to be so slow."""
+        if self.planned is None:
+            return f"one time in ten they are {self.slow_ratio:.3g} times as long"
+        return f"at the chosen risk they are taken to be {self.slow_ratio:.3g} times as long"
 
 
 def step_band(

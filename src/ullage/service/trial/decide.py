@@ -17,14 +17,14 @@ is taken to hide half a window that is hurt as badly.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.service.trial.quantile import pooled_quantile
+from ullage.service.trial.quantile import pooled_quantiles
 from ullage.service.trial.stability import Instability, instability
 from ullage.service.trial.strata import Strata, allocated, strata_of
 from ullage.service.trial.trial import Trial
@@ -131,9 +131,8 @@ class Sample:
         """The mean over all windows of the load, with an interval that covers what another seed would find."""
         parts = [np.array([read(one) for one in part], np.float64) for part in self.windows]
         value = float(sum(weight * part.mean() for weight, part in zip(self.weights, parts, strict=True)))
-        half = t_quantile(0.5 + CONFIDENCE_FRACTION / 2, max(self.count - 1, 1)) * self._error(
-            [part - value for part in parts]
-        )
+        error = float(self._error([(part - value)[None, :] for part in parts])[0])
+        half = t_quantile(0.5 + CONFIDENCE_FRACTION / 2, max(self.count - 1, 1)) * error
         return Interval(
             value=value,
             low=value - math.sqrt(2.0) * half,
@@ -141,37 +140,38 @@ class Sample:
             confidence_fraction=CONFIDENCE_FRACTION,
         )
 
-    def judged(self, name: str, allowed_fraction: float) -> Judged:
-        """The share of requests that missed an SLO or error budget, over all windows of the load."""
-        missed, sent = (
-            [np.array([getattr(one.tallies[name], what) for one in part], np.float64) for part in self.windows]
-            for what in ("missed_count", "sent_count")
-        )
+    def judged(self, criteria: Mapping[str, float]) -> tuple[Judged, ...]:
+        """The share of requests that missed each SLO or error budget, over all windows of the load.
+
+        Criteria are what is allowed, by name. All of them are looked at together: a pool of many classes has hundreds.
+        """
+        missed, sent = self._counts(list(criteria))
         total = self._sum(sent)
-        share = self._sum(missed) / total if total > 0.0 else 0.0
-        residuals = [one - share * other for one, other in zip(missed, sent, strict=True)]
-        error = self._error(residuals, self._hidden(missed, sent, share)) / total if total > 0.0 else 0.0
-        return Judged(
-            name=name, missed_fraction=share, error_fraction=error, allowed_fraction=max(allowed_fraction, 1e-12)
+        share = np.divide(self._sum(missed), total, out=np.zeros_like(total), where=total > 0.0)
+        residuals = [one - share[:, None] * other for one, other in zip(missed, sent, strict=True)]
+        error = self._error(residuals, self._hidden(missed, sent, share))
+        error = np.divide(error, total, out=np.zeros_like(total), where=total > 0.0)
+        return tuple(
+            Judged(name=name, missed_fraction=one, error_fraction=other, allowed_fraction=max(allowed, 1e-12))
+            for (name, allowed), one, other in zip(criteria.items(), share.tolist(), error.tolist(), strict=True)
         )
 
     def spreads(self, name: str, share: float) -> list[float]:
         """How much windows of each stratum differ in what they missed."""
-        missed, sent = (
-            [np.array([getattr(one.tallies[name], what) for one in part], np.float64) for part in self.windows]
-            for what in ("missed_count", "sent_count")
-        )
-        hidden = self._hidden(missed, sent, share)
+        missed, sent = self._counts([name])
+        hidden = self._hidden(missed, sent, np.array([share]))
         return [
-            math.sqrt(max(_variance(one - share * other), low))
+            math.sqrt(max(float(_variance(one - share * other)[0]), float(low[0])))
             for one, other, low in zip(missed, sent, hidden, strict=True)
         ]
 
-    def quantile(self, request_class: RequestClass, metric: Metric, fraction: float) -> Interval | None:
-        """A percentile of all requests of the load, with an interval that covers what another seed would find."""
-        return pooled_quantile(
+    def quantiles(
+        self, request_class: RequestClass, metric: Metric, fractions: Sequence[float]
+    ) -> tuple[Interval | None, ...]:
+        """Percentiles of all requests of the load, with intervals that cover what another seed would find."""
+        return pooled_quantiles(
             [one.histograms[request_class.name][metric] for one in self.each],
-            fraction,
+            fractions,
             weights=self.each_weight,
             strata=[len(part) for part in self.windows],
         )
@@ -180,34 +180,48 @@ class Sample:
     def instability(self) -> Instability | None:
         return instability([one.drift for one in self.each], self.each_weight)
 
-    def _sum(self, parts: Sequence[Floats]) -> float:
-        return float(sum(weight * part.mean() for weight, part in zip(self.weights, parts, strict=True)))
+    def _counts(self, names: Sequence[str]) -> tuple[list[Floats], list[Floats]]:
+        """Of every stratum what was missed and sent, a row for each name and a column for each window."""
+        missed, sent = [], []
+        for part in self.windows:
+            tallies = [[one.tallies[name] for one in part] for name in names]
+            missed.append(np.array([[one.missed_count for one in row] for row in tallies], np.float64))
+            sent.append(np.array([[one.sent_count for one in row] for row in tallies], np.float64))
+        return missed, sent
 
-    def _error(self, residuals: Sequence[Floats], hidden: Sequence[float] | None = None) -> float:
-        low = hidden or [0.0] * len(residuals)
-        own = sum(
-            weight**2 * max(_variance(part), floor) / part.size
-            for weight, part, floor in zip(self.weights, residuals, low, strict=True)
+    def _sum(self, parts: Sequence[Floats]) -> Floats:
+        found: Floats = sum(
+            (weight * part.mean(axis=1) for weight, part in zip(self.weights, parts, strict=True)), start=np.zeros(1)
         )
-        between = sum(weight * part.mean() ** 2 for weight, part in zip(self.weights, residuals, strict=True))
-        return math.sqrt(float(own + between / self.candidates))
+        return found
 
-    def _hidden(self, missed: Sequence[Floats], sent: Sequence[Floats], share: float) -> list[float]:
+    def _error(self, residuals: Sequence[Floats], hidden: Sequence[Floats] | None = None) -> Floats:
+        """Of every row of residuals, the standard error of their weighted sum over strata."""
+        own, between = np.zeros(1), np.zeros(1)
+        for place, (weight, part) in enumerate(zip(self.weights, residuals, strict=True)):
+            variance = _variance(part) if hidden is None else np.maximum(_variance(part), hidden[place])
+            own = own + weight**2 * variance / part.shape[1]
+            between = between + weight * part.mean(axis=1) ** 2
+        return np.sqrt(own + between / self.candidates)
+
+    def _hidden(self, missed: Sequence[Floats], sent: Sequence[Floats], share: Floats) -> list[Floats]:
         """The variance that strata may hide: half a window, as badly hurt as those of the stratum that is heavier."""
-        found = [0.0] * len(missed)
+        found = [np.zeros(len(share)) for _ in missed]
         shares = [one / np.maximum(other, 1.0) for one, other in zip(missed, sent, strict=True)]
-        hurt_from = max(_HURT_RATIO * float(np.median(np.concatenate(shares))), _HURT_FRACTION)
+        hurt_from = np.maximum(_HURT_RATIO * np.median(np.concatenate(shares, axis=1), axis=1), _HURT_FRACTION)
+        hurt = [each > hurt_from[:, None] for each in shares]
         for place in range(1, len(missed)):
-            hurt = shares[place - 1] > hurt_from
-            if hurt.any() and not (shares[place] > hurt_from).any():
-                worst = float((missed[place - 1] - share * sent[place - 1])[hurt].mean())
-                rare = 0.5 / (missed[place].size + 1.0)
-                found[place] = worst**2 * rare * (1.0 - rare)
+            rare = 0.5 / (missed[place].shape[1] + 1.0)
+            for row in np.flatnonzero(hurt[place - 1].any(axis=1) & ~hurt[place].any(axis=1)).tolist():
+                residuals = missed[place - 1][row] - share[row] * sent[place - 1][row]
+                worst = float(residuals[hurt[place - 1][row]].mean())
+                found[place][row] = worst**2 * rare * (1.0 - rare)
         return found
 
 
-def _variance(values: Floats) -> float:
-    return float(values.var(ddof=1)) if values.size > 1 else 0.0
+def _variance(values: Floats) -> Floats:
+    """Of every row."""
+    return values.var(axis=1, ddof=1) if values.shape[1] > 1 else np.zeros(len(values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,7 +341,7 @@ def sampled(
 
 def judge(trial: Trial, rate_rps: float, sample: Sample) -> Decision:
     """Every SLO and error budget by the windows at hand."""
-    judged = tuple(sample.judged(name, allowed) for name, allowed in _criteria(trial))
+    judged = sample.judged(dict(_criteria(trial)))
     unstable = sample.instability
     decided = [each.distance for each in judged]
     if unstable is not None:

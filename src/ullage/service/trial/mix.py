@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -70,14 +71,47 @@ class MixLoad:
         """What makes a window heavy: the bursts of each class, and its share of the work; `work_s` is a request's."""
         each_s = np.array([work_s.get(each.name, 1.0) * each.mean_rate_rps for each in self.model.classes])
         return BurstyWork(
-            bursts=tuple(each.bursts if self.bursts else Modulation() for each in self.model.classes),
+            bursts=self._modulations,
             # Digits beyond the tenth are rounding: mixes that differ by them have the same heavy windows.
             shares=tuple(np.round(each_s / each_s.sum(), 10).tolist()),
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.model.classes)
+
+    @cached_property
+    def nameless(self) -> MixLoad:
+        """The same mix with its classes called by their places."""
+        places = {name: str(place) for place, name in enumerate(self.names)}
+        model = SyntheticModel(classes=tuple(replace(each, name=places[each.name]) for each in self.model.classes))
+        return replace(self, model=model, classes=tuple(called(each, places[each.name]) for each in self.classes))
+
+    @cached_property
+    def _tables(self) -> Recipe:
+        """Looked up once for every mix: a model of many classes takes long to hash."""
+        return _tables(self.model)
+
+    @cached_property
+    def _mean_rates_rps(self) -> Floats:
+        return np.array([each.mean_rate_rps for each in self.model.classes])
+
+    @cached_property
+    def _modulations(self) -> tuple[Modulation, ...]:
+        return tuple(each.bursts if self.bursts else Modulation() for each in self.model.classes)
+
+    def _recipe(self, span_s: float, seed: int) -> Recipe:
+        """Rates by cell and class of one seed's window, at the model's own rate, without season and growth.
+
+        Bursts move the rate inside the window; its mean is held at the model's, class by class. A load is then what it
+        says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the trial.
+        """
+        rates_rps = _known_levels(self._modulations, span_s, seed) * self._mean_rates_rps
+        return replace(self._tables, span_s=span_s, rates_rps=rates_rps)
+
     def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
         total_rps = sum(each.mean_rate_rps for each in self.model.classes)
-        base = _recipe(self.model, self.bursts, span_s, seed)
+        base = self._recipe(span_s, seed)
         ratio = rate_rps / total_rps
         drawn = generate(replace(base, rates_rps=base.rates_rps * ratio), np.random.default_rng((seed, 1)))
         while drawn.arrival_ps.size == 0:
@@ -96,6 +130,11 @@ class MixLoad:
             ),
             arrival_ps=stream.arrival_ps,
         )
+
+
+def called(request_class: RequestClass, name: str) -> RequestClass:
+    """The class under another name; which requests of a trace it takes is not asked of a load that is drawn."""
+    return replace(request_class, name=name, rule=None)
 
 
 def simulated_class(slo_class: RequestClass) -> LoadClass:
@@ -146,17 +185,6 @@ def _heaviest(rates: Floats) -> float:
     return float((sums[wide:] - sums[:-wide]).max())
 
 
-def _rates(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Floats:
-    """Rates by cell and class of one seed's window, at the model's own rate, without season and growth.
-
-    Bursts move the rate inside the window; its mean is held at the model's, class by class. A load is then what it
-    says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the trial.
-    """
-    levels = _levels(tuple(each.bursts if bursts else Modulation() for each in model.classes), span_s, seed)
-    rates: Floats = levels * np.array([each.mean_rate_rps for each in model.classes])
-    return rates
-
-
 def _levels(bursts: Sequence[Modulation], span_s: float, seed: int) -> Floats:
     """By cell and class, how far the rate is above its mean in one seed's window."""
     rng, cells = np.random.default_rng((seed, 0)), cells_in(span_s)
@@ -164,11 +192,15 @@ def _levels(bursts: Sequence[Modulation], span_s: float, seed: int) -> Floats:
     return np.stack([each / each.mean() for each in drawn], axis=1)
 
 
-@functools.lru_cache(maxsize=16)
-def _tables(model: SyntheticModel, span_s: float) -> Recipe:
-    """Lengths, reuse and tenants of a model: the same for every seed."""
-    return recipe(model, span_s=span_s, rng=np.random.default_rng(0))
+@functools.lru_cache(maxsize=128)
+def _known_levels(bursts: tuple[Modulation, ...], span_s: float, seed: int) -> Floats:
+    """A window is asked for at many rates, and its bursts are those of its seed at each of them."""
+    found = _levels(bursts, span_s, seed)
+    found.setflags(write=False)
+    return found
 
 
-def _recipe(model: SyntheticModel, bursts: bool, span_s: float, seed: int) -> Recipe:
-    return replace(_tables(model, span_s), rates_rps=_rates(model, bursts, span_s, seed))
+@functools.lru_cache(maxsize=64)
+def _tables(model: SyntheticModel) -> Recipe:
+    """Lengths, reuse and tenants of a model: the same for every seed and span."""
+    return recipe(model, span_s=CELL_S, rng=np.random.default_rng(0))

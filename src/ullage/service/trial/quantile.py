@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.simulate.histogram import LogHistogram, bin_edges_s
+from ullage.simulate.histogram import LogHistogram, bin_middles_s
 from ullage.simulate.statistics import Interval, t_quantile
 
 CONFIDENCE_FRACTION = 0.95
@@ -26,14 +26,14 @@ REPEAT_RATIO = math.sqrt(2.0)
 Floats = NDArray[np.float64]
 
 
-def pooled_quantile(
+def pooled_quantiles(
     runs: Sequence[LogHistogram],
-    fraction: float,
+    fractions: Sequence[float],
     *,
     weights: Floats | None = None,
     strata: Sequence[int] = (),
-) -> Interval | None:
-    """The percentile of all requests together; None where there are none, or only one window to judge by.
+) -> tuple[Interval | None, ...]:
+    """Percentiles of all requests together; None where there are none, or only one window to judge by.
 
     `weights` are those of the windows (alike where left out), `strata` how many windows each stratum has, in order.
     Above the largest latency seen nothing is known, so the interval ends there.
@@ -41,7 +41,7 @@ def pooled_quantile(
     counts = np.stack([each.counts for each in runs])
     used = np.flatnonzero(counts.any(axis=0))
     if len(runs) < 2 or used.size == 0:
-        return None
+        return (None,) * len(fractions)
     first, last = int(used[0]), int(used[-1])
     weight = np.full(len(runs), 1.0 / len(runs)) if weights is None else weights
     within = np.cumsum(counts[:, first : last + 1], axis=1, dtype=np.float64)
@@ -50,15 +50,19 @@ def pooled_quantile(
     share = weight @ within / total
     error = _error(within - share[None, :] * sent[:, None], weight, strata or (len(runs),)) / total
     half = t_quantile(0.5 + CONFIDENCE_FRACTION / 2, len(runs) - 1) * error * REPEAT_RATIO
-    edges = bin_edges_s(counts.shape[1])
-    middles = (edges[1:] + edges[:-1])[first : last + 1] / 2
-    value = float(middles[_first_at_least(share, fraction)])
-    return Interval(
-        value=value,
-        low=min(value, float(middles[_first_at_least(share + half, fraction)])),
-        high=max(value, float(middles[_first_at_least(share - half, fraction)])),
-        confidence_fraction=CONFIDENCE_FRACTION,
-    )
+    middles = bin_middles_s(counts.shape[1])[first : last + 1]
+    above, below = share + half, share - half
+
+    def interval(fraction: float) -> Interval:
+        value = float(middles[_first_at_least(share, fraction)])
+        return Interval(
+            value=value,
+            low=min(value, float(middles[_first_at_least(above, fraction)])),
+            high=max(value, float(middles[_first_at_least(below, fraction)])),
+            confidence_fraction=CONFIDENCE_FRACTION,
+        )
+
+    return tuple(interval(each) for each in fractions)
 
 
 def _error(residuals: Floats, weight: Floats, strata: Sequence[int]) -> Floats:

@@ -8,17 +8,14 @@ what they read from the outcome.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from ullage.errors import InputError, InternalError
 from ullage.service.replica import Replica
-from ullage.service.trial.mix import LoadAt
+from ullage.service.trial.mix import LoadAt, MixLoad, called
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import Load, LoadClass, OpenLoop
@@ -86,6 +83,21 @@ class Guard:
             waiting_requests=self.waiting_requests,
             scheduling="priority",
         )
+
+
+class TrialKey:
+    """Values that are compared as they are, and hashed once: those of a mix of fifty classes are twenty thousand."""
+
+    __slots__ = ("_hash", "_values")
+
+    def __init__(self, values: tuple[object, ...]) -> None:
+        self._values, self._hash = values, hash(values)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, TrialKey) and self._values == other._values)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,24 +193,28 @@ class Trial:
         return self.error_fraction + self.idle_error_fractions.get(class_name, 0.0)
 
     @cached_property
-    def key(self) -> tuple[object, ...]:
-        """Equal for trials that every seed answers alike; what was simulated once is then known."""
-        engine = self.replica.engine
-        digest = hashlib.blake2b(digest_size=16)
-        for name, value in sorted(vars(engine.step).items()):
-            digest.update(name.encode())
-            digest.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
-        rest = tuple(repr(value) for name, value in sorted(vars(engine).items()) if name != "step")
-        return (
-            digest.digest(),
-            rest,
-            self.load_at,
-            self.classes,
-            self.replicas,
-            self.span_s,
-            self.routing,
-            tuple(sorted(self.deadlines_s.items())),
+    def key(self) -> TrialKey:
+        """Equal for trials that every seed answers alike; what was simulated once is then known.
+
+        What classes are called is no part of it: of twenty pools with a class each many are one pool.
+        """
+        places = {name: str(place) for place, name in enumerate(self.mix_names)}
+        return TrialKey(
+            (
+                self.replica.key,
+                self.load_at.nameless if isinstance(self.load_at, MixLoad) else self.load_at,
+                tuple(called(each, places.get(each.name, each.name)) for each in self.classes),
+                self.replicas,
+                self.span_s,
+                self.routing,
+                tuple(sorted((places.get(name, name), each_s) for name, each_s in self.deadlines_s.items())),
+            )
         )
+
+    @property
+    def mix_names(self) -> tuple[str, ...]:
+        """What the classes of its mix are called, in the mix's order; nothing where the load is no mix."""
+        return self.load_at.names if isinstance(self.load_at, MixLoad) else ()
 
 
 def requests_of(outcome: Outcome) -> RequestArrays:

@@ -7,7 +7,7 @@ read between the warm-up and the last arrival, where the load was what it says.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,21 +62,36 @@ class Window:
 
 def window(trial: Trial, rate_rps: float, seed: int) -> Window:
     """Simulate the mix at a total offered rate; a window that was simulated before is remembered."""
-    key = (trial.key, rate_rps, seed)
+    key, names = (trial.key, rate_rps, seed), trial.mix_names
     known = _KNOWN.get(key)
     if known is None:
-        known = read_window(trial, trial.load(rate_rps, seed), rate_rps, seed)
+        known = names, read_window(trial, trial.load(rate_rps, seed), rate_rps, seed)
         most = max(64, _MOST_KNOWN // max(1, len(trial.classes)))
         while len(_KNOWN) >= most:
             _KNOWN.pop(next(iter(_KNOWN)), None)
         _KNOWN[key] = known
-    return known
+    return known[1] if known[0] == names else _renamed(known[1], trial, dict(zip(known[0], names, strict=True)))
 
 
-# A plan asks for some hundred windows more than once; the oldest are forgotten first. So many windows of one class are
-# 150 MB.
-_KNOWN: dict[tuple[object, ...], Window] = {}
-_MOST_KNOWN = 1024
+# A plan asks for some hundred windows more than once, and a plan of several pools for those of one pool in another; the
+# oldest are forgotten first. So many windows of one class are some 300 MB.
+_KNOWN: dict[tuple[object, ...], tuple[tuple[str, ...], Window]] = {}
+_MOST_KNOWN = 3072
+
+
+def _renamed(known: Window, trial: Trial, new_names: Mapping[str, str]) -> Window:
+    """The window of another pool that differs in what its classes are called alone."""
+    judged = [
+        name
+        for each in trial.classes
+        for name in (error_budget(each.name), *(f"{each.name} {slo.name}" for slo in each.slos))
+    ]
+    return replace(
+        known,
+        tallies=dict(zip(judged, known.tallies.values(), strict=True)),
+        histograms={new_names[name]: each for name, each in known.histograms.items()},
+        error_fractions={new_names[name]: each for name, each in known.error_fractions.items()},
+    )
 
 
 def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Window:

@@ -97,11 +97,13 @@ def record_itl(w: World, replica: ReplicaRow, first_ps: int, growth_ps: int, ste
         if w.class_count == 1:
             w.itl[place] += (until - j) * (replica.decodes - starved)
         else:
+            # Classes of a bin lie side by side: with many of them every step would touch as many pages.
+            first = place * w.class_count
             for c in range(w.class_count):
-                w.itl[c * BINS + place] += (until - j) * w.class_decodes[replica.class_decodes_at + c]
+                w.itl[first + c] += (until - j) * w.class_decodes[replica.class_decodes_at + c]
             for x in range(starved):
                 i = w.slots[w.pending[starved_at(w, replica, x)]].request
-                w.itl[class_of(w, i) * BINS + place] -= until - j
+                w.itl[first + class_of(w, i)] -= until - j
         j = until
 
 

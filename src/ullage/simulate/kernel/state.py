@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -373,17 +374,25 @@ class World:
     counters: Rows[Counters]
     shares: Rows[ShareRow]
     histograms: Rows[int]
-    itl: Rows[int]
+    itl: Rows[int]  # by bin, then by class
 
-    def __init__(self, **given: Any) -> None:
-        """The driver's side: numbers, and arrays whose addresses compiled code reads from a table."""
+    def __init__(self, addresses: Mapping[int, int] | None = None, /, **given: Any) -> None:
+        """The driver's side: numbers, and arrays whose addresses compiled code reads from a table.
+
+        `addresses` are those that are known already, by identity: numpy takes microseconds to tell one.
+        """
         self._given = given
         dtype = record_dtype(World)
         values = ((name, given[name]) for name in dtype.names or ())
         # One assignment: a run is set up in the time of some hundred numpy calls, and most runs are short.
         self._row = np.zeros(1, dtype)
+        known = addresses or {}
         self._row[0] = tuple(
-            value if not isinstance(value, np.ndarray) else value[0] if name == "clock" else value.ctypes.data
+            value
+            if not isinstance(value, np.ndarray)
+            else value[0]
+            if name == "clock"
+            else known.get(id(value)) or value.ctypes.data
             for name, value in values
         )
         self.clock = self._row["clock"].view(np.recarray)[0]

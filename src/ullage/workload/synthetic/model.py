@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ullage.errors import InputError, unknown_name
 from ullage.workload.synthetic.modulation import Modulation, drawn_levels
-from ullage.workload.synthetic.stream import LONGEST_S, Floats, Recipe, Stream, generate
+from ullage.workload.synthetic.stream import LONGEST_S, Floats, Recipe, RowTables, Stream, generate
 
 HOURS_PER_WEEK = 168
 WEEK_S = 604_800.0
@@ -235,14 +235,16 @@ def recipe(model: SyntheticModel, *, span_s: float, rng: Generator, start_s: flo
         cell_s=CELL_S,
         lead_s=lead_s,
         span_s=span_s,
-        prompt_tokens=np.stack([prompt for prompt, _ in pairs]),
-        output_tokens=np.stack([output for _, output in pairs]),
-        first_share=np.stack([_spread(each.reuse.first_turn_fractions, _SHARES) for each in model.classes]),
-        later_share=np.stack([_spread(each.reuse.later_turn_fractions, _SHARES) for each in model.classes]),
-        reuse_blocks=np.stack([_spread(each.reuse.distance_blocks, _DISTANCES) for each in model.classes]).astype(
-            np.int32
+        tables=RowTables(
+            prompt_tokens=np.stack([prompt for prompt, _ in pairs]),
+            output_tokens=np.stack([output for _, output in pairs]),
+            first_share=np.stack([_spread(each.reuse.first_turn_fractions, _SHARES) for each in model.classes]),
+            later_share=np.stack([_spread(each.reuse.later_turn_fractions, _SHARES) for each in model.classes]),
+            reuse_blocks=np.stack([_spread(each.reuse.distance_blocks, _DISTANCES) for each in model.classes]).astype(
+                np.int32
+            ),
+            tenants=np.stack([_tenant_slots(each.tenants) for each in model.classes]),
         ),
-        tenants=np.stack([_tenant_slots(each.tenants) for each in model.classes]),
         mean_turns=np.array([each.sessions.mean_turns for each in model.classes]),
         mean_think_s=np.array([each.sessions.mean_think_s for each in model.classes]),
         class_names=tuple(each.name for each in model.classes),

@@ -14,6 +14,7 @@ The season is no burst. `local_dispersion` therefore compares neighbouring windo
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -106,20 +107,32 @@ def drawn_levels(modulation: Modulation, cells: int, cell_s: float, rng: Generat
     v_j = exp(u_j) - 1: exact at h = 0, and close elsewhere.
     """
     levels = np.ones(cells)
-    for scale_s, exponent in zip(modulation.scales_s, _exponents(modulation), strict=True):
-        if exponent <= 1e-9:
-            continue
-        together = max(1, round(scale_s / cell_s))
+    for together, root, half in _blocks(modulation, cell_s):
         first = int(rng.integers(together))
-        # The logarithm has variance u_j and mean -u_j / 2, so that the level has mean one.
-        drawn = np.exp(rng.standard_normal(cells // together + 2) * np.sqrt(exponent) - exponent / 2.0)
+        drawn = rng.standard_normal(cells // together + 2)
+        drawn *= root
+        drawn -= half
+        np.exp(drawn, out=drawn)
         multiply_blocks(levels, drawn, together, first)
     return levels
 
 
 @functools.lru_cache(maxsize=64)
+def _blocks(modulation: Modulation, cell_s: float) -> tuple[tuple[int, float, float], ...]:
+    """Cells of a block at every scale that varies, and of its logarithm the deviation and minus the mean.
+
+    The logarithm has variance u_j and mean -u_j / 2, so that the level has mean one. They are the same for every seed,
+    and streams are drawn for many.
+    """
+    return tuple(
+        (max(1, round(scale_s / cell_s)), math.sqrt(exponent), exponent / 2.0)
+        for scale_s, exponent in zip(modulation.scales_s, _exponents(modulation), strict=True)
+        if exponent > 1e-9
+    )
+
+
 def _exponents(modulation: Modulation) -> tuple[float, ...]:
-    """The triangles u_j of a modulation. They are the same for every seed, and streams are drawn for many."""
+    """The triangles u_j of a modulation."""
     scales = np.array(modulation.scales_s)
     lags_s = _lags(scales)
     fitted = nonnegative_fit(_triangles(lags_s, scales), np.log1p(modulation.covariance(lags_s)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -90,9 +91,7 @@ class Stream:
 
     def served_by_cache(self, blocks: float) -> Stream:
         """The same requests before a cache of this many blocks: what lies further back is computed again."""
-        return replace(
-            self, cached_tokens=np.where(self.reuse_blocks <= blocks, self.cached_tokens, 0).astype(np.int32)
-        )
+        return replace(self, cached_tokens=np.where(self.reuse_blocks <= blocks, self.cached_tokens, np.int32(0)))
 
 
 COLUMNS: tuple[str, ...] = (
@@ -136,24 +135,53 @@ def _told_apart(sessions: list[Int32s]) -> list[Int32s]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recipe:
-    """What `generate` draws from: rates on a grid, and per class tables from which each row is picked evenly.
+class RowTables:
+    """Tables with a row for each class, from which the marks of a request are picked evenly.
 
-    `rates_rps` has a row for each cell of `cell_s` seconds and a column for each class; the grid starts `lead_s` before
-    the window. Tables have a row for each class. `later_share` and `first_share` hold the cached part of a prompt, in a
-    session's later turns and in its first. `mean_turns` of 1 means that there are no sessions.
+    `later_share` and `first_share` hold the cached part of a prompt, in a session's later turns and in its first.
     """
 
-    rates_rps: Floats
-    cell_s: float
-    lead_s: float
-    span_s: float
     prompt_tokens: Int32s
     output_tokens: Int32s
     first_share: Floats
     later_share: Floats
     reuse_blocks: Int32s
     tenants: Integers
+
+    @cached_property
+    def packed(self) -> tuple[Int64s, Int64s, Integers]:
+        """Lengths, cached parts and tenants as the loop reads them. Streams of many seeds share them."""
+        if any(table.shape[1].bit_count() != 1 for table in (self.prompt_tokens, self.output_tokens, self.tenants)):
+            raise InternalError(
+                law="a table to pick from has a power of two rows", left=self.prompt_tokens.shape, right=2
+            )
+        if self.prompt_tokens.shape[0] > np.iinfo(_CLASS).max or self.tenants.max(initial=0) > np.iinfo(_TENANT).max:
+            raise InputError(
+                field="classes",
+                value=self.prompt_tokens.shape[0],
+                problem="are more classes or tenants than a stream tells apart",
+                fix="Give at most 127 classes and number tenants from 0 to 32,767.",
+            )
+        return (
+            self.prompt_tokens.astype(np.int64) << 32 | self.output_tokens,
+            np.stack([_marks(self.first_share, self.reuse_blocks), _marks(self.later_share, self.reuse_blocks)]).copy(),
+            self.tenants.astype(_TENANT, order="C"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recipe:
+    """What `generate` draws from: rates on a grid, and per class tables from which each row is picked evenly.
+
+    `rates_rps` has a row for each cell of `cell_s` seconds and a column for each class; the grid starts `lead_s` before
+    the window. `mean_turns` of 1 means that there are no sessions.
+    """
+
+    rates_rps: Floats
+    cell_s: float
+    lead_s: float
+    span_s: float
+    tables: RowTables
     mean_turns: Floats
     mean_think_s: Floats
     class_names: tuple[str, ...]
@@ -173,17 +201,7 @@ def generate(recipe: Recipe, rng: Generator) -> Stream:
             problem="a rate is finite and not negative",
             fix="Look at the factors of season, burst and growth.",
         )
-    if any(table.shape[1].bit_count() != 1 for table in (recipe.prompt_tokens, recipe.output_tokens, recipe.tenants)):
-        raise InternalError(
-            law="a table to pick from has a power of two rows", left=recipe.prompt_tokens.shape, right=2
-        )
-    if len(recipe.class_names) > np.iinfo(_CLASS).max or recipe.tenants.max(initial=0) > np.iinfo(_TENANT).max:
-        raise InputError(
-            field="classes",
-            value=len(recipe.class_names),
-            problem="are more classes or tenants than a stream tells apart",
-            fix="Give at most 127 classes and number tenants from 0 to 32,767.",
-        )
+    pairs, marks, tenants = recipe.tables.packed
     expected = float(recipe.rates_rps.sum()) * recipe.cell_s
     room = int(expected + 8.0 * math.sqrt(expected) + 64)
     arrival_ps = np.empty(room, np.int64)
@@ -194,11 +212,9 @@ def generate(recipe: Recipe, rng: Generator) -> Stream:
         recipe.rates_rps,
         recipe.cell_s,
         recipe.lead_s,
-        recipe.prompt_tokens.astype(np.int64) << 32 | recipe.output_tokens,
-        np.stack(
-            [_marks(recipe.first_share, recipe.reuse_blocks), _marks(recipe.later_share, recipe.reuse_blocks)]
-        ).copy(),
-        recipe.tenants.astype(_TENANT, order="C"),
+        pairs,
+        marks,
+        tenants,
         recipe.mean_turns,
         recipe.mean_think_s,
         _pool_room(recipe),

@@ -1,0 +1,229 @@
+import { useEffect, useRef } from "preact/hooks";
+import { PAPER_WIDTH } from "./frame";
+import { Legend } from "./stacked";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+export interface Series {
+  label: string;
+  values: (number | null)[];
+  tint: number;
+  dash?: number[];
+  step?: boolean;
+  points?: boolean;
+  width?: number;
+}
+
+export interface Band {
+  low: (number | null)[];
+  high: (number | null)[];
+  tint: number;
+}
+
+export interface Rule {
+  at: number;
+  label: string;
+  tint?: number;
+  across?: boolean;
+}
+
+export interface LinesProps {
+  x: number[];
+  series: Series[];
+  bands?: Band[];
+  rules?: Rule[];
+  shade?: { from: number; label: string };
+  xRange?: [number, number];
+  xLabel: string;
+  yLabel: string;
+  format: (value: number) => string;
+  formatX: (value: number) => string;
+  log?: boolean;
+  height?: number;
+  label: string;
+}
+
+const style = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const tinted = (tint: number) => style(`--series-${(tint % 8) + 1}`);
+
+/** Lines over one axis, with bands, a readout under the cursor, and lines at the values that matter. */
+export function Lines(props: LinesProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const read = useRef<HTMLParagraphElement>(null);
+  useEffect(() => {
+    const node = place.current;
+    if (!node) return;
+    let plot: uPlot | null = null;
+    const draw = (width: number) => {
+      plot?.destroy();
+      plot = new uPlot(options(props, width, (text) => read.current && (read.current.textContent = text)), data(props), node);
+      plot.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
+    };
+    const wide = () => Math.max(240, Math.floor(node.getBoundingClientRect().width));
+    const fit = () => draw(matchMedia("print").matches ? Math.min(wide(), PAPER_WIDTH) : wide());
+    fit();
+    let last = wide();
+    const watch = new ResizeObserver(() => {
+      if (wide() === last) return;
+      last = wide();
+      fit();
+    });
+    watch.observe(node);
+    // Canvas keeps the colours it was painted with, so another scheme or paper asks for another painting.
+    const schemes = ["(prefers-color-scheme: dark)", "print"].map((each) => matchMedia(each));
+    const paper = () => draw(Math.min(wide(), PAPER_WIDTH));
+    schemes.forEach((each) => each.addEventListener("change", fit));
+    addEventListener("beforeprint", paper);
+    addEventListener("afterprint", fit);
+    return () => {
+      watch.disconnect();
+      schemes.forEach((each) => each.removeEventListener("change", fit));
+      removeEventListener("beforeprint", paper);
+      removeEventListener("afterprint", fit);
+      plot?.destroy();
+    };
+  }, [props]);
+  return (
+    <>
+      <div ref={place} class="lines" role="img" aria-label={props.label} />
+      <p ref={read} class="readout" aria-hidden="true" />
+      <Legend entries={props.series.map((each) => ({ name: each.label, tint: each.tint }))} />
+    </>
+  );
+}
+
+function data({ x, series, bands = [] }: LinesProps): uPlot.AlignedData {
+  return [x, ...series.map((each) => each.values), ...bands.flatMap((each) => [each.high, each.low])] as uPlot.AlignedData;
+}
+
+/** What stands under the cursor, as one line. */
+function under(plot: uPlot, { x, series, format, formatX, xLabel }: LinesProps): string {
+  const at = plot.cursor.idx;
+  if (at == null || x[at] === undefined) return "";
+  const said = series.map((each) => `${each.label} ${each.values[at] == null ? "–" : format(each.values[at]!)}`);
+  return `${xLabel} ${formatX(x[at]!)}: ${said.join(", ")}`;
+}
+
+function options(props: LinesProps, width: number, readOut: (text: string) => void): uPlot.Options {
+  const { series, bands = [], rules = [], format, formatX } = props;
+  const narrow = width < 520;
+  const ink = style("--ink");
+  const axis = {
+    stroke: style("--faint"),
+    grid: { stroke: style("--grid"), width: 1 },
+    ticks: { stroke: style("--grid"), width: 1, size: 4 },
+    font: "12px system-ui, sans-serif",
+    labelFont: "12px system-ui, sans-serif",
+  };
+  const first = 1 + series.length;
+  return {
+    width,
+    height: props.height ?? (narrow ? 240 : 290),
+    padding: [16, 26, 0, 0],
+    cursor: { y: false, points: { size: 7 } },
+    scales: {
+      x: { time: false, ...(props.xRange ? { range: props.xRange } : {}) },
+      y: props.log
+        ? { distr: 3 }
+        : { range: (_plot, _low, high) => [0, Math.max(high, ...rules.filter((each) => each.across).map((each) => each.at)) * 1.08 || 1] },
+    },
+    axes: [
+      { ...axis, label: props.xLabel, labelSize: 20, size: 34, values: (_plot, ticks) => ticks.map(formatX), space: narrow ? 46 : 60 },
+      {
+        ...axis,
+        label: narrow ? undefined : props.yLabel,
+        labelSize: 20,
+        size: 54,
+        values: (_plot, ticks) => ticks.map((each) => (each === null ? "" : format(each))),
+        filter: props.log ? (_plot: uPlot, splits: number[]) => logMarks(splits) : undefined,
+      },
+    ],
+    series: [
+      { label: props.xLabel },
+      ...series.map((each) => ({
+        label: each.label,
+        stroke: tinted(each.tint),
+        width: each.width ?? 2,
+        dash: each.dash,
+        paths: each.step ? uPlot.paths.stepped?.({ align: 1 }) : undefined,
+        points: { show: each.points ?? false, size: 5, fill: tinted(each.tint) },
+      })),
+      // The edges of bands are not lines of their own.
+      ...bands.flatMap((each) => [0, 1].map(() => ({ label: "", stroke: tinted(each.tint), width: 0, points: { show: false } }))),
+    ],
+    bands: bands.map((each, at) => ({
+      series: [first + 2 * at, first + 2 * at + 1] as [number, number],
+      fill: `${tinted(each.tint)}38`,
+    })),
+    legend: { show: false },
+    hooks: {
+      drawClear: [
+        (plot) => {
+          if (!props.shade) return;
+          const left = Math.max(plot.valToPos(props.shade.from, "x", true), plot.bbox.left);
+          const right = plot.bbox.left + plot.bbox.width;
+          if (left >= right) return;
+          plot.ctx.fillStyle = style("--shade");
+          plot.ctx.fillRect(left, plot.bbox.top, right - left, plot.bbox.height);
+        },
+      ],
+      draw: [
+        (plot) => {
+          drawRules(plot, props, ink);
+        },
+      ],
+      setCursor: [(plot) => readOut(under(plot, props))],
+    },
+  };
+}
+
+/** Of a logarithmic axis only 1, 2 and 5 of each decade are written. */
+const logMarks = (splits: number[]) =>
+  splits.map((each) => ([1, 2, 5].includes(Math.round(each / 10 ** Math.floor(Math.log10(each) + 1e-9))) ? each : null)) as number[];
+
+function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio || 1;
+  ctx.save();
+  ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+  ctx.textBaseline = "bottom";
+  const high = rules.filter((each) => !each.across).map((each) => plot.valToPos(each.at, "x", true));
+  rules.forEach((each, place) => {
+    ctx.strokeStyle = each.tint === undefined ? ink : tinted(each.tint);
+    ctx.fillStyle = ctx.strokeStyle;
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.setLineDash([5 * ratio, 4 * ratio]);
+    ctx.beginPath();
+    if (each.across) {
+      const y = plot.valToPos(each.at, "y", true);
+      if (y < bbox.top || y > bbox.top + bbox.height) return;
+      ctx.moveTo(bbox.left, y);
+      ctx.lineTo(bbox.left + bbox.width, y);
+      ctx.stroke();
+      ctx.textAlign = "left";
+      ctx.fillText(each.label, bbox.left + 6 * ratio, y - 3 * ratio);
+      return;
+    }
+    const x = plot.valToPos(each.at, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) return;
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    // A label goes left of its line where the next line is near on the right, and never beyond the canvas.
+    const wide = ctx.measureText(each.label).width + 8 * ratio;
+    const next = Math.min(...high.filter((other, at) => at !== place && other > x));
+    const isLeft = next - x < wide;
+    ctx.textAlign = "left";
+    const start = isLeft ? x - wide + 4 * ratio : Math.min(x + 4 * ratio, ctx.canvas.width - wide);
+    ctx.fillText(each.label, Math.max(start, 0), bbox.top - 1 * ratio);
+  });
+  if (shade) {
+    const left = plot.valToPos(shade.from, "x", true);
+    const wide = ctx.measureText(shade.label).width;
+    ctx.fillStyle = style("--faint");
+    ctx.textAlign = "left";
+    ctx.textBaseline = "top";
+    if (bbox.left + bbox.width - left > wide + 8 * ratio) ctx.fillText(shade.label, left + 5 * ratio, bbox.top + 5 * ratio);
+  }
+  ctx.restore();
+}

@@ -1,0 +1,166 @@
+import { Lines } from "../charts/lines";
+import { Spans, type Span } from "../charts/spans";
+import { Legend } from "../charts/stacked";
+import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
+import { brief, percent, seconds, spaced } from "../words";
+
+const KINDS: [string, string][] = [
+  ["queue", "queue alone"],
+  ["hot", "and hot replicas"],
+  ["warm", "and warm replicas"],
+  ["scale_up", "and scaling up"],
+];
+
+export function LimitsView() {
+  const { plan } = useTold();
+  return (
+    <View id="limits" question="What is admitted, and what happens beyond it?">
+      {plan.pools.map((pool) => (
+        <PoolLimits key={pool.name} name={pool.name} shedFirst={pool.shed_first} />
+      ))}
+    </View>
+  );
+}
+
+function PoolLimits({ name, shedFirst }: { name: string; shedFirst: string | null }) {
+  const { plan } = useTold();
+  const several = plan.pools.length > 1;
+  const of = several ? name : "";
+  const loads = overloads(Object.keys(plan.json.figures), of);
+  const most = loads[loads.length - 1];
+  return (
+    <>
+      {several && <h3>{name}</h3>}
+      <Sentence>
+        The gateway admits <Named name="limit.pool_rate_rps" pool={of} /> and holds{" "}
+        <Named name="limit.replica_queue_requests" pool={of} /> waiting a replica
+        {shedFirst && `, and sheds ${shedFirst} first`}
+        {most !== undefined && (
+          <>
+            ; at {brief(most)} times the load that was planned <Named name={`limit.gateway_success_at_${most}`} pool={of} /> of
+            requests still succeed, and <Named name={`limit.engine_success_at_${most}`} pool={of} /> with the engine's flags alone
+          </>
+        )}
+        .
+      </Sentence>
+      {loads.length ? (
+        <Chart caption="Requests that succeed at the planned load and beyond it: with the gateway's limits, and with the engine's own flags alone.">
+          <Spans
+            label="Success by overload"
+            format={percent}
+            most={1}
+            rows={loads.flatMap<Span>((load) =>
+              ["gateway", "engine"].map((who, tint) => {
+                const found = plan.figure(`limit.${who}_success_at_${load}`, of);
+                const value = Number(found?.value ?? 0);
+                return {
+                  label: tint === 0 ? `${brief(load)} × planned` : "",
+                  value,
+                  shown: percent(value),
+                  name: found?.name,
+                  tint: tint === 0 ? 0 : 5,
+                  first: tint === 0,
+                };
+              }),
+            )}
+          />
+          <Legend entries={[{ name: "with the gateway's limits", tint: 0 }, { name: "with the engine's flags alone", tint: 5 }]} />
+        </Chart>
+      ) : (
+        <Nothing>This plan says nothing about overload.</Nothing>
+      )}
+      <Bursts of={of} />
+      <LimitTables of={of} />
+      <Notes stage="admission_limits" pool={of} />
+    </>
+  );
+}
+
+/** The overloads that were tried, from the names of their figures. */
+function overloads(names: string[], of: string): number[] {
+  const start = `${of ? `${of}.` : ""}limit.gateway_success_at_`;
+  return names.filter((each) => each.startsWith(start)).map((each) => Number(each.slice(start.length))).filter(Number.isFinite).sort((a, b) => a - b);
+}
+
+function Bursts({ of }: { of: string }) {
+  const { plan } = useTold();
+  const start = `${of ? `${of}.` : ""}burst.queue_`;
+  const lengths = Object.keys(plan.json.figures)
+    .filter((each) => each.startsWith(start))
+    .map((each) => Number(each.slice(start.length).replace("s_ratio", "")))
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
+  if (lengths.length < 2) return <Nothing>This plan has no burst budget.</Nothing>;
+  const at = (kind: string) => lengths.map((each) => plan.number(`burst.${kind}_${each}s_ratio`, of) ?? null);
+  return (
+    <>
+      <Chart caption="Burst budget: how many times the planned load may come, and for how long, without a violated SLO.">
+        <Lines
+          x={lengths.map((_, place) => place)}
+          series={KINDS.map(([kind, label], tint) => ({ label, values: at(kind), tint, points: true }))}
+          rules={[{ at: 1, label: "the planned load", across: true }]}
+          xLabel="length of the burst"
+          yLabel="times the planned load"
+          format={(value) => `${brief(value)} ×`}
+          formatX={(value) => (Number.isInteger(value) ? seconds(lengths[value] ?? 0) : "")}
+          label={`Burst budget: ${lengths.map((each) => `${brief(plan.number(`burst.queue_${each}s_ratio`, of) ?? 0)} times for ${seconds(each)}`).join(", ")}`}
+        />
+      </Chart>
+      <Table
+        caption="Burst budget"
+        rows={KINDS}
+        columns={[
+          { head: "absorbed by", cell: ([, label]) => label },
+          ...lengths.map((each) => ({
+            head: seconds(each),
+            right: true,
+            cell: ([kind]: [string, string]) => <Fig of={plan.figure(`burst.${kind}_${each}s_ratio`, of)} />,
+          })),
+        ]}
+      />
+    </>
+  );
+}
+
+const OWN = ["rate_rps", "tokens_per_s", "first_token_s", "queue_age_s", "latest_start_s", "context_tokens"];
+
+function LimitTables({ of }: { of: string }) {
+  const { plan } = useTold();
+  const pooled = (plan.stage("admission_limits", of)?.figures ?? [])
+    .map((each) => plan.known(each))
+    .filter((each) => each !== undefined)
+    .filter((each) => /(^|\.)limit\.[a-z_]+$/.test(each.name) && !each.name.includes("success_at"));
+  const classes = plan.json.classes.filter((each) => plan.figure(`limit.${each.name}.rate_rps`, of));
+  return (
+    <>
+      {classes.length > 0 && (
+        <Table
+          caption="Limits by class"
+          rows={classes}
+          columns={[
+            { head: "class", cell: (row) => row.name },
+            ...OWN.map((each) => ({
+              head: spaced(each.replace(/_(rps|s|tokens)$/, "").replace("tokens_per", "tokens a second")),
+              right: true,
+              cell: (row: { name: string }) => <Fig of={plan.figure(`limit.${row.name}.${each}`, of)} />,
+            })),
+          ]}
+        />
+      )}
+      <Table
+        caption="Limits of the pool"
+        rows={pooled}
+        columns={[
+          { head: "limit", cell: (row) => spaced(row.name.replace(/^.*limit\./, "").replace(/_(rps|s|requests|tokens)$/, "")) },
+          { head: "value", right: true, cell: (row) => <Fig of={row} /> },
+          { head: "why", wide: true, cell: (row) => row.formula ?? "" },
+        ]}
+      />
+      <p class="beside">
+        After a burst, clients that ask again keep a pool without limits down above{" "}
+        <Named name="retry.recovers_bare_rps" pool={of} />; with limits and a retry budget it recovers up to{" "}
+        <Named name="retry.recovers_budgeted_rps" pool={of} />.
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,138 @@
+import { Spans, type Span } from "../charts/spans";
+import type { RiskSeries } from "../document";
+import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
+import { brief, percent, spaced, usd } from "../words";
+
+export function RiskView() {
+  const { plan } = useTold();
+  const several = plan.pools.length > 1;
+  return (
+    <View id="risk" question="How often does it fall short, and what should be measured first?">
+      {plan.pools.map((pool) => {
+        const risk = plan.series(pool.name)?.risk ?? null;
+        const of = several ? pool.name : "";
+        return (
+          <div key={pool.name}>
+            {several && <h3>{pool.name}</h3>}
+            {plan.figure("risk.shortfall_fraction", of) ? (
+              <Sentence>
+                With a chance of <Named name="risk.shortfall_fraction" pool={of} /> the busiest hour needs more replicas than are
+                up, and <Named name="risk.shortfall_hours" pool={of} /> fall short
+                {plan.figure("risk.chosen_replicas", of) && (
+                  <>
+                    ; a chance of <Named name="policy.shortfall" /> would take <Named name="risk.chosen_replicas" pool={of} />
+                  </>
+                )}
+                .
+              </Sentence>
+            ) : (
+              <Sentence>How often this plan falls short was not studied.</Sentence>
+            )}
+            {risk ? <PoolRisk risk={risk} of={of} /> : <Nothing>The study of the risk was left out. Plan without --quick.</Nothing>}
+          </div>
+        );
+      })}
+      <Notes stage="uncertainty" />
+    </View>
+  );
+}
+
+function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
+  const { plan } = useTold();
+  const chosen = plan.number("policy.shortfall", "");
+  const planned = plan.figure("risk.shortfall_fraction", of);
+  const need = ["p10", "p50", "p90"].map((each) => plan.figure(`risk.replicas_${each}`, of));
+  return (
+    <>
+      <Chart caption="Chance that the busiest hour falls short, by how many replicas serve, in steps of one machine; lines show two standard errors.">
+        <Spans
+          label={`Shortfall by replicas: ${risk.machines.map((each) => `${each.replicas} replicas ${percent(each.shortfall_fraction)}`).join(", ")}`}
+          format={percent}
+          rows={risk.machines.map<Span>((each) => ({
+            label: `${each.replicas} replicas${each.replicas === risk.replicas ? ", planned" : ""}`,
+            value: each.shortfall_fraction,
+            low: Math.max(0, each.shortfall_fraction - 2 * each.error_fraction),
+            high: each.shortfall_fraction + 2 * each.error_fraction,
+            shown: percent(each.shortfall_fraction),
+            name: each.replicas === risk.replicas ? planned?.name : null,
+            tint: each.replicas === risk.replicas ? 1 : 0,
+          }))}
+          rules={chosen === undefined ? [] : [{ at: chosen, label: `chosen: ${percent(chosen)}` }]}
+        />
+      </Chart>
+      {need.every((each) => each !== undefined) && (
+        <Chart caption="Replicas that the busiest hour turns out to need: 10, 50 and 90 % of all draws.">
+          <Spans
+            label={`Replicas needed: ${need.map((each) => brief(Number(each!.value))).join(", ")}`}
+            kind="dot"
+            format={(value) => brief(value)}
+            rows={[
+              {
+                label: "needed",
+                value: Number(need[1]!.value),
+                low: Number(need[0]!.value),
+                high: Number(need[2]!.value),
+                shown: `${brief(Number(need[0]!.value))} to ${brief(Number(need[2]!.value))}`,
+                name: need[1]!.name,
+              },
+            ]}
+            rules={[{ at: risk.replicas, label: `${risk.replicas} serve` }]}
+          />
+        </Chart>
+      )}
+      {risk.drivers.length === 0 && <Nothing>No input moves the answer: every draw needs the same.</Nothing>}
+      {risk.drivers.length > 0 && (
+      <Chart caption={`What moves the ${risk.drives}: the part of its spread that each input explains alone, with its interval.`}>
+        <Spans
+          label={`Drivers: ${risk.drivers.map((each) => `${spaced(each.name)} ${percent(Math.max(0, each.first_fraction))}`).join(", ")}`}
+          format={percent}
+          rows={risk.drivers.map<Span>((each) => ({
+            label: spaced(each.name),
+            value: Math.max(0, each.first_fraction),
+            low: Math.max(0, each.first_low_fraction),
+            high: Math.max(0, each.first_high_fraction),
+            shown: percent(Math.max(0, Number(each.first_fraction.toPrecision(2)))),
+            name: plan.figure(`driver.${each.name}_fraction`, of)?.name,
+          }))}
+        />
+      </Chart>
+      )}
+      {risk.measurements.length ? (
+        <Table
+          caption="What a measurement is worth, at the same risk"
+          rows={risk.measurements}
+          columns={[
+            { head: "measure", cell: (row) => row.measurement.what },
+            { head: "replicas now", right: true, cell: (row) => brief(row.now_replicas) },
+            { head: "expected after", right: true, cell: (row) => brief(row.expected_replicas) },
+            { head: "range", right: true, cell: (row) => `${row.low_replicas} to ${row.high_replicas}` },
+            { head: "saves a month", right: true, cell: (row) => <Fig of={plan.figure(`information.${row.measurement.name}_usd`, of) ?? plan.figure(`information.${row.measurement.name}_replicas`, of)} /> },
+            { head: "costs", right: true, cell: (row) => (row.measurement.usd === null ? "no price" : `${brief(row.measurement.usd)} USD`) },
+          ]}
+        />
+      ) : (
+        <Nothing>No measurement would change this plan much.</Nothing>
+      )}
+      <Table
+        caption="How far an input may rise until the fleet is full in the median busiest hour"
+        rows={risk.break_evens}
+        columns={[
+          { head: "input", cell: (row) => spaced(row.name) },
+          { head: "may rise to", right: true, cell: (row) => (row.ratio === null ? "no limit found" : `${brief(row.ratio)} × expected`) },
+        ]}
+      />
+      {risk.regrets.length > 0 && (
+        <Table
+          caption="Fleets by what they cost and how often they fall short"
+          rows={risk.regrets}
+          columns={[
+            { head: "replicas", cell: (row) => brief(row.replicas) },
+            { head: "a month", right: true, cell: (row) => `${usd(row.usd)} USD` },
+            { head: "hours short a month", right: true, cell: (row) => brief(row.hours_per_month) },
+            { head: "best where a bad hour costs at least", right: true, cell: (row) => (row.worth_from_usd === null ? "–" : `${usd(row.worth_from_usd)} USD`) },
+          ]}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,115 @@
+import { Lines } from "../charts/lines";
+import { Stacked } from "../charts/stacked";
+import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
+import { brief, seconds, spaced, title } from "../words";
+
+const PHASES = ["node", "image", "container", "boot", "weights", "compile", "graphs", "warmup", "probe", "discovery"];
+
+export function ScalingView() {
+  const { plan } = useTold();
+  return (
+    <View id="scaling" question="When does the fleet scale, and how long does new capacity take?">
+      {plan.pools.map((pool) => (
+        <PoolScaling key={pool.name} name={pool.name} />
+      ))}
+    </View>
+  );
+}
+
+function PoolScaling({ name }: { name: string }) {
+  const { plan } = useTold();
+  const several = plan.pools.length > 1;
+  const of = several ? name : "";
+  const found = plan.series(name)?.scaling;
+  const figures = (plan.stage("scaling", of)?.figures ?? []).map((each) => plan.known(each)).filter((each) => each !== undefined);
+  return (
+    <>
+      {several && <h3>{name}</h3>}
+      <Sentence>
+        A cold replica is ready after <Named name="ready.cold_p50_s" pool={of} />, one in ten only after{" "}
+        <Named name="ready.cold_p90_s" pool={of} />; so the rule asks for more at{" "}
+        <Named name="scaling.threshold_requests" pool={of} /> in flight a replica, and saves{" "}
+        <Named name="scaling.saving_fraction" pool={of} /> of the replica-hours of a fixed fleet.
+      </Sentence>
+      {found && found.replicas.length > 1 ? (
+        <Day name={name} />
+      ) : (
+        <Nothing>This plan holds no hours of the rule at work. Plan again with this version to have them.</Nothing>
+      )}
+      <Ready of={of} />
+      <Table
+        caption="The rule, and what it did on the day that it was played on"
+        rows={figures}
+        columns={[
+          { head: "figure", cell: (row) => spaced(row.name.replace(/^.*scaling\./, "").replace(/_(s|fraction)$/, "")) },
+          { head: "value", right: true, cell: (row) => <Fig of={row} /> },
+          { head: "how it was found", wide: true, cell: (row) => row.formula ?? "" },
+        ]}
+      />
+      <Notes stage="scaling" pool={of} />
+    </>
+  );
+}
+
+function Day({ name }: { name: string }) {
+  const { plan } = useTold();
+  const day = plan.series(name)!.scaling;
+  const hours = day.replicas.map((_, at) => day.start_s / 3600 + at);
+  const needed = day.demand_rps.length === day.replicas.length ? day.demand_rps.map((each) => each / day.each_rps) : null;
+  // A step chart holds each value until the next hour, so that the last hour needs an end.
+  const x = [...hours, hours[hours.length - 1]! + 1];
+  const held = (values: number[]) => [...values, values[values.length - 1]!];
+  return (
+    <Chart
+      caption={`${day.day} of the planned week, ${hours.length === 24 ? "hour by hour" : `the ${hours.length} hours of its steepest rise`}: replicas that hold devices under the rule, beside the fleet that never scales${needed ? " and what the mean rate of the hour needs" : ""}.`}
+    >
+      <Lines
+        x={x}
+        series={[
+          { label: "under the rule", values: held(day.replicas), tint: 0, step: true },
+          ...(needed ? [{ label: "needed for the rate", values: held(needed), tint: 1, step: true, dash: [6, 3] }] : []),
+          { label: "fixed fleet", values: x.map(() => day.fixed_replicas), tint: 7, dash: [3, 3] },
+        ]}
+        xLabel={`hour of ${day.day}`}
+        yLabel="replicas"
+        format={(value) => brief(value)}
+        formatX={(value) => (Number.isInteger(value) ? `${value}:00` : "")}
+        label={`Replicas by hour on ${day.day}: from ${brief(Math.min(...day.replicas))} to ${brief(Math.max(...day.replicas))}; the fixed fleet has ${day.fixed_replicas}`}
+      />
+    </Chart>
+  );
+}
+
+const together = (took: number[], names: string[]) => {
+  const sum = took.reduce((so, each) => so + each, 0);
+  return { label: title(names.join(" and ")), value: sum, shown: seconds(sum), tint: 7 };
+};
+
+function Ready({ of }: { of: string }) {
+  const { plan } = useTold();
+  const known = PHASES.filter((each) => plan.figure(`ready.${each}_p50_s`, of));
+  // Eight colours are told apart: the shortest phases are one.
+  const slow = (each: string) => plan.number(`ready.${each}_p90_s`, of) ?? 0;
+  const long = [...known].sort((a, b) => slow(b) - slow(a)).slice(0, 7);
+  const phases = known.filter((each) => long.includes(each));
+  const short = known.filter((each) => !long.includes(each));
+  if (!phases.length) return <Nothing>This plan has no phases of a start.</Nothing>;
+  return (
+    <Chart caption="A cold start by phase, each phase at its median, and each at one in ten: not every phase is slow in one start, so that these bars are longer than a start at that percentile.">
+      <Stacked
+        label={`Phases of a cold start: ${phases.map((each) => `${each} ${seconds(plan.number(`ready.${each}_p50_s`, of) ?? 0)}`).join(", ")}`}
+        bars={["p50", "p90"].map((which) => ({
+          label: which === "p50" ? "median" : "1 in 10",
+          parts: [
+            ...phases.map((each, tint) => {
+              const found = plan.figure(`ready.${each}_${which}_s`, of);
+              const took = Number(found?.value ?? 0);
+              return { label: title(each), value: took, shown: seconds(took), name: found?.name, tint };
+            }),
+            ...(short.length ? [together(short.map((each) => plan.number(`ready.${each}_${which}_s`, of) ?? 0), short)] : []),
+          ],
+        }))}
+      />
+    </Chart>
+  );
+}

@@ -1,0 +1,175 @@
+import { Lines, type Band, type Series } from "../charts/lines";
+import type { LoadPoint } from "../document";
+import { Chart, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
+import { brief, latency, percent, plainSeconds, seconds } from "../words";
+
+export function ServiceView() {
+  const { plan } = useTold();
+  return (
+    <View id="service" question="How much load may one replica take?">
+      {plan.pools.map((pool) => (
+        <PoolService key={pool.name} name={pool.name} />
+      ))}
+    </View>
+  );
+}
+
+function PoolService({ name }: { name: string }) {
+  const { plan } = useTold();
+  const several = plan.pools.length > 1;
+  const of = several ? name : "";
+  const points = plan.series(name)?.curve ?? [];
+  const stable = points.filter((each) => each.is_sustained);
+  const lowest = points.find((each) => !each.is_sustained)?.offered_rps;
+  const evidence = plan.number("point.margin_evidence_fraction", of);
+  const [rate, replicas] = [plan.number("demand.planning_rate", of), plan.number("fleet.replicas", of)];
+  return (
+    <>
+      {several && <h3>{name}</h3>}
+      <Sentence>
+        Alone, a replica is run at <Named name="point.operating_rps" pool={of} />: the highest load that meets every SLO is{" "}
+        <Named name="point.highest_rps" pool={of} />
+        {evidence !== undefined && evidence > 0 && (
+          <>
+            , less <Named name="point.margin_evidence_fraction" pool={of} /> because of how its step times are known
+          </>
+        )}
+        . In the pool <Named name="fleet.replicas" pool={of} />{" "}
+        {rate !== undefined && replicas ? `carry ${brief(rate / replicas)} req/s each` : "carry the planned load"}, simulated
+        together behind a router.
+      </Sentence>
+      {stable.length < 2 ? (
+        <Nothing>This plan holds no points of the service curve. Plan again with this version to have them.</Nothing>
+      ) : (
+        <>
+          <div class="pair">
+            {metrics(plan.json.classes).map((metric) => (
+              <LatencyChart key={metric} metric={metric} points={stable} of={of} unstable={lowest} />
+            ))}
+            <GoodputChart points={stable} of={of} unstable={lowest} />
+          </div>
+          <CurveTable points={points} />
+        </>
+      )}
+      <Notes stage="service_curve" pool={of} />
+      <Notes stage="operating_point" pool={of} />
+    </>
+  );
+}
+
+/** The latencies that any class has an SLO of, each once. */
+const metrics = (classes: { slos: { name: string }[] }[]) => [
+  ...new Set(classes.flatMap((each) => each.slos.map((slo) => slo.name))),
+];
+
+function useMarks(of: string) {
+  const { plan } = useTold();
+  const found: { at: number; label: string }[] = [];
+  const operating = plan.number("point.operating_rps", of);
+  const knee = plan.number("curve.knee_rps", of);
+  if (operating !== undefined) found.push({ at: operating, label: "operating point" });
+  if (knee !== undefined) found.push({ at: knee, label: "knee" });
+  return found;
+}
+
+function LatencyChart({ metric, points, of, unstable }: { metric: string; points: LoadPoint[]; of: string; unstable?: number }) {
+  const { plan } = useTold();
+  const marks = useMarks(of);
+  const classes = plan.json.classes.map((each) => each.name);
+  const drawn = classes.filter((each) => points.some((point) => point.latencies[each]?.[metric]));
+  if (!drawn.length) return <Nothing>The plan holds no {latency(metric)} by load.</Nothing>;
+  const limits = plan.json.classes.flatMap((each, tint) =>
+    each.slos.filter((slo) => slo.name === metric && drawn.includes(each.name)).map((slo) => ({ name: each.name, at: slo.limit_s, tint })),
+  );
+  const pick = (name: string, part: "value" | "low" | "high") => points.map((each) => each.latencies[name]?.[metric]?.[part] ?? null);
+  const same = new Set(limits.map((each) => each.at)).size === 1 && limits.length > 1;
+  return (
+    <Chart caption={`${latency(metric)} by load, with 95 % intervals; dashed across: the SLO; shaded: loads that it does not sustain. Step times are the conservative ones that the fleet is sized with.`}>
+      <Lines
+        x={points.map((each) => each.offered_rps)}
+        series={drawn.map<Series>((name) => ({ label: name, values: pick(name, "value"), tint: classes.indexOf(name), points: true }))}
+        bands={drawn.map<Band>((name) => ({ low: pick(name, "low"), high: pick(name, "high"), tint: classes.indexOf(name) }))}
+        rules={[
+          ...marks,
+          ...(same ? limits.slice(0, 1) : limits).map((each) => ({
+            at: each.at,
+            label: `SLO ${same ? "" : `${each.name} `}${seconds(each.at)}`,
+            tint: same ? undefined : each.tint,
+            across: true,
+          })),
+        ]}
+        shade={unstable === undefined ? undefined : { from: unstable, label: "falls behind" }}
+        xRange={[0, (unstable ?? Math.max(...points.map((each) => each.offered_rps))) * 1.08]}
+        xLabel="requests a second offered to one replica"
+        yLabel={latency(metric)}
+        format={plainSeconds}
+        formatX={(value) => brief(value)}
+        log
+        label={`${latency(metric)} of ${drawn.join(", ")} by load of one replica; ${limits.map((each) => `SLO of ${each.name} ${seconds(each.at)}`).join(", ")}`}
+      />
+    </Chart>
+  );
+}
+
+function GoodputChart({ points, of, unstable }: { points: LoadPoint[]; of: string; unstable?: number }) {
+  const marks = useMarks(of);
+  const x = points.map((each) => each.offered_rps);
+  const best = Math.max(...points.map((each) => each.goodput?.value ?? 0));
+  return (
+    <Chart caption="Goodput: requests a second that end well within every SLO, beside what is offered. Past its top more load brings less.">
+      <Lines
+        x={x}
+        series={[
+          { label: "offered", values: x, tint: 7, dash: [4, 4], width: 1 },
+          { label: "goodput", values: points.map((each) => each.goodput?.value ?? null), tint: 2, points: true },
+        ]}
+        bands={[
+          { low: points.map((each) => each.goodput?.low ?? null), high: points.map((each) => each.goodput?.high ?? null), tint: 2 },
+        ]}
+        rules={marks}
+        shade={unstable === undefined ? undefined : { from: unstable, label: "falls behind" }}
+        xRange={[0, (unstable ?? Math.max(...x)) * 1.08]}
+        xLabel="requests a second offered to one replica"
+        yLabel="req/s"
+        format={(value) => brief(value)}
+        formatX={(value) => brief(value)}
+        label={`Goodput by load of one replica, at most ${brief(best)} req/s`}
+      />
+    </Chart>
+  );
+}
+
+function CurveTable({ points }: { points: LoadPoint[] }) {
+  const { plan } = useTold();
+  const names = plan.json.classes.flatMap((each) => each.slos.map((slo) => ({ name: each.name, slo: slo.name })));
+  return (
+    <details>
+      <summary>The points as a table</summary>
+      <Table
+        caption="Loads of one replica"
+        rows={points}
+        columns={[
+          { head: "req/s", cell: (row) => brief(row.offered_rps) },
+          ...names.map(({ name, slo }) => ({
+            head: `${name} ${latency(slo)}`,
+            right: true,
+            cell: (row: LoadPoint) => {
+              const found = row.latencies[name]?.[slo];
+              return found ? seconds(found.value) : "–";
+            },
+          })),
+          { head: "goodput", right: true, cell: (row) => (row.goodput ? `${brief(row.goodput.value)} req/s` : "–") },
+          {
+            head: "goodput of offered",
+            right: true,
+            cell: (row) => (row.goodput ? percent(row.goodput.value / row.offered_rps) : "–"),
+          },
+          {
+            head: "violated",
+            cell: (row) => (row.is_sustained ? row.violated.join(", ") || "none" : "falls behind"),
+          },
+        ]}
+      />
+    </details>
+  );
+}

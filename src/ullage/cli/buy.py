@@ -1,0 +1,66 @@
+"""`ullage buy`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, Explain, Fleet, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answered, explained, progress, talk
+
+
+def command(
+    file: PlanArgument = None,
+    fleet: Fleet = "following",
+    months: Annotated[
+        int | None,
+        typer.Option("--months", metavar="COUNT", help="Months to look at. Default: the longest term's, 12 at least."),
+    ] = None,
+    regret: Annotated[
+        str | None,
+        typer.Option(
+            "--regret", metavar="SHARE", help="How much above the best for it any world may cost, as 10%. Default: any."
+        ),
+    ] = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    explain: Explain = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    limit: Limit = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Say how to buy a plan's nodes: for a term, by the hour, on spot; what that saves, and what it may lose.
+
+    Futures of demand are drawn month by month, and an integer program finds the mix of least expected cost. Beside it
+    stand all on demand, all committed and a fixed 70 %, and what each loses if demand or list prices come out
+    otherwise. Commitments that run already are prices.held, classes that may be interrupted prices.spot_classes.
+    """
+    from ullage import verbs
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.what_if import last, what_if
+
+    if file is None:
+        talk("No plan file given: buying the built-in example.", quiet=quiet)
+    with progress("buying", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.buy(
+                file,
+                fleet=fleet,
+                months=months,
+                regret=regret,
+                as_of=as_of,
+                seed=seed,
+                limit=limit,
+                progress=report,
+                **what,
+            ),
+            changed,
+            traffic,
+        )
+    if explain is not None and not isinstance(last(found), Refusal):
+        return explained(found, explain, verb="buy", json=json, no_color=no_color)
+    return answered(found, json=json, no_color=no_color)

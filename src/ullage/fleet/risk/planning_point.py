@@ -1,0 +1,194 @@
+"""The point a fleet is planned for: demand at the chosen risk, and how slow steps may be beside it.
+
+What a pool needs hangs on demand, step times, lengths and the cached share, none of which is sure and all of which are
+hardly ever at their worst together. They are drawn jointly, as logarithms of true over planned:
+
+    slow = steps + (prompts, outputs and cached share, each as the step times that would need as many replicas)
+    need = demand + elasticity x slow + curvature x slow^2
+
+The need that is exceeded with the chosen chance is what has to be bought. Demand takes its own percentile of it, so
+that the planning rate is one that a forecast can be held to; what is left is planned as slower steps:
+
+    need(1 - shortfall) = demand(1 - shortfall) + elasticity x planned + curvature x planned^2
+
+The pool is then sized by simulation at that demand with steps that slow, which is exact where elasticity and curvature
+are about right; the study of the plan (uncertainty/) finds them for the pool by trials, and says what risk is left.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
+from ullage.fleet.risk.inputs import TRAFFIC_LENGTHS, shape_uncertainties, step_uncertainty
+from ullage.fleet.risk.need import PlannedNeed
+from ullage.fleet.risk.quasi_random import normal_scores, sobol_points
+from ullage.fleet.risk.spread import Floats, RatioSpread
+from ullage.fleet.risk.surface import CACHED, LIKELY_SLOPES, OUTPUTS, PROMPTS, STEPS
+from ullage.service.steps.band import StepBand
+from ullage.workload.demand.demand import Demand
+
+_NORMAL = NormalDist()
+_INPUTS = (STEPS, PROMPTS, OUTPUTS, CACHED)
+_DRAWS = 2**16
+_SURFACES = Source(
+    what="default of Ullage: replicas needed over this input, in logarithms, as capacity surfaces of pools find it",
+    where="docs/explanation/risk.md",
+    date=datetime.date(2026, 11, 16),
+)
+
+
+def _sensitivity(name: str, value: float, low: float, high: float) -> Assumption:
+    return Assumption(
+        name=f"uncertainty.{name}", value=value, unit="ratio",
+        evidence=Evidence.ASSUMED, source=_SURFACES, low=low, high=high, decision=True,
+    )  # fmt: skip
+
+
+ELASTICITIES: Mapping[str, Assumption] = {
+    name: _sensitivity(f"{name}_elasticity", LIKELY_SLOPES[name], min(low, high), max(low, high))
+    for name, low, high in ((STEPS, 1.0, 1.6), (PROMPTS, 0.5, 1.6), (OUTPUTS, 0.1, 1.0), (CACHED, -0.7, 0.0))
+}
+CURVATURE = _sensitivity("step_time_curvature", 1.0, 0.5, 3.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedSpread:
+    """How far a pool's need of replicas may be off: demand as a deviation of its logarithm, the rest as tables.
+
+    `rests` is what says so.
+    """
+
+    demand: float
+    slow: Mapping[str, RatioSpread]
+    rests: tuple[Assumption, ...]
+
+    @cached_property
+    def _slow(self) -> Floats:
+        """By draw, everything that slows, as a logarithm of step times."""
+        scores = _scores()
+        correlation = number(TRAFFIC_LENGTHS)
+        found = np.zeros(len(scores))
+        for at, name in enumerate(_INPUTS, start=1):
+            own = scores[:, at]
+            if name in (PROMPTS, OUTPUTS):
+                own = correlation * scores[:, 0] + math.sqrt(1.0 - correlation**2) * own
+            if name in self.slow:
+                worth = number(ELASTICITIES[name]) / number(ELASTICITIES[STEPS])
+                found += worth * np.log(self.slow[name].ratios(own))
+        return found
+
+    @cached_property
+    def needs(self) -> Floats:
+        """By draw, the logarithm of the need over that of the middle."""
+        return np.asarray(self.demand * _scores()[:, 0] + _worth(self._slow))
+
+    @property
+    def deviation(self) -> float:
+        """Of the need, as its upper half has it: half of what lies between its median and its 95th percentile."""
+        middle, high = np.quantile(self.needs, (0.5, 0.95)).tolist()
+        return max(0.0, float(high - middle)) / _NORMAL.inv_cdf(0.95)
+
+    @property
+    def step_fraction(self) -> float:
+        """The part of what slows that is step times: what a load test can buy back."""
+        parts = {
+            name: (number(ELASTICITIES[name]) * math.log(max(each.at(0.9), 1e-9))) ** 2
+            for name, each in self.slow.items()
+        }
+        return parts.get(STEPS, 0.0) / sum(parts.values()) if any(parts.values()) else 0.0
+
+    def slow_ratio(self, shortfall_fraction: float) -> float:
+        """How slow steps are planned beside demand at this chance; at even odds everything is as expected."""
+        if shortfall_fraction >= 0.5:
+            return 1.0
+        need = float(np.quantile(self.needs, 1.0 - shortfall_fraction))
+        left = max(0.0, need - self.demand * _NORMAL.inv_cdf(1.0 - shortfall_fraction))
+        slope, bend = number(ELASTICITIES[STEPS]), number(CURVATURE)
+        return math.exp((math.sqrt(slope**2 + 4.0 * bend * left) - slope) / (2.0 * bend))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanningPoint:
+    """The percentile of demand to plan for, common to all pools, and with it how slow the steps of each are taken."""
+
+    shortfall: Assumption
+    demand_deviation: float
+    percentile: Assumption
+
+    def need(self, band: StepBand, demand: Demand) -> PlannedNeed:
+        """How far the number of replicas of a pool may be off."""
+        spread = self._spread(band, demand)
+        return PlannedNeed(
+            shortfall=self.shortfall,
+            deviation=spread.deviation,
+            step_fraction=spread.step_fraction,
+            rests=(self.shortfall, *spread.rests),
+        )
+
+    def band(self, band: StepBand, demand: Demand) -> StepBand:
+        """The band with its slow side where this pool is planned."""
+        spread = self._spread(band, demand)
+        slow = spread.slow_ratio(number(self.shortfall))
+        ratio = Figure(
+            name="risk.step_ratio",
+            value=slow,
+            unit="ratio",
+            formula="steps so slow that, beside demand at the chosen risk, as much is needed as joint draws of demand, "
+            "step times, lengths and cached share exceed with that chance",
+            inputs=(self.shortfall, *spread.rests),
+        )
+        return replace(band, slow_ratio=slow, planned=ratio)
+
+    def _spread(self, band: StepBand, demand: Demand) -> NeedSpread:
+        return need_spread(self.demand_deviation, band, demand)
+
+
+def planning_point(shortfall: Assumption, middle: Demand, high: Demand) -> PlanningPoint:
+    """The point of a service whose demand is `middle` at even odds and `high` at the chosen risk."""
+    return PlanningPoint(
+        shortfall=shortfall,
+        demand_deviation=_deviation(number(shortfall), middle.planning_rps, high.planning_rps),
+        percentile=planned_percentile(shortfall),
+    )
+
+
+def planned_percentile(shortfall: Assumption) -> Assumption:
+    """Of the busiest hour, what is planned for: 1 - the chance of a shortfall, chosen with it."""
+    return replace(shortfall, name="risk.demand_percentile", value=1.0 - number(shortfall), low=None, high=None)
+
+
+def _deviation(shortfall_fraction: float, middle_rps: float, high_rps: float) -> float:
+    score = _NORMAL.inv_cdf(1.0 - shortfall_fraction)
+    return max(0.0, math.log(high_rps / middle_rps)) / score if score > 0.0 else 0.0
+
+
+def need_spread(demand_deviation: float, band: StepBand, demand: Demand) -> NeedSpread:
+    """The spread of a pool's need, by the band of its step model and by how its traffic's shape is known."""
+    found = (step_uncertainty(band), *shape_uncertainties(demand))
+    return NeedSpread(
+        demand=demand_deviation,
+        slow={each.name: each.spread for each in found},
+        rests=(*(each.assumption for each in found), TRAFFIC_LENGTHS, *ELASTICITIES.values(), CURVATURE),
+    )
+
+
+def _worth(slow: Floats) -> Floats:
+    """The logarithm of how many times the replicas steps need that are slower by this logarithm.
+
+    The curve bends upwards where steps are slow, since the SLO leaves less time; it does not where they are fast.
+    """
+    return np.asarray(number(ELASTICITIES[STEPS]) * slow + number(CURVATURE) * np.square(np.maximum(slow, 0.0)))
+
+
+@lru_cache(maxsize=1)
+def _scores() -> Floats:
+    """The draws' normal scores: demand first, then the inputs that slow. They are the same for every plan and seed."""
+    return normal_scores(sobol_points(_DRAWS, 1 + len(_INPUTS), np.random.default_rng(0)))

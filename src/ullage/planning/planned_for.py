@@ -1,0 +1,57 @@
+"""What a plan is made for: the percentile of demand and the pace of steps at which its chosen risk is met."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ullage.errors import Rejection
+from ullage.evidence import Assumption
+from ullage.fleet.risk.planning_point import PlanningPoint, planned_percentile, planning_point
+from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.planning.spec import PlanSpec, PoolSpec
+from ullage.service.calibration.pool_step import pool_step
+from ullage.service.calibration.slowed import known_steps
+from ullage.service.steps.step_model import StepModel
+from ullage.workload.demand.demand import Demand, forecast_demand
+
+_EVEN = 0.5
+
+
+def demand_at(spec: PlanSpec, percentile: Assumption) -> Demand:
+    """The whole service's demand at a percentile of its busiest hour."""
+    return forecast_demand(spec.demands, horizon=spec.policy.horizon, percentile=percentile, measured=spec.measured)
+
+
+def demand_fraction(spec: PlanSpec, fraction: float) -> Assumption:
+    """A fraction to ask the demand at, beside the one that is planned for."""
+    return replace(planned_percentile(spec.policy.shortfall), value=fraction)
+
+
+def even_odds(spec: PlanSpec) -> Demand:
+    """The service's demand as often exceeded as not."""
+    return demand_at(spec, demand_fraction(spec, _EVEN))
+
+
+def pool_memory(pool: PoolSpec) -> MemoryBudget | Rejection:
+    """What a replica of the pool holds."""
+    return memory_budget(
+        pool.model,
+        pool.device,
+        pool.settings,
+        approved=pool.approved,
+        reported=pool.reported,
+        engines=pool.engines,
+        devices=pool.alternatives,
+    )
+
+
+def pool_steps(pool: PoolSpec, memory: MemoryBudget) -> StepModel:
+    """The step times of the pool; in a scenario they are known."""
+    step = pool_step(memory, pool.tested)
+    return step if pool.step_ratio is None else known_steps(step, pool.step_ratio)
+
+
+def planned_for(spec: PlanSpec) -> tuple[PlanningPoint, Demand, Demand]:
+    """The planning point of a plan, the service's demand there, and its demand at even odds."""
+    middle, planned = even_odds(spec), demand_at(spec, planned_percentile(spec.policy.shortfall))
+    return planning_point(spec.policy.shortfall, middle, planned), planned, middle

@@ -1,0 +1,154 @@
+"""A pool's size in a tenth of a second: what a slider shows while the decided size is being worked out.
+
+Two windows stand for all of them, one heavy and one ordinary, and a dozen replicas for the pool; the load that they
+carry is looked for in a handful of tries and the rate divided by it. On the built-in example and around it the answer
+was within a tenth of the decided one; an SLO that only a nearly idle pool meets is where it errs most. Nothing is
+bought on it: `size_pool` decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.decide import Decision, judge, sampled
+from ullage.service.trial.mix import LoadAt, MixLoad
+from ullage.service.trial.search import RARE_REQUESTS, likely_replicas, rare_traffic
+from ullage.service.trial.strata import Strata
+from ullage.simulate.statistics import replication_seeds
+
+# The heaviest eighth of the windows, and the rest: each is represented by the one in its middle.
+_SHARES = (1 / 8, 7 / 8)
+_CANDIDATES = 64
+# Larger pools carry little more a replica (fleet/risk/surface.py), and a dozen cost a third of forty.
+_TRIED_REPLICAS = 12
+_MOST_TRIES = 4
+# Between two loads so close a straight line is as good as another try.
+_NEAR = 1.08
+_FIRST_FRACTION = 0.9
+# The excess grows about so many times as fast as the load does.
+_STEEPNESS = 8.0
+# How far off the answer was on settings that were decided as well, and where no load between two was found.
+_OFF_FRACTION, _FAR_OFF_FRACTION = 0.1, 0.35
+_CLOSE = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuickSize:
+    """About so many replicas carry a rate with conservative step times, and between which numbers the size may lie.
+
+    `binding` is the SLO that a higher load violates first; `at` is the highest load tried at which all are met, or the
+    lowest of all where none met them.
+    """
+
+    rate_rps: float
+    replicas: int
+    low_replicas: int
+    high_replicas: int
+    binding: str
+    tried_replicas: int
+    at: Decision = field(compare=False)
+
+
+def quick_size(
+    bases: Bases,
+    *,
+    rate_rps: float,
+    seed: int,
+    map: Any = map,  # noqa: A002
+) -> QuickSize:
+    """The estimate; where no load that was tried meets every SLO it is read off the lowest, and is as uncertain."""
+    probe = bases.conservative_probe
+    trial, load_rps = rare_traffic(bases.conservative, rate_rps)
+    count = min(likely_replicas(load_rps, probe.saturation_rps), _TRIED_REPLICAS)
+    windows = _windows(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
+    pool = replace(trial, replicas=count)
+    each = [1] * len(windows.weights)
+    full_rps = probe.saturation_rps * count
+    # One replica that carries the whole of a trickle needs no search for more.
+    start = min(_FIRST_FRACTION * full_rps, load_rps) if count == 1 else _FIRST_FRACTION * full_rps
+    low, high = _bracket(
+        lambda load: judge(pool, load, sampled(pool, load, windows, each, map=map)),
+        max(start, RARE_REQUESTS / trial.span_s),
+        enough_rps=load_rps if count == 1 else math.inf,
+    )
+    carried_rps = _carried(low, high)
+    needed = load_rps * count / carried_rps
+    is_near = low is not None and high is not None and high.rate_rps < low.rate_rps * _CLOSE
+    off = _OFF_FRACTION if is_near else _FAR_OFF_FRACTION
+    alone = count == 1 and carried_rps >= load_rps
+    replicas = 1 if alone else max(1, math.ceil(needed - 1e-9))
+    return QuickSize(
+        rate_rps=rate_rps,
+        replicas=replicas,
+        low_replicas=1 if alone else max(1, math.floor(needed * (1.0 - off))),
+        high_replicas=1 if alone else max(replicas, math.ceil(needed * (1.0 + off))),
+        binding=_binding(high or low),
+        tried_replicas=count,
+        at=_known(low or high),
+    )
+
+
+def _bracket(
+    judged: Callable[[float], Decision], start_rps: float, *, enough_rps: float
+) -> tuple[Decision | None, Decision | None]:
+    """The highest load tried that meets every SLO, and the lowest that does not, as near as a handful of tries come."""
+    low: Decision | None = None
+    high: Decision | None = None
+    load_rps, stride = start_rps, 1.5
+    for _ in range(_MOST_TRIES):
+        found = judged(load_rps)
+        if found.excess > 0.0:
+            high = found
+        else:
+            low = found
+        if low is not None and low.rate_rps >= enough_rps:
+            break
+        if low is not None and high is not None:
+            if high.rate_rps < _NEAR * low.rate_rps:
+                break
+            part = min(max(-low.excess / (high.excess - low.excess), 0.15), 0.85)
+            load_rps = low.rate_rps * (high.rate_rps / low.rate_rps) ** part
+        else:
+            # Farther every time until both sides are known.
+            step = math.exp(min(max(abs(found.excess), 0.1) * stride / _STEEPNESS, 0.9))
+            load_rps, stride = (load_rps / step if found.excess > 0.0 else load_rps * step), 2.0 * stride
+    return low, high
+
+
+def _known(found: Decision | None) -> Decision:
+    assert found is not None, "one load was tried at least"
+    return found
+
+
+def _carried(low: Decision | None, high: Decision | None) -> float:
+    """Where a straight line through the two meets what is allowed; from one side as far as the excess says."""
+    if low is None or high is None:
+        only = _known(low or high)
+        return float(only.rate_rps * math.exp(-only.excess / _STEEPNESS))
+    part = -low.excess / (high.excess - low.excess) if high.excess > low.excess else 0.0
+    return float(low.rate_rps * (high.rate_rps / low.rate_rps) ** part)
+
+
+def _windows(load_at: LoadAt, *, span_s: float, seed: int, work_s: Any) -> Strata:
+    """One window of each share, the one in its middle; a load without bursts has one kind of window."""
+    if not isinstance(load_at, MixLoad) or not load_at.has_bursts:
+        return Strata(weights=(1.0,), seeds=(replication_seeds(seed, 1),), first_windows=(1,))
+    seeds = replication_seeds(seed, _CANDIDATES)
+    order = np.argsort(-load_at.work(work_s).heaviness(span_s=span_s, seeds=seeds), kind="stable")
+    edges = np.cumsum([0, *(round(share * _CANDIDATES) for share in _SHARES)]).tolist()
+    return Strata(
+        weights=_SHARES,
+        seeds=tuple((seeds[int(order[(first + last) // 2])],) for first, last in pairwise(edges)),
+        first_windows=(1,) * len(_SHARES),
+    )
+
+
+def _binding(found: Decision | None) -> str:
+    return max(_known(found).judged, key=lambda each: each.use_fraction).name

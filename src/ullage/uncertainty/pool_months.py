@@ -1,0 +1,162 @@
+"""A pool's months to come, drawn: how many requests each brings, and how many replicas each hour of its week needs.
+
+A future is a row of the joint draws (every class's level, step times, lengths, cached share), and a level that wanders
+from month to month. Classes grow as stated or seen, for half a year: growth that was measured over weeks says
+little of more. The typical week of a month is the mean week of the plan's own month at that level.
+
+    load[future, month, hour] = sum of classes: mean rate x season[hour] x growth[month] x level[future] x wander
+    replicas = the capacity surface's need at that load, and the reserves that are bought
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.evidence import number
+from ullage.fleet.risk.load_draws import LoadDraws, Uncertainties, drawn_points, load_draws
+from ullage.fleet.risk.surface import CapacitySurface
+from ullage.planning.pool_plan import PoolPlan
+from ullage.prices.purchase import HOURS_PER_MONTH
+from ullage.uncertainty.wander import GROWTH_MONTHS, WANDER
+from ullage.workload.demand.demand import ClassTraffic
+from ullage.workload.synthetic.model import WEEK_S
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_MONTH_S = HOURS_PER_MONTH * 3600.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PoolMonths:
+    """Futures by month: `volumes` are requests as parts of the plan's month, and `classes` the same of each class.
+
+    `hours` are the replicas that each hour of the typical week needs, reserves among them, `firm_hours` those that are
+    needed for classes that may not be interrupted. `fixed` is a fleet that does not follow the hours: as planned in the
+    first month, then sized anew each month by the same rule.
+    """
+
+    pool: str
+    volumes: Floats
+    classes: dict[str, Floats]
+    hours: Counts
+    firm_hours: Counts
+    fixed: Counts
+
+    @property
+    def months(self) -> int:
+        return int(self.volumes.shape[1])
+
+    def nodes(self, replicas: Counts, pool: PoolPlan) -> Counts:
+        """Whole nodes for these replicas, spread over the pool's zones as evenly as they go."""
+        return nodes_for(replicas, zones=_zones(pool), per_node=_per_node(pool), node_of_replica=_spanned(pool))
+
+
+def pool_months(
+    pool: PoolPlan,
+    given: Uncertainties,
+    surface: CapacitySurface,
+    *,
+    months: int,
+    futures: int,
+    seed: int,
+    losable: Collection[str] = (),
+    measured: Mapping[str, Floats] | None = None,
+) -> PoolMonths:
+    """So many futures of so many months; another seed draws others.
+
+    `measured` are mean rates by future and month of classes whose months follow from what was measured of them.
+    """
+    draws = load_draws(given, surface, drawn_points(given, futures, seed=seed))
+    rng = np.random.default_rng((seed, 41))
+    wander = np.exp(np.cumsum(number(WANDER) * rng.standard_normal((futures, months)), axis=1))
+    rates = {
+        each.name: (measured or {}).get(
+            each.name, _class_rates(each, draws.levels[:, at], wander, pool.demand.horizon_s)
+        )
+        for at, each in enumerate(pool.demand.classes)
+    }
+    own = sum(each.mean_rps for each in pool.demand.classes)
+    volumes = np.sum(list(rates.values()), axis=0) / own
+    hours = _needed(pool, surface, draws, rates, {each.name for each in pool.demand.classes})
+    firm = _needed(pool, surface, draws, rates, {each.name for each in pool.demand.classes} - {*losable})
+    reserve = sum(pool.reserves.bought.values())
+    return PoolMonths(
+        pool=pool.spec.name,
+        volumes=volumes,
+        classes={each.name: rates[each.name] / max(each.mean_rps, 1e-12) for each in pool.demand.classes},
+        hours=hours + reserve,
+        firm_hours=np.minimum(firm, hours) + reserve,
+        fixed=_fixed(pool, _work_ratios(pool, surface, rates)) + reserve,
+    )
+
+
+def _class_rates(traffic: ClassTraffic, levels: Floats, wander: Floats, horizon_s: float) -> Floats:
+    """The mean rate of a class by future and month."""
+    middle_s = (np.arange(wander.shape[1]) + 0.5) * _MONTH_S
+    grown_s = np.minimum(middle_s, number(GROWTH_MONTHS) * _MONTH_S) - horizon_s / 2.0
+    growth = (1.0 + traffic.model.weekly_growth_fraction) ** (grown_s / WEEK_S)
+    return np.asarray(traffic.mean_rps * levels[:, None] * wander * growth[None, :])
+
+
+def _weights(pool: PoolPlan, surface: CapacitySurface) -> dict[str, float]:
+    """What a request of each class weighs, in requests of the planned mix."""
+    planned = {each.name: each.planning_rps for each in pool.demand.classes}
+    work = {name: surface.work_s.get(name, 1.0) for name in planned}
+    whole = sum(planned.values()) / sum(work[name] * planned[name] for name in planned)
+    return {name: work[name] * whole for name in planned}
+
+
+def _needed(
+    pool: PoolPlan, surface: CapacitySurface, draws: LoadDraws, rates: dict[str, Floats], names: set[str]
+) -> Counts:
+    """Replicas by future, month and hour for these classes; none where there is no class."""
+    weights = _weights(pool, surface)
+    load = np.zeros((*next(iter(rates.values())).shape, len(pool.demand.classes[0].model.season)))
+    for each in pool.demand.classes:
+        if each.name in names:
+            season = np.asarray(each.model.season) / np.mean(each.model.season)
+            load = load + weights[each.name] * rates[each.name][:, :, None] * season
+    load = load * draws.slowdowns[:, None, None]
+    return np.where(load > 0.0, surface.needed(load), 0)
+
+
+def _work_ratios(pool: PoolPlan, surface: CapacitySurface, rates: dict[str, Floats]) -> Floats:
+    """The work of each month as a part of the plan's own."""
+    weights = _weights(pool, surface)
+    own = sum(weights[each.name] * each.mean_rps for each in pool.demand.classes)
+    return np.asarray(np.sum([weights[name] * rate for name, rate in rates.items()], axis=0) / own)
+
+
+def _fixed(pool: PoolPlan, ratios: Floats) -> Counts:
+    """The steady fleet as planned, then in proportion to what turned out, by month."""
+    scaled = np.ceil(pool.steady_fleet.replicas * ratios - 1e-9).astype(np.int64)
+    scaled[:, 0] = pool.steady_fleet.replicas
+    return np.maximum(scaled, 1)
+
+
+def nodes_for(replicas: Counts, *, zones: int, per_node: int, node_of_replica: int) -> Counts:
+    """Whole nodes: replicas spread over zones, `per_node` of them on each, or `node_of_replica` nodes for each.
+
+    >>> nodes_for(np.array([1, 8, 9, 47]), zones=2, per_node=4, node_of_replica=1).tolist()
+    [1, 2, 3, 12]
+    """
+    base, more = np.divmod(np.asarray(replicas, np.int64), zones)
+    own = more * -(-(base + 1) // per_node) + (zones - more) * -(-base // per_node)
+    return np.asarray(own * node_of_replica, np.int64)
+
+
+def _zones(pool: PoolPlan) -> int:
+    return max(1, len({row.zone for row in pool.reserves.placement.rows if row.devices}))
+
+
+def _per_node(pool: PoolPlan) -> int:
+    return max(1, pool.packing.chosen.shape.devices // pool.reserves.devices_per_replica)
+
+
+def _spanned(pool: PoolPlan) -> int:
+    return -(-pool.reserves.devices_per_replica // pool.packing.chosen.shape.devices)

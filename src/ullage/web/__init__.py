@@ -1,1 +1,0 @@
-"""REST routes over the verbs. No arithmetic, no loading."""

@@ -1,0 +1,193 @@
+"""The live page on a running service, in real Chromium: one move after another, as in a meeting."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from support.chromium import AXE, chromium, opened
+from support.planned import ONE_REPLICA
+from ullage import verbs
+from ullage.errors import Rejection
+from ullage.report.encode import to_text
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("ullage.serve") is None, reason="this build has no ullage serve"),
+]
+
+DECIDED_MS = 180_000
+TRACE = "arrival_s,prompt_tokens,output_tokens\n" + "".join(
+    f"{at * 30},{900 + at % 7},{120 + at % 5}\n" for at in range(200)
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@contextmanager
+def service(*options: str) -> Iterator[str]:
+    """A service on a port that was free, once it listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    made = [sys.executable, "-m", "ullage", "serve", "--port", str(port), "--jobs", "1", *options]
+    with subprocess.Popen(made, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            while True:
+                assert process.poll() is None
+                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz"):
+                    break
+                time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[str]:
+    with service("--requests-per-s", "500") as found:
+        yield found
+
+
+@contextmanager
+def live(browser: Browser, place: str, *, width: int = 1280) -> Iterator[tuple[Page, list[str]]]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, accept_downloads=True)
+    page, complaints = context.new_page(), list[str]()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if "Security" in said.text else None)
+    page.goto(place)
+    yield page, complaints
+    context.close()
+
+
+def decided(page: Page) -> None:
+    expect(page.locator(".status")).to_have_attribute("data-state", "decided", timeout=DECIDED_MS)
+
+
+def plan_small(page: Page) -> None:
+    """A plan that takes seconds, by its file's text."""
+    page.get_by_text("Plan file", exact=True).click()
+    page.locator("textarea").fill(ONE_REPLICA)
+    page.get_by_role("button", name="Plan this file").click()
+    expect(page.locator(".status")).to_contain_text("Estimate, being decided", timeout=DECIDED_MS)
+    decided(page)
+    expect(page.locator("h1")).to_have_text("small")
+
+
+def downloaded(page: Page, button: str) -> str:
+    with page.expect_download() as waited:
+        page.get_by_role("button", name=button).click()
+    return Path(waited.value.path()).read_text()
+
+
+def test_a_move_is_estimated_at_once_and_decided_as_the_command_line_decides_it(
+    browser: Browser, place: str, tmp_path: Path
+) -> None:
+    with live(browser, place) as (page, complaints):
+        plan_small(page)
+        page.locator("#traffic").focus()
+        for _ in range(4):
+            page.keyboard.press("ArrowRight")
+        expect(page.locator(".status")).to_have_attribute("data-state", "estimate")
+        decided(page)
+        page.get_by_text("Take it with you").click()
+        expect(page.locator(".live .command")).to_contain_text("--traffic x2")
+        shown = json.loads(downloaded(page, "The plan as JSON"))
+        file = tmp_path / "plan.yaml"
+        file.write_text(ONE_REPLICA)
+        planned = verbs.plan(file, traffic="x2", quick=True)
+        assert not isinstance(planned, Rejection)
+        assert shown["figures"].keys() == json.loads(to_text(planned.to_dict()))["figures"].keys()
+        assert shown["summary"] == json.loads(to_text(planned.to_dict()))["summary"]
+
+        report = tmp_path / "plan.html"
+        report.write_text(downloaded(page, "The report as one file"))
+        with opened(browser, report) as offline:
+            assert offline.page.locator("h1").inner_text() == "small"
+            assert offline.complaints == []
+        assert complaints == []
+
+
+def test_scenarios_stand_side_by_side_and_a_link_shows_the_same_controls(browser: Browser, place: str) -> None:
+    with live(browser, place) as (page, complaints):
+        plan_small(page)
+        page.get_by_text("Scenarios", exact=True).click()
+        for name, moved in (("now", 0), ("double", 4)):
+            page.locator("#traffic").focus()
+            for _ in range(moved):
+                page.keyboard.press("ArrowRight")
+            decided(page)
+            page.get_by_label("Name").fill(name)
+            page.get_by_role("button", name="Keep this plan").click()
+        table = page.locator("table.compared")
+        assert table.locator("thead th").all_inner_texts() == ["figure", "now", "double"]
+        rates = table.locator("tbody tr", has_text="busiest hour").locator("td").all_inner_texts()
+        assert float(rates[1].split()[0]) == pytest.approx(2 * float(rates[0].split()[0]), rel=0.02)
+        link = page.url
+        assert "?s=" in link
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = page.evaluate("async () => (await axe.run()).violations")
+        assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+        other = page.context.new_page()
+        other.goto(link)
+        expect(other.locator("output[for=traffic]")).to_have_text("\u00d7 2")
+        decided(other)
+        expect(other.locator("h1")).to_have_text("small")
+        assert complaints == []
+
+
+def test_files_are_read_with_their_anomalies_and_a_job_can_be_cancelled(
+    browser: Browser, place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "requests.csv").write_text(TRACE)
+    (tmp_path / "broken.csv").write_text("no,columns\nthat,we\nknow,of\n")
+    with live(browser, place, width=390) as (page, complaints):
+        page.get_by_text("Your files").click()
+        page.locator("input[type=file]").set_input_files(tmp_path / "requests.csv")
+        expect(page.locator("ul.read > li").first).to_contain_text("requests.csv", timeout=DECIDED_MS)
+        expect(page.get_by_role("button", name="Plan with it")).to_be_visible()
+        page.locator("input[type=file]").set_input_files(tmp_path / "broken.csv")
+        expect(page.locator("ul.read .problem")).to_contain_text("wrong", timeout=DECIDED_MS)
+        page.locator("#traffic").focus()
+        page.keyboard.press("ArrowLeft")
+        page.get_by_role("button", name="Cancel").click(timeout=DECIDED_MS)
+        expect(page.locator(".status")).to_contain_text("Cancelled")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert complaints == []
+
+
+def test_a_busy_service_is_said_to_be_busy_and_asked_again(browser: Browser) -> None:
+    with service("--requests-per-s", "0.5") as slow, live(browser, slow) as (page, _):
+        expect(page.locator(".status")).to_contain_text("Estimate", timeout=DECIDED_MS)
+        page.evaluate("async () => { for (let at = 0; at < 90; at++) await fetch('/v1') }")
+        page.locator("#traffic").focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(".status")).to_contain_text("The service is busy.")
+        expect(page.locator(".status")).to_contain_text("Asking again in")
+        expect(page.locator(".status")).to_contain_text("Estimate, being decided", timeout=DECIDED_MS)
+
+
+def test_a_service_with_tokens_asks_for_one(browser: Browser, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("ana plan 0123456789abcdef0123456789abcdef\n")
+    tokens.chmod(0o600)
+    with service("--token-file", str(tokens)) as closed, live(browser, closed) as (page, _):
+        expect(page.locator(".status")).to_contain_text("token", timeout=DECIDED_MS)
+        page.get_by_label("Token").fill("0123456789abcdef0123456789abcdef")
+        page.get_by_role("button", name="Use it for this tab").click()
+        expect(page.locator(".status")).to_contain_text("Estimate, being decided", timeout=DECIDED_MS)

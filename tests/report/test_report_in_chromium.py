@@ -1,0 +1,159 @@
+"""The report as people meet it: real Chromium, no network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from support.chromium import chromium, opened
+from support.planned import ONE_REPLICA, TWO_POOLS, planned
+from ullage.report.encode import to_text
+from ullage.report.html_report import html_report, report_page
+
+pytestmark = pytest.mark.slow
+
+MOST_BYTES = 1_500_000
+VIEWS = (
+    "answer",
+    "demand",
+    "memory",
+    "service",
+    "limits",
+    "fleet",
+    "losses",
+    "scaling",
+    "money",
+    "risk",
+    "assumptions",
+)
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=document.title='taken'>"
+# A4 between its margins, in CSS pixels.
+PAPER_WIDTH = 688
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "plan.html"
+    file.write_text(html_report(json.loads(text), report_page()))
+    return file
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("example"), to_text(planned().to_dict()))  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def two_pools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two pools, and a class whose name is a script."""
+    text = to_text(planned(TWO_POOLS).to_dict())  # type: ignore[attr-defined]
+    return written(tmp_path_factory.mktemp("two"), text.replace("chat", HOSTILE))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_view_answers_with_a_sentence_and_a_chart(browser: Browser, example: Path, width: int) -> None:
+    with opened(browser, example, width=width) as found:
+        page = found.page
+        assert [each.get_attribute("id") for each in page.query_selector_all("section.view")] == [*VIEWS]
+        for name in VIEWS:
+            view = page.locator(f"#{name}")
+            assert view.locator("h2").inner_text().endswith("?"), name
+            assert len(view.locator("p.sentence").first.inner_text()) > 40, name
+            assert view.locator(".drawing svg, .lines canvas").count() > 0, name
+            assert "not known" not in view.locator("p.sentence").first.inner_text(), name
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert found.complaints == []
+        assert found.asked == [example.as_uri()]
+
+
+def test_a_figure_explains_itself_down_to_its_sources_by_mouse_and_by_keyboard(browser: Browser, example: Path) -> None:
+    with opened(browser, example) as found:
+        page, dialog = found.page, found.page.locator("dialog.explanation")
+        page.locator("#answer p.sentence button.fig[data-name='bill.total_usd']").click()
+        expect(dialog).to_be_visible()
+        said = dialog.inner_text()
+        assert "bill.total_usd = " in said
+        assert "sum of the priced lines" in said
+        assert "ullage plan --explain" in said
+        assert dialog.locator("li.source").count() > 0
+        page.keyboard.press("Escape")
+        expect(dialog).not_to_be_visible()
+        bar = page.locator("#fleet g.mark").first
+        bar.focus()
+        page.keyboard.press("Enter")
+        expect(dialog.locator("h2")).to_have_text(bar.get_attribute("data-name") or "")
+
+
+def test_every_number_of_the_plan_that_is_shown_has_an_explanation(browser: Browser, example: Path) -> None:
+    with opened(browser, example) as found:
+        shown = found.page.eval_on_selector_all("[data-name]", "all => all.map(each => each.dataset.name)")
+        plan = json.loads(found.page.eval_on_selector("#plan", "each => each.textContent"))
+        assert len({*shown}) > 200
+        assert {*shown} <= plan["figures"].keys() | plan["assumptions"].keys()
+
+
+def test_names_stay_text_and_each_of_several_pools_has_its_own_part(browser: Browser, two_pools: Path) -> None:
+    with opened(browser, two_pools) as found:
+        page = found.page
+        assert page.title() == "two models, 2026-11-15"
+        assert page.locator("#page img, #page script").count() == 0
+        assert HOSTILE in page.locator("#demand table").first.inner_text()
+        for name in ("memory", "service", "limits", "losses", "scaling", "risk"):
+            assert page.locator(f"#{name} h3").all_inner_texts() == ["small", "large"], name
+            assert page.locator(f"#{name} p.sentence").count() == 2, name
+            assert "not known" not in page.locator(f"#{name}").inner_text(), name
+        assert "could not be drawn" not in page.locator("main").inner_text()
+        assert found.complaints == []
+
+
+def test_what_is_not_priced_is_not_drawn_and_said(browser: Browser, tmp_path: Path) -> None:
+    text = to_text(planned(ONE_REPLICA).to_dict())  # type: ignore[attr-defined]
+    with opened(browser, written(tmp_path, text)) as found:
+        assert "Nothing of this plan is priced" in found.page.locator("#money p.sentence").inner_text()
+        assert "nothing of it is priced" in found.page.locator("#answer p.sentence").inner_text()
+        assert found.page.locator("#answer .drawing svg").count() == 2
+        assert found.complaints == []
+
+
+def test_a_plan_without_series_says_so_where_a_chart_would_be(browser: Browser, example: Path, tmp_path: Path) -> None:
+    with opened(browser, example) as found:
+        plan = json.loads(found.page.eval_on_selector("#plan", "each => each.textContent"))
+    del plan["series"]
+    with opened(browser, written(tmp_path, json.dumps(plan))) as found:
+        for name in ("demand", "memory", "service", "losses", "scaling", "money", "risk"):
+            assert found.page.locator(f"#{name} .nothing").count() > 0, name
+            assert found.page.locator(f"#{name} p.sentence").count() > 0, name
+        assert found.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_keeps_people_from_using_it(browser: Browser, example: Path, scheme: str) -> None:
+    with opened(browser, example, scheme="dark" if scheme == "dark" else "light") as found:
+        assert found.serious_violations() == []
+        found.page.locator("#answer button.fig").first.click()
+        assert found.serious_violations() == []
+
+
+def test_it_prints_without_a_cut_chart_and_stays_small(browser: Browser, example: Path, tmp_path: Path) -> None:
+    assert example.stat().st_size < MOST_BYTES
+    with opened(browser, example, scheme="dark", width=PAPER_WIDTH) as found:
+        page = found.page
+        page.pdf(path=tmp_path / "plan.pdf", prefer_css_page_size=True)
+        assert (tmp_path / "plan.pdf").read_bytes().startswith(b"%PDF")
+        page.emulate_media(media="print")
+        rights = page.eval_on_selector_all(
+            ".drawing svg, .lines canvas, table", "all => all.map(each => each.getBoundingClientRect().right)"
+        )
+        assert len(rights) > 20
+        assert max(rights) <= PAPER_WIDTH + 1
+        # Paper is white, whatever the screen was.
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
