@@ -16,6 +16,8 @@ from ullage.cost.attribution.attribution import AttributionChoice, attribute
 from ullage.cost.bill import Bill
 from ullage.errors import InputError
 from ullage.evidence import number
+from ullage.planning.differences.causes import causes_of
+from ullage.planning.differences.record import record_of
 from ullage.planning.service_bill import service_bill
 from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas
 from ullage.scaling.loop import ScalingPool
@@ -129,6 +131,20 @@ def test_the_bill_has_the_hours_of_the_rule_and_idle_ones_apart() -> None:
     assert divided.total_cents == released.total_cents
     place = next(place for place, each in enumerate(divided.lines) if each.name == "idle_hours")
     assert divided.row("idle").cents[place] == released.cents_of("idle_hours")
+
+
+def test_two_plans_apart_by_it_are_told_apart_by_it() -> None:
+    """The difference is charged to the hours that devices are paid, not to a price that nobody changed."""
+    plan, (held, released) = planned(), bills()
+    machines = replace(MACHINES, value="released")
+    stages = [replace(each, answer=released, figures=released.figures) if each.answer is held else each
+              for each in plan.stages]  # fmt: skip
+    spec = replace(plan.spec, scaling=replace(plan.spec.scaling, machines=machines))
+    other = replace(plan, spec=spec, stages=tuple(stages))
+    found = {each.name: each for each in causes_of(record_of(plan), record_of(other))}
+    main = found["price and paid hours of a device"]
+    assert main.usd == pytest.approx(released.total_usd - held.total_usd, abs=0.05)
+    assert main.because == ("scaling.machines",)
 
 
 def test_a_fleet_held_at_its_peak_gives_nothing_back() -> None:

@@ -215,6 +215,11 @@ def test_the_derived_threshold_is_the_formula() -> None:
     assert found.use_fraction == pytest.approx(2 / 3)
     assert found.threshold_value == 13.333
     assert (found.least_replicas, found.most_replicas, found.hour_index, found.down_s) == (3, 12, 0, 510.0)
+    for stated, least in ((1, 1), (5, 5), (40, 12)):
+        given = derive_rule(
+            rates, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=500.0, most=12, least=stated
+        )
+        assert given.least_replicas == least
     slower = derive_rule(rates, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=900.0, most=12)
     assert slower.threshold_value < found.threshold_value
     made = scaling_plan(found.rule, engine="vllm")

@@ -2,7 +2,7 @@
 
     u         = min over hours of  rate / (rate + ramp rate x (lag + time to ready))
     threshold = u x requests in flight on a replica at the rate it was sized for
-    minimum   = replicas for the quietest hour at that use, two at least
+    minimum   = as stated, or replicas for the quietest hour at that use, two at least
     maximum   = replicas of the fixed fleet, reserves that serve included
     window    = down no sooner than a replica would take to come back
 
@@ -99,10 +99,13 @@ def derive_rule(
     lag_s: float,
     ready_s: float,
     most: int,
-    least: int = 1,
+    least: int = 0,
     fallback_replicas: int = 0,
 ) -> DerivedRule:
-    """From the expected rates of consecutive hours; `fallback_replicas` are held where the metric is gone."""
+    """From the expected rates of consecutive hours; `fallback_replicas` are held where the metric is gone.
+
+    `least` is a minimum that was stated, 0 where none was.
+    """
     ramps = np.maximum(0.0, np.roll(rates_rps, -1) - rates_rps) / 3600.0
     if rates_rps.size == 1:
         ramps = np.zeros(1)
@@ -118,7 +121,7 @@ def derive_rule(
         ready_s=ready_s,
         in_flight_requests=in_flight_requests,
         use_fraction=use,
-        least_replicas=max(1, min(max(quiet, 2, least), most)),
+        least_replicas=max(1, min(least or max(quiet, 2), most)),
         most_replicas=most,
         fallback_replicas=fallback_replicas,
     )

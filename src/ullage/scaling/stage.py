@@ -89,7 +89,7 @@ def scaling_pool(
     )
 
 
-def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool) -> DerivedRule:
+def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool, *, settings: ScalingSettings) -> DerivedRule:
     """The rule derived for a pool from the week that is planned for."""
     point = steady.size.at_size
     return derive_rule(
@@ -99,7 +99,7 @@ def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool) -> Derived
         lag_s=rule_lag_s(pool),
         ready_s=pool.starts.cold_p90_s,
         most=pool.limits.most_replicas,
-        least=pool.limits.least_replicas,
+        least=0 if settings.least is None else pool.limits.least_replicas,
         fallback_replicas=steady.replicas,
     )
 
@@ -128,7 +128,7 @@ def scaling_stage(
 ) -> ScalingStage:
     """Derive the rule, play it, and say what it does."""
     pool = scaling_pool(demand, steady, reserves, ready, settings=settings, packing=packing)
-    derived = pool_rule(demand, steady, pool)
+    derived = pool_rule(demand, steady, pool, settings=settings)
     traffic = tried_day(demand, pool, seed=seed)
     found = played(derived.rule, pool, [traffic])
     fixed = pool.limits.most_replicas
@@ -205,7 +205,8 @@ def _figures(
     rows: tuple[tuple[str, float, str, str, tuple[Figure | Assumption, ...]], ...] = (
         ("threshold_requests", derived.threshold_value, "requests",
          f"requests in flight for each replica: {derived.formula}", (replicas, start)),
-        ("least_replicas", derived.least_replicas, "replicas", "the quietest hour at that use, or stated", (replicas,)),
+        ("least_replicas", derived.least_replicas, "replicas",
+         "as stated, or the quietest hour at that use, two at least", (replicas,)),
         ("most_replicas", derived.most_replicas, "replicas", "steady replicas and reserves that serve", behind),
         ("down_window_s", derived.down_s, "s", "no sooner down than a replica takes to come back, at p90", (start,)),
         ("decision_lag_s", round(found.decision_lag_s, 1), "s",

@@ -133,7 +133,7 @@ def _compared(
         name=name,
         engine=pool.memory.runtime.engine,
         pool=scaled,
-        derived=pool_rule(pool.demand, steady, scaled),
+        derived=pool_rule(pool.demand, steady, scaled, settings=plan.spec.scaling),
         days=tuple(planned_day(week, scaled.trial, each, seed=plan.seed) for each in order),
         search=(planned_day(week, scaled.trial, told[0], seed=plan.seed + 1, from_hour=first, hours=SEARCH_HOURS),),
         hourly_rps=tuple(float(each) for each in rates),

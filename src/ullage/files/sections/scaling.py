@@ -29,7 +29,9 @@ class ScalingSection(Section):
     least: Annotated[
         Count | None,
         Range(least=1, most=20000),
-        Key(means="The minimum of a rule.", default="the quietest hour's", moves="scaling.least_replicas"),
+        Key(
+            means="The minimum of a rule.", default="the quietest hour's, two at least", moves="scaling.least_replicas"
+        ),
     ] = None
     most: Annotated[
         Count | None,

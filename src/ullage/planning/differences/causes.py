@@ -109,6 +109,12 @@ class _Reasons:
             name for name in {*old.inputs, *new.inputs} if _said(old.inputs.get(name)) != _said(new.inputs.get(name))
         }
 
+    @property
+    def is_released(self) -> bool:
+        """Whether one of the plans gives machines back, so that a device is not paid in every hour."""
+        found = (each.inputs.get("scaling.machines") for each in self._records)
+        return any(each is not None and each.value == "released" for each in found)
+
     def behind(self, *figures: str) -> frozenset[str]:
         return frozenset().union(*(one.grounds(each) & self._changed for one in self._records for each in figures))
 
@@ -140,7 +146,8 @@ def _pool(old: _Side, new: _Side, reasons: _Reasons) -> Iterator[CausedChange]:
         for what, moved, because in _moves(step, old, new, (q0, q1), amount, reasons):
             yield CausedChange(name=what, pool=name, replicas=counts * moved, usd=moved * each_0, because=because)
     behind = reasons.of(*filter(None, priced), beyond=tuple(amounts))
-    yield CausedChange(name="price of a device", pool=name, replicas=0.0, usd=price_usd, because=behind)
+    what = "price and paid hours of a device" if reasons.is_released else "price of a device"
+    yield CausedChange(name=what, pool=name, replicas=0.0, usd=price_usd, because=behind)
 
 
 def _moves(

@@ -51,7 +51,7 @@ def _cheaper(found: ScalingComparison) -> list[RenderableType]:
         return []
     least = min(each.least_replicas for each in found.results if each.name in names)
     why = (
-        f"they go down to {least} where ours holds {found.plan.least_replicas}, of which one may be lost"
+        f"they go down to {least} where ours holds {found.plan.least_replicas} (scaling.least states another minimum)"
         if least < found.plan.least_replicas
         else "ours keeps room for a day that rises faster"
     )
