@@ -29,6 +29,9 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _MONTH_S = HOURS_PER_MONTH * 3600.0
+_LARGEST_FRACTION = 0.98
+# A future that needs more than so many times the middle one's replicas is one in which the device was the wrong choice.
+_MOST_RATIO = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,8 +124,10 @@ def _needed(
         if each.name in names:
             season = np.asarray(each.model.season) / np.mean(each.model.season)
             load = load + weights[each.name] * rates[each.name][:, :, None] * season
-    load = load * draws.slowdowns[:, None, None]
-    return np.where(load > 0.0, surface.needed(load), 0)
+    # Steps so slow that no number of replicas helps say nothing of how many to buy: the study explains up to here too.
+    slow = np.minimum(draws.slowdowns, np.quantile(draws.slowdowns, _LARGEST_FRACTION))
+    needed = np.where(load > 0.0, surface.needed(load * slow[:, None, None]), 0)
+    return np.minimum(needed, _MOST_RATIO * max(1, int(np.median(needed.max(axis=(1, 2))))))
 
 
 def _work_ratios(pool: PoolPlan, surface: CapacitySurface, rates: dict[str, Floats]) -> Floats:
