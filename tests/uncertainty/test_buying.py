@@ -92,6 +92,7 @@ def test_months_follow_the_plan(bought: tuple[Plan, Buying]) -> None:
     grown = (1.0 + growth) ** (5.0 * 365.0 / 12.0 / 7.0)
     assert chat[5] / chat[0] == pytest.approx(grown, rel=0.05)
     assert chat[11] / chat[6] == pytest.approx(1.0, abs=0.05), f"growth ends after {GROWTH_MONTHS.value} months"
+    assert found.hours.max() <= 8 * np.median(found.hours.max(axis=(1, 2))), "no future asks for fleets without end"
     spread = np.log(found.volumes).std(axis=0)
     assert spread[11] > spread[0]
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from ullage.evidence import number
 from ullage.fleet.risk.load_draws import LoadDraws, Uncertainties, drawn_points, load_draws
-from ullage.fleet.risk.shortfall import most_sensible
 from ullage.fleet.risk.surface import CapacitySurface
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.purchase import HOURS_PER_MONTH
@@ -30,6 +29,9 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _MONTH_S = HOURS_PER_MONTH * 3600.0
+_LARGEST_FRACTION = 0.98
+# A future that needs more than so many times the middle one's replicas is one in which the device was the wrong choice.
+_MOST_RATIO = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,9 +124,10 @@ def _needed(
         if each.name in names:
             season = np.asarray(each.model.season) / np.mean(each.model.season)
             load = load + weights[each.name] * rates[each.name][:, :, None] * season
-    needed = np.where(load > 0.0, surface.needed(load * draws.slowdowns[:, None, None]), 0)
-    # Where steps are too slow for any number of replicas, nobody goes on buying them.
-    return np.minimum(needed, most_sensible(needed.max(axis=(1, 2))))
+    # Steps so slow that no number of replicas helps say nothing of how many to buy: the study explains up to here too.
+    slow = np.minimum(draws.slowdowns, np.quantile(draws.slowdowns, _LARGEST_FRACTION))
+    needed = np.where(load > 0.0, surface.needed(load * slow[:, None, None]), 0)
+    return np.minimum(needed, _MOST_RATIO * max(1, int(np.median(needed.max(axis=(1, 2))))))
 
 
 def _work_ratios(pool: PoolPlan, surface: CapacitySurface, rates: dict[str, Floats]) -> Floats:
