@@ -28,12 +28,15 @@ DEVIATION = st.floats(0.01, 0.35)
 
 
 def spread(demand: float = 0.2, **slow: float) -> NeedSpread:
-    return NeedSpread(demand=demand, slow={name: lognormal(each) for name, each in slow.items()}, rests=())
+    return NeedSpread(demand_fraction=demand, slow={name: lognormal(each) for name, each in slow.items()}, rests=())
 
 
 def shortfall(fraction: float = 0.05) -> PlannedNeed:
     return PlannedNeed(
-        shortfall=choice("policy.shortfall", fraction, "fraction", "test"), deviation=0.3, step_fraction=1.0, rests=()
+        shortfall=choice("policy.shortfall", fraction, "fraction", "test"),
+        deviation_fraction=0.3,
+        step_fraction=1.0,
+        rests=(),
     )
 
 
@@ -68,7 +71,7 @@ def test_none_is_at_its_own_worst_and_less_doubt_never_asks_for_more(
     assert spread(demand, step_time=steps / 2).slow_ratio(chance) <= found + 1e-3
     assert spread(demand, step_time=steps).slow_ratio(chance / 2) >= found - 1e-3
     wide = spread(demand, step_time=steps, prompt_length=prompts)
-    assert wide.deviation >= spread(demand, step_time=steps).deviation * 0.9
+    assert wide.deviation_fraction >= spread(demand, step_time=steps).deviation_fraction * 0.9
 
 
 def test_a_pool_is_planned_by_its_own_evidence() -> None:
@@ -81,7 +84,7 @@ def test_a_pool_is_planned_by_its_own_evidence() -> None:
     one = choice("policy.shortfall", 0.05, "fraction", "test")
     assert number(planned_percentile(one)) == pytest.approx(0.95)
     point = planning_point(one, demand, replace(demand, planning_rps=2.0 * demand.planning_rps))
-    assert point.demand_deviation == pytest.approx(math.log(2.0) / NORMAL.inv_cdf(0.95))
+    assert point.demand_deviation_fraction == pytest.approx(math.log(2.0) / NORMAL.inv_cdf(0.95))
     band = point.band(DEFAULT_BANDS[Evidence.ESTIMATED], demand)
     assert band.planned is not None
     assert number(band.planned) == band.slow_ratio
@@ -95,7 +98,7 @@ def test_the_need_is_a_lognormal_through_the_planned_number() -> None:
     drawn = 39.5 * np.exp(0.3 * (rng.standard_normal(200_000) - NORMAL.inv_cdf(0.95)))
     for replicas in (20, 35, 45, 60):
         assert need.beyond(40, replicas) == pytest.approx(float((drawn > replicas).mean()), abs=0.004)
-    sure = replace(need, deviation=0.0)
+    sure = replace(need, deviation_fraction=0.0)
     assert (sure.beyond(40, 39), sure.beyond(40, 40), sure.beyond(40, 0)) == (1.0, 0.0, 1.0)
 
 

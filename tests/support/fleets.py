@@ -10,7 +10,7 @@ import numpy as np
 
 from support.served_replicas import QUICK
 from ullage.errors import Rejection
-from ullage.fleet.steady import SteadyFleet, steady_fleet
+from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.planned_for import planned_for
@@ -48,7 +48,9 @@ def planned_pool() -> PlannedPool:
     bases = pool_bases(step, memory, demand, spec.classes, seed=0, band=band)
     inputs = rests_on(step, memory, demand, spec.slo_limits)
     need = point.need(band_of(step), demand)
-    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, need=need, effort=QUICK)
+    steady = steady_fleet(
+        bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, kept=KeptFree(need=need), effort=QUICK
+    )
     assert not isinstance(steady, Rejection)
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
     return PlannedPool(spec=spec, demand=demand, memory=memory, step=step, ready=ready, steady=steady)

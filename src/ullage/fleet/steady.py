@@ -53,10 +53,12 @@ class SteadyFleet:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptFree:
-    """What is decided of a pool's size beside its load: the share of its rate kept free, replicas that always run."""
+    """What is decided of a pool's size beside its load: the share of its rate kept free, replicas that always run, and
+    how far the need of them may be off."""
 
     policy: Assumption = NO_POLICY
     least: Assumption | None = None
+    need: PlannedNeed | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= number(self.policy) < 1.0:
@@ -75,7 +77,6 @@ def steady_fleet(
     seed: int,
     inputs: tuple[Figure | Assumption, ...] = (),
     kept: KeptFree | None = None,
-    need: PlannedNeed | None = None,
     effort: Effort = FULL,
     map: Any = map,  # noqa: A002
 ) -> SteadyFleet | Rejection:
@@ -95,13 +96,13 @@ def steady_fleet(
         replicas=replicas,
         nominal_replicas=found.replicas,
         devices=replicas * found.devices,
-        figures=_figures(found, replicas, kept, need) if inputs else {},
-        need=need,
+        figures=_figures(found, replicas, kept) if inputs else {},
+        need=kept.need,
     )
 
 
-def _figures(found: PoolSize, planned: int, free: KeptFree, need: PlannedNeed | None) -> dict[str, Figure]:
-    policy, least, devices_each = free.policy, free.least, found.devices
+def _figures(found: PoolSize, planned: int, beside: KeptFree) -> dict[str, Figure]:
+    policy, least, need, devices_each = beside.policy, beside.least, beside.need, found.devices
     bare, conservative = found.figures["size.replicas"], found.figures["size.conservative_replicas"]
     kept = [*([] if number(policy) == 0.0 else [policy]), *([] if least is None else [least])]
     freed = " with the policy's share kept free" if policy in kept else ""

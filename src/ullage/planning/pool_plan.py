@@ -130,11 +130,8 @@ def plan_pool(
         return operating
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     report(0.45, "replicas")
-    kept = KeptFree(policy=spec.policy.margin, least=pool.least)
-    steady = steady_fleet(
-        bases, planning_rps=demand.planning_rps, seed=seed, inputs=inputs, kept=kept,
-        need=point.need(band_of(step), demand), map=map,
-    )  # fmt: skip
+    kept = KeptFree(policy=spec.policy.margin, least=pool.least, need=point.need(band_of(step), demand))
+    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=seed, inputs=inputs, kept=kept, map=map)
     if isinstance(steady, Rejection):
         return steady
     planned = (steady.figures["fleet.replicas"],)

@@ -20,7 +20,7 @@ class PlannedNeed:
     """
 
     shortfall: Assumption
-    deviation: float
+    deviation_fraction: float
     step_fraction: float
     rests: tuple[Figure | Assumption, ...]
 
@@ -32,9 +32,9 @@ class PlannedNeed:
         if replicas <= 0:
             return 1.0
         need = planned - 0.5
-        if self.deviation <= 0.0:
+        if self.deviation_fraction <= 0.0:
             return 0.0 if replicas >= need else 1.0
-        score = _NORMAL.inv_cdf(1.0 - number(self.shortfall)) + math.log(replicas / need) / self.deviation
+        score = _NORMAL.inv_cdf(1.0 - number(self.shortfall)) + math.log(replicas / need) / self.deviation_fraction
         return 1.0 - _NORMAL.cdf(score)
 
     def shortfall_fraction(self, planned: int, up_chances: Sequence[float]) -> float:

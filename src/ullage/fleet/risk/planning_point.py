@@ -66,7 +66,7 @@ class NeedSpread:
     `rests` is what says so.
     """
 
-    demand: float
+    demand_fraction: float
     slow: Mapping[str, RatioSpread]
     rests: tuple[Assumption, ...]
 
@@ -88,10 +88,10 @@ class NeedSpread:
     @cached_property
     def needs(self) -> Floats:
         """By draw, the logarithm of the need over that of the middle."""
-        return np.asarray(self.demand * _scores()[:, 0] + _worth(self._slow))
+        return np.asarray(self.demand_fraction * _scores()[:, 0] + _worth(self._slow))
 
     @property
-    def deviation(self) -> float:
+    def deviation_fraction(self) -> float:
         """Of the need, as its upper half has it: half of what lies between its median and its 95th percentile."""
         middle, high = np.quantile(self.needs, (0.5, 0.95)).tolist()
         return max(0.0, float(high - middle)) / _NORMAL.inv_cdf(0.95)
@@ -110,7 +110,7 @@ class NeedSpread:
         if shortfall_fraction >= 0.5:
             return 1.0
         need = float(np.quantile(self.needs, 1.0 - shortfall_fraction))
-        left = max(0.0, need - self.demand * _NORMAL.inv_cdf(1.0 - shortfall_fraction))
+        left = max(0.0, need - self.demand_fraction * _NORMAL.inv_cdf(1.0 - shortfall_fraction))
         slope, bend = number(ELASTICITIES[STEPS]), number(CURVATURE)
         return math.exp((math.sqrt(slope**2 + 4.0 * bend * left) - slope) / (2.0 * bend))
 
@@ -120,7 +120,7 @@ class PlanningPoint:
     """The percentile of demand to plan for, common to all pools, and with it how slow the steps of each are taken."""
 
     shortfall: Assumption
-    demand_deviation: float
+    demand_deviation_fraction: float
     percentile: Assumption
 
     def need(self, band: StepBand, demand: Demand) -> PlannedNeed:
@@ -128,7 +128,7 @@ class PlanningPoint:
         spread = self._spread(band, demand)
         return PlannedNeed(
             shortfall=self.shortfall,
-            deviation=spread.deviation,
+            deviation_fraction=spread.deviation_fraction,
             step_fraction=spread.step_fraction,
             rests=(self.shortfall, *spread.rests),
         )
@@ -148,14 +148,14 @@ class PlanningPoint:
         return replace(band, slow_ratio=slow, planned=ratio)
 
     def _spread(self, band: StepBand, demand: Demand) -> NeedSpread:
-        return need_spread(self.demand_deviation, band, demand)
+        return need_spread(self.demand_deviation_fraction, band, demand)
 
 
 def planning_point(shortfall: Assumption, middle: Demand, high: Demand) -> PlanningPoint:
     """The point of a service whose demand is `middle` at even odds and `high` at the chosen risk."""
     return PlanningPoint(
         shortfall=shortfall,
-        demand_deviation=_deviation(number(shortfall), middle.planning_rps, high.planning_rps),
+        demand_deviation_fraction=_deviation(number(shortfall), middle.planning_rps, high.planning_rps),
         percentile=planned_percentile(shortfall),
     )
 
@@ -170,11 +170,11 @@ def _deviation(shortfall_fraction: float, middle_rps: float, high_rps: float) ->
     return max(0.0, math.log(high_rps / middle_rps)) / score if score > 0.0 else 0.0
 
 
-def need_spread(demand_deviation: float, band: StepBand, demand: Demand) -> NeedSpread:
+def need_spread(demand_deviation_fraction: float, band: StepBand, demand: Demand) -> NeedSpread:
     """The spread of a pool's need, by the band of its step model and by how its traffic's shape is known."""
     found = (step_uncertainty(band), *shape_uncertainties(demand))
     return NeedSpread(
-        demand=demand_deviation,
+        demand_fraction=demand_deviation_fraction,
         slow={each.name: each.spread for each in found},
         rests=(*(each.assumption for each in found), TRAFFIC_LENGTHS, *ELASTICITIES.values(), CURVATURE),
     )
