@@ -23,7 +23,7 @@ from ullage.cost.lines.line import BillLine
 from ullage.cost.lines.lines import bill_lines
 from ullage.cost.money import usd_of
 from ullage.cost.quotes import Quotes
-from ullage.cost.service_use import ClassUse, PoolUse, ServiceUse
+from ullage.cost.service_use import PoolUse, ServiceUse, class_times
 from ullage.errors import InternalError
 from ullage.prices.book import MissingPrice
 
@@ -130,7 +130,7 @@ def _with_volume(before: ServiceUse, after: ServiceUse) -> ServiceUse:
     return replace(
         before,
         pools=tuple(_steady_times(each, ratio) for each in before.pools),
-        classes=tuple(_class_times(each, ratio) for each in before.classes),
+        classes=tuple(class_times(each, ratio) for each in before.classes),
         providers=None
         if before.providers is None
         else tuple(
@@ -151,7 +151,7 @@ def _with_mix(louder: ServiceUse, after: ServiceUse) -> ServiceUse:
     """The second's requests by class, each as it was in the first; a pool's replicas follow the time they take."""
     wanted = {(each.pool, each.name): each.requests for each in after.classes}
     classes = [
-        _class_times(each, wanted.get((each.pool, each.name), 0.0) / each.requests) if each.requests else each
+        class_times(each, wanted.get((each.pool, each.name), 0.0) / each.requests) if each.requests else each
         for each in louder.classes
     ]
     mixed = replace(louder, classes=tuple(classes))
@@ -187,17 +187,4 @@ def _steady_times(pool: PoolUse, ratio: float) -> PoolUse:
         hourly_replicas=tuple(each * ratio for each in pool.hourly_replicas),
         hourly_needed=tuple(each * ratio for each in pool.hourly_needed),
         capacity_requests=None if pool.capacity_requests is None else pool.capacity_requests * ratio,
-    )
-
-
-def _class_times(each: ClassUse, ratio: float) -> ClassUse:
-    return replace(
-        each,
-        requests=each.requests * ratio,
-        successes=each.successes * ratio,
-        prompt_tokens=each.prompt_tokens * ratio,
-        output_tokens=each.output_tokens * ratio,
-        cached_tokens=each.cached_tokens * ratio,
-        gpu_s=None if each.gpu_s is None else each.gpu_s * ratio,
-        failed_gpu_s=None if each.failed_gpu_s is None else each.failed_gpu_s * ratio,
     )

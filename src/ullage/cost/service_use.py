@@ -221,3 +221,17 @@ class ServiceUse:
         rests = [one for each in self.classes for one in each.basis]
         rests += [one for each in self.providers or () for one in each.basis]
         return tuple({each.name: each for each in rests}.values())
+
+
+def class_times(each: ClassUse, ratio: float) -> ClassUse:
+    """So many times the requests of a class, and what they took."""
+    return replace(
+        each,
+        requests=each.requests * ratio,
+        successes=each.successes * ratio,
+        prompt_tokens=each.prompt_tokens * ratio,
+        output_tokens=each.output_tokens * ratio,
+        cached_tokens=each.cached_tokens * ratio,
+        gpu_s=None if each.gpu_s is None else each.gpu_s * ratio,
+        failed_gpu_s=None if each.failed_gpu_s is None else each.failed_gpu_s * ratio,
+    )

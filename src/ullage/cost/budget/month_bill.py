@@ -9,7 +9,7 @@ from ullage.cost.bill import Bill
 from ullage.cost.lines.line import BillLine
 from ullage.cost.lines.lines import bill_lines
 from ullage.cost.quotes import DeviceQuote, Quotes
-from ullage.cost.service_use import ClassUse, PoolUse, ServiceUse
+from ullage.cost.service_use import PoolUse, ServiceUse, class_times
 from ullage.evidence import Assumption, Figure, number
 from ullage.prices.book import MissingPrice
 
@@ -33,7 +33,7 @@ class HeldDevices:
 
 def month_use(use: ServiceUse, ratios: Mapping[str, float], fleets: Mapping[str, MonthFleet]) -> ServiceUse:
     """So many times the requests of each class, on these fleets. Tools are called as often as requests come."""
-    classes = tuple(_times(each, ratios.get(each.name, 1.0)) for each in use.classes)
+    classes = tuple(class_times(each, ratios.get(each.name, 1.0)) for each in use.classes)
     before, after = (sum(each.requests for each in one) for one in (use.classes, classes))
     whole = after / before if before else 1.0
     tools = None if use.tools is None else tuple(replace(each, calls=each.calls * whole) for each in use.tools)
@@ -52,19 +52,6 @@ def _pool(pool: PoolUse, fleet: MonthFleet | None) -> PoolUse:
         hourly_needed=(),
         stranded_devices=fleet.stranded_devices,
         capacity_requests=None if pool.capacity_requests is None else pool.capacity_requests * ratio,
-    )
-
-
-def _times(each: ClassUse, ratio: float) -> ClassUse:
-    return replace(
-        each,
-        requests=each.requests * ratio,
-        successes=each.successes * ratio,
-        prompt_tokens=each.prompt_tokens * ratio,
-        output_tokens=each.output_tokens * ratio,
-        cached_tokens=each.cached_tokens * ratio,
-        gpu_s=None if each.gpu_s is None else each.gpu_s * ratio,
-        failed_gpu_s=None if each.failed_gpu_s is None else each.failed_gpu_s * ratio,
     )
 
 
