@@ -114,4 +114,7 @@ def _listing(names: list[str], most: int = 12) -> str:
 
 def _brief(value: object, most: int = 80) -> str:
     text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+    if len(text) <= most:
+        return text
+    # The end of a path is its name.
+    return f"{text[: most // 2]}...{text[-most // 2 :]} ({len(text)} characters)"

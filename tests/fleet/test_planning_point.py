@@ -63,7 +63,7 @@ def test_what_is_sure_adds_nothing_and_even_odds_are_as_expected() -> None:
 
 @settings(max_examples=25)
 @given(demand=DEVIATION, steps=DEVIATION, prompts=DEVIATION, chance=st.floats(0.005, 0.4))
-def test_none_is_at_its_own_worst_and_less_doubt_never_asks_for_more(
+def test_none_is_at_its_own_worst_and_a_narrower_band_never_asks_for_more(
     demand: float, steps: float, prompts: float, chance: float
 ) -> None:
     found = spread(demand, step_time=steps).slow_ratio(chance)

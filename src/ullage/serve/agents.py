@@ -38,6 +38,7 @@ _SAYS = {
     "simulate": "Serve a plan's traffic or a plain load on replicas, and say what became of it.",
     "size": "The least replicas that meet every SLO at a rate, by simulation.",
     "cost": "Every line of a month's bill, what a success costs, and who caused it.",
+    "buy": "Which nodes to buy for a term, which by the hour, and what that may lose.",
 }
 # Members that name uploads, or that would keep something.
 _LEFT_OUT = frozenset(

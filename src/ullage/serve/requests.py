@@ -159,6 +159,16 @@ class CostRequest(PlanRequest):
     marginal: bool = False
     commit: Text | None = None
     before: Plan = None
+    months: Annotated[int | None, Field(ge=1, le=120, description="A budget of so many months.")] = None
+    fleet: Text = "fixed"
+
+
+class BuyRequest(PlanRequest):
+    """`buy`."""
+
+    fleet: Text = "following"
+    months: Annotated[int | None, Field(ge=1, le=120)] = None
+    regret: Annotated[str | float | None, Field(description="What any world may cost above its best mix.")] = None
 
 
 class CompareRequest(VerbRequest):
@@ -356,6 +366,7 @@ REQUESTS: dict[str, type[VerbRequest]] = {
     "simulate": SimulateRequest,
     "size": SizeRequest,
     "cost": CostRequest,
+    "buy": BuyRequest,
 }
 """Every verb that is served, in the order of the command line's help."""
 
@@ -365,7 +376,7 @@ QUICK_VERBS = ("facts", "memory", "ledger", "init")
 
 AGENT_VERBS = (
     "plan", "options", "risk", "scenarios", "check", "drill", "emit", "scale", "compare", "facts", "memory", "curve",
-    "simulate", "size", "cost",
+    "simulate", "size", "cost", "buy",
 )  # fmt: skip
 """Verbs that only look: what they are asked with is in the request, and nothing is kept."""
 

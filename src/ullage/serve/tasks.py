@@ -225,7 +225,9 @@ def _cost(asked: Asked) -> Any:
 
     names = ("by", "rule", "basis", "idle", "spread_rule", "allotted", "known", "usage", "columns")
     before = None if asked.request["before"] is None else asked.source("before", file="before.yaml")
-    return asked.planned(verbs.cost, *names, "against", "marginal", "commit", before=before, **asked.running)
+    return asked.planned(
+        verbs.cost, *names, "against", "marginal", "commit", "months", "fleet", before=before, **asked.running
+    )
 
 
 def _brownfield(asked: Asked) -> Any:
@@ -440,5 +442,6 @@ TASKS: dict[str, Callable[[Asked], Any]] = {
     "simulate": _simulate,
     "size": _planning("size", "rate", "slos", "definitions", "calibration", "beside"),
     "cost": _cost,
+    "buy": _planning("buy", "fleet", "months", "regret"),
 }
 """What is done for each verb; `evaluate` is a first look and no verb of the command line."""

@@ -19,7 +19,7 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.uncertainty.buying import months_on
 from ullage.uncertainty.forecast_months import month_rates
-from ullage.uncertainty.pool_months import Counts, Floats, PoolMonths, pool_months
+from ullage.uncertainty.pool_months import Floats, Integers, PoolMonths, pool_months
 from ullage.uncertainty.pool_study import pool_surface
 from ullage.uncertainty.study import PRICE_DEVIATION
 from ullage.uncertainty.wander import GROWTH_MONTHS, WANDER
@@ -112,7 +112,7 @@ def _month(plan: Plan, pools: Sequence[PoolMonths], at: int, choice: BudgetChoic
 def _fleets(pool: PoolPlan, months: PoolMonths, at: int, follows: bool) -> list[MonthFleet]:
     reserve = sum(pool.reserves.bought.values())
     size, devices = pool.packing.chosen.shape.devices, pool.reserves.devices_per_replica
-    every: Counts = months.hours[:, at, :] if follows else months.fixed[:, at, None]
+    every: Integers = months.hours[:, at, :] if follows else months.fixed[:, at, None]
     left = months.nodes(every, pool) * size - every * devices
     most = every.max(axis=1) - reserve
     return [

@@ -13,7 +13,7 @@ import numpy as np
 from ullage.cost.bill import Bill
 from ullage.cost.purchase.instrument import Held
 from ullage.cost.purchase.mix import Market, TermOrder
-from ullage.cost.purchase.need import Counts, NodeNeeds, firm_needs
+from ullage.cost.purchase.need import Integers, NodeNeeds, firm_needs
 from ullage.cost.purchase.purchase import PurchasePlan, purchase_plan
 from ullage.cost.purchase.terms import SoldNodes, sold_nodes
 from ullage.cost.quotes import HeldCommitment
@@ -176,7 +176,7 @@ def _bought(
 
 def _needs(found: PoolMonths, pool: PoolPlan, *, follows: bool) -> NodeNeeds:
     if not follows:
-        fixed: Counts = found.nodes(found.fixed, pool)[:, :, None]
+        fixed: Integers = found.nodes(found.fixed, pool)[:, :, None]
         return firm_needs(fixed)
     nodes, firm = found.nodes(found.hours, pool), found.nodes(found.firm_hours, pool)
     return NodeNeeds(nodes=nodes, losable=nodes - np.minimum(firm, nodes))

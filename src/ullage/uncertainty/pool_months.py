@@ -26,7 +26,7 @@ from ullage.workload.demand.demand import ClassTraffic
 from ullage.workload.synthetic.model import WEEK_S
 
 Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 _MONTH_S = HOURS_PER_MONTH * 3600.0
 _LARGEST_FRACTION = 0.98
@@ -46,15 +46,15 @@ class PoolMonths:
     pool: str
     volumes: Floats
     classes: dict[str, Floats]
-    hours: Counts
-    firm_hours: Counts
-    fixed: Counts
+    hours: Integers
+    firm_hours: Integers
+    fixed: Integers
 
     @property
     def months(self) -> int:
         return int(self.volumes.shape[1])
 
-    def nodes(self, replicas: Counts, pool: PoolPlan) -> Counts:
+    def nodes(self, replicas: Integers, pool: PoolPlan) -> Integers:
         """Whole nodes for these replicas, spread over the pool's zones as evenly as they go."""
         return nodes_for(replicas, zones=_zones(pool), per_node=_per_node(pool), node_of_replica=_spanned(pool))
 
@@ -116,7 +116,7 @@ def _weights(pool: PoolPlan, surface: CapacitySurface) -> dict[str, float]:
 
 def _needed(
     pool: PoolPlan, surface: CapacitySurface, draws: LoadDraws, rates: dict[str, Floats], names: set[str]
-) -> Counts:
+) -> Integers:
     """Replicas by future, month and hour for these classes; none where there is no class."""
     weights = _weights(pool, surface)
     load = np.zeros((*next(iter(rates.values())).shape, len(pool.demand.classes[0].model.season)))
@@ -137,14 +137,14 @@ def _work_ratios(pool: PoolPlan, surface: CapacitySurface, rates: dict[str, Floa
     return np.asarray(np.sum([weights[name] * rate for name, rate in rates.items()], axis=0) / own)
 
 
-def _fixed(pool: PoolPlan, ratios: Floats) -> Counts:
+def _fixed(pool: PoolPlan, ratios: Floats) -> Integers:
     """The steady fleet as planned, then in proportion to what turned out, by month."""
     scaled = np.ceil(pool.steady_fleet.replicas * ratios - 1e-9).astype(np.int64)
     scaled[:, 0] = pool.steady_fleet.replicas
     return np.maximum(scaled, 1)
 
 
-def nodes_for(replicas: Counts, *, zones: int, per_node: int, node_of_replica: int) -> Counts:
+def nodes_for(replicas: Integers, *, zones: int, per_node: int, node_of_replica: int) -> Integers:
     """Whole nodes: replicas spread over zones, `per_node` of them on each, or `node_of_replica` nodes for each.
 
     >>> nodes_for(np.array([1, 8, 9, 47]), zones=2, per_node=4, node_of_replica=1).tolist()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ullage.cost.purchase.instrument import Held, Instrument
-from ullage.cost.purchase.need import Counts, Floats, NodeNeeds
+from ullage.cost.purchase.need import Floats, Integers, NodeNeeds
 from ullage.prices.purchase import HOURS_PER_MONTH
 
 _SECONDS_PER_HOUR = 3600.0
@@ -46,7 +46,7 @@ class TermMix:
     orders: tuple[TermOrder, ...] = ()
     uses_spot: bool = True
 
-    def nodes(self, months: int, held: Sequence[Held] = ()) -> Counts:
+    def nodes(self, months: int, held: Sequence[Held] = ()) -> Integers:
         """Nodes of a term in each month, those held already among them."""
         found = np.zeros(months, np.int64)
         for order in self.orders:

@@ -16,15 +16,15 @@ from ullage.errors import InputError
 from ullage.prices.purchase import HOURS_PER_MONTH
 
 Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NodeNeeds:
     """`nodes` by future, month and hour; `losable` of them serve what may be interrupted, in the same shape."""
 
-    nodes: Counts
-    losable: Counts
+    nodes: Integers
+    losable: Integers
 
     def __post_init__(self) -> None:
         if self.nodes.ndim != 3 or not self.nodes.size or self.nodes.shape != self.losable.shape:
@@ -74,17 +74,17 @@ class NodeNeeds:
         """By month and node: the expected hours of a month that need it at all, and those that must not lose it."""
         return _layers(self.nodes, self.most), _layers(self.nodes - self.losable, self.most)
 
-    def monthly_peaks(self) -> Counts:
+    def monthly_peaks(self) -> Integers:
         """The busiest hour of each month in the future that is exceeded as often as not."""
         return np.asarray(np.ceil(np.median(self.nodes.max(axis=2), axis=0)), np.int64)
 
 
-def firm_needs(nodes: Counts) -> NodeNeeds:
+def firm_needs(nodes: Integers) -> NodeNeeds:
     """Needs of which nothing may be lost."""
     return NodeNeeds(nodes=nodes, losable=np.zeros_like(nodes))
 
 
-def _layers(nodes: Counts, most: int) -> Floats:
+def _layers(nodes: Integers, most: int) -> Floats:
     found = np.empty((nodes.shape[1], most))
     for month in range(nodes.shape[1]):
         own = nodes[:, month]
