@@ -22,6 +22,7 @@ from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
 from ullage.scaling.search import derive_rule, played, rule_lag_s
 from ullage.scaling.signals import Aggregate, FaultKind, MetricFault, MetricQuery, Signal, SignalTerms, read_query
+from ullage.scaling.stage import part_fraction, part_of_pool
 from ullage.scaling.supply import CapacityLimits, StartTimes, Supply
 from ullage.scaling.traffic import rated
 from ullage.workload.synthetic.model import SyntheticModel
@@ -269,3 +270,24 @@ def test_rules_are_compared_on_the_same_traffic() -> None:
         assert found.clairvoyant.replica_hours <= found.fixed.replica_hours
     assert found.robustness[0].name == "as planned"
     assert len(found.chart.at_s) == len(found.chart.ready_replicas)
+
+
+def test_a_part_of_a_large_pool_does_what_the_whole_does() -> None:
+    """A hundred and sixty replicas at most, played whole and as sixty-four with their share of everything."""
+    whole = replace(pool(), limits=replace(LIMITS, most_replicas=160, nodes_per_minute=30.0, step_replicas=40))
+    fraction = part_fraction(whole)
+    assert fraction == 64 / 160
+    assert part_fraction(pool()) == 1.0
+    part = part_of_pool(whole, fraction)
+    assert (part.limits.most_replicas, part.limits.nodes_per_minute, part.limits.step_replicas) == (64, 12.0, 16)
+    rates = np.array([160.0, 720.0, 160.0])
+    results = {}
+    for share, own in ((1.0, whole), (fraction, part)):
+        day = rated("step", (share * rates).tolist(), 600.0, MODEL, small_trial(), seed=3)
+        rule = tracking_rule("ours", 6.0, least=round(20 * share), most=round(160 * share), up_s=0.0, down_s=120.0)
+        results[share] = played(rule, own, [day]).times(1.0 / share)
+    one, other = results[1.0], results[fraction]
+    assert other.requests == pytest.approx(one.requests, rel=0.03)
+    assert other.mean_replicas == pytest.approx(one.mean_replicas, rel=0.1)
+    assert other.attainment.attained.value == pytest.approx(one.attainment.attained.value, abs=0.05)
+    assert other.decision_lag_s == pytest.approx(one.decision_lag_s, abs=30.0)

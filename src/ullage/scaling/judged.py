@@ -13,7 +13,7 @@ or `burst` (replicas for the rate were ready: shorter than any rule sees). A bac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,23 @@ class RuleResult:
     @property
     def mean_replicas(self) -> float:
         return self.replica_hours / self.hours
+
+    def times(self, ratio: float) -> RuleResult:
+        """The result of a pool so many times as large, with as many times the traffic: counts grow, shares stay."""
+        if ratio == 1.0:
+            return self
+        counted = {
+            name: round(ratio * getattr(self, name))
+            for name in ("most_waiting_requests", "scale_up_requests", "scale_up_violated_requests", "requests",
+                         "violated_requests", "least_replicas", "most_replicas")
+        }  # fmt: skip
+        return replace(
+            self,
+            replica_hours=ratio * self.replica_hours,
+            causes={name: round(ratio * count) for name, count in self.causes.items()},
+            hourly_replicas=tuple(ratio * each for each in self.hourly_replicas),
+            **counted,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,7 +2,8 @@
 
 The rule is derived from ramp rate and time to ready (search.py) and played once, in the simulator; `ullage scale`
 searches around it and compares it with others. Of a service so large that a day of it would take long, the hours of
-the steepest rise are played, and every figure says which.
+the steepest rise are played, and every figure says which. Of a large pool a part is played, with its share of the
+traffic and of every bound: a smaller pool evens out less, so that what the part meets the whole meets.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ullage.scaling.traffic import (
     planned_week,
     steep_hours,
     telling_days,
+    times_traffic,
 )
 from ullage.startup.phases import Level
 from ullage.startup.ready import TimeToReady
@@ -39,6 +41,8 @@ from ullage.workload.demand.demand import Demand
 # A plan plays so many requests at most, a second or so of work, and three hours of any day at least.
 MOST_REQUESTS = 1e6
 _LEAST_HOURS, _DAY_HOURS, WEEK_HOURS = 3, 24, 168
+# Beyond so many replicas a part of about so many is played.
+MOST_PLAYED, PART_REPLICAS = 96, 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,7 @@ class ScalingStage:
     derived: DerivedRule
     played: RuleResult
     fixed_replicas: int
+    part_fraction: float
     day: str
     week: FollowedWeek
     figures: Mapping[str, Figure]
@@ -56,7 +61,9 @@ class ScalingStage:
     @property
     def notes(self) -> tuple[str, ...]:
         met = "meets every SLO" if self.played.is_met else f"violates {self.played.attainment.slo_name}"
-        played = f"The rule was played on {self.day} of the planned week, one seed: it {met}."
+        whole = self.part_fraction == 1.0
+        part = "" if whole else f", on {100.0 * self.part_fraction:.2g} % of the pool with its share of the traffic"
+        played = f"The rule was played on {self.day} of the planned week, one seed{part}: it {met}."
         return (
             f"{played} Threshold: {self.derived.formula}.",
             "ullage scale compares rules and looks for a cheaper one.",
@@ -104,9 +111,51 @@ def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool, *, setting
     )
 
 
-def tried_day(demand: Demand, pool: ScalingPool, *, seed: int) -> ScalingTraffic:
-    """What a plan tries its rule on: the day of the busiest hour, or as many of its hours as a plan has time for."""
-    week = planned_week(demand)
+def part_fraction(pool: ScalingPool) -> float:
+    """How much of a pool is played."""
+    most = pool.limits.most_replicas
+    return 1.0 if most <= MOST_PLAYED else PART_REPLICAS / most
+
+
+def part_of_pool(pool: ScalingPool, fraction: float) -> ScalingPool:
+    """So much of a pool, with its share of what the platform allows."""
+    if fraction == 1.0:
+        return pool
+    limits = pool.limits
+    return replace(
+        pool,
+        limits=replace(
+            limits,
+            least_replicas=_share(limits.least_replicas, fraction),
+            most_replicas=_share(limits.most_replicas, fraction),
+            step_replicas=_share(limits.step_replicas, fraction) if limits.step_replicas else 0,
+            nodes_per_minute=limits.nodes_per_minute * fraction,
+            sleepers=round(limits.sleepers * fraction),
+        ),
+    )
+
+
+def _share(replicas: int, fraction: float) -> int:
+    return max(1, round(replicas * fraction))
+
+
+def _part_of_rule(derived: DerivedRule, fraction: float) -> DerivedRule:
+    if fraction == 1.0:
+        return derived
+    return replace(
+        derived,
+        least_replicas=_share(derived.least_replicas, fraction),
+        most_replicas=_share(derived.most_replicas, fraction),
+        fallback_replicas=_share(derived.fallback_replicas, fraction),
+    )
+
+
+def tried_day(demand: Demand, pool: ScalingPool, *, seed: int, fraction: float = 1.0) -> ScalingTraffic:
+    """What a plan tries its rule on: the day of the busiest hour, or as many of its hours as a plan has time for.
+
+    `fraction` of the traffic, with bursts as high beside it as those of the whole.
+    """
+    week = times_traffic(planned_week(demand), fraction)
     rates = hourly_rates(week)
     day = telling_days(rates)[0]
     hourly = float(rates.reshape(7, 24)[day].max()) * 3600.0
@@ -129,8 +178,10 @@ def scaling_stage(
     """Derive the rule, play it, and say what it does."""
     pool = scaling_pool(demand, steady, reserves, ready, settings=settings, packing=packing)
     derived = pool_rule(demand, steady, pool, settings=settings)
-    traffic = tried_day(demand, pool, seed=seed)
-    found = played(derived.rule, pool, [traffic])
+    share = part_fraction(pool)
+    traffic = tried_day(demand, pool, seed=seed, fraction=share)
+    part = played(_part_of_rule(derived, share).rule, part_of_pool(pool, share), [traffic])
+    found = part.times(1.0 / share)
     fixed = pool.limits.most_replicas
     hours = _week(demand, steady, derived, found, traffic, pool)
     return ScalingStage(
@@ -138,6 +189,7 @@ def scaling_stage(
         derived=derived,
         played=found,
         fixed_replicas=fixed,
+        part_fraction=share,
         day=traffic.name,
         week=hours,
         figures={

@@ -40,6 +40,15 @@ def planned_week(demand: Demand) -> SyntheticModel:
     return SyntheticModel(classes=tuple(found))
 
 
+def times_traffic(model: SyntheticModel, ratio: float) -> SyntheticModel:
+    """The same traffic at so many times its rate."""
+    if ratio == 1.0:
+        return model
+    return SyntheticModel(
+        classes=tuple(replace(each, mean_rate_rps=each.mean_rate_rps * ratio) for each in model.classes)
+    )
+
+
 def mean_week(demand: Demand) -> SyntheticModel:
     """The demand's model at its mean over the horizon: the week that a month is billed for."""
     return SyntheticModel(
