@@ -128,9 +128,9 @@ def _risk(found: Answer) -> str:
     worst = max(found.risks, key=lambda each: number(each.shortfall))
     of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
     chosen = worst.chosen_replicas
-    fleet = "no fleet keeps it" if chosen is None else f"{number(chosen):g} serving keep it"
+    fleet = "no fleet keeps it" if chosen is None else f"{number(chosen):g} keep it"
     hopeless = number(worst.hopeless)
-    slow = f"; {_small(hopeless)} that no fleet would do" if hopeless > 0.0005 else ""
+    slow = f"; {_small(hopeless)} that no fleet helps" if hopeless > 0.0005 else ""
     needs = " to ".join(f"{number(each):g}" for each in worst.needs)
     usd = f", {' to '.join(show_usd(number(each)) for each in worst.usd)} USD" if worst.usd else ""
     return (
