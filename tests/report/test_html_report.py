@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.built_page import needs_page
 from support.planned import ONE_REPLICA, planned
 from ullage import verbs
 from ullage.cli.app import run
@@ -19,6 +20,8 @@ from ullage.errors import ExitCode, InputError
 from ullage.report.encode import to_text
 from ullage.report.html_report import html_report, report_page
 from ullage.verbs.report import ReportAnswer
+
+pytestmark = needs_page
 
 PAGE = "<!doctype html><title>Ullage</title><!--plan--><p>after</p>"
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>]]>&lt;\u2028'\""

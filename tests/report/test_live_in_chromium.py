@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import socket
 import subprocess
@@ -16,16 +15,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from support.built_page import needs_page
 from support.chromium import AXE, chromium, opened
 from support.planned import ONE_REPLICA
 from ullage import verbs
 from ullage.errors import Rejection
 from ullage.report.encode import to_text
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("ullage.serve") is None, reason="this build has no ullage serve"),
-]
+pytestmark = [pytest.mark.slow, needs_page]
 
 DECIDED_MS = 180_000
 TRACE = "arrival_s,prompt_tokens,output_tokens\n" + "".join(

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from support.built_page import needs_page
 from support.chromium import chromium, opened
 from support.planned import ONE_REPLICA, TWO_POOLS, planned
 from ullage.report.encode import to_text
 from ullage.report.html_report import html_report, report_page
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs_page]
 
 MOST_BYTES = 1_500_000
 VIEWS = (
