@@ -84,6 +84,8 @@ def _released_note(saving_usd: float, *, follows: bool) -> str:
         return (
             f"Machines that the scaling rule empties are given back: {saving_usd:,.2f} USD less than if they were held."
         )
+    if saving_usd < 0.5:
+        return "Machines are paid all the time; the scaling rule empties none of them."
     return (
         f"Machines are paid all the time. Giving back those that the scaling rule empties would save {saving_usd:,.2f} "
         "USD (scaling.machines: released)."

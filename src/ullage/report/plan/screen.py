@@ -351,6 +351,8 @@ def _scales(found: Answer) -> str:
         f"empty machines given back save {usd}"
         if found.machines == "released"
         else f"giving empty machines back would save {usd}"
+        if number(found.released_saving) >= 0.5
+        else "no machine is ever empty"
     )
     # Several pools do not fit the row, and the money is of all of them.
     return "; ".join((*said, money) if len(said) == 1 else (money, *said))
