@@ -32,7 +32,6 @@ def patched(
         given_,
         figure("ready.warm_p90_s", 300.0, "s"),
         quiet=figure("reserve.maintenance_demand_fraction", quiet_fraction, "fraction"),
-        steady_replicas=replicas,
         devices=2,
         nodes_of=lambda total: even_nodes(total, per_node),
     )

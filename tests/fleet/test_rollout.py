@@ -31,7 +31,6 @@ def reserve(
         figure("ready.warm_p90_s", start_s, "s"),
         devices=devices,
         quiet=figure("reserve.rollout_demand_fraction", quiet_fraction, "fraction"),
-        steady_replicas=replicas,
     )
 
 

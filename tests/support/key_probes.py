@@ -144,7 +144,8 @@ sites:
     - {name: west, quotas: {l40s: 400}, zones: [{name: wa, quotas: {l40s: 200}}, {name: wb}]}
     - {name: east, zones: [{name: ea}, {name: eb}]}
 rollout: {strategy: canary}
-maintenance: {every: 3d}
+maintenance: {every: 3d, demand: 100%}
+warm: {follows: demand}
 """
 OWN = """
 version: 1

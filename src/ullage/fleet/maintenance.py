@@ -6,7 +6,7 @@ windows of that time, so that many are out at once:
     nodes at once = ceil(nodes x (drain + work + start) / windows in `every`)
 
 The reserve is what the fullest so many nodes hold, itself included, since it stands on nodes too. In a window with less
-demand than is planned for, the steady replicas that it leaves idle stand in first.
+demand than is planned for, the replicas that it leaves idle stand in first.
 """
 
 from __future__ import annotations
@@ -70,7 +70,6 @@ def maintenance_reserve(
     start: Figure,
     *,
     quiet: Figure,
-    steady_replicas: int,
     devices: int,
     nodes_of: Callable[[int], Sequence[int]],
 ) -> MaintenanceReserve:
@@ -83,7 +82,7 @@ def maintenance_reserve(
     out_s = number(given.drain) + number(given.work) + float(start.value)
     windows_s = number(given.window) * number(given.every) / number(given.window_every)
     is_fitting = number(given.window) >= out_s
-    idle = steady_replicas - math.ceil(steady_replicas * number(quiet) - 1e-9)
+    idle = int(serving.value) - math.ceil(int(serving.value) * number(quiet) - 1e-9)
     extra = 0
     while True:
         held = sorted(nodes_of(int(serving.value) + extra), reverse=True)

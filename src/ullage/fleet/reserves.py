@@ -187,9 +187,8 @@ def named_reserves(
         return failure
     warm = warm_reserve(needed, demand, ready, given.warm, devices=devices)
     serving = _serving(needed, (failure.line, warm.line, region.line), given.policy)
-    steady_replicas = int(needed.value)
     rollout = rollout_reserve(
-        serving, given.rollout, start, devices=devices, steady_replicas=steady_replicas,
+        serving, given.rollout, start, devices=devices,
         quiet=quiet_demand("reserve.rollout_demand_fraction", demand, given.rollout.within, given.rollout.demand),
     )  # fmt: skip
     if isinstance(rollout, Rejection):
@@ -201,7 +200,6 @@ def named_reserves(
         quiet=quiet_demand(
             "reserve.maintenance_demand_fraction", demand, given.maintenance.window, given.maintenance.demand
         ),
-        steady_replicas=steady_replicas,
         devices=devices,
         nodes_of=partial(_nodes, region.sites, given.reliability, devices, taken),
     )

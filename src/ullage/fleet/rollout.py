@@ -146,15 +146,15 @@ class RolloutReserve:
 
 
 def rollout_reserve(
-    serving: Figure, given: Rollout, start: Figure, *, devices: int, quiet: Figure, steady_replicas: int
+    serving: Figure, given: Rollout, start: Figure, *, devices: int, quiet: Figure
 ) -> RolloutReserve | Rejection:
     """What a rollout of all `serving` replicas keeps free, or the deadlock that it would run into.
 
     `start` is how long a replica takes on devices that are held free, `quiet` the share of the planning rate that it
-    meets: of the steady replicas it leaves the others idle.
+    meets: it leaves the rest of the fleet idle, of its reserves as much as of the others.
     """
     replicas, start_s, drain_s = int(serving.value), _seconds(start), number(given.drain)
-    idle = steady_replicas - math.ceil(steady_replicas * float(number(quiet)) - 1e-9)
+    idle = replicas - math.ceil(replicas * number(quiet) - 1e-9)
 
     def course(surge: int, unavailable: int, spare: int) -> Course:
         return roll(

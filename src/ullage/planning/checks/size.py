@@ -10,7 +10,7 @@ import numpy as np
 
 from ullage.cost.pool_run import level_rates_rps
 from ullage.errors import Rejection
-from ullage.evidence import Assumption, Evidence
+from ullage.evidence import Assumption, Evidence, number
 from ullage.memory.estimate import LineName
 from ullage.planning.checks.claims import claimed
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity, CheckSubject
@@ -229,7 +229,9 @@ def instant_scaling(subject: CheckSubject) -> CheckResult:
     p50, p90 = (float(pool.time_to_ready.figures[f"ready.{level}_{each}_s"].value) for each in ("p50", "p90"))
     follows = settings.follows.value == "demand"
     steady = pool.steady_fleet.replicas
-    rising = min(steady - 1, math.ceil(steady * warm.rise_rps / pool.demand.planning_rps - 1e-9))
+    rise_rps = number(pool.reserves.figures["reserve.rise_rps"])
+    # Whoever claims a scale-up or an autoscaler's minimum has a fleet that follows demand, whatever is planned.
+    rising = max(warm.line.replicas, min(steady - 1, math.ceil(steady * rise_rps / pool.demand.planning_rps - 1e-9)))
     anomalies = []
     claim = claimed(subject.spec.claims.scale_up) if subject.is_claimed else None
     if claim is not None and claim < p50:
@@ -238,20 +240,21 @@ def instant_scaling(subject: CheckSubject) -> CheckResult:
                 name,
                 CheckSeverity.MISTAKE,
                 f"a replica is claimed to serve after {claim:g} s; a {level} start takes {p50:.0f} s, one in ten "
-                f"{p90:.0f} s, and demand rises by {warm.rise_rps:.3g} req/s in it, {rising} of {steady} replicas",
-                f"Hold the warm reserve that is planned ({warm.line.replicas}), or start hot: warm: {{start: hot}}.",
+                f"{p90:.0f} s, and demand rises by {rise_rps:.3g} req/s in it, {rising} of {steady} replicas",
+                f"Hold {rising} in reserve for it (warm: {{follows: demand}} plans them), or start hot: warm: "
+                "{start: hot}.",
             )
         )
     least = claimed(subject.spec.claims.least_replicas) if subject.is_claimed else None
     calm = _calmest(subject) if least is not None else 0
-    if least is not None and least < calm + warm.line.replicas:
+    if least is not None and least < calm + rising:
         anomalies.append(
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
                 f"the autoscaler may go down to {least:g} replicas; the calmest quarter of the week needs {calm}, and "
-                f"{warm.line.replicas} more while others start",
-                f"Set its minimum to {calm + warm.line.replicas}.",
+                f"{rising} more while others start",
+                f"Set its minimum to {calm + rising}.",
             )
         )
     if follows and pool.time_to_ready.figures[f"ready.{level}_p90_s"].evidence is Evidence.ASSUMED and not anomalies:
