@@ -64,6 +64,8 @@ pool: {model: llama-3.1-8b, device: l40s, engine_version: 0.32.0}
 prices: {provider: aws}
 admission: {tenants: [{name: acme, share: 60%}, {name: other, share: 40%}]}
 claims: {cost: {per_success: 0.5 USD}}
+rollout: {demand: 100%}
+maintenance: {demand: 100%}
 """
 MOE = """
 version: 1
