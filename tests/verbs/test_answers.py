@@ -20,6 +20,7 @@ from ullage import verbs
 from ullage.errors import InputError, Rejection
 from ullage.execute.pool import THREADS
 from ullage.verbs.answer import FRAME_LIBRARIES, Refusal, VerbAnswer
+from ullage.verbs.report import ReportAnswer
 from ullage.verbs.what_if import WhatIf, what_if
 
 AS_OF = datetime.date(2026, 11, 15)
@@ -121,8 +122,10 @@ def check_answer(answer: VerbAnswer) -> None:
     assert "\n" not in repr(answer)
     assert len(repr(answer)) < 1000
     html = answer._repr_html_()
-    assert html.startswith("<pre")
-    assert html.rstrip().endswith("</pre>")
+    # A report is a page of its own, so that it stands in a frame.
+    element = "iframe" if isinstance(answer, ReportAnswer) else "pre"
+    assert html.startswith(f"<{element}")
+    assert html.rstrip().endswith(f"</{element}>")
     document = answer.to_dict()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     for rows in answer.tables.values():
