@@ -122,7 +122,9 @@ def test_a_wrong_file_is_one_line_and_exit_2(tmp_path: Path) -> None:
         text=True,
     )
     assert run.returncode == 2
-    assert run.stderr.startswith(f"error: {tmp_path / 'none.csv'}: trace = ")
+    assert run.stderr.startswith("error: trace = ")
+    # However long the path is, its end is there.
+    assert "/none.csv'" in run.stderr
     assert run.stderr.count("\n") == 1
 
 
