@@ -28,7 +28,9 @@ DEVIATION = st.floats(0.01, 0.35)
 
 
 def spread(demand: float = 0.2, **slow: float) -> NeedSpread:
-    return NeedSpread(demand_fraction=demand, slow={name: lognormal(each) for name, each in slow.items()}, rests=())
+    return NeedSpread(
+        demand_deviation_fraction=demand, slow={name: lognormal(each) for name, each in slow.items()}, rests=()
+    )
 
 
 def shortfall(fraction: float = 0.05) -> PlannedNeed:
@@ -85,7 +87,7 @@ def test_a_pool_is_planned_by_its_own_evidence() -> None:
     assert number(planned_percentile(one)) == pytest.approx(0.95)
     point = planning_point(one, demand, replace(demand, planning_rps=2.0 * demand.planning_rps))
     assert point.demand_deviation_fraction == pytest.approx(math.log(2.0) / NORMAL.inv_cdf(0.95))
-    band = point.band(DEFAULT_BANDS[Evidence.ESTIMATED], demand)
+    band = point.of_pool(DEFAULT_BANDS[Evidence.ESTIMATED], demand).band
     assert band.planned is not None
     assert number(band.planned) == band.slow_ratio
     assert band.slow_input is band.planned

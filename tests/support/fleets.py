@@ -44,13 +44,11 @@ def planned_pool() -> PlannedPool:
     )
     assert not isinstance(memory, Rejection)
     step = replica_step(pool.model, pool.device, memory.runtime)
-    band = point.band(band_of(step), demand)
-    bases = pool_bases(step, memory, demand, spec.classes, seed=0, band=band)
+    planned = point.of_pool(band_of(step), demand)
+    bases = pool_bases(step, memory, demand, spec.classes, seed=0, band=planned.band)
     inputs = rests_on(step, memory, demand, spec.slo_limits)
-    need = point.need(band_of(step), demand)
-    steady = steady_fleet(
-        bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, kept=KeptFree(need=need), effort=QUICK
-    )
+    kept = KeptFree(need=planned.need)
+    steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, kept=kept, effort=QUICK)
     assert not isinstance(steady, Rejection)
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(0))
     return PlannedPool(spec=spec, demand=demand, memory=memory, step=step, ready=ready, steady=steady)

@@ -230,7 +230,12 @@ def named_reserves(
             **_totals(lines, given.policy, added, overlapped, bought, devices, needed),
             **placed.figures,
         },
-        notes=(*_notes(given, bought), *_short_regions(region, placed), *placed.notes),
+        notes=(
+            *_notes(given, bought),
+            *_quiet_notes(given, rollout, maintenance),
+            *_short_regions(region, placed),
+            *placed.notes,
+        ),
     )
 
 
@@ -343,6 +348,20 @@ def _short_regions(region: RegionReserve, placed: Placement) -> tuple[str, ...]:
     )
 
 
+def _quiet_notes(given: ReserveSettings, rollout: RolloutReserve, maintenance: MaintenanceReserve) -> tuple[str, ...]:
+    """Hours that nobody stated: planned work is taken to be done when little is asked."""
+    unsaid = {
+        "rollout": (given.rollout.demand, rollout.figures["reserve.rollout_demand_fraction"]),
+        "maintenance": (given.maintenance.demand, maintenance.figures["reserve.maintenance_demand_fraction"]),
+    }
+    found = {name: number(quiet) for name, (stated, quiet) in unsaid.items() if stated is None and number(quiet) < 1.0}
+    if not found:
+        return ()
+    shares = " and ".join(f"{100.0 * each:.0f} % ({name}.demand)" for name, each in found.items())
+    said = "Planned work is taken to be done in the quietest hours of the week that are long enough, which meet"
+    return (f"{said} {shares} of the planning rate.",)
+
+
 def _notes(given: ReserveSettings, bought: int) -> tuple[str, ...]:
     notes = [
         "Availability counts every hour as the busiest one, so it is lower here than users will see it.",
@@ -350,6 +369,8 @@ def _notes(given: ReserveSettings, bought: int) -> tuple[str, ...]:
     ]
     if any(each.evidence is Evidence.STATED for each in given.reliability.rates):
         notes.pop()
+    if given.reliability.crews is not None:
+        notes.append("The chance of a shortfall takes repairs to begin at once; repair crews count for availability.")
     if bought and given.policy.batch.value == "fills":
         notes.append(
             f"Batch work may fill the reserve of {bought} replicas while it is idle; it is stopped first, before any "

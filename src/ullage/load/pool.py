@@ -102,7 +102,7 @@ def load_pool(
         service=spec.name,
         replica=_name(memory),
         step=step,
-        band=point.band(band_of(step), demand),
+        band=point.of_pool(band_of(step), demand).band,
         memory=memory,
         demand=demand,
         classes=with_definitions([each.request_class for each in demands], definitions),

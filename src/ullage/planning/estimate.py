@@ -138,17 +138,17 @@ def _pool(
         return memory
     step = pool_steps(pool, memory)
     classes = tuple(each.request_class for each in spec.served_by(pool.name))
-    known = band_of(step)
+    planned = point.of_pool(band_of(step), demand)
     bases = pool_bases(
         step, memory, demand, classes,
-        seed=seed, deadlines_s=spec.admission.deadlines_s(classes), band=point.band(known, demand),
+        seed=seed, deadlines_s=spec.admission.deadlines_s(classes), band=planned.band,
     )  # fmt: skip
     rate_rps = demand.planning_rps / (1.0 - number(spec.policy.margin))
     size = quick_size(bases, rate_rps=rate_rps, seed=seed, map=map)
     steady = _steady(pool, bases, size, demand)
     if steady is None:
         return None
-    steady = replace(steady, need=point.need(known, demand))
+    steady = replace(steady, need=planned.need)
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     sites = spec.sites.get(pool.device.name)
     placed = on_machines(pool, spec, memory.runtime.sharding, steady, ready, demand, sites=sites, seed=seed)

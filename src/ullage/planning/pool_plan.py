@@ -121,8 +121,8 @@ def plan_pool(
     report(0.05, "service curve")
     inputs = rests_on(step, memory, demand, slo_limits)
     deadlines_s = spec.admission.deadlines_s(classes)
-    band = point.band(band_of(step), demand)
-    bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=deadlines_s, band=band)
+    planned = point.of_pool(band_of(step), demand)
+    bases = pool_bases(step, memory, demand, classes, seed=seed, deadlines_s=deadlines_s, band=planned.band)
     curve = pool_curve(bases, seed=seed, basis=CONSERVATIVE, inputs=inputs, map=map)
     report(0.15, "operating point")
     operating = pool_point(curve, step, policy=spec.policy.margin, map=map)
@@ -130,18 +130,18 @@ def plan_pool(
         return operating
     ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     report(0.45, "replicas")
-    kept = KeptFree(policy=spec.policy.margin, least=pool.least, need=point.need(band_of(step), demand))
+    kept = KeptFree(policy=spec.policy.margin, least=pool.least, need=planned.need)
     steady = steady_fleet(bases, planning_rps=demand.planning_rps, seed=seed, inputs=inputs, kept=kept, map=map)
     if isinstance(steady, Rejection):
         return steady
-    planned = (steady.figures["fleet.replicas"],)
-    room = headroom(steady.trial, steady.size.probe, rate_rps=demand.planning_rps, seed=seed, inputs=planned, map=map)
+    sized = (steady.figures["fleet.replicas"],)
+    room = headroom(steady.trial, steady.size.probe, rate_rps=demand.planning_rps, seed=seed, inputs=sized, map=map)
     tools = tool_loads(spec.tools, demand, service=service)
-    binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=planned, map=map)
+    binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=sized, map=map)
     report(0.85, "admission limits")
     limits = admission_limits(
         curve, ready, demand, classes, replicas=steady.replicas, capacity_rps=room.capacity_rps,
-        memory=memory, policy=spec.admission, rests_on=planned, map=map,
+        memory=memory, policy=spec.admission, rests_on=sized, map=map,
     )  # fmt: skip
     if isinstance(limits, Rejection):
         return limits

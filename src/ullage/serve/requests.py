@@ -194,23 +194,28 @@ class EmitRequest(PlanRequest):
     targets: Texts = []
 
 
-class MemoryRequest(VerbRequest):
-    """`memory`."""
+class ReplicaRequest(VerbRequest):
+    """How a replica is divided over devices, and what its engine is told."""
 
-    model: Annotated[Text, Field(min_length=1, examples=["llama-3.1-8b"])]
-    device: Annotated[Text, Field(min_length=1, examples=["h100-sxm"])]
     tp: Count = 1
     pp: Count = 1
     ep: Count = 1
     dp_attention: Count = 1
+    engine: Text | None = None
+    max_sequences: Count | None = None
+    token_budget: Text | None = None
+    kv_dtype: Text | None = None
+
+
+class MemoryRequest(ReplicaRequest):
+    """`memory`."""
+
+    model: Annotated[Text, Field(min_length=1, examples=["llama-3.1-8b"])]
+    device: Annotated[Text, Field(min_length=1, examples=["h100-sxm"])]
     context: Text | None = None
     concurrency: Count | None = None
-    engine: Text | None = None
     engine_version: Text | None = None
     memory_fraction: Text | None = None
-    token_budget: Text | None = None
-    max_sequences: Count | None = None
-    kv_dtype: Text | None = None
     engine_logs: Uploads = []
 
 
@@ -248,7 +253,7 @@ class ForecastRequest(VerbRequest):
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
 
 
-class CalibrateRequest(VerbRequest):
+class CalibrateRequest(ReplicaRequest):
     """`calibrate`: what load tests hold, or with a model and a device a step model fitted to them."""
 
     files: Annotated[list[Upload], Field(min_length=1, max_length=64)]
@@ -257,15 +262,7 @@ class CalibrateRequest(VerbRequest):
     goodput_rule: Text | None = None
     model: Text | None = None
     device: Text | None = None
-    engine: Text | None = None
-    tp: Count = 1
-    pp: Count = 1
-    ep: Count = 1
-    dp_attention: Count = 1
     kv_tokens: Count | None = None
-    max_sequences: Count | None = None
-    token_budget: Text | None = None
-    kv_dtype: Text | None = None
     cached_share: Text | None = None
     replicas: Count | None = None
     timeout: Text | None = None
@@ -284,7 +281,7 @@ class InitRequest(VerbRequest):
     service: Text | None = None
 
 
-class SimulateRequest(PlanRequest):
+class SimulateRequest(PlanRequest, ReplicaRequest):
     """`simulate`."""
 
     traces: Uploads = []
@@ -293,16 +290,8 @@ class SimulateRequest(PlanRequest):
     zone: Text = ""
     model: Text | None = None
     device: Text | None = None
-    engine: Text | None = None
-    tp: Count = 1
-    pp: Count = 1
-    ep: Count = 1
-    dp_attention: Count = 1
     context: Text | None = None
     kv_tokens: Count | None = None
-    max_sequences: Count | None = None
-    token_budget: Text | None = None
-    kv_dtype: Text | None = None
     calibration: Upload | None = None
     replicas: Count | None = None
     routing: Text = "least_outstanding"

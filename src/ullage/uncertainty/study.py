@@ -58,6 +58,9 @@ TRACE_LEFT = Assumption(
     high=0.9,
 )
 
+_EACH_ITS_CHANCE = (
+    "Each pool is sized for the whole chance by itself, so that one of them falls short more often than was chosen."
+)
 NOT_STUDIED = NotGiven(
     stage="uncertainty",
     instead="The study of its risk was left out.",
@@ -85,7 +88,9 @@ class Study:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(each for one in self.pools for each in _notes(one, several=len(self.pools) > 1))
+        several = len(self.pools) > 1
+        own = tuple(each for one in self.pools for each in _notes(one, several=several))
+        return (*own, _EACH_ITS_CHANCE) if several else own
 
     def pool(self, name: str) -> PoolStudy:
         return next(each for each in self.pools if each.pool == name)

@@ -66,7 +66,7 @@ class NeedSpread:
     `rests` is what says so.
     """
 
-    demand_fraction: float
+    demand_deviation_fraction: float
     slow: Mapping[str, RatioSpread]
     rests: tuple[Assumption, ...]
 
@@ -88,11 +88,11 @@ class NeedSpread:
     @cached_property
     def needs(self) -> Floats:
         """By draw, the logarithm of the need over that of the middle."""
-        return np.asarray(self.demand_fraction * _scores()[:, 0] + _worth(self._slow))
+        return np.asarray(self.demand_deviation_fraction * _scores()[:, 0] + _worth(self._slow))
 
     @property
     def deviation_fraction(self) -> float:
-        """Of the need, as its upper half has it: half of what lies between its median and its 95th percentile."""
+        """Of the need, by its upper half: what lies between its median and its 95th percentile, in normal scores."""
         middle, high = np.quantile(self.needs, (0.5, 0.95)).tolist()
         return max(0.0, float(high - middle)) / _NORMAL.inv_cdf(0.95)
 
@@ -110,9 +110,17 @@ class NeedSpread:
         if shortfall_fraction >= 0.5:
             return 1.0
         need = float(np.quantile(self.needs, 1.0 - shortfall_fraction))
-        left = max(0.0, need - self.demand_fraction * _NORMAL.inv_cdf(1.0 - shortfall_fraction))
+        left = max(0.0, need - self.demand_deviation_fraction * _NORMAL.inv_cdf(1.0 - shortfall_fraction))
         slope, bend = number(ELASTICITIES[STEPS]), number(CURVATURE)
         return math.exp((math.sqrt(slope**2 + 4.0 * bend * left) - slope) / (2.0 * bend))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolPoint:
+    """One pool at the planning point: its band with the slow side where it is planned, and what it may need."""
+
+    band: StepBand
+    need: PlannedNeed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,19 +131,10 @@ class PlanningPoint:
     demand_deviation_fraction: float
     percentile: Assumption
 
-    def need(self, band: StepBand, demand: Demand) -> PlannedNeed:
-        """How far the number of replicas of a pool may be off."""
-        spread = self._spread(band, demand)
-        return PlannedNeed(
-            shortfall=self.shortfall,
-            deviation_fraction=spread.deviation_fraction,
-            step_fraction=spread.step_fraction,
-            rests=(self.shortfall, *spread.rests),
-        )
-
-    def band(self, band: StepBand, demand: Demand) -> StepBand:
-        """The band with its slow side where this pool is planned."""
-        spread = self._spread(band, demand)
+    def of_pool(self, band: StepBand, demand: Demand) -> PoolPoint:
+        """How slow the steps of a pool with this band are taken, and how far its number of replicas may be off."""
+        spread = need_spread(self.demand_deviation_fraction, band, demand)
+        rests = (self.shortfall, *spread.rests)
         slow = spread.slow_ratio(number(self.shortfall))
         ratio = Figure(
             name="risk.step_ratio",
@@ -143,12 +142,15 @@ class PlanningPoint:
             unit="ratio",
             formula="steps so slow that, beside demand at the chosen risk, as much is needed as joint draws of demand, "
             "step times, lengths and cached share exceed with that chance",
-            inputs=(self.shortfall, *spread.rests),
+            inputs=rests,
         )
-        return replace(band, slow_ratio=slow, planned=ratio)
-
-    def _spread(self, band: StepBand, demand: Demand) -> NeedSpread:
-        return need_spread(self.demand_deviation_fraction, band, demand)
+        need = PlannedNeed(
+            shortfall=self.shortfall,
+            deviation_fraction=spread.deviation_fraction,
+            step_fraction=spread.step_fraction,
+            rests=rests,
+        )
+        return PoolPoint(band=replace(band, slow_ratio=slow, planned=ratio), need=need)
 
 
 def planning_point(shortfall: Assumption, middle: Demand, high: Demand) -> PlanningPoint:
@@ -174,7 +176,7 @@ def need_spread(demand_deviation_fraction: float, band: StepBand, demand: Demand
     """The spread of a pool's need, by the band of its step model and by how its traffic's shape is known."""
     found = (step_uncertainty(band), *shape_uncertainties(demand))
     return NeedSpread(
-        demand_fraction=demand_deviation_fraction,
+        demand_deviation_fraction=demand_deviation_fraction,
         slow={each.name: each.spread for each in found},
         rests=(*(each.assumption for each in found), TRAFFIC_LENGTHS, *ELASTICITIES.values(), CURVATURE),
     )

@@ -10,6 +10,7 @@ from ullage.cost.quotes import DeviceQuote, device_quotes
 from ullage.cost.service_use import PoolUse
 from ullage.errors import InputError, Rejection, Remedy
 from ullage.evidence import Assumption, Evidence, Figure
+from ullage.fleet.risk.need import PlannedNeed
 from ullage.fleet.risk.planning_point import PlanningPoint
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.options.bounds import IdleMiss, busy_bound_s, idle_misses
@@ -64,6 +65,7 @@ class Fit:
     memory: MemoryBudget
     step: StepModel
     band: StepBand
+    need: PlannedNeed
     replica: Replica
     mix: MixLoad
     quotes: tuple[DeviceQuote, ...] | MissingPrice
@@ -105,7 +107,8 @@ def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
     mix = mix_of(asked.demand, asked.classes, replica)
     rate_rps = asked.rate_rps
     load = mix(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)
-    band = asked.point.band(band_of(step), asked.demand)
+    planned = asked.point.of_pool(band_of(step), asked.demand)
+    band = planned.band
     inputs = rests_on(step, memory, asked.demand, asked.slo_limits)
     for miss in idle_misses(replica, load, asked.classes):
         return _idle_refusal(miss, inputs)
@@ -117,6 +120,7 @@ def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
         memory=memory,
         step=step,
         band=band,
+        need=planned.need,
         replica=replica,
         mix=mix,
         quotes=_quotes(candidate, asked.spec, replica.devices),

@@ -29,7 +29,7 @@ from ullage.planning.machines import on_machines
 from ullage.planning.options.screen import Fit
 from ullage.service.curve.curve import StablePoint, point_of
 from ullage.service.curve.sizing import PoolSize, idle_rejection
-from ullage.service.stage import band_of, pool_bases
+from ullage.service.stage import pool_bases
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import FULL, Effort
 from ullage.service.trial.search import LeastReplicas, least_replicas
@@ -213,7 +213,7 @@ class CandidateTrial:
             nominal_replicas=size.replicas,
             devices=replicas * fit.devices,
             figures={"fleet.replicas": figure},
-            need=fit.asked.point.need(band_of(fit.step), fit.asked.demand),
+            need=fit.need,
         )
 
     def _reserved(self, steady: SteadyFleet, *, within_quotas: bool = True) -> tuple[Reserves, Packing] | Rejection:
