@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-ledger bench-reconcile bench-buy bench-budget bench-serve bench-described
+BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-point bench-ledger bench-reconcile bench-buy bench-budget bench-serve bench-described
 export PYTHON
 
 PAGE := src/ullage/report/page/report.html
@@ -101,6 +101,8 @@ bench-scaling: .venv/.dev ## scaling rules on published traffic; ARGS=--loop for
 	$(BIN)/python -m bench.scaling $(ARGS)
 bench-risk: .venv/.dev ## whether plans fall short as often as they say, in simulated worlds; ARGS="--worlds 2000"
 	$(BIN)/python bench/risk.py $(ARGS)
+bench-point: .venv/.dev ## whether the planning point buys the chance that was chosen, on four pools
+	$(BIN)/python bench/planning_point.py
 bench-ledger: .venv/.dev ## a hundred thousand plans kept and listed
 	$(BIN)/python bench/ledger.py
 bench-reconcile: .venv/.dev ## planted drifts of a simulated production, and the cause they are put down to

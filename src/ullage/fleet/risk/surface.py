@@ -74,6 +74,8 @@ _LEAST_FRACTION = 0.02
 # Neighbours on an axis that differ by more than this (in logarithms of load) have an edge between them.
 _EDGE, _HALVINGS = 1.2, 3
 _NOTHING = 1e-6
+# The logarithm of a slowdown that no number of replicas makes up for.
+_HOPELESS = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +139,8 @@ class CapacitySurface:
     def slowdowns(self, ratios: Mapping[str, Floats]) -> Floats:
         """How many times the load a request is worth where these ratios are not 1."""
         total, pairs = self.factor_logs(ratios)
-        return np.asarray(np.exp(total + self.interplay_ratio * pairs))
+        # Far out two slow things multiply beyond every number; a slowdown that no fleet outgrows is enough.
+        return np.asarray(np.exp(np.minimum(total + self.interplay_ratio * pairs, _HOPELESS)))
 
     def factor_logs(self, ratios: Mapping[str, Floats]) -> tuple[Floats, Floats]:
         """The sum of the factors' logarithms, and the sum over pairs of those that slow."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +24,8 @@ from ullage.simulate.histogram import LogHistogram, bin_edges_s
 from ullage.simulate.load import PS_PER_S, OpenLoop
 from ullage.simulate.outcome import Counts, Outcome, Series
 from ullage.workload.classes import Metric, Slo
+
+Key, Kept = TypeVar("Key"), TypeVar("Kept")
 
 SHOWN_FRACTIONS = (0.5, 0.95, 0.99)
 # The number in the system is sampled this often in a run: enough to see thirds, cheap against the steps between.
@@ -66,10 +70,7 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
     known = _KNOWN.get(key)
     if known is None:
         known = names, read_window(trial, trial.load(rate_rps, seed), rate_rps, seed)
-        most = max(64, _MOST_KNOWN // max(1, len(trial.classes)))
-        while len(_KNOWN) >= most:
-            _KNOWN.pop(next(iter(_KNOWN)), None)
-        _KNOWN[key] = known
+        remember(_KNOWN, key, known, most=max(64, _MOST_KNOWN // max(1, len(trial.classes))))
     return known[1] if known[0] == names else _renamed(known[1], trial, dict(zip(known[0], names, strict=True)))
 
 
@@ -77,6 +78,16 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
 # oldest are forgotten first. So many windows of one class are some 300 MB.
 _KNOWN: dict[tuple[object, ...], tuple[tuple[str, ...], Window]] = {}
 _MOST_KNOWN = 3072
+# Windows are simulated on several threads; a dictionary must not change while its oldest entry is looked for.
+_REMEMBERING = Lock()
+
+
+def remember(known: dict[Key, Kept], key: Key, value: Kept, *, most: int) -> None:
+    """Keep a value under a key, and forget the oldest beyond so many."""
+    with _REMEMBERING:
+        while len(known) >= most:
+            del known[next(iter(known))]
+        known[key] = value
 
 
 def _renamed(known: Window, trial: Trial, new_names: Mapping[str, str]) -> Window:
