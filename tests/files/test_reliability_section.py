@@ -10,6 +10,7 @@ import pytest
 from ullage.errors import InputError
 from ullage.evidence import Evidence
 from ullage.files.plan_file import read_plan_file
+from ullage.files.sections.policy import utilisation_caps
 from ullage.files.sections.provenance import file_provenance
 from ullage.files.sections.reliability import reserve_settings
 from ullage.fleet.reserves import ReserveSettings
@@ -37,6 +38,7 @@ def settings(written: str) -> ReserveSettings:
         warm=file.warm,
         failover=file.failover,
         reserves=file.reserves,
+        caps=utilisation_caps(file.policy.utilisation, PROVENANCE),
         provenance=PROVENANCE,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,13 +13,14 @@ from hypothesis import strategies as st
 
 from support.fleets import planned_pool
 from ullage.errors import InputError, Rejection
-from ullage.evidence import Assumption, Evidence, Source, walk
+from ullage.evidence import Assumption, Evidence, Figure, Source, walk
 from ullage.fleet.choices import choice
 from ullage.fleet.lines import NAMES
 from ullage.fleet.maintenance import Maintenance
 from ullage.fleet.reserves import ReservePolicy, Reserves, ReserveSettings, named_reserves, overlap
 from ullage.fleet.rollout import Rollout
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
+from ullage.fleet.utilisation_cap import CappedFleet, UtilisationCaps, utilisation_reserve
 from ullage.fleet.warm import FOLLOWS, Warm, steepest_rise, warm_reserve
 
 SOURCE = Source(what="test", where="here", date=datetime.date(2026, 11, 15))
@@ -43,8 +45,16 @@ def quota(name: str, devices: int) -> Assumption:
     )  # fmt: skip
 
 
+def caps(**most: float) -> UtilisationCaps:
+    return UtilisationCaps(
+        most={name: choice(f"policy.utilisation.{name}", each, "fraction", "test") for name, each in most.items()}
+    )
+
+
 def test_every_reserve_is_a_line_with_rule_figure_and_purpose() -> None:
     found = reserves()
+    assert tuple(line.name for line in found.lines) == NAMES[:-1]
+    found = reserves(ReserveSettings(caps=caps(planned=0.5)))
     assert tuple(line.name for line in found.lines) == NAMES
     for line in found.lines:
         assert line.rule
@@ -163,3 +173,51 @@ def test_batch_work_is_shown_as_what_it_is() -> None:
 def test_a_group_that_is_none_is_refused(written: str) -> None:
     with pytest.raises(InputError, match="overlap"):
         ReservePolicy(overlap=choice("reserves.overlap", written, "", "test"))
+
+
+@given(
+    steady=st.integers(1, 200),
+    more=st.integers(0, 40),
+    cap=st.floats(0.05, 1.0),
+    state=st.sampled_from(("mean", "busiest_hour", "planned", "machine_lost", "zone_lost")),
+    zones=st.integers(2, 5),
+    per_node=st.integers(1, 8),
+)
+def test_a_cap_is_kept_by_the_least_that_keeps_it(
+    steady: int, more: int, cap: float, state: str, zones: int, per_node: int
+) -> None:
+    needed = Figure(
+        name="fleet.replicas", value=steady, unit="replicas", formula="test", inputs=(quota("zone", steady),)
+    )
+    loads = {"mean": 0.4, "busiest_hour": 0.7, "planned": 1.0, "machine_lost": 1.0, "zone_lost": 1.0}
+    fleet = CappedFleet(
+        steady=needed,
+        serving_replicas=steady + more,
+        load_fractions=loads,
+        replicas_per_node=per_node,
+        zones=zones,
+        devices=2,
+    )
+    line = utilisation_reserve(fleet, caps(**{state: cap}), rests=())
+
+    def utilisation(serving: int) -> float:
+        left = {"machine_lost": serving - per_node, "zone_lost": serving - -(-serving // zones)}.get(state, serving)
+        return math.inf if left <= 0 else steady * loads[state] / left
+
+    assert utilisation(steady + more + line.replicas) <= cap * (1 + 1e-6)
+    assert line.replicas == 0 or utilisation(steady + more + line.replicas - 1) > cap * (1 - 1e-6)
+    assert line.serving_replicas == line.replicas
+
+
+def test_caps_count_what_serves_anyway_and_buy_the_rest() -> None:
+    uncapped, capped = reserves(), reserves(ReserveSettings(caps=caps(planned=0.5)))
+    assert len(capped.capped) == 1
+    serving = capped.steady_replicas + capped.serving_replicas
+    assert serving >= 2 * capped.steady_replicas
+    assert capped.replicas >= uncapped.replicas
+    assert reserves(ReserveSettings(caps=caps(mean=1.0))).replicas == uncapped.replicas
+
+
+def test_a_lost_only_zone_cannot_be_capped() -> None:
+    with pytest.raises(InputError, match="only zone"):
+        reserves(ReserveSettings(caps=caps(zone_lost=0.9)), equal_zones(1))

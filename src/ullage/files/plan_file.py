@@ -23,12 +23,11 @@ from ullage.files.sections.class_traffic import OutcomesSection, UsersSection
 from ullage.files.sections.cost import CostSection
 from ullage.files.sections.emit import EmitSection
 from ullage.files.sections.options import OptionsSection
+from ullage.files.sections.policy import PolicySection
 from ullage.files.sections.prices import PricesSection
 from ullage.files.sections.quantities import (
     DAY_S,
-    HOUR_S,
     OUT_OF_RANGE,
-    YEAR_S,
     Bandwidth,
     Count,
     CountOrNone,
@@ -56,24 +55,9 @@ from ullage.files.sections.section import Key, Name, Section, ours
 from ullage.files.sections.sites import SitesSection
 from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
-from ullage.service.curve.margin import NO_POLICY
 from ullage.units import DURATION, FRACTION, TOKENS
 
-_DAY_S = 86_400.0
-
 # Defaults of the file itself. Those that a stage works with stand in that stage, with their sources.
-HORIZON = ours("policy.horizon", 30 * _DAY_S, "s", "a month is what capacity is ordered for", decision=True)
-SHORTFALL = ours(
-    "policy.shortfall",
-    0.05,
-    "fraction",
-    "one month in twenty has an hour that needs more than is there; a rarer one is bought where its price is known",
-    decision=True,
-)
-ZONES = ours("policy.zones", 1, "zones", "a second zone is a decision with a price", decision=True)
-RECONCILE_EVERY = ours(
-    "policy.reconcile_every", 7 * _DAY_S, "s", "a week holds every day of the week once", decision=True
-)
 ENGINE = ours("pool.engine", "vllm", "", "the engine most request logs and load tests come from")
 TENSOR_PARALLEL = ours("pool.tensor_parallel", 1, "devices", "a replica of one device")
 PIPELINE_PARALLEL = ours("pool.pipeline_parallel", 1, "stages", "a replica without stages")
@@ -494,44 +478,6 @@ RETIRED: Mapping[KeyPath, str] = {
     "5%: demand, step times and lengths then share that one chance."
 }
 """Keys of earlier versions, and what to write in their place."""
-
-
-class PolicySection(Section):
-    """What is decided, not known."""
-
-    horizon: Annotated[
-        Duration | None,
-        Range(least=HOUR_S, most=5 * YEAR_S, dimension=DURATION),
-        Key(means="How far ahead to plan.", default=HORIZON, moves=_PER_CLASS),
-    ] = None
-    shortfall: Annotated[
-        Share | None,
-        Range(least=0.001, most=0.5, dimension=FRACTION),
-        Key(
-            means="The chance to take that the busiest hour violates an SLO for lack of replicas: the one number that "
-            "sizes every fleet.",
-            default=SHORTFALL,
-            moves=_PER_CLASS,
-        ),
-    ] = None
-    margin: Annotated[
-        ShareOrNone | None,
-        Key(means="Of its rate, kept free in every pool.", default=NO_POLICY, moves="point.operating_rps"),
-    ] = None
-    zones: Annotated[
-        Count | None,
-        Range(least=1, most=100),
-        Key(means="Zones to spread over.", default=ZONES, moves="placement.zone-1.replicas"),
-    ] = None
-    reconcile_every: Annotated[
-        Duration | None,
-        Range(least=HOUR_S, most=5 * YEAR_S, dimension=DURATION),
-        Key(
-            means="When to look again.",
-            default=RECONCILE_EVERY,
-            still="It is printed as the day of the next look; ullage reconcile compares it with the one it derives.",
-        ),
-    ] = None
 
 
 class PlanFile(Section):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ullage.evidence import Evidence, Figure
 
-NAMES = ("failure", "rollout", "maintenance", "warm", "region")
+NAMES = ("failure", "rollout", "maintenance", "warm", "region", "utilisation")
 """The reserves there are, in the order in which they are printed."""
 
 

@@ -29,6 +29,7 @@ from ullage.fleet.region import RegionPolicy, RegionReserve, region_reserve
 from ullage.fleet.rollout import Rollout, RolloutReserve, deadlock, rollout_reserve
 from ullage.fleet.sites import Placement, Sites, equal_zones, place
 from ullage.fleet.steady import SteadyFleet
+from ullage.fleet.utilisation_cap import CappedFleet, UtilisationCaps, utilisation_reserve
 from ullage.fleet.warm import Warm, WarmReserve, warm_reserve
 from ullage.startup.ready import TimeToReady
 from ullage.workload.demand.demand import Demand
@@ -92,10 +93,11 @@ class ReserveSettings:
     warm: Warm = field(default_factory=Warm)
     regions: RegionPolicy = field(default_factory=RegionPolicy)
     policy: ReservePolicy = field(default_factory=ReservePolicy)
+    caps: UtilisationCaps = field(default_factory=UtilisationCaps)
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        parts = (self.reliability, self.rollout, self.maintenance, self.warm, self.regions, self.policy)
+        parts = (self.reliability, self.rollout, self.maintenance, self.warm, self.regions, self.policy, self.caps)
         return tuple(each for part in parts for each in part.inputs)
 
     @property
@@ -109,7 +111,8 @@ class ReserveSettings:
 class Reserves:
     """Every reserve as a line, their sum and their overlap, and where all replicas stand.
 
-    `replicas` is the reserve that is bought, `serving_replicas` the part of it behind the router.
+    `replicas` is the reserve that is bought, `serving_replicas` the part of it behind the router. `capped` is
+    the line for caps on utilisation, where there are any.
     """
 
     settings: ReserveSettings
@@ -118,6 +121,7 @@ class Reserves:
     maintenance: MaintenanceReserve
     warm: WarmReserve
     region: RegionReserve
+    capped: tuple[ReserveLine, ...]
     steady_replicas: int
     sum_replicas: int
     overlap_replicas: int
@@ -130,7 +134,8 @@ class Reserves:
 
     @property
     def lines(self) -> tuple[ReserveLine, ...]:
-        return (self.failure.line, self.rollout.line, self.maintenance.line, self.warm.line, self.region.line)
+        own = (self.failure.line, self.rollout.line, self.maintenance.line, self.warm.line, self.region.line)
+        return (*own, *self.capped)
 
     @property
     def bought(self) -> Mapping[str, int]:
@@ -138,8 +143,9 @@ class Reserves:
         sizes = _sizes(self.lines)
         groups = self.settings.policy.groups if self.settings.policy.counted.value == "overlap" else ()
         for group in groups:
-            largest = max(group, key=lambda name: sizes[name])
-            sizes.update({name: 0 for name in group if name != largest})
+            there = [name for name in group if name in sizes]
+            largest = max(there, key=lambda name: sizes[name], default="")
+            sizes.update({name: 0 for name in there if name != largest})
         return sizes
 
     @property
@@ -186,7 +192,9 @@ def named_reserves(
     if isinstance(failure, Rejection):
         return failure
     warm = warm_reserve(needed, demand, ready, given.warm, devices=devices)
-    serving = _serving(needed, (failure.line, warm.line, region.line), given.policy)
+    held = (failure.line, warm.line, region.line)
+    capped = _capped(_serving(needed, held, given.policy), steady, demand, region.sites, given)
+    serving = _serving(needed, (*held, *capped), given.policy)
     rollout = rollout_reserve(
         serving, given.rollout, start, devices=devices,
         quiet=quiet_demand("reserve.rollout_demand_fraction", demand, given.rollout.within, given.rollout.demand),
@@ -204,7 +212,7 @@ def named_reserves(
         nodes_of=partial(_nodes, region.sites, given.reliability, devices, taken),
     )
     found = (failure, rollout, maintenance, warm, region)
-    lines = [each.line for each in found]
+    lines = [*(each.line for each in found), *capped]
     added, overlapped = sum(line.replicas for line in lines), overlap(_sizes(lines), given.policy.groups)
     bought = added if given.policy.counted.value == "sum" else overlapped
     total = int(needed.value) + bought
@@ -218,6 +226,7 @@ def named_reserves(
         maintenance=maintenance,
         warm=warm,
         region=region,
+        capped=capped,
         steady_replicas=int(needed.value),
         sum_replicas=added,
         overlap_replicas=overlapped,
@@ -227,15 +236,11 @@ def named_reserves(
         placement=placed,
         figures={
             **{name: figure for each in found for name, figure in each.figures.items()},
+            **{line.figure.name: line.figure for line in capped},
             **_totals(lines, given.policy, added, overlapped, bought, devices, needed),
             **placed.figures,
         },
-        notes=(
-            *_notes(given, bought),
-            *_quiet_notes(given, rollout, maintenance),
-            *_short_regions(region, placed),
-            *placed.notes,
-        ),
+        notes=(*_notes(given, bought, rollout, maintenance), *_short_regions(region, placed), *placed.notes),
     )
 
 
@@ -248,6 +253,26 @@ def overlap(sizes: Mapping[str, int], groups: Sequence[Sequence[str]]) -> int:
     grouped = {name for group in groups for name in group}
     shared = sum(max((sizes.get(name, 0) for name in group), default=0) for group in groups)
     return shared + sum(size for name, size in sizes.items() if name not in grouped)
+
+
+def _capped(
+    serving: Figure, steady: SteadyFleet, demand: Demand, sites: Sites, given: ReserveSettings
+) -> tuple[ReserveLine, ...]:
+    """What caps on utilisation ask for beside the replicas that serve already; nothing where there are none."""
+    if not given.caps.most:
+        return ()
+    devices = steady.devices // steady.replicas
+    mean = sum(each.mean_rps for each in demand.classes) / demand.planning_rps
+    even = 1.0 if steady.need is None else steady.need.even_fraction
+    fleet = CappedFleet(
+        steady=steady.figures["fleet.replicas"],
+        serving_replicas=int(number(serving)),
+        load_fractions={"mean": mean, "busiest_hour": even, "planned": 1.0, "machine_lost": 1.0, "zone_lost": 1.0},
+        replicas_per_node=given.reliability.replicas_per_node(devices),
+        zones=len(sites.zones),
+        devices=devices,
+    )
+    return (utilisation_reserve(fleet, given.caps, rests=(serving, demand.figures["demand.planning_rate"])),)
 
 
 def _nodes(
@@ -274,7 +299,8 @@ def _serving(needed: Figure, lines: Sequence[ReserveLine], policy: ReservePolicy
         name="reserve.serving_replicas",
         value=int(needed.value) + _counted({line.name: line.serving_replicas for line in lines}, policy),
         unit="replicas",
-        formula="steady + failure, warm and region reserve",
+        formula="steady + failure, warm and region reserve"
+        + (" + what caps on utilisation add" if any(line.name == "utilisation" for line in lines) else ""),
         inputs=tuple(line.figure for line in lines),
     )
 
@@ -362,7 +388,9 @@ def _quiet_notes(given: ReserveSettings, rollout: RolloutReserve, maintenance: M
     return (f"{said} {shares} of the planning rate.",)
 
 
-def _notes(given: ReserveSettings, bought: int) -> tuple[str, ...]:
+def _notes(
+    given: ReserveSettings, bought: int, rollout: RolloutReserve, maintenance: MaintenanceReserve
+) -> tuple[str, ...]:
     notes = [
         "Availability counts every hour as the busiest one, so it is lower here than users will see it.",
         "Failure rates are published ones of training clusters; records of your own take their place.",
@@ -376,4 +404,4 @@ def _notes(given: ReserveSettings, bought: int) -> tuple[str, ...]:
             f"Batch work may fill the reserve of {bought} replicas while it is idle; it is stopped first, before any "
             "other request is refused, and has no SLO."
         )
-    return tuple(notes)
+    return (*notes, *_quiet_notes(given, rollout, maintenance))

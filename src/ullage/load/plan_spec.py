@@ -29,6 +29,7 @@ from ullage.files.sections.class_shape import event_inputs, rate_of_tokens, shap
 from ullage.files.sections.cost import bought_of, cost_policy, tasks_of
 from ullage.files.sections.emit import emit_of
 from ullage.files.sections.options import options_of
+from ullage.files.sections.policy import utilisation_caps
 from ullage.files.sections.prices import prices_of
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.reliability import reserve_settings
@@ -134,6 +135,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
                 warm=file.warm,
                 failover=file.failover,
                 reserves=file.reserves,
+                caps=utilisation_caps(file.policy.utilisation, provenance),
                 provenance=provenance,
                 catalogue=loaded.operations,
             ),

@@ -2,7 +2,7 @@
 
     capacity       what the replicas behind the router carry before the first SLO is violated
     utilisation    mean load, the busiest hour, its planning percentile / capacity
-    machine lost   the planning percentile / the capacity of what is left
+    machine lost   the planning percentile / the capacity of what is left; zone lost likewise, where there are several
 
 Capacity is the headroom's: the load that the steady replicas carried in simulation, times the replicas that serve over
 the steady ones. Reserves that are devices kept free carry nothing until a replica starts on them.
@@ -10,6 +10,7 @@ the steady ones. Reserves that are devices kept free carry nothing until a repli
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,9 +21,6 @@ from ullage.fleet.steady import SteadyFleet
 from ullage.planning.margins import Margins
 from ullage.service.headroom import Headroom
 from ullage.workload.demand.demand import Demand
-
-STATES = ("mean", "busiest_hour", "planned", "machine_lost")
-"""The states, in the order in which they are printed. `planned` is the busiest hour at the planning percentile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +39,7 @@ def utilisation(
     """The planned pool's load over its capacity."""
     planned, replicas = demand.figures["demand.planning_rate"], steady.figures["fleet.replicas"]
     serving = steady.replicas + reserves.serving_replicas
-    lost = packing.chosen.most_parts_per_node
+    lost = {"machine_lost": packing.chosen.most_parts_per_node, "zone_lost": _in_a_zone(serving, reserves)}
     capacity = _figure(
         "capacity_rps",
         carried_rps(room) * serving / steady.replicas,
@@ -71,18 +69,24 @@ def utilisation(
                 f"{state}_fraction", number(load) / number(capacity), "fraction", "load / capacity", (load, capacity)
             )
         )
-    if serving > lost:
-        left = number(capacity) * (serving - lost) / serving
-        found.append(
-            _figure(
-                "machine_lost_fraction",
-                number(planned) / left,
-                "fraction",
-                f"planning rate / capacity of {serving - lost} of {serving} serving replicas",
-                (planned, capacity, packing.figures["packing.nodes"]),
-            )
+    found += [
+        _figure(
+            f"{state}_fraction",
+            number(planned) / (number(capacity) * (serving - replicas_lost) / serving),
+            "fraction",
+            f"planning rate / capacity of {serving - replicas_lost} of {serving} serving replicas",
+            (planned, capacity, packing.figures["packing.nodes"]),
         )
+        for state, replicas_lost in lost.items()
+        if replicas_lost < serving
+    ]
     return Utilisation(figures={each.name: each for each in found})
+
+
+def _in_a_zone(serving: int, reserves: Reserves) -> int:
+    """The serving replicas that the loss of the largest zone takes."""
+    placed = reserves.placement
+    return math.ceil(serving * placed.largest_zone_replicas / placed.replicas - 1e-9)
 
 
 def carried_rps(room: Headroom) -> float:

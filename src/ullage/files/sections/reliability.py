@@ -40,6 +40,7 @@ from ullage.fleet.maintenance import Maintenance
 from ullage.fleet.region import RegionPolicy
 from ullage.fleet.reserves import ReservePolicy, ReserveSettings
 from ullage.fleet.rollout import Rollout
+from ullage.fleet.utilisation_cap import UtilisationCaps
 from ullage.fleet.warm import Warm
 from ullage.units import DURATION, FRACTION
 
@@ -301,6 +302,7 @@ def reserve_settings(
     warm: WarmSection,
     failover: FailoverSection,
     reserves: ReservesSection,
+    caps: UtilisationCaps,
     provenance: Provenance,
     catalogue: Catalogue | None = None,
 ) -> ReserveSettings:
@@ -318,6 +320,7 @@ def reserve_settings(
         ),
         regions=RegionPolicy(**provenance.filled(failover)),
         policy=ReservePolicy(**provenance.filled(reserves.model_copy(update={"overlap": overlap}))),
+        caps=caps,
     )
 
 

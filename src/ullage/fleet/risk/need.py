@@ -16,12 +16,14 @@ _NORMAL = NormalDist()
 class PlannedNeed:
     """How far the need of replicas may be off: the deviation of its logarithm, and the chance that is taken of it.
 
-    `step_fraction` is the part of step times in all that may slow.
+    `step_fraction` is the part of step times in all that may slow; `even_fraction` of the planning rate is the busiest
+    hour at even odds.
     """
 
     shortfall: Assumption
     deviation_fraction: float
     step_fraction: float
+    even_fraction: float = 1.0
     rests: tuple[Figure | Assumption, ...]
 
     def beyond(self, planned: int, replicas: int) -> float:

@@ -148,6 +148,7 @@ class PlanningPoint:
             shortfall=self.shortfall,
             deviation_fraction=spread.deviation_fraction,
             step_fraction=spread.step_fraction,
+            even_fraction=math.exp(-self.demand_deviation_fraction * max(0.0, _score(number(self.shortfall)))),
             rests=rests,
         )
         return PoolPoint(band=replace(band, slow_ratio=slow, planned=ratio), need=need)
@@ -167,8 +168,12 @@ def planned_percentile(shortfall: Assumption) -> Assumption:
     return replace(shortfall, name="risk.demand_percentile", value=1.0 - number(shortfall), low=None, high=None)
 
 
+def _score(shortfall_fraction: float) -> float:
+    return _NORMAL.inv_cdf(1.0 - shortfall_fraction)
+
+
 def _deviation(shortfall_fraction: float, middle_rps: float, high_rps: float) -> float:
-    score = _NORMAL.inv_cdf(1.0 - shortfall_fraction)
+    score = _score(shortfall_fraction)
     return max(0.0, math.log(high_rps / middle_rps)) / score if score > 0.0 else 0.0
 
 

@@ -20,6 +20,7 @@ from ullage.cost.units import class_cents, class_groups
 from ullage.errors import NotBuilt
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.fleet.losses import LossVerdict
+from ullage.fleet.utilisation_cap import STATES
 from ullage.planning.answer.bridge import UNTESTED, line_figures, replica_steps, traffic_steps
 from ullage.planning.answer.parts import (
     BridgeStep,
@@ -41,7 +42,6 @@ from ullage.planning.answer.surprises import Surprise, surprises
 from ullage.planning.answer.verdict import Verdict, default_classes, verdict, warnings
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
-from ullage.planning.utilisation import STATES
 
 LOAD_TEST = Assumption(
     name="next.load_test_time",

@@ -263,7 +263,7 @@ def _utilisation(found: Answer) -> str:
     """That of the fullest pool."""
     pool = max(found.pools, key=lambda each: max(number(one.utilisation) for one in each.utilisation))
     share = f"its p{100 * number(found.percentile):g}"
-    words = {"planned": share, "machine lost": "one machine lost"}
+    words = {"planned": share, "machine lost": "one machine lost", "zone lost": "one zone lost"}
     states = [f"{words.get(one.name, one.name)} {_percent(number(one.utilisation))}" for one in pool.utilisation]
     return f"{_of(found, pool)}{', '.join(states)}"
 

@@ -25,7 +25,8 @@ from ullage.simulate.load import PS_PER_S, OpenLoop
 from ullage.simulate.outcome import Counts, Outcome, Series
 from ullage.workload.classes import Metric, Slo
 
-Key, Kept = TypeVar("Key"), TypeVar("Kept")
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 
 SHOWN_FRACTIONS = (0.5, 0.95, 0.99)
 # The number in the system is sampled this often in a run: enough to see thirds, cheap against the steps between.
