@@ -13,6 +13,7 @@ from functools import partial
 
 from ullage.errors import InputError, Rejection, unknown_name
 from ullage.evidence import Assumption, Evidence, Figure, number
+from ullage.fleet.canary import canary_figures, variation
 from ullage.fleet.choices import choice
 from ullage.fleet.failure import (
     FailureReserve,
@@ -32,6 +33,7 @@ from ullage.fleet.steady import SteadyFleet
 from ullage.fleet.utilisation_cap import CappedFleet, UtilisationCaps, utilisation_reserve
 from ullage.fleet.warm import Warm, WarmReserve, warm_reserve
 from ullage.startup.ready import TimeToReady
+from ullage.workload.classes import Metric
 from ullage.workload.demand.demand import Demand
 
 COUNTED = choice("reserves.counted", "overlap", "", "a policy that keeps occasions apart costs less than devices")
@@ -195,10 +197,8 @@ def named_reserves(
     held = (failure.line, warm.line, region.line)
     capped = _capped(_serving(needed, held, given.policy), steady, demand, region.sites, given)
     serving = _serving(needed, (*held, *capped), given.policy)
-    rollout = rollout_reserve(
-        serving, given.rollout, start, devices=devices,
-        quiet=quiet_demand("reserve.rollout_demand_fraction", demand, given.rollout.within, given.rollout.demand),
-    )  # fmt: skip
+    quiet = quiet_demand("reserve.rollout_demand_fraction", demand, given.rollout.within, given.rollout.demand)
+    rollout = rollout_reserve(serving, given.rollout, start, devices=devices, quiet=quiet)
     if isinstance(rollout, Rejection):
         return rollout
     maintenance = maintenance_reserve(
@@ -237,6 +237,7 @@ def named_reserves(
         figures={
             **{name: figure for each in found for name, figure in each.figures.items()},
             **{line.figure.name: line.figure for line in capped},
+            **_canary(steady, demand, given.rollout, rollout),
             **_totals(lines, given.policy, added, overlapped, bought, devices, needed),
             **placed.figures,
         },
@@ -253,6 +254,21 @@ def overlap(sizes: Mapping[str, int], groups: Sequence[Sequence[str]]) -> int:
     grouped = {name for group in groups for name in group}
     shared = sum(max((sizes.get(name, 0) for name in group), default=0) for group in groups)
     return shared + sum(size for name, size in sizes.items() if name not in grouped)
+
+
+def _canary(steady: SteadyFleet, demand: Demand, given: Rollout, rollout: RolloutReserve) -> dict[str, Figure]:
+    """How long a canary runs until it can be judged, by how much requests differ in the pool as it was sized."""
+    if given.strategy.value != "canary":
+        return {}
+    windows = steady.size.conservative.at.sample.each
+    times = [by_metric[Metric.TPOT] for one in windows for by_metric in one.histograms.values()]
+    return canary_figures(
+        given.canary,
+        demand.figures["demand.planning_rate"],
+        rollout.figures["reserve.rollout_demand_fraction"],
+        variation(times),
+        inputs=(steady.figures["fleet.replicas"],),
+    )
 
 
 def _capped(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from support.mixes import small_trial
 from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, poisson_trial
 from ullage.service.trial.trial import Trial
-from ullage.service.trial.window import read_window, remember, window
+from ullage.service.trial.window import read_window, window
 from ullage.simulate.load import OpenLoop
 
 CHAT = class_with_slos(ttft_p95=0.3)
@@ -98,20 +96,3 @@ def test_a_pool_that_differs_in_names_alone_is_simulated_once() -> None:
     assert second.histograms["search"] is first.histograms["chat"]
     turned = replace(one, classes=one.classes[::-1])
     assert window(turned, 10.0, 1).histograms["chat"] is not first.histograms["chat"]
-
-
-class Slow(dict[int, int]):
-    """Lets another thread run in the middle of a change."""
-
-    def __delitem__(self, key: int) -> None:
-        time.sleep(0.0)
-        super().__delitem__(key)
-
-
-def test_threads_forget_the_oldest_together() -> None:
-    """Windows are simulated side by side: whoever forgets the oldest one must not trip over who forgets it too."""
-    known = Slow()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda key: remember(known, key, -key, most=4), range(2_000)))
-    assert len(known) == 4
-    assert all(key == -value for key, value in known.items())

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from threading import Lock
-from typing import TypeVar
 
 import numpy as np
 
@@ -24,9 +22,6 @@ from ullage.simulate.histogram import LogHistogram, bin_edges_s
 from ullage.simulate.load import PS_PER_S, OpenLoop
 from ullage.simulate.outcome import Counts, Outcome, Series
 from ullage.workload.classes import Metric, Slo
-
-Key = TypeVar("Key")
-Kept = TypeVar("Kept")
 
 SHOWN_FRACTIONS = (0.5, 0.95, 0.99)
 # The number in the system is sampled this often in a run: enough to see thirds, cheap against the steps between.
@@ -71,7 +66,11 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
     known = _KNOWN.get(key)
     if known is None:
         known = names, read_window(trial, trial.load(rate_rps, seed), rate_rps, seed)
-        remember(_KNOWN, key, known, most=max(64, _MOST_KNOWN // max(1, len(trial.classes))))
+        most = max(64, _MOST_KNOWN // max(1, len(trial.classes)))
+        # Several threads do this at once: the list is made in one piece, an iterator would see the others' changes.
+        for oldest in list(_KNOWN)[: max(0, len(_KNOWN) - most + 1)]:
+            _KNOWN.pop(oldest, None)
+        _KNOWN[key] = known
     return known[1] if known[0] == names else _renamed(known[1], trial, dict(zip(known[0], names, strict=True)))
 
 
@@ -79,16 +78,6 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
 # oldest are forgotten first. So many windows of one class are some 300 MB.
 _KNOWN: dict[tuple[object, ...], tuple[tuple[str, ...], Window]] = {}
 _MOST_KNOWN = 3072
-# Windows are simulated on several threads; a dictionary must not change while its oldest entry is looked for.
-_REMEMBERING = Lock()
-
-
-def remember(known: dict[Key, Kept], key: Key, value: Kept, *, most: int) -> None:
-    """Keep a value under a key, and forget the oldest beyond so many."""
-    with _REMEMBERING:
-        while len(known) >= most:
-            del known[next(iter(known))]
-        known[key] = value
 
 
 def _renamed(known: Window, trial: Trial, new_names: Mapping[str, str]) -> Window:
