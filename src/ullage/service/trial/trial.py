@@ -158,8 +158,7 @@ class Trial:
             )
         if not self.deadlines_s:
             return drawn
-        classes = tuple(self._with_deadline(each) for each in drawn.requests.classes)
-        return replace(drawn, requests=replace(drawn.requests, classes=classes))
+        return drawn.with_classes(tuple(self._with_deadline(each) for each in drawn.requests.classes))
 
     def _with_deadline(self, given: LoadClass) -> LoadClass:
         deadline_s = self.deadlines_s.get(given.name)
