@@ -13,8 +13,8 @@ from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.search import LeastReplicas, highest_load, least_replicas
 from ullage.service.trial.trial import Trial
 
-# A part of a fleet is told to about a replica by so few windows; nothing is bought by it.
-EFFORT = Effort(most_windows=20, most_requests=1e6, first_fraction=0.4)
+# A part of a fleet is told to about a replica by so few windows, on the bursts of the whole; nothing is bought by it.
+EFFORT = Effort(most_windows=8, most_requests=1e6, first_fraction=0.4)
 
 
 def caused_replicas(pool: PoolPlan, *, seed: int, map: Any = map) -> Causation | None:  # noqa: A002

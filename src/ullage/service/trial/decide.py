@@ -391,6 +391,11 @@ def _criteria(trial: Trial) -> Iterator[tuple[str, float]]:
             yield f"{each.name} {slo.name}", 1.0 - slo.percentile_fraction
 
 
+def criteria_names(trial: Trial) -> tuple[str, ...]:
+    """What a load can violate of this trial, class by class."""
+    return tuple(name for name, _ in _criteria(trial))
+
+
 def _worst_spreads(found: Decision) -> list[float]:
     """The spread, by stratum, of what is least decided."""
     open_ones = [each for each in found.judged if abs(each.distance) < DECIDED_ERRORS] or list(found.judged)

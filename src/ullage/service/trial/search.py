@@ -17,7 +17,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage.errors import InputError
-from ullage.service.trial.decide import BRIEF, FULL, MOST_EXCESS, SCOUT, Decision, Effort, decide, judge, sampled
+from ullage.service.trial.decide import (
+    BRIEF,
+    FULL,
+    MOST_EXCESS,
+    SCOUT,
+    Decision,
+    Effort,
+    criteria_names,
+    decide,
+    judge,
+    sampled,
+)
 from ullage.service.trial.strata import strata_of
 from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import Probe
@@ -77,8 +88,35 @@ def highest_load(
 ) -> HighestLoad:
     """Bisect to the highest load at which every SLO is met; the interval ends where both neighbours are decided.
 
-    `near_rps`, per replica, is where to look first; it saves time and changes nothing else.
+    `near_rps`, per replica, is where to look first; it saves time and changes nothing else. What was found of a pool
+    that differs in what its classes are called alone is known.
     """
+    terms = (probe.saturation_rps, tuple(probe.work_s.values()), seed, effort, with_interval, near_rps)
+    allowed = tuple(trial.allowed_error_fraction(each.name) for each in trial.classes)
+    key, names = (trial.key, terms, allowed), criteria_names(trial)
+    known = _HIGHEST.get(key)
+    if known is None:
+        known = names, _highest_load(trial, probe, seed, effort, with_interval, near_rps, map)
+        while len(_HIGHEST) >= _MOST_HIGHEST:
+            _HIGHEST.pop(next(iter(_HIGHEST)), None)
+        _HIGHEST[key] = known
+    renamed = dict(zip(known[0], names, strict=True)).get(known[1].binding, known[1].binding)
+    return replace(known[1], binding=renamed)
+
+
+_HIGHEST: dict[tuple[object, ...], tuple[tuple[str, ...], HighestLoad]] = {}
+_MOST_HIGHEST = 256
+
+
+def _highest_load(
+    trial: Trial,
+    probe: Probe,
+    seed: int,
+    effort: Effort,
+    with_interval: bool,
+    near_rps: float | None,
+    map: Any,  # noqa: A002
+) -> HighestLoad:
     step_rps = probe.saturation_rps * trial.replicas / STEPS
     known: dict[int, Decision] = {}
 
