@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from support.mixes import small_model, small_trial
+from support.served_replicas import class_with_slos
 from ullage.errors import InputError
 from ullage.scaling.compare import ComparisonCase, ScalingComparison, compare_rules
 from ullage.scaling.hpa import HpaSpec
@@ -103,6 +104,19 @@ def test_a_rule_that_never_asks_is_a_threshold() -> None:
     deaf = tracking_rule("deaf", 1e6, least=1, most=8, up_s=0.0, down_s=120.0)
     found = played(deaf, pool(), [step_up()])
     assert max(found.causes, key=lambda each: found.causes[each]) == "threshold"
+
+
+def test_a_pool_under_another_name_is_played_once() -> None:
+    def named(name: str) -> tuple[ScalingPool, ScalingTraffic]:
+        trial = small_trial(class_with_slos(name, ttft_p95=0.5, tpot_p95=0.05))
+        model = SyntheticModel(classes=(small_model(name),))
+        return replace(pool(), trial=trial), rated("step", [8.0, 36.0], 300.0, model, trial, seed=3)
+
+    (one, first), (two, second) = named("chat"), named("search")
+    chat, search = played(ours(), one, [first]), played(ours(), two, [second])
+    assert chat.attainment.slo_name.split() == ["chat", search.attainment.slo_name.removeprefix("search ")]
+    assert chat.causes is search.causes
+    assert played(ours(down_s=60.0), one, [first]).causes is not chat.causes
 
 
 def test_slower_starts_never_help() -> None:

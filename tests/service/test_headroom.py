@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.mixes import small_trial
-from support.served_replicas import PoissonLoad, class_with_slos, short_bases
+from support.served_replicas import QUICK, PoissonLoad, class_with_slos, short_bases
 from ullage.service.curve.margin import NO_POLICY
 from ullage.service.headroom import CHANGES, EFFORT, GROWTH_RUNGS, Headroom, LoadChange, _margin, headroom
 from ullage.service.trial.decide import Decision, decide
+from ullage.service.trial.search import least_replicas
 from ullage.service.trial.trial import Trial
 
 RATE_RPS = 60.0
@@ -53,6 +54,21 @@ def test_what_holds_holds_and_what_breaks_breaks(found: Headroom) -> None:
 def test_capacity_is_the_highest_load_that_was_seen_to_hold(found: Headroom) -> None:
     assert found.capacity_rps == RATE_RPS * (1.0 + found.line("traffic").holds_fraction)
     assert decide(small_trial(), found.capacity_rps, PROBE, seed=SEED, effort=EFFORT).holds
+
+
+def test_a_large_pool_has_less_to_spare_than_a_step_of_its_size() -> None:
+    """What one step fewer does not carry is more traffic for the sub-pool that stands for both, and holds no better."""
+    rate_rps = 5_000.0
+    sized = least_replicas(small_trial(replicas=1, span_s=10.0), rate_rps, PROBE, seed=SEED, effort=QUICK)
+    trial = small_trial(replicas=sized.replicas, span_s=10.0)
+    assert sized.tested_replicas < sized.replicas
+    assert sized.below is not None
+    found = headroom(trial, PROBE, rate_rps=rate_rps, seed=SEED, sized=sized).line("traffic")
+    step_fraction = sized.replicas / (sized.replicas - sized.step_replicas) - 1.0
+    assert found.holds_fraction < step_fraction
+    assert found.breaks_fraction is not None
+    if found.breaks_fraction >= step_fraction:
+        assert found.breaks in (*sized.below.violated, *(each.name for each in sized.below.judged))
 
 
 def test_more_replicas_and_looser_slos_never_leave_less(found: Headroom) -> None:

@@ -12,10 +12,9 @@ from ullage.service.trial.decide import Effort
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.search import LeastReplicas, highest_load, least_replicas
 from ullage.service.trial.trial import Trial
-from ullage.workload.synthetic.model import SyntheticModel
 
-# A part of a fleet is told to about a replica by so few windows; nothing is bought by it.
-EFFORT = Effort(most_windows=20, most_requests=1e6, first_fraction=0.4)
+# A part of a fleet is told to about a replica by so few windows, on the bursts of the whole; nothing is bought by it.
+EFFORT = Effort(most_windows=8, most_requests=1e6, first_fraction=0.4)
 
 
 def caused_replicas(pool: PoolPlan, *, seed: int, map: Any = map) -> Causation | None:  # noqa: A002
@@ -70,5 +69,4 @@ def _with_classes(trial: Trial, mix: MixLoad, names: frozenset[str]) -> Trial | 
     classes = tuple(each for each in trial.classes if each.name in names)
     if not any(each.slos for each in classes):
         return None
-    model = SyntheticModel(classes=tuple(each for each in mix.model.classes if each.name in names))
-    return replace(trial, load_at=replace(mix, model=model, classes=classes), classes=classes)
+    return replace(trial, load_at=mix.part(names), classes=classes)

@@ -135,7 +135,10 @@ def plan_pool(
     if isinstance(steady, Rejection):
         return steady
     sized = (steady.figures["fleet.replicas"],)
-    room = headroom(steady.trial, steady.size.probe, rate_rps=demand.planning_rps, seed=seed, inputs=sized, map=map)
+    room = headroom(
+        steady.trial, steady.size.probe, rate_rps=demand.planning_rps, seed=seed, sized=steady.size.conservative,
+        inputs=sized, map=map,
+    )  # fmt: skip
     tools = tool_loads(spec.tools, demand, service=service)
     binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=sized, map=map)
     report(0.85, "admission limits")

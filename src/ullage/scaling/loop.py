@@ -6,9 +6,11 @@ the platform how long each start takes. Every number that is printed of a rule w
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,18 @@ class ScalingTraffic:
     counted_s: float = 0.0
     week_s: float = 0.0
     seed: int = 0
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The same for the same requests at the same times, whatever it and its classes are called."""
+        made, requests = hashlib.blake2b(digest_size=16), self.load.requests
+        classes = [replace(each, name="") for each in requests.classes]
+        made.update(repr((self.span_s, self.counted_s, self.week_s, self.seed, classes, self.load.retry)).encode())
+        for name in ("prompt_tokens", "output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of"):
+            found = getattr(requests, name)
+            made.update(name.encode() if found is None else found.tobytes())
+        made.update(self.arrival_s.tobytes())
+        return made.digest()
 
     @property
     def arrival_s(self) -> Floats:

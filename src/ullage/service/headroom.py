@@ -20,7 +20,7 @@ from typing import Any
 from ullage.evidence import Assumption, Figure
 from ullage.service.trial.decide import Decision, Effort, decide
 from ullage.service.trial.mix import MixLoad
-from ullage.service.trial.search import rare_traffic, tested_pool
+from ullage.service.trial.search import LeastReplicas, rare_traffic, tested_pool
 from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import Probe
 from ullage.workload.synthetic.model import ClassModel, ReuseModel, SyntheticModel
@@ -94,13 +94,17 @@ def headroom(
     *,
     rate_rps: float,
     seed: int,
+    sized: LeastReplicas | None = None,
     inputs: tuple[Figure | Assumption, ...] = (),
     map: Any = map,  # noqa: A002
 ) -> Headroom:
-    """Try every change on the pool that the trial describes (its replicas, its mix, its SLOs) at this rate."""
+    """Try every change on the pool that the trial describes (its replicas, its mix, its SLOs) at this rate.
+
+    `sized` is the search that ended with this pool: what it found not to hold is not tried again.
+    """
     stretched, tried_rps = rare_traffic(trial, rate_rps)
     lines = [
-        _margin(change, _decisions(change, stretched, tried_rps, probe, seed, map))
+        _margin(change, _decisions(change, stretched, tried_rps, probe, seed, sized, map))
         for change in CHANGES
         if not change.needs_mix or isinstance(trial.load_at, MixLoad)
     ]
@@ -114,14 +118,20 @@ def _decisions(
     rate_rps: float,
     probe: Probe,
     seed: int,
+    sized: LeastReplicas | None,
     map: Any,  # noqa: A002
 ) -> Callable[[int], Decision]:
     """The pool and its load at every rung of the change, each decided once."""
+    # One sub-pool stands for every number of a large pool, so that a step fewer was the same pool under more traffic.
+    is_sub_pool = sized is not None and sized.tested_replicas < sized.replicas
+    fewer = sized.below if sized is not None and is_sub_pool and change is CHANGES[0] else None
 
     @functools.cache
     def at(place: int) -> Decision:
         changed, load_rps = change.made(trial, rate_rps, change.rungs[place])
         tested, tested_rps = tested_pool(changed, load_rps, changed.replicas)
+        if fewer is not None and tested.replicas < changed.replicas and tested_rps >= fewer.rate_rps:
+            return fewer
         return decide(tested, tested_rps, probe, seed=seed, effort=EFFORT, map=map)
 
     return at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,8 +61,7 @@ def compile_problem(
             fix="Give a tuple with the replicas of each engine.",
         )
     requests = load.requests
-    decode_base, decode_slope = _decode_tables(engines)
-    token_base, token_slope = _token_tables(engines)
+    decode_base, decode_slope, token_base, token_slope = _tables(tuple((e.step, e.max_sequences) for e in engines))
     event_ps, event_replica, event_kind = _events(fleet)
     ready = fleet.total_replicas if fleet.ready_replicas is None else fleet.ready_replicas
     return Problem(
@@ -121,28 +121,26 @@ def _engine_row(engine: Engine) -> list[int]:
     return row
 
 
-def _decode_tables(engines: Sequence[Engine]) -> tuple[Int64s, Int64s]:
-    """Tables of all types in one array. Rows are cut or filled to the same number; short ones end with zeros."""
-    rows = max(each.max_sequences for each in engines) + 1
-    segments = max(each.step.decode_base_ps.shape[1] for each in engines)
-    base = np.zeros((len(engines), rows, segments), np.int64)
-    slope = np.zeros_like(base)
-    for kind, each in enumerate(engines):
-        table: StepTable = each.step
-        used, width = each.max_sequences + 1, table.decode_base_ps.shape[1]
+@functools.lru_cache(maxsize=32)
+def _tables(types: tuple[tuple[StepTable, int], ...]) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Step tables and sequences of all types in four arrays: times of decodes and of tokens, bases and slopes.
+
+    Rows are cut or filled to the same number; short ones end with zeros. A plan runs one type a thousand times.
+    """
+    rows = max(sequences for _, sequences in types) + 1
+    segments = max(table.decode_base_ps.shape[1] for table, _ in types)
+    base = np.zeros((len(types), rows, segments), np.int64)
+    token_base = np.zeros((len(types), max(table.token_base_ps.size for table, _ in types)), np.int64)
+    slope, token_slope = np.zeros_like(base), np.zeros_like(token_base)
+    for kind, (table, sequences) in enumerate(types):
+        used, width = sequences + 1, table.decode_base_ps.shape[1]
         base[kind, :used, :width] = table.decode_base_ps[:used]
         slope[kind, :used, :width] = table.decode_slope_ps[:used]
-    return base, slope
-
-
-def _token_tables(engines: Sequence[Engine]) -> tuple[Int64s, Int64s]:
-    segments = max(each.step.token_base_ps.size for each in engines)
-    base = np.zeros((len(engines), segments), np.int64)
-    slope = np.zeros_like(base)
-    for kind, each in enumerate(engines):
-        base[kind, : each.step.token_base_ps.size] = each.step.token_base_ps
-        slope[kind, : each.step.token_slope_ps.size] = each.step.token_slope_ps
-    return base, slope
+        token_base[kind, : table.token_base_ps.size] = table.token_base_ps
+        token_slope[kind, : table.token_slope_ps.size] = table.token_slope_ps
+    for each in (base, slope, token_base, token_slope):
+        each.setflags(write=False)
+    return base, slope, token_base, token_slope
 
 
 def _events(fleet: Fleet) -> tuple[Int64s, Any, Any]:

@@ -14,9 +14,9 @@ PS_PER_S = 10**12
 _ONE_SEGMENT_TOKENS = 1 << 40
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class StepTable:
-    """Step times as integers, piecewise linear between grid points.
+    """Step times as integers, piecewise linear between grid points. Tables are told apart by identity: they are long.
 
     A pure decode step of n sequences that read v tokens of KV takes
     `decode_base_ps[n, g] + decode_slope_ps[n, g] * (v - g * kv_segment_tokens)` with g the segment of v; the last

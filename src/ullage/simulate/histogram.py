@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ class LogHistogram:
 
     counts: NDArray[np.int64]
 
-    @property
+    @cached_property
     def total_count(self) -> int:
         return int(self.counts.sum())
 

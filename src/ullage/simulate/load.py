@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.errors import InputError
+from ullage.errors import InputError, InternalError
 
 PS_PER_S = 10**12
 _LONGEST_S = 9_000_000.0  # 104 days: what int64 picoseconds hold, with room for sums
@@ -114,6 +114,13 @@ class Requests:
         return int(self.prompt_tokens.size)
 
 
+def _unchecked(value: Any, **changed: Any) -> Any:
+    """A copy of a checked value with other fields that cannot make it wrong; arrays are not looked through again."""
+    made = object.__new__(type(value))
+    made.__dict__.update(vars(value) | changed)
+    return made
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpenLoop:
     """Requests come when they come, whatever the system does: production traffic."""
@@ -148,6 +155,15 @@ class OpenLoop:
                 problem=f"is before the arrival in front of it, {float(given[where - 1]) * scale}",
                 fix="Sort the requests by arrival.",
             )
+
+    def with_classes(self, classes: tuple[LoadClass, ...]) -> OpenLoop:
+        """The same requests at the same times, their classes on other terms; as many classes as before."""
+        if len(classes) != len(self.requests.classes):
+            raise InternalError(
+                law="classes on other terms are as many", left=len(classes), right=len(self.requests.classes)
+            )
+        made: OpenLoop = _unchecked(self, requests=_unchecked(self.requests, classes=classes))
+        return made
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,14 +165,14 @@ class Outcome:
     """The result of a simulation.
 
     Groups count requests that arrived after the warm-up; gaps between tokens (`itl`, by class), replicas and the mean
-    of outstanding requests cover the whole run.
+    of outstanding requests cover the whole run. `replica_rows` are the kernel's records, which few look at.
     """
 
     duration_s: float
     warmup_s: float
     groups: tuple[GroupOutcome, ...]
     itl: dict[str, LogHistogram]
-    replicas: tuple[ReplicaOutcome, ...]
+    replica_rows: NDArray[Any]
     mean_outstanding_requests: float
     series: Series | None
     gauges: Gauges | None
@@ -182,6 +182,10 @@ class Outcome:
     @cached_property
     def total(self) -> GroupOutcome:
         return merged(self.groups, class_name="all", tenant="all")
+
+    @cached_property
+    def replicas(self) -> tuple[ReplicaOutcome, ...]:
+        return _replicas(self.replica_rows)
 
     def of_class(self, name: str) -> GroupOutcome:
         return self._by_class[name]
@@ -212,7 +216,8 @@ def merged(groups: Any, *, class_name: str, tenant: str) -> GroupOutcome:
     """The sum of groups."""
     parts: list[GroupOutcome] = list(groups)
     if len(parts) == 1:
-        return replace(parts[0], class_name=class_name, tenant=tenant)
+        named = (parts[0].class_name, parts[0].tenant) == (class_name, tenant)
+        return parts[0] if named else replace(parts[0], class_name=class_name, tenant=tenant)
     summed: dict[str, Any] = {}
     for each in fields(GroupOutcome):
         values = [getattr(part, each.name) for part in parts]
@@ -233,13 +238,9 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
     return Outcome(
         duration_s=end_ps / PS_PER_S,
         warmup_s=problem.measure_from_ps / PS_PER_S,
-        groups=tuple(
-            _group(run, place, requests.classes[place // len(requests.tenants)].name,
-                   requests.tenants[place % len(requests.tenants)])
-            for place in range(problem.group_class.size)
-        ),
+        groups=_groups(run, requests),
         itl={each.name: LogHistogram(counts=itl[c]) for c, each in enumerate(requests.classes)},
-        replicas=_replicas(run),
+        replica_rows=run.world.given("replicas"),
         mean_outstanding_requests=mean,
         series=_series(run) if problem.sample_ps < codes.NEVER and problem.samples else None,
         gauges=_gauges(run) if problem.sample_ps < codes.NEVER and problem.gauges else None,
@@ -248,29 +249,31 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
     )  # fmt: skip
 
 
-def _group(run: KernelRun, place: int, class_name: str, tenant: str) -> GroupOutcome:
-    counters = run.counters[1, place]
-    histograms = [LogHistogram(counts=each) for each in run.histograms[place]]
-    return GroupOutcome(
-        class_name=class_name,
-        tenant=tenant,
-        counts=Counts(*(int(counters[name]) for name in Counts._fields)),
-        ttft=histograms[codes.TTFT], tpot=histograms[codes.TPOT],
-        e2e=histograms[codes.E2E], queue=histograms[codes.QUEUE],
-        prompt_tokens=int(counters["prompt_tokens"]),
-        output_tokens=int(counters["output_tokens"]),
-        cached_tokens=int(counters["cached_tokens"]),
-        recomputed_tokens=int(counters["recomputed_tokens"]),
-        wasted_computed_tokens=int(counters["wasted_computed_tokens"]),
-        wasted_output_tokens=int(counters["wasted_output_tokens"]),
-        preemptions=int(counters["preemptions"]),
-        busy_s=float(run.shares["busy_ps"][1, place]) / PS_PER_S,
-        kv_token_s=float(run.shares["kv_token_ps"][1, place]) / PS_PER_S,
-    )  # fmt: skip
+def _groups(run: KernelRun, requests: Requests) -> tuple[GroupOutcome, ...]:
+    """Every class and tenant, tenants running fastest."""
+    counters, histograms = run.counters[1], run.histograms
+    names = counters.dtype.names[len(Counts._fields) :]
+    busy_s, kv_token_s = ((run.shares[name][1] / PS_PER_S).tolist() for name in ("busy_ps", "kv_token_ps"))
+    who = ((each.name, tenant) for each in requests.classes for tenant in requests.tenants)
+    found = []
+    for place, ((class_name, tenant), row) in enumerate(zip(who, counters.tolist(), strict=True)):
+        # The outcomes come first, in the order of their codes.
+        rest = dict(zip(names, row[len(Counts._fields) :], strict=True))
+        del rest["cached_done_tokens"]
+        ttft, tpot, e2e, queue = (
+            LogHistogram(counts=histograms[place, which]) for which in (codes.TTFT, codes.TPOT, codes.E2E, codes.QUEUE)
+        )
+        found.append(
+            GroupOutcome(
+                class_name=class_name, tenant=tenant, counts=Counts(*row[: len(Counts._fields)]),
+                ttft=ttft, tpot=tpot, e2e=e2e, queue=queue, busy_s=busy_s[place], kv_token_s=kv_token_s[place],
+                **rest,
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
-def _replicas(run: KernelRun) -> tuple[ReplicaOutcome, ...]:
-    rows = run.replicas.view(np.ndarray)
+def _replicas(rows: NDArray[Any]) -> tuple[ReplicaOutcome, ...]:
     counts = (rows[name].tolist() for name in ("step", "prefill_tokens", "decode_tokens", "preemptions"))
     times_s = (
         (rows[name] / PS_PER_S).tolist() for name in ("prefill_busy_ps", "decode_busy_ps", "mixed_busy_ps", "on_ps")
@@ -289,14 +292,15 @@ def _replicas(run: KernelRun) -> tuple[ReplicaOutcome, ...]:
 def _series(run: KernelRun) -> Series:
     samples = run.samples
     period_ps = run.problem.sample_ps
-    busy = np.diff(samples.busy_ps, axis=0, prepend=0)
+    busy_ps = samples["busy_ps"].copy()
+    busy_ps[1:] -= samples["busy_ps"][:-1]
     return Series(
         at_s=np.arange(1.0, len(samples) + 1.0) * (period_ps / PS_PER_S),
-        running=samples.running.copy(),
-        waiting=samples.waiting.copy(),
-        kv_tokens=samples.kv_tokens.copy(),
-        state=samples.state.copy(),
-        utilisation=busy / period_ps,
+        running=samples["running"].copy(),
+        waiting=samples["waiting"].copy(),
+        kv_tokens=samples["kv_tokens"].copy(),
+        state=samples["state"].copy(),
+        utilisation=busy_ps / period_ps,
     )
 
 

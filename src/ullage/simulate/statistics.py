@@ -52,8 +52,9 @@ class Precision:
         return self.interval.relative_half_width_fraction <= self.wanted_fraction
 
 
+@functools.lru_cache(maxsize=64)
 def replication_seeds(seed: int, count: int) -> tuple[int, ...]:
-    """Independent seeds, the first ones the same however many are asked for."""
+    """Independent seeds, the first ones the same however many are asked for; a plan asks for the same ones often."""
     return tuple(int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(count))
 
 

@@ -73,10 +73,10 @@ class KernelRun:
         if self.advance(until_ps, callback) == codes.AT_UNTIL:
             self.clock.now_ps = until_ps
             close(self.world, until_ps)
-        replicas = self.replicas
-        state = replicas.state
+        replicas = self.world.given("replicas")
+        state = replicas["state"]
         on = (state == codes.STARTING) | (state == codes.READY) | (state == codes.DRAINING)
-        replicas.on_ps[on] += int(self.clock.now_ps) - replicas.on_since_ps[on]
+        replicas["on_ps"][on] += int(self.world.plain_clock["now_ps"]) - replicas["on_since_ps"][on]
         return self
 
     # ---- reading it ---------------------------------------------------------------------------------
@@ -88,12 +88,14 @@ class KernelRun:
     @property
     def area_ps(self) -> int:
         """The integral of outstanding requests over time."""
-        return int(self.clock.area) + codes.CARRY * int(self.clock.area_carry)
+        clock = self.world.plain_clock
+        return int(clock["area"]) + codes.CARRY * int(clock["area_carry"])
 
     @property
     def sojourn_ps(self) -> int:
         """The time that attempts spent on replicas, all together."""
-        return int(self.clock.sojourn) + codes.CARRY * int(self.clock.sojourn_carry)
+        clock = self.world.plain_clock
+        return int(clock["sojourn"]) + codes.CARRY * int(clock["sojourn_carry"])
 
     @property
     def replicas(self) -> Any:
@@ -114,11 +116,11 @@ class KernelRun:
     @property
     def counters(self) -> Any:
         """By warm-up (0) or not (1) and group."""
-        return self.world.counters.view(np.ndarray).reshape(2, -1)
+        return self.world.given("counters").reshape(2, -1)
 
     @property
     def shares(self) -> Any:
-        return self.world.shares.view(np.ndarray).reshape(2, -1)
+        return self.world.given("shares").reshape(2, -1)
 
     @property
     def histograms(self) -> Any:
@@ -130,8 +132,9 @@ class KernelRun:
 
     @property
     def samples(self) -> Any:
+        """Plain records, a row for each sample and a column for each replica."""
         replicas = self.problem.replicas
-        return self.world.samples[: int(self.clock.samples) * replicas].reshape(-1, replicas)
+        return self.world.given("samples")[: int(self.world.plain_clock["samples"]) * replicas].reshape(-1, replicas)
 
     @property
     def gauges(self) -> Any:
@@ -279,18 +282,44 @@ def _slots(arena: _Arena, replicas: int, slots: int) -> Any:
 def _tables(arena: _Arena, problem: Problem) -> tuple[Any, Any]:
     """The step tables of all types one after the other, each with its own segments, and the types' terms."""
     engines = arena.filled(state.EngineTerms, EngineField, problem.engines)
+    rows, at = problem.decode_base_ps.shape[1], 0
+    for kind, engine in enumerate(problem.engines.tolist()):
+        decodes, tokens = rows * engine[EngineField.KV_SEGMENTS], engine[EngineField.TOKEN_SEGMENTS]
+        engines["decode_at"][kind], engines["token_at"][kind] = at, at + decodes
+        at += decodes + tokens
+    return _segments(problem), engines
+
+
+# What the tables of earlier runs came to, with the tables themselves: while those are kept, no other has their place.
+_KNOWN_SEGMENTS: dict[tuple[int, ...], tuple[tuple[Any, ...], Any]] = {}
+_MOST_SEGMENTS = 32
+
+
+def _segments(problem: Problem) -> Any:
+    """The segments of all tables. Runs of one fleet share them: the kernel only reads them."""
+    tables = (problem.decode_base_ps, problem.decode_slope_ps, problem.token_base_ps, problem.token_slope_ps)
+    widths = problem.engines[:, [EngineField.KV_SEGMENTS, EngineField.TOKEN_SEGMENTS]]
+    if any(each.flags.writeable for each in tables):
+        return _joined_segments(tables, widths)
+    key = (*(id(each) for each in tables), *widths.ravel().tolist())
+    known = _KNOWN_SEGMENTS.get(key)
+    if known is None:
+        known = tables, _joined_segments(tables, widths)
+        while len(_KNOWN_SEGMENTS) >= _MOST_SEGMENTS:
+            _KNOWN_SEGMENTS.pop(next(iter(_KNOWN_SEGMENTS)), None)
+        _KNOWN_SEGMENTS[key] = known
+    return known[1]
+
+
+def _joined_segments(tables: tuple[Any, ...], widths: Any) -> Any:
+    decode_base, decode_slope, token_base, token_slope = tables
     bases: list[Any] = []
     slopes: list[Any] = []
-    for kind, engine in enumerate(problem.engines):
-        width, tokens = engine[EngineField.KV_SEGMENTS], engine[EngineField.TOKEN_SEGMENTS]
-        engines["decode_at"][kind] = sum(each.size for each in bases)
-        bases.append(problem.decode_base_ps[kind, :, :width].ravel())
-        slopes.append(problem.decode_slope_ps[kind, :, :width].ravel())
-        engines["token_at"][kind] = sum(each.size for each in bases)
-        bases.append(problem.token_base_ps[kind, :tokens])
-        slopes.append(problem.token_slope_ps[kind, :tokens])
+    for kind, (width, tokens) in enumerate(widths.tolist()):
+        bases += [decode_base[kind, :, :width].ravel(), token_base[kind, :tokens]]
+        slopes += [decode_slope[kind, :, :width].ravel(), token_slope[kind, :tokens]]
     base_ps = np.concatenate(bases)
-    return arena.records(state.SegmentRow, base_ps.size, base_ps=base_ps, slope_ps=np.concatenate(slopes)), engines
+    return _Arena().records(state.SegmentRow, base_ps.size, base_ps=base_ps, slope_ps=np.concatenate(slopes))
 
 
 def _timers(arena: _Arena, problem: Problem, *, used: bool) -> Any:

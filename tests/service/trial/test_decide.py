@@ -167,6 +167,31 @@ def test_loads_far_below_and_far_above_are_decided_with_the_first_windows(bases:
     assert below.windows == above.windows == first_windows(bases)
 
 
+def test_what_is_clear_is_passed_by_with_fewer_windows_and_decided_alike(bases: Bases) -> None:
+    probe = bases.nominal_probe
+    for share in (0.2, 1.0, 1.5):
+        shown = decide(bases.nominal, share * probe.saturation_rps, probe, seed=1, effort=FULL)
+        passed = decide(bases.nominal, share * probe.saturation_rps, probe, seed=1, effort=FULL, in_passing=True)
+        assert (passed.holds, passed.is_decided) == (shown.holds, shown.is_decided)
+        assert shown.windows >= first_windows(bases, FULL)
+        if share == 0.2:
+            assert passed.windows < first_windows(bases, FULL)
+
+
+def test_what_seems_violated_is_not_tried_beyond_what_its_windows_forecast(bases: Bases) -> None:
+    """A limit that slightly more than one request in twenty misses: all windows would not tell, so most are saved."""
+    probe, trial = bases.nominal_probe, bases.nominal
+    rate_rps = 0.8 * probe.saturation_rps
+    effort = Effort(most_windows=200)
+    found = decide(trial, rate_rps, probe, seed=1, effort=replace(effort, most_windows=60))
+    (border,) = found.sample.quantiles(trial.classes[0], trial.classes[0].slos[0].metric, (0.945,))
+    assert border is not None
+    close = replace(trial, classes=(class_with_slos(ttft_p95=border.value),))
+    asked = decide(close, rate_rps, probe, seed=1, effort=effort)
+    assert not asked.holds
+    assert asked.windows < 200
+
+
 def test_a_border_is_undecided_when_its_windows_are_spent(bases: Bases) -> None:
     """The limit is set to what exactly one request in twenty misses."""
     rate_rps = 0.8 * bases.nominal_probe.saturation_rps

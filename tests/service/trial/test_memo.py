@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from support.mixes import small_trial
-from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, poisson_trial
+from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, poisson_trial, short_bases
+from ullage.service.trial.decide import SCOUT
+from ullage.service.trial.search import highest_load
 from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import read_window, window
 from ullage.simulate.load import OpenLoop
@@ -96,3 +98,16 @@ def test_a_pool_that_differs_in_names_alone_is_simulated_once() -> None:
     assert second.histograms["search"] is first.histograms["chat"]
     turned = replace(one, classes=one.classes[::-1])
     assert window(turned, 10.0, 1).histograms["chat"] is not first.histograms["chat"]
+
+
+def test_the_highest_load_of_a_pool_is_known_under_other_names() -> None:
+    one, other = (
+        short_bases(small_trial(class_with_slos(name, ttft_p95=0.31), replicas=1, span_s=20.0))
+        for name in ("chat", "search")
+    )
+    first, second = (
+        highest_load(each.nominal, each.nominal_probe, seed=1, effort=SCOUT, with_interval=False)
+        for each in (one, other)
+    )
+    assert (first.binding, second.binding) == ("chat ttft_p95", "search ttft_p95")
+    assert first.interval is second.interval

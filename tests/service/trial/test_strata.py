@@ -132,3 +132,36 @@ def test_other_work_sorts_windows_otherwise() -> None:
     other = strata_of(mix(), span_s=SPAN_S, seed=1, work_s={"chat": 0.2, "coding": 0.002})
     assert set(other.seeds[0]) != set(strata().seeds[0])
     assert strata_of(replace(mix()), span_s=SPAN_S, seed=1, work_s=WORK_S) == strata()
+
+
+def test_a_part_of_a_mix_meets_the_bursts_of_the_whole() -> None:
+    """Its windows are as heavy as if nothing of the others weighed, and its requests come when they came there."""
+    whole = mix()
+    part = whole.part({"coding"})
+    seeds = tuple(range(20))
+    found = part.work(WORK_S).heaviness(span_s=SPAN_S, seeds=seeds)
+    assert found.tolist() == whole.work({"chat": 0.0, "coding": 1.0}).heaviness(span_s=SPAN_S, seeds=seeds).tolist()
+    assert whole.part({"chat", "coding"}) is whole
+
+    def counts(load_at: MixLoad, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        drawn = load_at(rate_rps=2_000.0, span_s=SPAN_S, seed=4)
+        assert drawn.requests.class_of is not None
+        assert drawn.arrival_ps is not None
+        own = drawn.requests.class_of == [each.name for each in drawn.requests.classes].index(name)
+        return np.bincount((drawn.arrival_ps[own] // (10 * 10**12)).astype(np.int64), minlength=round(SPAN_S / 10))
+
+    alone, among, other = counts(part, "coding"), counts(whole, "coding"), counts(whole, "chat")
+    assert np.corrcoef(alone, among)[0, 1] > 0.95 > np.corrcoef(alone, other)[0, 1]
+
+
+def test_a_window_is_drawn_once_for_pools_of_every_size_and_again_for_another_rate() -> None:
+    load_at = mix()
+    first = load_at(rate_rps=20.0, span_s=SPAN_S, seed=1)
+    assert load_at(rate_rps=20.0, span_s=SPAN_S, seed=1) is first
+    assert load_at(rate_rps=20.0, span_s=SPAN_S, seed=2) is not first
+    assert load_at(rate_rps=21.0, span_s=SPAN_S, seed=1).requests.count != first.requests.count
+    again = load_at(rate_rps=20.0, span_s=SPAN_S, seed=1)
+    assert again is not first
+    assert again.arrival_ps is not None
+    assert first.arrival_ps is not None
+    assert again.arrival_ps.tolist() == first.arrival_ps.tolist()

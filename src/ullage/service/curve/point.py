@@ -24,6 +24,7 @@ from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import SCOUT
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.search import RARE_REQUESTS, HighestLoad, highest_load
+from ullage.service.trial.trial import CONSERVATIVE, NOMINAL
 
 # A highest load that is known no better than this is worth a remark.
 WIDE_FRACTION = 0.05
@@ -90,17 +91,25 @@ def replica_point(
     bases, known = curve.bases, curve.bases.band
     share = _policy_share(policy)
     search = functools.partial(highest_load, seed=curve.seed, map=map)
-    highest = search(bases.nominal, bases.nominal_probe, effort=SCOUT, with_interval=not bases.has_margin)
+    passing_rps = max((each.offered_rps for each in curve.stable if each.passes), default=None)
+    highest = search(
+        bases.nominal,
+        bases.nominal_probe,
+        effort=SCOUT,
+        with_interval=not bases.has_margin,
+        near_rps=passing_rps if curve.basis == NOMINAL else None,
+    )
     if highest.rps <= 0.0:
         return idle_refusal(bases, highest, seed=curve.seed, inputs=curve.inputs, map=map)
     slow = highest
     if bases.has_margin:
-        near_rps = highest.rps / known.slow_ratio
+        near_rps = passing_rps if curve.basis == CONSERVATIVE else highest.rps / known.slow_ratio
         slow = search(bases.conservative, bases.conservative_probe, effort=SCOUT, near_rps=near_rps)
     brief = functools.partial(search, effort=SCOUT, with_interval=False)
     fast = highest
     if known.fast_ratio < 1.0:
-        fast = brief(bases.nominal.with_steps(known.fast_ratio), bases.nominal_probe, near_rps=highest.rps)
+        near_rps = highest.rps / known.fast_ratio
+        fast = brief(bases.nominal.with_steps(known.fast_ratio), bases.nominal_probe, near_rps=near_rps)
     low_rps, high_rps = min(slow.rps, highest.rps), max(fast.rps, highest.rps)
     margins = (
         *_burst_margin(bases, highest, brief),

@@ -21,6 +21,8 @@ from ullage.service.trial.decide import Decision, judge, sampled
 from ullage.service.trial.mix import LoadAt, MixLoad
 from ullage.service.trial.search import RARE_REQUESTS, likely_replicas, rare_traffic
 from ullage.service.trial.strata import Strata
+from ullage.service.trial.trial import Trial
+from ullage.service.trial.window import Probe
 from ullage.simulate.statistics import replication_seeds
 
 # The heaviest eighth of the windows, and the rest: each is represented by the one in its middle.
@@ -64,8 +66,67 @@ def quick_size(
     map: Any = map,  # noqa: A002
 ) -> QuickSize:
     """The estimate; where no load that was tried meets every SLO it is read off the lowest, and is as uncertain."""
-    probe = bases.conservative_probe
-    trial, load_rps = rare_traffic(bases.conservative, rate_rps)
+    found = _tried(bases.conservative, bases.conservative_probe, rate_rps=rate_rps, seed=seed, map=map)
+    low, high = found.low, found.high
+    is_near = low is not None and high is not None and high.rate_rps < low.rate_rps * _CLOSE
+    off = _OFF_FRACTION if is_near else _FAR_OFF_FRACTION
+    alone = found.tried_replicas == 1 and found.carried_rps >= found.load_rps
+    return QuickSize(
+        rate_rps=rate_rps,
+        replicas=found.replicas,
+        low_replicas=1 if alone else max(1, math.floor(found.needed * (1.0 - off))),
+        high_replicas=1 if alone else max(found.replicas, math.ceil(found.needed * (1.0 + off))),
+        binding=_binding(high or low),
+        tried_replicas=found.tried_replicas,
+        at=_known(low or high),
+    )
+
+
+def quick_start(
+    trial: Trial,
+    probe: Probe,
+    *,
+    rate_rps: float,
+    seed: int,
+    map: Any = map,  # noqa: A002
+) -> int | None:
+    """Where to begin to look for a pool's size; None for a pool so small that a look at itself costs no more."""
+    if likely_replicas(rate_rps, probe.saturation_rps) <= 2 * _TRIED_REPLICAS:
+        return None
+    return _tried(trial, probe, rate_rps=rate_rps, seed=seed, map=map).replicas
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tried:
+    """A dozen replicas at a handful of loads: the highest that met every SLO, the lowest that did not."""
+
+    tried_replicas: int
+    load_rps: float
+    low: Decision | None
+    high: Decision | None
+
+    @property
+    def carried_rps(self) -> float:
+        """Where a straight line through the two meets what is allowed; from one side as far as the excess says."""
+        if self.low is None or self.high is None:
+            only = _known(self.low or self.high)
+            return float(only.rate_rps * math.exp(-only.excess / _STEEPNESS))
+        low, high = self.low, self.high
+        part = -low.excess / (high.excess - low.excess) if high.excess > low.excess else 0.0
+        return float(low.rate_rps * (high.rate_rps / low.rate_rps) ** part)
+
+    @property
+    def needed(self) -> float:
+        return self.load_rps * self.tried_replicas / self.carried_rps
+
+    @property
+    def replicas(self) -> int:
+        alone = self.tried_replicas == 1 and self.carried_rps >= self.load_rps
+        return 1 if alone else max(1, math.ceil(self.needed - 1e-9))
+
+
+def _tried(trial: Trial, probe: Probe, *, rate_rps: float, seed: int, map: Any) -> _Tried:  # noqa: A002
+    trial, load_rps = rare_traffic(trial, rate_rps)
     count = min(likely_replicas(load_rps, probe.saturation_rps), _TRIED_REPLICAS)
     windows = _windows(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
     pool = replace(trial, replicas=count)
@@ -78,21 +139,7 @@ def quick_size(
         max(start, RARE_REQUESTS / trial.span_s),
         enough_rps=load_rps if count == 1 else math.inf,
     )
-    carried_rps = _carried(low, high)
-    needed = load_rps * count / carried_rps
-    is_near = low is not None and high is not None and high.rate_rps < low.rate_rps * _CLOSE
-    off = _OFF_FRACTION if is_near else _FAR_OFF_FRACTION
-    alone = count == 1 and carried_rps >= load_rps
-    replicas = 1 if alone else max(1, math.ceil(needed - 1e-9))
-    return QuickSize(
-        rate_rps=rate_rps,
-        replicas=replicas,
-        low_replicas=1 if alone else max(1, math.floor(needed * (1.0 - off))),
-        high_replicas=1 if alone else max(replicas, math.ceil(needed * (1.0 + off))),
-        binding=_binding(high or low),
-        tried_replicas=count,
-        at=_known(low or high),
-    )
+    return _Tried(tried_replicas=count, load_rps=load_rps, low=low, high=high)
 
 
 def _bracket(
@@ -125,15 +172,6 @@ def _bracket(
 def _known(found: Decision | None) -> Decision:
     assert found is not None, "one load was tried at least"
     return found
-
-
-def _carried(low: Decision | None, high: Decision | None) -> float:
-    """Where a straight line through the two meets what is allowed; from one side as far as the excess says."""
-    if low is None or high is None:
-        only = _known(low or high)
-        return float(only.rate_rps * math.exp(-only.excess / _STEEPNESS))
-    part = -low.excess / (high.excess - low.excess) if high.excess > low.excess else 0.0
-    return float(low.rate_rps * (high.rate_rps / low.rate_rps) ** part)
 
 
 def _windows(load_at: LoadAt, *, span_s: float, seed: int, work_s: Any) -> Strata:

@@ -15,6 +15,7 @@ from ullage.errors import InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.service.curve.curve import CurvePoint, StablePoint, load_point, point_of
 from ullage.service.curve.point import idle_refusal, weak_evidence
+from ullage.service.curve.quick import quick_start
 from ullage.service.steps.band import StepBand
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import BRIEF, FULL, Effort, decide
@@ -117,12 +118,15 @@ def size_pool(
     refused = idle_rejection(bases, seed=seed, inputs=inputs, map=map)
     if refused is not None:
         return refused
+    # A dozen replicas show where to look at a twentieth of the price of the pool itself.
+    near = quick_start(bases.conservative, bases.conservative_probe, rate_rps=rate_rps, seed=seed, map=map)
     conservative = least_replicas(
-        bases.conservative, rate_rps, bases.conservative_probe, seed=seed, effort=effort, map=map
+        bases.conservative, rate_rps, bases.conservative_probe, seed=seed, effort=effort, start=near, map=map
     )
     nominal = conservative
     if bases.has_margin:
-        start = max(1, round(conservative.replicas / bases.band.slow_ratio))
+        near = quick_start(bases.nominal, bases.nominal_probe, rate_rps=rate_rps, seed=seed, map=map)
+        start = max(1, round(conservative.replicas / bases.band.slow_ratio)) if near is None else near
         nominal = least_replicas(
             bases.nominal,
             rate_rps,

@@ -35,12 +35,17 @@ from ullage.workload.classes import Metric, RequestClass
 STABILITY = "stability"
 # So many standard errors between a share and what is allowed leave one seed in a hundred on the other side.
 DECIDED_ERRORS = 2.33
+# An error that few windows tell is itself uncertain: before the first windows are all there, Student's t for half as
+# rare a mistake takes the place of the normal's, with as many degrees of freedom as windows beyond one a stratum.
+_EARLY_FRACTION = 0.995
+_EARLY_LOOKS = (0.4, 0.65)
 CONFIDENCE_FRACTION = 0.95
 # An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
 MOST_EXCESS = 3.0
 # What is not sure counts as violated, by so little.
 _UNSURE = 1e-6
-# From so many windows on an error is known well enough to see that a decision would take so many times the budget.
+# From so many windows on an error is known well enough to forecast how many a decision takes; many times the budget
+# is hopeless.
 _HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 8.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
@@ -57,10 +62,13 @@ class Effort:
     growth_ratio: float = 1.6
     first_fraction: float = 1.0
 
-    def first_windows(self, strata: Strata) -> tuple[int, ...]:
-        """Windows of every stratum before anything is judged; two of each, or one of the lightest, at least."""
+    def first_windows(self, strata: Strata, part: float = 1.0) -> tuple[int, ...]:
+        """Windows of every stratum before anything is judged; two of each, or one of the lightest, at least.
+
+        A `part` of them is enough for what is clear at once.
+        """
         return tuple(
-            max(2 if weight < 0.2 else 1, round(self.first_fraction * count))
+            max(2 if weight < 0.2 else 1, round(part * self.first_fraction * count))
             for weight, count in zip(strata.weights, strata.first_windows, strict=True)
         )
 
@@ -298,11 +306,20 @@ def decide(
     *,
     seed: int,
     effort: Effort = FULL,
+    in_passing: bool = False,
     map: Any = map,  # noqa: A002
 ) -> Decision:
-    """Simulate windows until every SLO is decided, or the effort is spent."""
+    """Simulate windows until every SLO is decided, or the effort is spent.
+
+    What a search looks at `in_passing`, and nobody is shown, ends at fewer windows where those leave no doubt.
+    """
     strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
     counts = effort.first_windows(strata)
+    for part in _EARLY_LOOKS if in_passing and effort.first_fraction == 1.0 else ():
+        few = effort.first_windows(strata, part)
+        early = judge(trial, rate_rps, sampled(trial, rate_rps, strata, few, map=map))
+        if _is_plain(early, sum(few) - len(few)):
+            return early
     most = effort.windows(rate_rps * trial.span_s, sum(counts))
     while True:
         sample = sampled(trial, rate_rps, strata, counts, map=map)
@@ -313,12 +330,26 @@ def decide(
         counts = allocated(strata, _worst_spreads(found), counts, more)
 
 
+def _is_plain(found: Decision, freedom: int) -> bool:
+    """Whether a few windows decide by more than their own uncertainty: something surely fails, or all surely holds."""
+    if found.instability is not None or freedom < 1:
+        return False
+    errors = t_quantile(_EARLY_FRACTION, freedom)
+    distances = [each.distance for each in found.judged]
+    return any(each <= -errors for each in distances) or all(each >= errors for each in distances)
+
+
 def _is_hopeless(found: Decision, most: int) -> bool:
-    """Whether many times the windows that may be spent would be needed to tell: errors fall with their root."""
+    """Whether more windows than may be spent would be needed to tell: errors fall with the root of their number.
+
+    Where something seems violated nothing is bought on the answer, and a forecast that the windows will not suffice is
+    enough; where all seems met it must be beyond doubt.
+    """
     if found.windows < _HOPELESS_WINDOWS:
         return False
-    nearest = min((abs(each.distance) for each in found.judged), default=math.inf)
-    return found.windows * (DECIDED_ERRORS / max(nearest, 1e-9)) ** 2 > _HOPELESS_RATIO * most
+    least = min((each.distance for each in found.judged), default=math.inf)
+    needed = found.windows * (DECIDED_ERRORS / max(abs(least), 1e-9)) ** 2
+    return needed > (most if least < 0.0 else _HOPELESS_RATIO * most)
 
 
 def sampled(
@@ -358,6 +389,11 @@ def _criteria(trial: Trial) -> Iterator[tuple[str, float]]:
         yield error_budget(each.name), trial.allowed_error_fraction(each.name)
         for slo in each.slos:
             yield f"{each.name} {slo.name}", 1.0 - slo.percentile_fraction
+
+
+def criteria_names(trial: Trial) -> tuple[str, ...]:
+    """What a load can violate of this trial, class by class."""
+    return tuple(name for name, _ in _criteria(trial))
 
 
 def _worst_spreads(found: Decision) -> list[float]:

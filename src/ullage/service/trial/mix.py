@@ -7,7 +7,7 @@ rate (common random numbers), so that two loads differ by their load and not by 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -37,13 +37,16 @@ class MixLoad:
     """A synthetic model's classes, always in its own proportions, without season and growth.
 
     A prompt's cached part is taken as cached where a cache of `cache_blocks` still holds it. Without `bursts`
-    arrivals are Poisson, everything else the same.
+    arrivals are Poisson, everything else the same. Of a mix that is part of another, `whole` are the bursts of all
+    classes of that one and `places` where its own stand among them: a part meets the bursts that the whole meets.
     """
 
     model: SyntheticModel
     classes: tuple[RequestClass, ...]
     cache_blocks: float = 0.0
     bursts: bool = True
+    whole: tuple[Modulation, ...] = ()
+    places: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.model.classes]
@@ -58,6 +61,27 @@ class MixLoad:
                 fix="Give one request class for each class of the mix; a class may have no SLOs.",
             )
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Found once: a mix of fifty classes has twenty thousand values."""
+        return hash((self.model, self.classes, self.cache_blocks, self.bursts, self.whole, self.places))
+
+    def part(self, names: Container[str]) -> MixLoad:
+        """Some of the classes, at the rates and with the bursts that they have among the others."""
+        if all(name in names for name in self.names):
+            return self
+        own = [(place, each) for place, each in enumerate(self.model.classes) if each.name in names]
+        return replace(
+            self,
+            model=SyntheticModel(classes=tuple(each for _, each in own)),
+            classes=tuple(each for each in self.classes if each.name in names),
+            whole=self._modulations,
+            places=tuple(self._places[place] for place, _ in own),
+        )
+
     @property
     def smooth(self) -> MixLoad:
         """The same mix, arriving as a Poisson process."""
@@ -69,7 +93,8 @@ class MixLoad:
 
     def work(self, work_s: Mapping[str, float]) -> BurstyWork:
         """What makes a window heavy: the bursts of each class, and its share of the work; `work_s` is a request's."""
-        each_s = np.array([work_s.get(each.name, 1.0) * each.mean_rate_rps for each in self.model.classes])
+        each_s = np.zeros(len(self._modulations))
+        each_s[list(self._places)] = [work_s.get(each.name, 1.0) * each.mean_rate_rps for each in self.model.classes]
         return BurstyWork(
             bursts=self._modulations,
             # Digits beyond the tenth are rounding: mixes that differ by them have the same heavy windows.
@@ -98,7 +123,19 @@ class MixLoad:
 
     @cached_property
     def _modulations(self) -> tuple[Modulation, ...]:
-        return tuple(each.bursts if self.bursts else Modulation() for each in self.model.classes)
+        """Of all classes whose bursts are drawn together."""
+        drawn = self.whole or tuple(each.bursts for each in self.model.classes)
+        return drawn if self.bursts else (Modulation(),) * len(drawn)
+
+    @cached_property
+    def _places(self) -> tuple[int, ...]:
+        return self.places if self.whole else tuple(range(len(self.model.classes)))
+
+    @cached_property
+    def _load_classes(self) -> tuple[LoadClass, ...]:
+        """In the order of the model's classes, which is a stream's."""
+        slo_class = {each.name: each for each in self.classes}
+        return tuple(simulated_class(slo_class[each.name]) for each in self.model.classes)
 
     def _recipe(self, span_s: float, seed: int) -> Recipe:
         """Rates by cell and class of one seed's window, at the model's own rate, without season and growth.
@@ -106,10 +143,23 @@ class MixLoad:
         Bursts move the rate inside the window; its mean is held at the model's, class by class. A load is then what it
         says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the trial.
         """
-        rates_rps = _known_levels(self._modulations, span_s, seed) * self._mean_rates_rps
+        levels = _known_levels(self._modulations, span_s, seed)
+        rates_rps = (levels[:, list(self._places)] if self.whole else levels) * self._mean_rates_rps
         return replace(self._tables, span_s=span_s, rates_rps=rates_rps)
 
     def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
+        """Draw a window; pools of several sizes and on both step bases are tried at one rate, on the same windows."""
+        drawn = _DRAWN[0]
+        if drawn.mix is not self or (drawn.rate_rps, drawn.span_s) != (rate_rps, span_s):
+            drawn = _DRAWN[0] = _Drawn(mix=self, rate_rps=rate_rps, span_s=span_s, loads={})
+        found = drawn.loads.get(seed)
+        if found is None:
+            found = self._draw(rate_rps, span_s, seed)
+            if (len(drawn.loads) + 1) * found.requests.count <= _MOST_DRAWN_REQUESTS:
+                drawn.loads[seed] = found
+        return found
+
+    def _draw(self, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
         total_rps = sum(each.mean_rate_rps for each in self.model.classes)
         base = self._recipe(span_s, seed)
         ratio = rate_rps / total_rps
@@ -119,17 +169,31 @@ class MixLoad:
             ratio *= 2.0
             drawn = generate(replace(base, rates_rps=base.rates_rps * ratio), np.random.default_rng((seed, 1)))
         stream = drawn.served_by_cache(self.cache_blocks)
-        slo_class = {each.name: each for each in self.classes}
         return OpenLoop(
             requests=Requests(
                 prompt_tokens=stream.prompt_tokens,
                 output_tokens=stream.output_tokens,
                 cached_tokens=np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
-                classes=tuple(simulated_class(slo_class[name]) for name in stream.class_names),
+                classes=self._load_classes,
                 class_of=stream.class_index,
             ),
             arrival_ps=stream.arrival_ps,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Drawn:
+    """Windows of one mix at one rate, by seed."""
+
+    mix: MixLoad | None
+    rate_rps: float
+    span_s: float
+    loads: dict[int, OpenLoop]
+
+
+# What was drawn last. A request is 21 bytes, so these are 80 MB at most.
+_DRAWN = [_Drawn(mix=None, rate_rps=0.0, span_s=0.0, loads={})]
+_MOST_DRAWN_REQUESTS = 4_000_000
 
 
 def called(request_class: RequestClass, name: str) -> RequestClass:
@@ -175,7 +239,7 @@ class BurstyWork:
         Rates alone are drawn here, no requests, so that a thousand windows can be looked at for the price of a few.
         """
         shares = np.array(self.shares)
-        return np.array([_heaviest(_levels(self.bursts, span_s, seed) @ shares) for seed in seeds])
+        return np.array([_heaviest(each @ shares) for each in _candidates(self.bursts, span_s, tuple(seeds))])
 
 
 def _heaviest(rates: Floats) -> float:
@@ -190,6 +254,16 @@ def _levels(bursts: Sequence[Modulation], span_s: float, seed: int) -> Floats:
     rng, cells = np.random.default_rng((seed, 0)), cells_in(span_s)
     drawn = [drawn_levels(each, cells, CELL_S, rng) for each in bursts]
     return np.stack([each / each.mean() for each in drawn], axis=1)
+
+
+@functools.lru_cache(maxsize=2)
+def _candidates(bursts: tuple[Modulation, ...], span_s: float, seeds: tuple[int, ...]) -> NDArray[np.float32]:
+    """The levels of many windows. Parts of a mix are weighed by the same ones: drawing them is most of the price."""
+    found = np.empty((len(seeds), cells_in(span_s), len(bursts)), np.float32)
+    for place, seed in enumerate(seeds):
+        found[place] = _levels(bursts, span_s, seed)
+    found.setflags(write=False)
+    return found
 
 
 @functools.lru_cache(maxsize=128)

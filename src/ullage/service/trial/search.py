@@ -17,7 +17,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage.errors import InputError
-from ullage.service.trial.decide import BRIEF, FULL, MOST_EXCESS, SCOUT, Decision, Effort, decide, judge, sampled
+from ullage.service.trial.decide import (
+    BRIEF,
+    FULL,
+    MOST_EXCESS,
+    SCOUT,
+    Decision,
+    Effort,
+    criteria_names,
+    decide,
+    judge,
+    sampled,
+)
 from ullage.service.trial.strata import strata_of
 from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import Probe
@@ -77,8 +88,35 @@ def highest_load(
 ) -> HighestLoad:
     """Bisect to the highest load at which every SLO is met; the interval ends where both neighbours are decided.
 
-    `near_rps`, per replica, is where to look first; it saves time and changes nothing else.
+    `near_rps`, per replica, is where to look first; it saves time and changes nothing else. What was found of a pool
+    that differs in what its classes are called alone is known.
     """
+    terms = (probe.saturation_rps, tuple(probe.work_s.values()), seed, effort, with_interval, near_rps)
+    allowed = tuple(trial.allowed_error_fraction(each.name) for each in trial.classes)
+    key, names = (trial.key, terms, allowed), criteria_names(trial)
+    known = _HIGHEST.get(key)
+    if known is None:
+        known = names, _highest_load(trial, probe, seed, effort, with_interval, near_rps, map)
+        while len(_HIGHEST) >= _MOST_HIGHEST:
+            _HIGHEST.pop(next(iter(_HIGHEST)), None)
+        _HIGHEST[key] = known
+    renamed = dict(zip(known[0], names, strict=True)).get(known[1].binding, known[1].binding)
+    return replace(known[1], binding=renamed)
+
+
+_HIGHEST: dict[tuple[object, ...], tuple[tuple[str, ...], HighestLoad]] = {}
+_MOST_HIGHEST = 256
+
+
+def _highest_load(
+    trial: Trial,
+    probe: Probe,
+    seed: int,
+    effort: Effort,
+    with_interval: bool,
+    near_rps: float | None,
+    map: Any,  # noqa: A002
+) -> HighestLoad:
     step_rps = probe.saturation_rps * trial.replicas / STEPS
     known: dict[int, Decision] = {}
 
@@ -220,18 +258,11 @@ def least_replicas(
 
     A number that is shown and not bought is the least that passes, sure or not.
     """
-    if not (math.isfinite(rate_rps) and rate_rps > 0.0):
-        raise InputError(
-            field="rate", value=rate_rps, problem="must be greater than 0", fix="Give a rate, for example 50 req/s."
-        )
-    brisk_rps = max(rate_rps, RARE_REQUESTS / trial.span_s)
-    if brisk_rps > rate_rps:
-        # A trickle: one replica that carries a brisker rate carries this one too; else time is stretched.
-        one = decide(replace(trial, replicas=1), brisk_rps, probe, seed=seed, effort=BRIEF, map=map)
-        if one.holds:
-            return LeastReplicas(
-                replicas=1, low_replicas=1, at=one, below=None, tested_replicas=1, tested_rps=brisk_rps
-            )
+    _require_positive(rate_rps)
+    if rate_rps * trial.span_s < RARE_REQUESTS:
+        alone = _enough_alone(trial, probe, seed=seed, map=map)
+        if alone is not None:
+            return alone
         trial, rate_rps = rare_traffic(trial, rate_rps)
     strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
     # One window of every stratum shows where to look; what is bought is decided by many.
@@ -245,10 +276,13 @@ def least_replicas(
         pool, load_rps = tested_pool(trial, rate_rps, replicas)
         return judge(pool, load_rps, sampled(pool, load_rps, strata, scouts, map=map)).excess
 
+    def decided(replicas: int, *, in_passing: bool) -> Decision:
+        pool, load_rps = tested_pool(trial, rate_rps, replicas)
+        return decide(pool, load_rps, probe, seed=seed, effort=effort, in_passing=in_passing, map=map)
+
     def at(replicas: int) -> Decision:
         if replicas not in known:
-            pool, load_rps = tested_pool(trial, rate_rps, replicas)
-            known[replicas] = decide(pool, load_rps, probe, seed=seed, effort=effort, map=map)
+            known[replicas] = decided(replicas, in_passing=True)
         return known[replicas]
 
     def excess(replicas: int) -> float:
@@ -264,14 +298,19 @@ def least_replicas(
         most=-1,
         close_excess=_SCOUTED_EXCESS,
     )
-    found = -grain * last_passing(lambda place: excess(-place * grain), near, least=-most - 1, most=-1)
+
+    def least(look: int) -> int:
+        return -grain * last_passing(lambda place: excess(-place * grain), look, least=-most - 1, most=-1)
+
+    found = least(near)
+    while is_bought and found <= MOST_REPLICAS:
+        # What is bought is judged by all first windows; where those say otherwise the search goes on.
+        known[found] = decided(found, in_passing=False)
+        if known[found].holds:
+            break
+        found = least(-found // grain)
     if found > MOST_REPLICAS:
-        raise InputError(
-            field="rate",
-            value=rate_rps,
-            problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
-            fix="Loosen an SLO, or split the service into several pools.",
-        )
+        raise _too_many(rate_rps)
     low = _least_undecided(at, known, found, grain) if is_bought else found
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
@@ -283,6 +322,31 @@ def least_replicas(
         tested_rps=load_rps,
         step_replicas=grain,
     )
+
+
+def _require_positive(rate_rps: float) -> None:
+    if not (math.isfinite(rate_rps) and rate_rps > 0.0):
+        raise InputError(
+            field="rate", value=rate_rps, problem="must be greater than 0", fix="Give a rate, for example 50 req/s."
+        )
+
+
+def _too_many(rate_rps: float) -> InputError:
+    return InputError(
+        field="rate",
+        value=rate_rps,
+        problem=f"needs more than {MOST_REPLICAS} replicas, or no number of them meets the SLOs",
+        fix="Loosen an SLO, or split the service into several pools.",
+    )
+
+
+def _enough_alone(trial: Trial, probe: Probe, *, seed: int, map: Any) -> LeastReplicas | None:  # noqa: A002
+    """For a trickle: one replica that carries a brisker rate carries it too; None where it does not."""
+    brisk_rps = RARE_REQUESTS / trial.span_s
+    one = decide(replace(trial, replicas=1), brisk_rps, probe, seed=seed, effort=BRIEF, map=map)
+    if not one.holds:
+        return None
+    return LeastReplicas(replicas=1, low_replicas=1, at=one, below=None, tested_replicas=1, tested_rps=brisk_rps)
 
 
 def _coarse(effort: Effort, *, is_bought: bool) -> Effort:

@@ -73,7 +73,11 @@ def drift(
     (True, 0.09)
     """
     inside = (at_s > from_s) & (at_s <= until_s)
-    thirds = [float(part.mean()) if part.size else 0.0 for part in np.array_split(outstanding[inside], 3)]
+    watched = outstanding[inside]
+    # The first thirds have one sample more where three do not divide them.
+    edges = [0, *(place * (watched.size // 3) + min(place, watched.size % 3) for place in (1, 2, 3))]
+    parts = [watched[low:high] for low, high in pairwise(edges)]
+    thirds = [float(part.mean()) if part.size else 0.0 for part in parts]
     window_s = until_s - from_s
     offered_rps = arrivals / window_s
     # The middles of the first and the last third lie two thirds of the window apart.

@@ -158,8 +158,7 @@ class Trial:
             )
         if not self.deadlines_s:
             return drawn
-        classes = tuple(self._with_deadline(each) for each in drawn.requests.classes)
-        return replace(drawn, requests=replace(drawn.requests, classes=classes))
+        return drawn.with_classes(tuple(self._with_deadline(each) for each in drawn.requests.classes))
 
     def _with_deadline(self, given: LoadClass) -> LoadClass:
         deadline_s = self.deadlines_s.get(given.name)
@@ -199,11 +198,14 @@ class Trial:
         What classes are called is no part of it: of twenty pools with a class each many are one pool.
         """
         places = {name: str(place) for place, name in enumerate(self.mix_names)}
+        mix = self.load_at if isinstance(self.load_at, MixLoad) else None
+        # Most trials hold the classes of their mix to the mix's own SLOs, and those are part of it already.
+        own = mix is not None and self.classes == mix.classes
         return TrialKey(
             (
                 self.replica.key,
-                self.load_at.nameless if isinstance(self.load_at, MixLoad) else self.load_at,
-                tuple(called(each, places.get(each.name, each.name)) for each in self.classes),
+                self.load_at if mix is None else mix.nameless,
+                None if own else tuple(called(each, places.get(each.name, each.name)) for each in self.classes),
                 self.replicas,
                 self.span_s,
                 self.routing,

@@ -6,6 +6,7 @@ read between the warm-up and the last arrival, where the load was what it says.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -102,7 +103,7 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
     series, total = outcome.series, outcome.total
     if series is None:
         raise InternalError(law="a run that asked for samples has them", left=series, right=SAMPLES)
-    inside = (series.at_s > from_s) & (series.at_s <= trial.span_s * (1 + 1e-9))
+    inside = slice(*np.searchsorted(series.at_s, [from_s, trial.span_s * (1 + 1e-9)], side="right").tolist())
     moved = drift(
         series.at_s,
         (series.running + series.waiting).sum(axis=1).astype(np.float64),
@@ -162,14 +163,20 @@ def _tallies(trial: Trial, outcome: Outcome, by_class: Mapping[str, Mapping[Metr
 
 def _within(histogram: LogHistogram, limit_s: float) -> float:
     """How many durations are within the limit; a bin that the limit divides counts by the part below it."""
-    edges = bin_edges_s(histogram.counts.size)
-    place = int(np.searchsorted(edges, limit_s, side="right")) - 1
+    place, part = _bin_at(histogram.counts.size, limit_s)
     if place < 0:
         return 0.0
     if place >= histogram.counts.size:
         return float(histogram.total_count)
-    part = (limit_s - edges[place]) / (edges[place + 1] - edges[place])
     return float(histogram.counts[:place].sum() + part * histogram.counts[place])
+
+
+@functools.lru_cache(maxsize=512)
+def _bin_at(bins: int, limit_s: float) -> tuple[int, float]:
+    """The bin of a limit, and the part of it that lies below; the limits of a plan are few."""
+    edges = bin_edges_s(bins)
+    place = int(np.searchsorted(edges, limit_s, side="right")) - 1
+    return place, float((limit_s - edges[place]) / (edges[place + 1] - edges[place])) if 0 <= place < bins else 0.0
 
 
 def name_of(metric: Metric, fraction: float) -> str:
@@ -184,7 +191,7 @@ def _errors(counts: Counts) -> float:
     return _lost(counts) / counts.requests if counts.requests else 0.0
 
 
-def _mean_of(series: Series, what: str, window: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
+def _mean_of(series: Series, what: str, window: slice) -> float:
     """The mean over the window and over replicas."""
     inside = getattr(series, what)[window]
     return float(inside.mean()) if inside.size else 0.0
