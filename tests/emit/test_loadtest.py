@@ -7,6 +7,7 @@ import json
 import math
 import shlex
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ TESTS = ("low", "operating", "above")
 FAST = {"point.operating_rps": 6.0, "point.highest_rps": 9.0}
 
 
-def made(figures: dict[str, float | str] | None = None, engine: str = "vllm") -> dict[str, str]:
+def made(figures: Mapping[str, float | str] | None = None, engine: str = "vllm") -> dict[str, str]:
     return {
         each.name.removeprefix("chat.loadtest."): each.text
         for each in emitted("loadtest", figures=figures, engine=engine)

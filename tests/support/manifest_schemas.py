@@ -429,7 +429,7 @@ GRAFANA = _object(
     }
 )  # fmt: skip
 _LENGTHS = _object({"type": {"enum": ["lognormal"]}, "mean": _REAL, "std_dev": _REAL, "min": _WHOLE, "max": _WHOLE})
-# inference_perf/config of release 0.5.0, whose models take no key that they do not know.
+# inference_perf/config of release 0.7.0, whose models take no key that they do not know.
 INFERENCE_PERF = _object(
     {
         "api": _object({"type": {"enum": ["completion", "chat"]}, "streaming": _TRUTH}),

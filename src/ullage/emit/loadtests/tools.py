@@ -1,6 +1,6 @@
 """The command of each load tool for one test, and what of the plan it cannot send.
 
-Flags are those of GuideLLM 0.8, vLLM 0.32, SGLang 0.5.23, AIPerf 0.13 and inference-perf 0.5, from their own parsers.
+Flags are those of GuideLLM 0.8, vLLM 0.32, SGLang 0.5.23, AIPerf 0.13 and inference-perf 0.7, from their own parsers.
 """
 
 from __future__ import annotations
