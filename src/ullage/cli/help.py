@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.",
     "forecast": "Forecast demand: a fan chart, the busiest hour to plan for, past accuracy, and anomalies.",
+    "validate": "Predict load tests from a plan, then score them: validated, not validated, or cannot tell.",
     "calibrate": "Fit a step model to load tests of any tool; --inspect shows what was read and its anomalies.",
     "memory": "Budget the memory of a device: does a model fit, and how much fits beside it.",
     "curve": "Sweep the load of one replica: latency and goodput by load, the knee, and the load to run at.",

@@ -269,6 +269,17 @@ class CalibrateRequest(ReplicaRequest):
     accept: Texts = []
 
 
+class ValidateRequest(PlanRequest):
+    """`validate`: load tests against what a plan predicts of them."""
+
+    files: Annotated[list[Upload], Field(min_length=1, max_length=64)]
+    calibration: Upload | None = None
+    cached_share: Text | None = None
+    replicas: Count | None = None
+    timeout: Text | None = None
+    accept: Texts = []
+
+
 class InitRequest(VerbRequest):
     """`init`: the text of a first plan file."""
 
@@ -349,6 +360,7 @@ REQUESTS: dict[str, type[VerbRequest]] = {
     "facts": FactsRequest,
     "profile": ProfileRequest,
     "forecast": ForecastRequest,
+    "validate": ValidateRequest,
     "calibrate": CalibrateRequest,
     "memory": MemoryRequest,
     "curve": CurveRequest,

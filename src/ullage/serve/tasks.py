@@ -329,6 +329,31 @@ def _calibrate(asked: Asked) -> Any:
     )
 
 
+def _validate(asked: Asked) -> Any:
+    from ullage import verbs
+    from ullage.load.typed import parse_duration, parse_share
+    from ullage.verbs.calibrate_fit import StatedTest
+
+    given = asked.request
+    if given["traffic"] is not None or given["what_if"]:
+        fix = "Leave traffic and what_if out: a test has its own load."
+        raise InputError(field="traffic", value=given["traffic"], problem="changes no prediction", fix=fix)
+    return verbs.validate(
+        given["files"],
+        plan=asked.source(),
+        set=given["set"],
+        stated=StatedTest(
+            cached_fraction=parse_share(given["cached_share"], "cached_share"),
+            replicas=given["replicas"],
+            timeout_s=parse_duration(given["timeout"], "timeout"),
+            accepted=tuple(given["accept"]),
+        ),
+        as_of=asked.as_of,
+        progress=asked.report,
+        **asked.some("calibration", "seed"),
+    )
+
+
 def _init(asked: Asked) -> str:
     from ullage import verbs
 
@@ -436,6 +461,7 @@ TASKS: dict[str, Callable[[Asked], Any]] = {
     "facts": _facts,
     "profile": _profile,
     "forecast": _forecast,
+    "validate": _validate,
     "calibrate": _calibrate,
     "memory": _memory,
     "curve": _planning("curve", "slos", "definitions", "calibration", "beside", "margin", "sensitivity", "measured"),

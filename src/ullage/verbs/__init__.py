@@ -29,6 +29,7 @@ from ullage.verbs.scale import scale
 from ullage.verbs.scenarios import scenarios
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
+from ullage.verbs.validate import validate
 
 __all__ = [
     "brownfield",
@@ -55,4 +56,5 @@ __all__ = [
     "scenarios",
     "simulate",
     "size",
+    "validate",
 ]
