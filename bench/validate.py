@@ -226,9 +226,8 @@ def main() -> None:
     print(f"\nAll: {_share(everything)} of {len(everything)} statistics inside their bands.\n")
     kinds = sorted({one.name for one in everything})
     print(", ".join(f"{kind} {_share([one for one in everything if one.name == kind])}" for kind in kinds))
-    print(
-        "\n| planted | reason wanted | points | not validated | for this reason | other reasons |\n|---|---|---|---|---|---|"
-    )
+    columns = ("planted", "reason wanted", "points", "not validated", "for this reason", "other reasons")
+    print("\n| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
     for row in planted(runs):
         print("| " + " | ".join(str(each) for each in row) + " |")
     print()

@@ -280,6 +280,19 @@ class ValidateRequest(PlanRequest):
     accept: Texts = []
 
 
+class GateRequest(PlanRequest):
+    """`gate`: what was measured of a plan's replica before and after a change."""
+
+    before: Upload
+    after: Upload
+    tolerance: Text = "5%"
+    no_replicas: Annotated[bool, Field(description="Leave out what it means in replicas and USD.")] = False
+    cached_share: Text | None = None
+    replicas: Count | None = None
+    timeout: Text | None = None
+    accept: Texts = []
+
+
 class InitRequest(VerbRequest):
     """`init`: the text of a first plan file."""
 
@@ -361,6 +374,7 @@ REQUESTS: dict[str, type[VerbRequest]] = {
     "profile": ProfileRequest,
     "forecast": ForecastRequest,
     "validate": ValidateRequest,
+    "gate": GateRequest,
     "calibrate": CalibrateRequest,
     "memory": MemoryRequest,
     "curve": CurveRequest,

@@ -329,25 +329,52 @@ def _calibrate(asked: Asked) -> Any:
     )
 
 
-def _validate(asked: Asked) -> Any:
-    from ullage import verbs
+def _stated(asked: Asked) -> Any:
+    """What a request states of load tests; traffic of a plan is none of it."""
     from ullage.load.typed import parse_duration, parse_share
     from ullage.verbs.calibrate_fit import StatedTest
 
     given = asked.request
     if given["traffic"] is not None or given["what_if"]:
         fix = "Leave traffic and what_if out: a test has its own load."
-        raise InputError(field="traffic", value=given["traffic"], problem="changes no prediction", fix=fix)
+        raise InputError(field="traffic", value=given["traffic"], problem="changes no load test", fix=fix)
+    return StatedTest(
+        cached_fraction=parse_share(given["cached_share"], "cached_share"),
+        replicas=given["replicas"],
+        timeout_s=parse_duration(given["timeout"], "timeout"),
+        accepted=tuple(given["accept"]),
+    )
+
+
+def _gate(asked: Asked) -> Any:
+    from ullage import verbs
+    from ullage.load.typed import parse_share
+
+    given = asked.request
+    return verbs.gate(
+        given["before"],
+        given["after"],
+        plan=asked.source(),
+        tolerance_fraction=parse_share(given["tolerance"], "tolerance") or 0.0,
+        set=given["set"],
+        stated=_stated(asked),
+        quick=given["no_replicas"],
+        as_of=asked.as_of,
+        workers=asked.workers,
+        progress=asked.report,
+        **asked.some("seed"),
+    )
+
+
+def _validate(asked: Asked) -> Any:
+    from ullage import verbs
+
+    given = asked.request
     return verbs.validate(
         given["files"],
         plan=asked.source(),
         set=given["set"],
-        stated=StatedTest(
-            cached_fraction=parse_share(given["cached_share"], "cached_share"),
-            replicas=given["replicas"],
-            timeout_s=parse_duration(given["timeout"], "timeout"),
-            accepted=tuple(given["accept"]),
-        ),
+        stated=_stated(asked),
         as_of=asked.as_of,
         progress=asked.report,
         **asked.some("calibration", "seed"),
@@ -462,6 +489,7 @@ TASKS: dict[str, Callable[[Asked], Any]] = {
     "profile": _profile,
     "forecast": _forecast,
     "validate": _validate,
+    "gate": _gate,
     "calibrate": _calibrate,
     "memory": _memory,
     "curve": _planning("curve", "slos", "definitions", "calibration", "beside", "margin", "sensitivity", "measured"),

@@ -16,6 +16,7 @@ from ullage.verbs.drill import drill
 from ullage.verbs.emit import emit
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
+from ullage.verbs.gate import gate
 from ullage.verbs.init import init
 from ullage.verbs.ledger import ledger
 from ullage.verbs.memory import memory
@@ -43,6 +44,7 @@ __all__ = [
     "emit",
     "facts",
     "forecast",
+    "gate",
     "init",
     "ledger",
     "memory",
