@@ -19,6 +19,7 @@ from support.emitted import emitted, mixes
 from ullage import verbs
 from ullage.emit.loadtests.traces import BLOCK_TOKENS, SGLANG_BLOCK_TOKENS
 from ullage.readers.traces.open import open_trace
+from ullage.workload.trace import Trace
 
 TESTS = ("low", "operating", "above")
 FAST = {"point.operating_rps": 6.0, "point.highest_rps": 9.0}
@@ -115,6 +116,7 @@ def test_a_shape_file_is_a_trace_of_our_own(tmp_path: Path) -> None:
     text = made()["operating.csv"]
     (tmp_path / "operating.csv").write_text(text)
     trace = open_trace([str(tmp_path / "operating.csv")])
+    assert isinstance(trace, Trace)
     (found,) = trace.relation.aggregate(
         "count(*), sum(prompt_tokens), sum(output_tokens), sum(cached_tokens)"
     ).fetchall()

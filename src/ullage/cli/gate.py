@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, PlanOption, Quiet, Replicas, Seed, Set, Timeout
+from ullage.cli.options import (
+    Accept,
+    AsJson,
+    AsOf,
+    CachedShare,
+    NoColor,
+    PlanOption,
+    Quiet,
+    Replicas,
+    Seed,
+    Set,
+    Timeout,
+    Traffic,
+)
 from ullage.cli.terminal import answered, progress, talk
-from ullage.errors import ExitCode
 
 _SIDE = "A calibration, a load test of any tool, or a folder of load tests"
 
@@ -25,16 +38,11 @@ def command(
         bool, typer.Option("--no-replicas", help="Leave out what the difference means in replicas and USD.")
     ] = False,
     changed: Set = None,
-    cached_share: Annotated[
-        str | None,
-        typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
-    ] = None,
+    traffic: Traffic = None,
+    cached_share: CachedShare = None,
     replicas: Replicas = None,
     timeout: Timeout = None,
-    accept: Annotated[
-        list[str] | None,
-        typer.Option("--accept", metavar="NAME", help="Use tests in spite of this anomaly: model, device, precision."),
-    ] = None,
+    accept: Accept = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -50,16 +58,17 @@ def command(
     from ullage.load.typed import parse_duration, parse_share
     from ullage.verbs.answer import Refusal
     from ullage.verbs.calibrate_fit import StatedTest
+    from ullage.verbs.what_if import last, what_if
 
     if plan is None:
         talk("No plan file given: comparing on the built-in example.", quiet=quiet)
     with progress("comparing", quiet=quiet) as report:
-        found = verbs.gate(
+        ask = partial(
+            verbs.gate,
             before,
             after,
             plan=plan,
             tolerance_fraction=parse_share(tolerance, "--tolerance") or 0.0,
-            set=changed or (),
             stated=StatedTest(
                 cached_fraction=parse_share(cached_share, "--cached-share"),
                 replicas=replicas,
@@ -71,5 +80,6 @@ def command(
             seed=seed,
             progress=report,
         )
-    code = answered(found, json=json, no_color=no_color)
-    return code if isinstance(found, Refusal) else ExitCode(found.exit_code)
+        found = what_if(ask, changed, traffic)
+    code, done = answered(found, json=json, no_color=no_color), last(found)
+    return code if isinstance(done, Refusal) else done.exit_code

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Calibration, NoColor, PlanOption, Quiet, Replicas, Seed, Set, Timeout
+from ullage.cli.options import (
+    Accept,
+    AsJson,
+    AsOf,
+    CachedShare,
+    Calibration,
+    NoColor,
+    PlanOption,
+    Quiet,
+    Replicas,
+    Seed,
+    Set,
+    Timeout,
+    Traffic,
+)
 from ullage.cli.terminal import answered, progress, talk
-from ullage.errors import ExitCode
 
 
 def command(
@@ -17,16 +31,11 @@ def command(
     plan: PlanOption = None,
     calibration: Calibration = None,
     changed: Set = None,
-    cached_share: Annotated[
-        str | None,
-        typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
-    ] = None,
+    traffic: Traffic = None,
+    cached_share: CachedShare = None,
     replicas: Replicas = None,
     timeout: Timeout = None,
-    accept: Annotated[
-        list[str] | None,
-        typer.Option("--accept", metavar="NAME", help="No difference, though the file says so: model, device, engine."),
-    ] = None,
+    accept: Accept = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -41,14 +50,15 @@ def command(
     from ullage.load.typed import parse_duration, parse_share
     from ullage.verbs.answer import Refusal
     from ullage.verbs.calibrate_fit import StatedTest
+    from ullage.verbs.what_if import last, what_if
 
     if plan is None:
         talk("No plan file given: validating the built-in example.", quiet=quiet)
     with progress("validating", quiet=quiet) as report:
-        found = verbs.validate(
+        ask = partial(
+            verbs.validate,
             files,
             plan=plan,
-            set=changed or (),
             calibration=calibration,
             stated=StatedTest(
                 cached_fraction=parse_share(cached_share, "--cached-share"),
@@ -60,5 +70,6 @@ def command(
             seed=seed,
             progress=report,
         )
-    code = answered(found, json=json, no_color=no_color)
-    return code if isinstance(found, Refusal) else ExitCode(found.exit_code)
+        found = what_if(ask, changed, traffic)
+    code, done = answered(found, json=json, no_color=no_color), last(found)
+    return code if isinstance(done, Refusal) else done.exit_code

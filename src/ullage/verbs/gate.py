@@ -91,6 +91,7 @@ def gate(
     plan: PlanSource = None,
     tolerance_fraction: float = DEFAULT_TOLERANCE_FRACTION,
     set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
     stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
     quick: bool = False,
     as_of: datetime.date | None = None,
@@ -115,7 +116,7 @@ def gate(
             fix="Give for example 5%.",
         )
     with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
-        changes = parse_changes(set)
+        changes = parse_changes(set, traffic)
         pool = load_pool(plan, as_of=run.as_of, seed=seed, changes=changes)
         if isinstance(pool, Rejection):
             return refusal(pool)

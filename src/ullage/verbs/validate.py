@@ -86,6 +86,7 @@ def validate(
     *,
     plan: PlanSource = None,
     set: SetValues = (),  # noqa: A002
+    traffic: str | float | None = None,
     calibration: str | Path | None = None,
     stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
     as_of: datetime.date | None = None,
@@ -102,7 +103,9 @@ def validate(
 
     # A test is one sequence of events: there is nothing in it for a second core.
     with running(as_of=as_of, seed=seed, workers=1, progress=progress) as run:
-        found = load_pool(plan, calibration=calibration, as_of=run.as_of, seed=seed, changes=parse_changes(set))
+        found = load_pool(
+            plan, calibration=calibration, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic)
+        )
         if isinstance(found, Rejection):
             return refusal(found)
         run.progress(0.2, "load tests")
