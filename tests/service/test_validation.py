@@ -66,8 +66,8 @@ def test_latencies_have_no_part_in_their_prediction(step: StepModel) -> None:
     slow = written(offered(), run(SlowedTimes(times=step, ratio=3.0), offered()))
     before = judged(step, point).statistics
     after = judged(step, replace(slow, achieved_rps=point.achieved_rps)).statistics
-    assert [(each.name, each.predicted, each.low, each.high) for each in before] == [
-        (each.name, each.predicted, each.low, each.high) for each in after
+    assert [(each.name, each.predicted_value, each.low_value, each.high_value) for each in before] == [
+        (each.name, each.predicted_value, each.low_value, each.high_value) for each in after
     ]
 
 
@@ -131,7 +131,7 @@ def test_fewer_requests_have_wider_bands(step: StepModel) -> None:
     for count in (60, 240, 960):
         found = judged(step, of_itself(step, offered(6.0, count=count)))
         one = next(each for each in found.statistics if each.name == "ttft p90")
-        widths.append(one.high / one.low)
+        widths.append(one.high_value / one.low_value)
     assert widths[0] > widths[-1]
 
 
@@ -162,11 +162,13 @@ def test_the_verdict_of_several_is_that_of_the_worst_that_can_tell() -> None:
 
 
 def test_beyond_is_twice_the_band_on_its_own_side() -> None:
-    one = ScoredStatistic(name="x", unit="s", predicted=1.0, low=0.9, high=1.2, measured=1.43, is_main=True)
+    one = ScoredStatistic(
+        name="x", unit="s", predicted_value=1.0, low_value=0.9, high_value=1.2, measured_value=1.43, is_main=True
+    )
     assert (one.is_inside, one.is_beyond) == (False, False)
-    assert replace(one, measured=1.45).is_beyond
-    assert replace(one, measured=0.8).is_beyond
-    assert not replace(one, measured=0.82).is_beyond
+    assert replace(one, measured_value=1.45).is_beyond
+    assert replace(one, measured_value=0.8).is_beyond
+    assert not replace(one, measured_value=0.82).is_beyond
 
 
 PLAN = """

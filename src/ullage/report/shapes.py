@@ -101,7 +101,7 @@ SHAPES = {
     "MixedRequest": Shape(also=("kv_tokens",)),
     "Validation": Shape(also=("inside_count", "statistic_count")),
     "ValidatedPoint": Shape(also=("inside_count",)),
-    "ScoredStatistic": Shape(also=("is_inside", "is_beyond", "ratio")),
+    "ScoredStatistic": Shape(also=("is_inside", "is_beyond", "ratio"), unmeasured=("ratio",)),
     "Residual": Shape(also=("error_ratio",)),
     "Point": Shape(without=("requests",), also=("sent_count", "request_count", "little_concurrency_count")),
     "LatencySummary": Shape(also=("formula",)),

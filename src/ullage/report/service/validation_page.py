@@ -68,6 +68,9 @@ def _point(point: ValidatedPoint) -> RenderableType:
         where = Text("inside", style="green") if each.is_inside else Text("outside", style="red")
         if each.is_beyond:
             where = Text("beyond twice the band", style="bold red")
-        shown = [show(value, each.unit) for value in (each.predicted, each.low, each.high, each.measured)]
+        shown = [
+            show(value, each.unit)
+            for value in (each.predicted_value, each.low_value, each.high_value, each.measured_value)
+        ]
         table.add_row(each.name, *shown, f"{each.ratio:.2f}", where)
     return table

@@ -154,12 +154,12 @@ def _verdict(whole: StepChange, tolerance: float, unseen_fraction: float) -> Ste
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Side:
+class _FitSide:
     times: ScaledStep
     spread: FactorSpread
 
 
-def _fit_of(step: StepModel, field: str) -> _Side:
+def _fit_of(step: StepModel, field: str) -> _FitSide:
     if step.spread is None or not isinstance(step.times, ScaledStep):
         raise InputError(
             field=field,
@@ -167,7 +167,7 @@ def _fit_of(step: StepModel, field: str) -> _Side:
             problem="is no fit to load tests of this replica, so that nothing of it was measured",
             fix="Give load tests, or what ullage calibrate made of them.",
         )
-    return _Side(times=step.times, spread=step.spread)
+    return _FitSide(times=step.times, spread=step.spread)
 
 
 def _decode_s(step: StepModel | ScaledStep, request: MixedRequest) -> float:
@@ -198,7 +198,7 @@ def _parts(times: ScaledStep, request: MixedRequest) -> Floats:
     return parts
 
 
-def _change(name: str, sides: Sequence[_Side], parts: Sequence[Floats]) -> StepChange:
+def _change(name: str, sides: Sequence[_FitSide], parts: Sequence[Floats]) -> StepChange:
     before_s, after_s = (float(each.sum()) for each in parts)
     log = math.log(after_s / before_s)
     variance = sum(_own_variance(side.spread, each / each.sum()) for side, each in zip(sides, parts, strict=True))

@@ -63,29 +63,33 @@ class ScoredStatistic:
 
     name: str
     unit: str
-    predicted: float
-    low: float
-    high: float
-    measured: float
+    predicted_value: float
+    low_value: float
+    high_value: float
+    measured_value: float
     is_main: bool
 
     @property
     def is_inside(self) -> bool:
-        return self.low <= self.measured <= self.high
+        return self.low_value <= self.measured_value <= self.high_value
 
     @property
     def is_beyond(self) -> bool:
         """Further out than a band of twice this width, on its side."""
-        if self.measured <= 0 or self.predicted <= 0:
-            return self.measured != self.predicted
-        off = math.log(self.measured / self.predicted)
-        room = math.log(self.high / self.predicted) if off > 0 else math.log(self.predicted / max(self.low, 1e-12))
+        if self.measured_value <= 0 or self.predicted_value <= 0:
+            return self.measured_value != self.predicted_value
+        off = math.log(self.measured_value / self.predicted_value)
+        room = (
+            math.log(self.high_value / self.predicted_value)
+            if off > 0
+            else math.log(self.predicted_value / max(self.low_value, 1e-12))
+        )
         return abs(off) > BEYOND * room
 
     @property
     def ratio(self) -> float:
-        """Measured over predicted."""
-        return self.measured / self.predicted if self.predicted > 0 else math.inf
+        """Measured over predicted; nan where nothing is predicted."""
+        return self.measured_value / self.predicted_value if self.predicted_value > 0 else math.nan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +206,9 @@ def _scored(
         replay(SlowedTimes(times=step, ratio=ratio), trial) for ratio in pace_band(step, trial, found.doublings)
     )
     is_exact = _is_exact(point)
-    scored = [_statistic(each, found, (simulated, fast, slow), is_exact=is_exact) for each in targets]
+    # Where no request of a simulated test ends there is no latency to compare: the share that is answered says it all.
+    known = [each for each in targets if all(each.of(run) > 0 for run in (simulated, fast, slow))]
+    scored = [_statistic(each, found, (simulated, fast, slow), is_exact=is_exact) for each in known]
     counted = (_rate(point, (simulated, fast, slow), replicas, is_exact=is_exact), _success(point, found))
     return (*scored, *(each for each in counted if each is not None)), simulated
 
@@ -223,10 +229,10 @@ def _statistic(
     return ScoredStatistic(
         name=f"{target.latency} {target.statistic}",
         unit="s",
-        predicted=value,
-        low=min(value * math.exp(-down), *ends),
-        high=max(value * math.exp(up), *ends),
-        measured=target.value,
+        predicted_value=value,
+        low_value=min(value * math.exp(-down), *ends),
+        high_value=max(value * math.exp(up), *ends),
+        measured_value=target.value,
         is_main=target.statistic in ("mean", "p50"),
     )
 
@@ -243,10 +249,10 @@ def _rate(
     return ScoredStatistic(
         name="requests a second",
         unit="req/s",
-        predicted=value,
-        low=min(value / room, *ends),
-        high=max(value * room, *ends),
-        measured=point.achieved_rps,
+        predicted_value=value,
+        low_value=min(value / room, *ends),
+        high_value=max(value * room, *ends),
+        measured_value=point.achieved_rps,
         is_main=True,
     )
 
@@ -288,10 +294,10 @@ def _success(point: Point, found: Prediction) -> ScoredStatistic | None:
     return ScoredStatistic(
         name="success share",
         unit="fraction",
-        predicted=found.success_fraction,
-        low=max(found.success_low_fraction - room, 0.0),
-        high=min(found.success_high_fraction + room, 1.0),
-        measured=measured,
+        predicted_value=found.success_fraction,
+        low_value=max(found.success_low_fraction - room, 0.0),
+        high_value=min(found.success_high_fraction + room, 1.0),
+        measured_value=measured,
         is_main=True,
     )
 
@@ -315,7 +321,7 @@ def _client(point: Point, statistics: Sequence[ScoredStatistic], simulated: Repl
         return None
     kept_rps = simulated.ttft_s.size / simulated.duration_s
     latencies = [each for each in statistics if each.is_main and each.unit == "s"]
-    is_flat = all(each.measured <= each.high for each in latencies)
+    is_flat = all(each.measured_value <= each.high_value for each in latencies)
     # A server that is too slow shows in its latencies, and one that is full would be full in the prediction as well.
     if not latencies or not is_flat or kept_rps < KEPT_UP_FRACTION * reached:
         return None
@@ -356,7 +362,7 @@ def _what_differs(
     """The cause that explains most of the difference; without one, the statistics that differ."""
     first, token = (_main(statistics, latency) for latency in ("ttft", "tpot"))
     main = [each for each in (first, token) if each is not None]
-    before = sum(abs(math.log(each.ratio)) for each in main if 0 < each.ratio < math.inf)
+    before = sum(abs(math.log(each.ratio)) for each in main if each.ratio > 0)
     causes = []
     if first is not None and (bare := _without_hits(planned.step, trial, first)) is not None:
         causes.append((_left(bare, main), _prefix_reason(point, trial, first, bare)))
@@ -378,7 +384,7 @@ def _what_differs(
 
 def _left(run: Replayed, main: Sequence[ScoredStatistic]) -> float:
     """How far the main latencies lie from those of a run, as logarithms."""
-    pairs = [(each.measured, run.statistic(*each.name.split(" "))) for each in main]
+    pairs = [(each.measured_value, run.statistic(*each.name.split(" "))) for each in main]
     return sum(abs(math.log(measured / value)) for measured, value in pairs if measured > 0 and value > 0)
 
 
@@ -402,8 +408,9 @@ def _prefix_reason(point: Point, trial: LoadTestReplay, first: ScoredStatistic, 
     without_s = bare.statistic(*first.name.split(" "))
     return ValidityReason(
         name="prefix_cache",
-        sentence=f"{point.name}: {first.name} was {first.measured:.3g} s; {first.predicted:.3g} s is predicted with "
-        f"{share:.0%} of the prompts cached and {without_s:.3g} s with none: the prefix cache was off, or was not hit.",
+        sentence=f"{point.name}: {first.name} was {first.measured_value:.3g} s; {first.predicted_value:.3g} s is "
+        f"predicted with {share:.0%} of the prompts cached and {without_s:.3g} s with none: the prefix cache was off, or "
+        "was not hit.",
     )
 
 
@@ -411,7 +418,7 @@ def _step_reason(point: Point, token: ScoredStatistic) -> ValidityReason:
     longer = "longer" if token.ratio > 1 else "shorter"
     return ValidityReason(
         name="steps",
-        sentence=f"{point.name}: tokens took {token.ratio:.2f} times what is predicted ({token.measured:.3g} s, band "
-        f"{token.low:.3g} to {token.high:.3g} s): steps are {longer}. Look at the device and its clocks, the engine's "
-        "version and flags, the quantisation, and neighbours on the device; then calibrate on this test.",
+        sentence=f"{point.name}: tokens took {token.ratio:.2f} times what is predicted ({token.measured_value:.3g} s, "
+        f"band {token.low_value:.3g} to {token.high_value:.3g} s): steps are {longer}. Look at the device and its clocks, "
+        "the engine's version and flags, the quantisation, and neighbours on the device; then calibrate on this test.",
     )
