@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-BENCHES := bench-start bench-plan bench-memory bench-ready bench-profile bench-stream bench-forecast bench-simulate bench-curve bench-accuracy bench-two-replicas bench-cost bench-losses bench-drills bench-options bench-laws bench-scaling bench-risk bench-point bench-ledger bench-reconcile bench-buy bench-budget bench-serve bench-described
+BENCHES := $(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile)
 export PYTHON
 
 PAGE := src/ullage/report/page/report.html
@@ -110,6 +110,10 @@ bench-ledger: .venv/.dev ## a hundred thousand plans kept and listed
 	$(BIN)/python bench/ledger.py
 bench-reconcile: .venv/.dev ## planted drifts of a simulated production, and the cause they are put down to
 	$(BIN)/python -m bench.reconcile
+bench-validate: .venv/.dev ## published load tests predicted from others, and faults planted in them; ARGS="--sweeps 20"
+	$(BIN)/python -m bench.validate $(ARGS)
+bench-gate: .venv/.dev ## upgrades of simulated services: sign of the change, and false alarms; ARGS="--worlds 200"
+	PYTHONPATH=tests $(BIN)/python -m bench.gate $(ARGS)
 bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"
 	PYTHONPATH=tests $(BIN)/python -m bench.buy $(ARGS)
 bench-budget: .venv/.dev ## how many months P10 to P90 of a budget hold, in simulated worlds; ARGS="--worlds 200"

@@ -69,6 +69,8 @@ class SweepRun:
     ttft_p95_s: float
     tpot_p95_s: float
     measurement: Measurement
+    point: Point
+    terms: RepeatTerms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -283,7 +285,8 @@ def _sweep(
     limits = replace(server.limits, kv_tokens=max(server.limits.kv_tokens, least_kv_tokens))
     runs = []
     for rate_rps, point in points:
-        found = measurement_of(point, RepeatTerms(limits=limits))
+        terms = RepeatTerms(limits=limits)
+        found = measurement_of(point, terms)
         ttft, tpot = point.latency(Definition.TTFT), point.latency(Definition.TPOT)
         if isinstance(found, NotRepeatable) or ttft is None or tpot is None:
             reason = found.reason if isinstance(found, NotRepeatable) else "states no TTFT or no TPOT"
@@ -297,6 +300,8 @@ def _sweep(
                 ttft_p95_s=ttft.at(0.95) or 0.0,
                 tpot_p95_s=(tpot.at(0.95) or 0.0) * ratio,
                 measurement=found,
+                point=point,
+                terms=terms,
             )
         )
     return Sweep(name=name, step=server.step, runs=tuple(runs))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         curve,
         drill,
         forecast,
+        gate,
         init,
         options,
         plan,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         scale,
         scenarios,
         size,
+        validate,
     )
     from ullage.verbs.cost import cost as bill
     from ullage.verbs.emit import emit as manifests
@@ -78,6 +80,7 @@ __all__ = [
     "drill",
     "fact_sheets",
     "forecast",
+    "gate",
     "html_report",
     "init",
     "kept_entries",
@@ -92,6 +95,7 @@ __all__ = [
     "scenarios",
     "simulation",
     "size",
+    "validate",
     "verbs",
 ]
 

@@ -10,7 +10,8 @@ Three outcomes are values, not errors, because a plan can contain them:
     NotBuilt            exit 0      a stage that this version does not have; printed by name
     NotGiven            exit 0      a stage whose input was not given; printed with what stands in for it
 
-Exit 0 is an answer, exit 1 is left to the interpreter, exit 130 is Ctrl-C.
+Exit 0 is an answer, exit 1 is left to the interpreter, exit 130 is Ctrl-C. Exit 5 is an answer that leaves a yes or no
+open, for verbs that are asked for one.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class ExitCode(enum.IntEnum):
     WRONG_INPUT = 2
     REFUSED = 3
     INTERNAL = 4
+    UNDECIDED = 5
     INTERRUPTED = 130
 
 

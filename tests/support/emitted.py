@@ -9,7 +9,9 @@ from typing import Any
 
 import yaml
 
+from support.mixes import BURSTS, small_model
 from support.planned import AS_OF
+from support.served_replicas import class_with_slos
 from ullage.emit.numbers import PlanNumber, PlanNumbers, plan_numbers
 from ullage.emit.request import EmitPlan, EmitPool, EngineChoice
 from ullage.emit.targets import emit_files
@@ -18,6 +20,8 @@ from ullage.files.sections.emit import EmitSection, emit_of
 from ullage.files.sections.provenance import file_provenance
 from ullage.memory.sharding import Sharding
 from ullage.planning.manifests import EmitSettings
+from ullage.service.trial.mix import MixLoad
+from ullage.workload.synthetic.model import SyntheticModel
 
 # Unit, value; a whole number is a count.
 FIGURES: dict[str, tuple[str, float | str]] = {
@@ -71,6 +75,12 @@ FIGURES: dict[str, tuple[str, float | str]] = {
     "scaling.least_replicas": ("replicas", 12),
     "scaling.most_replicas": ("replicas", 45),
     "scaling.down_window_s": ("s", 1380),
+    "point.operating_rps": ("req/s", 0.58680252),
+    "point.highest_rps": ("req/s", 1.49372546),
+    "margin.evidence_ratio": ("ratio", 1.48220937),
+    "fleet.evidence_replicas": ("replicas", 12),
+    "answer.evidence_usd": ("USD", 120_537.6),
+    "price.h100-sxm.aws.us-east-1.p5.48xlarge.on-demand": ("USD/device-hour", 6.88),
 }
 INPUTS: dict[str, tuple[str, float | str]] = {
     "KV dtype": ("text", "bf16"),
@@ -183,7 +193,21 @@ def emitted(
 ) -> tuple[EmittedFile, ...]:
     """The files of these targets from a plan of these figures."""
     chosen = {"pool": choice(engine, **(sharding or {}))}
-    return emit_files(numbers(figures), chosen, settings(names), targets)
+    return emit_files(numbers(figures), chosen, settings(names), targets, mixes())
+
+
+@functools.cache
+def mixes(*pools: str) -> dict[str, MixLoad]:
+    """The traffic of each pool: two classes with bursts, a part of their prompts cached."""
+    classes = tuple(class_with_slos(name, ttft_p95=1.0) for name in ("chat", "coding"))
+    mix = MixLoad(
+        model=SyntheticModel(
+            classes=(small_model("chat", 3.0, bursts=BURSTS), small_model("coding", 1.0, bursts=BURSTS))
+        ),
+        classes=classes,
+        cache_blocks=2_000.0,
+    )
+    return dict.fromkeys(pools or ("pool",), mix)
 
 
 def documents(files: Sequence[EmittedFile]) -> list[Any]:

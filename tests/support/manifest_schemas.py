@@ -186,6 +186,7 @@ _TEXT = {"type": "string", "minLength": 1}
 _COUNT = {"type": "integer", "minimum": 1}
 _WHOLE = {"type": "integer", "minimum": 0}
 _TRUTH = {"type": "boolean"}
+_REAL = {"type": "number", "minimum": 0}
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 
 _METADATA = _object({"name": _TEXT, "labels": _TEXTS}, namespace=_TEXT, annotations=_TEXTS)
@@ -427,6 +428,72 @@ GRAFANA = _object(
         ),
     }
 )  # fmt: skip
+_LENGTHS = _object({"type": {"enum": ["lognormal"]}, "mean": _REAL, "std_dev": _REAL, "min": _WHOLE, "max": _WHOLE})
+# inference_perf/config of release 0.7.0, whose models take no key that they do not know.
+INFERENCE_PERF = _object(
+    {
+        "api": _object({"type": {"enum": ["completion", "chat"]}, "streaming": _TRUTH}),
+        "server": _object(
+            {"type": {"enum": ["vllm", "sglang", "tgi"]}, "model_name": _TEXT, "base_url": _TEXT, "ignore_eos": _TRUTH}
+        ),
+        "tokenizer": _object({"pretrained_model_name_or_path": _TEXT}),
+        "data": _object(
+            {
+                "type": {"enum": ["shared_prefix"]},
+                "shared_prefix": _object(
+                    {
+                        "num_unique_system_prompts": _COUNT,
+                        "num_users_per_system_prompt": _COUNT,
+                        "system_prompt_len": _WHOLE,
+                        "question_len": _LENGTHS,
+                        "output_len": _LENGTHS,
+                        "seed": _WHOLE,
+                    }
+                ),
+            }
+        ),
+        "load": _object(
+            {
+                "type": {"enum": ["constant", "poisson"]},
+                "interval": _COUNT,
+                "base_seed": _WHOLE,
+                "stages": _list(_object({"rate": _REAL, "duration": _COUNT})),
+            }
+        ),
+        "report": _object(
+            {"request_lifecycle": _object({"summary": _TRUTH, "per_stage": _TRUTH, "per_request": _TRUTH})},
+            goodput=_object({"constraints": {"type": "object", "additionalProperties": _REAL}}),
+        ),
+        "storage": _object({"local_storage": _object({"path": _TEXT})}),
+    }
+)
+LOADTEST = _object(
+    {
+        "pool": _TEXT,
+        "devices": _COUNT,
+        "settles": _list(_TEXT),
+        "tests": _list(
+            _object(
+                {
+                    "name": {"enum": ["low", "operating", "above"]},
+                    "requests": _TEXT,
+                    "rate_rps": _REAL,
+                    "span_s": _COUNT,
+                    "request_count": _COUNT,
+                    "classes": {"type": "object", "additionalProperties": _WHOLE},
+                    "mean_prompt_tokens": _REAL,
+                    "mean_output_tokens": _REAL,
+                    "cached_fraction": _REAL,
+                    "slos": _list(_TEXT),
+                    "passes_when": _TEXT,
+                    "otherwise": _TEXT,
+                    "device_minutes": _REAL,
+                },
+                usd=_REAL,
+            )
+        ),
+    }
+)
 BY_HAND = {
     "chat.vllm.yaml": VLLM,
     "chat.sglang.yaml": SGLANG,
@@ -435,5 +502,7 @@ BY_HAND = {
     "prometheus-adapter.values.yaml": ADAPTER,
     "production-stack.values.yaml": PRODUCTION_STACK,
     "ullage.dashboard.json": GRAFANA,
+    "chat.loadtest.yaml": LOADTEST,
+    "chat.loadtest.inference-perf.yaml": INFERENCE_PERF,
 }
 """Files without a kind, by the names that they are emitted under."""

@@ -79,7 +79,7 @@ def threads_seen() -> Iterator[set[str]]:
 
 
 # One run of the simulator is one sequence of events, and a forecast simulates nothing.
-ONE_CORE = {"simulate", "forecast"}
+ONE_CORE = {"simulate", "forecast", "validate"}
 
 
 def test_every_verb_that_takes_a_seed_takes_cores() -> None:
@@ -88,7 +88,7 @@ def test_every_verb_that_takes_a_seed_takes_cores() -> None:
 
 
 # Names of a cluster and a record of production are more than this plan has: tests/emit and tests/reconcile ask these.
-ASKED_ELSEWHERE = {"emit", "reconcile"}
+ASKED_ELSEWHERE = {"emit", "reconcile", "gate"}
 SIMULATING = [
     each
     for each in verbs.__all__

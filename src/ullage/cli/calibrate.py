@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ullage.cli.options import (
+    Accept,
     AsJson,
+    CachedShare,
     Device,
     DpAttention,
     Engine,
@@ -31,16 +33,6 @@ from ullage.errors import InputError
 
 if TYPE_CHECKING:
     from ullage.verbs.calibrate_fit import Fitted
-
-
-_CachedShare = Annotated[
-    str | None,
-    typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
-]
-_Accept = Annotated[
-    list[str] | None,
-    typer.Option("--accept", metavar="NAME", help="Use the tests in spite of this anomaly: model, device, physics."),
-]
 
 
 def command(
@@ -74,10 +66,10 @@ def command(
     poll_steps: Annotated[
         int, typer.Option("--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval).")
     ] = 1,
-    cached_share: _CachedShare = None,
+    cached_share: CachedShare = None,
     replicas: Replicas = None,
     timeout: Timeout = None,
-    accept: _Accept = None,
+    accept: Accept = None,
     out: Out = None,
     force: Force = False,
     json: AsJson = False,

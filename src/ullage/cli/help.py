@@ -23,6 +23,8 @@ VERBS: dict[str, str] = {
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.",
     "forecast": "Forecast demand: a fan chart, the busiest hour to plan for, past accuracy, and anomalies.",
+    "validate": "Predict load tests from a plan, then score them: validated, not validated, or cannot tell.",
+    "gate": "Compare a replica before and after an upgrade: slower or not, replicas, USD; an exit code for CI.",
     "calibrate": "Fit a step model to load tests of any tool; --inspect shows what was read and its anomalies.",
     "memory": "Budget the memory of a device: does a model fit, and how much fits beside it.",
     "curve": "Sweep the load of one replica: latency and goodput by load, the knee, and the load to run at.",
@@ -67,5 +69,6 @@ Options:
   --show-completion     Print the completion script of the current shell.
   --help                Print this.
 
-ullage VERB --help explains one verb. Exit codes: 0 an answer, 2 wrong input, 3 refused plan, 4 internal error.
+ullage VERB --help explains one verb. Exit codes: 0 an answer, 2 wrong input, 3 refused plan, 4 internal error,
+5 undecided.
 """

@@ -156,6 +156,14 @@ KvDtype = Annotated[
 Replicas = Annotated[
     int | None, typer.Option("--replicas", min=1, help="Replicas behind the router. Default: the load test's, or 1.")
 ]
+CachedShare = Annotated[
+    str | None,
+    typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
+]
+Accept = Annotated[
+    list[str] | None,
+    typer.Option("--accept", metavar="NAME", help="Use the tests in spite of this anomaly: model, device, physics."),
+]
 Timeout = Annotated[
     str | None,
     typer.Option("--timeout", metavar="TIME", help="When clients give up. Default: the load test's, or never."),

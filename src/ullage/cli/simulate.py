@@ -11,6 +11,7 @@ from ullage.cli.options import (
     AsJson,
     AsOf,
     Beside,
+    CachedShare,
     Calibration,
     Columns,
     Context,
@@ -72,10 +73,6 @@ _LengthsFrom = Annotated[
     str | None,
     typer.Option("--lengths-from", metavar="SHARE", help="Made-up lengths: drawn from this share up. Default: alike."),
 ]
-_CachedShare = Annotated[
-    str | None,
-    typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
-]
 _PollSteps = Annotated[
     int, typer.Option("--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval).")
 ]
@@ -117,7 +114,7 @@ def command(
     clients: _Clients = None,
     requests: _Requests = None,
     lengths_from: _LengthsFrom = None,
-    cached_share: _CachedShare = None,
+    cached_share: CachedShare = None,
     poll_steps: _PollSteps = 1,
     span: _Span = None,
     slo: Slos = None,

@@ -14,6 +14,7 @@ from ullage.evidence import Assumption
 from ullage.fleet.packing import parts_of
 from ullage.memory.sharding import Sharding
 from ullage.planning.manifests import CPUS_PER_PROCESS, EmitSettings, WorkloadNames
+from ullage.service.trial.mix import LoadAt
 
 _KEYS = {
     "namespace": "the namespace of every object",
@@ -49,7 +50,10 @@ class EngineChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class EmitPool:
-    """One pool: its numbers by the names that a plan of one pool has for them."""
+    """One pool: its numbers by the names that a plan of one pool has for them.
+
+    `mix` is its traffic, where a target writes requests and not only numbers.
+    """
 
     pool: str
     plan: PlanNumbers
@@ -57,6 +61,7 @@ class EmitPool:
     settings: EmitSettings
     target: str
     is_autoscaled: bool
+    mix: LoadAt | None = None
 
     # ---- numbers
 

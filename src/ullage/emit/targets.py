@@ -21,6 +21,7 @@ from ullage.emit.gateways.envoy_ai_gateway import envoy_ai_gateway_files
 from ullage.emit.gateways.envoy_gateway import envoy_gateway_files
 from ullage.emit.gateways.inference_gateway import inference_gateway_files
 from ullage.emit.gateways.litellm import litellm_files
+from ullage.emit.loadtests.files import loadtest_files
 from ullage.emit.monitoring.grafana import grafana_files
 from ullage.emit.monitoring.openslo import openslo_files
 from ullage.emit.monitoring.prometheus import prometheus_files, prometheus_operator_files
@@ -36,18 +37,21 @@ from ullage.emit.workloads.leaderworkerset import leaderworkerset_files
 from ullage.emit.workloads.production_stack import production_stack_files
 from ullage.errors import InputError, unknown_name
 from ullage.planning.manifests import EmitSettings
+from ullage.service.trial.mix import LoadAt
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmitTarget:
     """One target: what its files are for, and the function that makes them.
 
-    One that `scales` decides the number of replicas, so that a workload beside it leaves it out.
+    One that `scales` decides the number of replicas, so that a workload beside it leaves it out; one that `sends` is
+    made from the requests of each pool's mix as well as from numbers.
     """
 
     gives: str
     files: Callable[[EmitPlan], list[EmittedFile]]
     scales: bool = False
+    sends: bool = False
 
 
 TARGETS: Mapping[str, EmitTarget] = {
@@ -76,6 +80,7 @@ TARGETS: Mapping[str, EmitTarget] = {
     "karpenter": EmitTarget(gives="a NodePool of Karpenter", files=karpenter_files),
     "capacity-buffer": EmitTarget(gives="a CapacityBuffer for a rollout's surge", files=capacity_buffer_files),
     "tfvars": EmitTarget(gives="node counts as variables of Terraform", files=tfvars_files),
+    "loadtest": EmitTarget(gives="load tests of one replica that verify the plan", files=loadtest_files, sends=True),
 }
 NOT_BUILT: Mapping[str, str] = {
     "cronjob": "a CronJob that reconciles",
@@ -85,9 +90,16 @@ NOT_BUILT: Mapping[str, str] = {
 
 
 def emit_files(
-    plan: PlanNumbers, choices: Mapping[str, EngineChoice], settings: EmitSettings, names: Sequence[str]
+    plan: PlanNumbers,
+    choices: Mapping[str, EngineChoice],
+    settings: EmitSettings,
+    names: Sequence[str],
+    mixes: Mapping[str, LoadAt] | None = None,
 ) -> tuple[EmittedFile, ...]:
-    """The files of these targets, by name; what cannot be made whole is not made at all."""
+    """The files of these targets, by name; what cannot be made whole is not made at all.
+
+    `mixes` is the traffic of each pool, for targets that send requests.
+    """
     for name in names:
         check_target_name(name)
     scaled = any(TARGETS[name].scales for name in names)
@@ -100,7 +112,7 @@ def emit_files(
         )
     found: dict[str, EmittedFile] = {}
     for name in dict.fromkeys(names):
-        request = _request(plan, choices, settings, name, scaled=scaled)
+        request = _request(plan, choices, settings, name, mixes or {}, scaled=scaled)
         for file in TARGETS[name].files(request):
             if file.name in found:
                 raise InputError(
@@ -108,6 +120,11 @@ def emit_files(
                 )
             found[file.name] = file
     return tuple(found[name] for name in sorted(found))
+
+
+def sends(names: Sequence[str]) -> bool:
+    """Whether one of these targets is made from requests, for which the plan's traffic has to be read."""
+    return any(TARGETS[name].sends for name in names)
 
 
 def check_target_name(name: str) -> None:
@@ -123,10 +140,24 @@ def check_target_name(name: str) -> None:
 
 
 def _request(
-    plan: PlanNumbers, choices: Mapping[str, EngineChoice], settings: EmitSettings, target: str, *, scaled: bool
+    plan: PlanNumbers,
+    choices: Mapping[str, EngineChoice],
+    settings: EmitSettings,
+    target: str,
+    mixes: Mapping[str, LoadAt],
+    *,
+    scaled: bool,
 ) -> EmitPlan:
     pools = tuple(
-        EmitPool(pool=name, plan=plan, choice=choices[name], settings=settings, target=target, is_autoscaled=scaled)
+        EmitPool(
+            pool=name,
+            plan=plan,
+            choice=choices[name],
+            settings=settings,
+            target=target,
+            is_autoscaled=scaled,
+            mix=mixes.get(name),
+        )
         for name in plan.pools
     )
     return EmitPlan(plan=plan, settings=settings, target=target, pools=pools)

@@ -269,6 +269,30 @@ class CalibrateRequest(ReplicaRequest):
     accept: Texts = []
 
 
+class ValidateRequest(PlanRequest):
+    """`validate`: load tests against what a plan predicts of them."""
+
+    files: Annotated[list[Upload], Field(min_length=1, max_length=64)]
+    calibration: Upload | None = None
+    cached_share: Text | None = None
+    replicas: Count | None = None
+    timeout: Text | None = None
+    accept: Texts = []
+
+
+class GateRequest(PlanRequest):
+    """`gate`: what was measured of a plan's replica before and after a change."""
+
+    before: Upload
+    after: Upload
+    tolerance: Text = "5%"
+    no_replicas: Annotated[bool, Field(description="Leave out what it means in replicas and USD.")] = False
+    cached_share: Text | None = None
+    replicas: Count | None = None
+    timeout: Text | None = None
+    accept: Texts = []
+
+
 class InitRequest(VerbRequest):
     """`init`: the text of a first plan file."""
 
@@ -349,6 +373,8 @@ REQUESTS: dict[str, type[VerbRequest]] = {
     "facts": FactsRequest,
     "profile": ProfileRequest,
     "forecast": ForecastRequest,
+    "validate": ValidateRequest,
+    "gate": GateRequest,
     "calibrate": CalibrateRequest,
     "memory": MemoryRequest,
     "curve": CurveRequest,

@@ -307,8 +307,8 @@ def _forecast(asked: Asked) -> Any:
 
 def _calibrate(asked: Asked) -> Any:
     from ullage import verbs
-    from ullage.load.typed import parse_duration, parse_share, parse_tokens
-    from ullage.verbs.calibrate_fit import StatedTest, fit_calibration
+    from ullage.load.typed import parse_tokens
+    from ullage.verbs.calibrate_fit import fit_calibration
 
     given = asked.request
     if given["inspect"] or given["model"] is None or given["device"] is None:
@@ -317,16 +317,43 @@ def _calibrate(asked: Asked) -> Any:
     return fit_calibration(
         given["files"],
         budget_tokens=parse_tokens(given["token_budget"], "token_budget"),
-        stated=StatedTest(
-            cached_fraction=parse_share(given["cached_share"], "cached_share"),
-            replicas=given["replicas"],
-            timeout_s=parse_duration(given["timeout"], "timeout"),
-            accepted=tuple(given["accept"]),
-        ),
+        stated=_stated(asked),
         as_of=asked.as_of,
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "kv_tokens", "max_sequences"),
         **asked.some("kv_dtype"),
     )
+
+
+def _stated(asked: Asked) -> Any:
+    """What a request states of load tests, over what their files say."""
+    from ullage.load.typed import parse_duration, parse_share
+    from ullage.verbs.calibrate_fit import StatedTest
+
+    given = asked.request
+    return StatedTest(
+        cached_fraction=parse_share(given["cached_share"], "cached_share"),
+        replicas=given["replicas"],
+        timeout_s=parse_duration(given["timeout"], "timeout"),
+        accepted=tuple(given["accept"]),
+    )
+
+
+def _gate(asked: Asked) -> Any:
+    from ullage import verbs
+    from ullage.load.typed import parse_share
+
+    given = asked.request
+    verb = partial(verbs.gate, given["before"], given["after"], stated=_stated(asked), quick=given["no_replicas"])
+    tolerance = parse_share(given["tolerance"], "tolerance") or 0.0
+    more = {"workers": asked.workers, "progress": asked.report}
+    return asked.planned(verb, keyword="plan", tolerance_fraction=tolerance, **more)
+
+
+def _validate(asked: Asked) -> Any:
+    from ullage import verbs
+
+    verb = partial(verbs.validate, asked.request["files"], stated=_stated(asked))
+    return asked.planned(verb, "calibration", keyword="plan", progress=asked.report)
 
 
 def _init(asked: Asked) -> str:
@@ -436,6 +463,8 @@ TASKS: dict[str, Callable[[Asked], Any]] = {
     "facts": _facts,
     "profile": _profile,
     "forecast": _forecast,
+    "validate": _validate,
+    "gate": _gate,
     "calibrate": _calibrate,
     "memory": _memory,
     "curve": _planning("curve", "slos", "definitions", "calibration", "beside", "margin", "sensitivity", "measured"),

@@ -16,6 +16,7 @@ from ullage.verbs.drill import drill
 from ullage.verbs.emit import emit
 from ullage.verbs.facts import facts
 from ullage.verbs.forecast import forecast
+from ullage.verbs.gate import gate
 from ullage.verbs.init import init
 from ullage.verbs.ledger import ledger
 from ullage.verbs.memory import memory
@@ -29,6 +30,7 @@ from ullage.verbs.scale import scale
 from ullage.verbs.scenarios import scenarios
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
+from ullage.verbs.validate import validate
 
 __all__ = [
     "brownfield",
@@ -42,6 +44,7 @@ __all__ = [
     "emit",
     "facts",
     "forecast",
+    "gate",
     "init",
     "ledger",
     "memory",
@@ -55,4 +58,5 @@ __all__ = [
     "scenarios",
     "simulate",
     "size",
+    "validate",
 ]

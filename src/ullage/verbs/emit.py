@@ -82,7 +82,8 @@ def emit(
     name it writes, is an error before anything is written.
     """
     from ullage.emit.numbers import plan_numbers
-    from ullage.emit.targets import check_target_name, emit_files
+    from ullage.emit.targets import check_target_name, emit_files, sends
+    from ullage.load.mixes import pool_mixes
 
     if not targets:
         raise InputError(
@@ -106,7 +107,8 @@ def emit(
         else:
             numbers = _stored(Path(stored))
             _check_same(file, numbers, str(stored))
-    made = emit_files(numbers, _choices(file), settings, targets)
+        mixes = pool_mixes(source, as_of=numbers.as_of, seed=numbers.seed, changes=changes) if sends(targets) else {}
+    made = emit_files(numbers, _choices(file), settings, targets, mixes)
     there = {} if against is None else _there(Path(against), made)
     return Emitted(
         service=numbers.service,

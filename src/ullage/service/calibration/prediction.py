@@ -22,6 +22,9 @@ from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 
+# Latencies that are tokens first of all; the others are a prompt first of all.
+_BY_TOKEN = ("tpot", "e2e")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedLatency:
@@ -90,8 +93,8 @@ def _ratios(
     """The ends of each target's band as multiples of what is predicted, and how far the test lies beyond others."""
     if step.spread is None or not isinstance(step.times, ScaledStep):
         band = step.band
-        own = {"tpot": (band.tpot_low_ratio, band.tpot_high_ratio)}
-        return [own.get(each.latency, (band.ttft_low_ratio, band.ttft_high_ratio)) for each in targets], 0.0
+        own, first = (band.tpot_low_ratio, band.tpot_high_ratio), (band.ttft_low_ratio, band.ttft_high_ratio)
+        return [own if each.latency in _BY_TOKEN else first for each in targets], 0.0
     logs = np.array([step.times.factors.log(name) for name in PARAMETERS])
     asked = Measurement(name=measurement.name, trial=measurement.trial, targets=tuple(targets))
     _, slopes = sensitivity(step.times.times, step.floor, logs, asked)
@@ -99,7 +102,9 @@ def _ratios(
     # A first token is prefill first of all: prompts of another length are another question, shorter ones too.
     prompts = max(doublings, _prompt_doublings(step.measured, step, measurement.trial))
     ratios = [
-        step.spread.ratio(each.latency, slope, doublings=doublings if each.latency == "tpot" else prompts)
+        step.spread.ratio("tpot", slope, doublings=doublings)
+        if each.latency in _BY_TOKEN
+        else step.spread.ratio(each.latency, slope, doublings=prompts)
         for each, slope in zip(targets, slopes, strict=True)
     ]
     return [(1.0 / each, each) for each in ratios], doublings
@@ -131,14 +136,19 @@ def _success_band(step: StepModel, trial: LoadTestReplay, found: Replayed, doubl
     """
     if trial.timeout_s is None:
         return found.success_fraction, found.success_fraction
-    low, high = step.band.tpot_low_ratio, step.band.tpot_high_ratio
-    if step.spread is not None and isinstance(step.times, ScaledStep):
-        # In overload the engine is full, and its steps are those of as many sequences as it runs.
-        sequences, kv_tokens, _ = load_of(step, trial)
-        high = step.spread.ratio("tpot", step.times.decode_shares(sequences, kv_tokens), doublings=doublings)
-        low = 1.0 / high
+    low, high = pace_band(step, trial, doublings)
     slow, fast = (replay(SlowedTimes(times=step, ratio=ratio), trial).success_fraction for ratio in (high, low))
     return min(slow, found.success_fraction), max(fast, found.success_fraction)
+
+
+def pace_band(step: StepModel, trial: LoadTestReplay, doublings: float) -> tuple[float, float]:
+    """How fast and how slow all steps of a test may be, one time in ten each, as multiples of the model's."""
+    if step.spread is None or not isinstance(step.times, ScaledStep):
+        return step.band.tpot_low_ratio, step.band.tpot_high_ratio
+    # In overload the engine is full, and its steps are those of as many sequences as it runs.
+    sequences, kv_tokens, _ = load_of(step, trial)
+    high = step.spread.ratio("tpot", step.times.decode_shares(sequences, kv_tokens), doublings=doublings)
+    return 1.0 / high, high
 
 
 def fit_band(

@@ -30,8 +30,8 @@ from ullage.service.loadtests.loadtest import (
 from ullage.service.steps.work import Floats
 
 # Which definitions can be compared with a simulated TPOT: one value a request, without the first token.
-_TPOT = (Definition.TPOT, Definition.ITL_PER_REQUEST)
-_BY_CHUNK = (Flag.DECODE_TIME_DISAGREES,)
+TPOT_DEFINITIONS = (Definition.TPOT, Definition.ITL_PER_REQUEST)
+BY_CHUNK = (Flag.DECODE_TIME_DISAGREES,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +135,11 @@ def _targets(point: Point) -> tuple[Target, ...]:
     if own:
         return own
     found = []
-    for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", _TPOT)):
+    for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", TPOT_DEFINITIONS)):
         summary = point.latency(*definitions) or (_engine_gaps(point) if latency == "tpot" else None)
         which = None if summary is None else _statistic(summary)
-        if which is not None and latency == "tpot" and any(each.flag in _BY_CHUNK for each in point.anomalies):
-            which = _tpot_by_token(point) or which
+        if which is not None and latency == "tpot" and any(each.flag in BY_CHUNK for each in point.anomalies):
+            which = tpot_by_token(point) or which
         if which is not None and summary is not None:
             seen = "engine_ttft" if latency == "ttft" and summary.seen_by is SeenBy.ENGINE else latency
             found.append(Target(latency=seen, statistic=which[0], value=which[1]))
@@ -148,9 +148,9 @@ def _targets(point: Point) -> tuple[Target, ...]:
 
 def _shown(point: Point) -> tuple[Target, ...]:
     """The median and the tail of what the client saw, where the file states them."""
-    by_chunk = any(each.flag in _BY_CHUNK for each in point.anomalies)
+    by_chunk = any(each.flag in BY_CHUNK for each in point.anomalies)
     found = []
-    for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", () if by_chunk else _TPOT)):
+    for latency, definitions in (("ttft", (Definition.TTFT,)), ("tpot", () if by_chunk else TPOT_DEFINITIONS)):
         summary = point.latency(*definitions)
         if summary is not None and summary.seen_by is SeenBy.CLIENT:
             values = (("p50", summary.at(0.5)), ("p99", summary.at(0.99)))
@@ -164,7 +164,7 @@ def _engine_gaps(point: Point) -> LatencySummary | None:
     return gaps if gaps is not None and gaps.seen_by is SeenBy.ENGINE else None
 
 
-def _tpot_by_token(point: Point) -> tuple[str, float] | None:
+def tpot_by_token(point: Point) -> tuple[str, float] | None:
     """E2E less TTFT over the tokens: what the tool's TPOT would be, had it counted tokens and not chunks."""
     e2e, ttft, tokens = point.latency(Definition.E2E), point.latency(Definition.TTFT), point.mean_output_tokens
     if e2e is None or ttft is None or e2e.mean_s is None or ttft.mean_s is None or not tokens or tokens <= 1:

@@ -1,0 +1,85 @@
+"""`ullage gate`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import (
+    Accept,
+    AsJson,
+    AsOf,
+    CachedShare,
+    NoColor,
+    PlanOption,
+    Quiet,
+    Replicas,
+    Seed,
+    Set,
+    Timeout,
+    Traffic,
+)
+from ullage.cli.terminal import answered, progress, talk
+
+_SIDE = "A calibration, a load test of any tool, or a folder of load tests"
+
+
+def command(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help=f"{_SIDE}: what runs.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help=f"{_SIDE}: what is to run.")],
+    plan: PlanOption = None,
+    tolerance: Annotated[
+        str, typer.Option("--tolerance", metavar="SHARE", help="How much longer a request may take a device.")
+    ] = "5%",
+    fast: Annotated[
+        bool, typer.Option("--no-replicas", help="Leave out what the difference means in replicas and USD.")
+    ] = False,
+    changed: Set = None,
+    traffic: Traffic = None,
+    cached_share: CachedShare = None,
+    replicas: Replicas = None,
+    timeout: Timeout = None,
+    accept: Accept = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Compare a plan's replica before and after a change of engine, flags, driver or quantisation; for CI.
+
+    The exit code is 3 where it is slower by more than the tolerance and not by luck, 5 where the tests are too coarse
+    to tell, and 0 otherwise.
+    """
+    from ullage import verbs
+    from ullage.load.typed import parse_duration, parse_share
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.calibrate_fit import StatedTest
+    from ullage.verbs.what_if import last, what_if
+
+    if plan is None:
+        talk("No plan file given: comparing on the built-in example.", quiet=quiet)
+    with progress("comparing", quiet=quiet) as report:
+        ask = partial(
+            verbs.gate,
+            before,
+            after,
+            plan=plan,
+            tolerance_fraction=parse_share(tolerance, "--tolerance") or 0.0,
+            stated=StatedTest(
+                cached_fraction=parse_share(cached_share, "--cached-share"),
+                replicas=replicas,
+                timeout_s=parse_duration(timeout, "--timeout"),
+                accepted=tuple(accept or ()),
+            ),
+            quick=fast,
+            as_of=as_of,
+            seed=seed,
+            progress=report,
+        )
+        found = what_if(ask, changed, traffic)
+    code, done = answered(found, json=json, no_color=no_color), last(found)
+    return code if isinstance(done, Refusal) else done.exit_code

@@ -1,0 +1,75 @@
+"""`ullage validate`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import (
+    Accept,
+    AsJson,
+    AsOf,
+    CachedShare,
+    Calibration,
+    NoColor,
+    PlanOption,
+    Quiet,
+    Replicas,
+    Seed,
+    Set,
+    Timeout,
+    Traffic,
+)
+from ullage.cli.terminal import answered, progress, talk
+
+
+def command(
+    files: Annotated[list[Path], typer.Argument(metavar="TEST", help="Result files of load tests, of any tool.")],
+    plan: PlanOption = None,
+    calibration: Calibration = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    cached_share: CachedShare = None,
+    replicas: Replicas = None,
+    timeout: Timeout = None,
+    accept: Accept = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Predict load tests from a plan, then score them: every statistic with its band, a verdict and what differs.
+
+    The exit code is 0 where the tests are validated, 3 where one is not, and 5 where they cannot tell.
+    """
+    from ullage import verbs
+    from ullage.load.typed import parse_duration, parse_share
+    from ullage.verbs.answer import Refusal
+    from ullage.verbs.calibrate_fit import StatedTest
+    from ullage.verbs.what_if import last, what_if
+
+    if plan is None:
+        talk("No plan file given: validating the built-in example.", quiet=quiet)
+    with progress("validating", quiet=quiet) as report:
+        ask = partial(
+            verbs.validate,
+            files,
+            plan=plan,
+            calibration=calibration,
+            stated=StatedTest(
+                cached_fraction=parse_share(cached_share, "--cached-share"),
+                replicas=replicas,
+                timeout_s=parse_duration(timeout, "--timeout"),
+                accepted=tuple(accept or ()),
+            ),
+            as_of=as_of,
+            seed=seed,
+            progress=report,
+        )
+        found = what_if(ask, changed, traffic)
+    code, done = answered(found, json=json, no_color=no_color), last(found)
+    return code if isinstance(done, Refusal) else done.exit_code
