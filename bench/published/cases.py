@@ -242,3 +242,27 @@ def _kv_tokens(family: str, precision: str, device: str, sharding: Sharding, cac
     (cost,) = device_cache(model, sharding, kv_dtype(cache))
     free = MEMORY_FRACTION * _device(device).memory_bytes - weights
     return max(int(free / cost.bytes_per_token), BUDGET_TOKENS)
+
+
+def as_data_parallel(case: Case) -> Case:
+    """The same row with attention data-parallel over all its devices: each has the cache of its own sequences."""
+    family, precision, device, engine, sharding, *_ = case.key
+    assert isinstance(sharding, Sharding)
+    own = replace(sharding, dp_attention=sharding.tp)
+    cache = _cache_dtype(str(family), str(precision), str(engine), str(device))
+    kv_tokens = sharding.tp * _kv_tokens(str(family), str(precision), str(device), own, cache)
+    admitted = case.concurrency
+    if engine == "tensorrt-llm":
+        admitted = min(admitted, max(1, kv_tokens // (case.prompt_tokens + case.output_tokens)))
+    limits = replace(
+        case.trial.limits,
+        kv_tokens=kv_tokens,
+        max_sequences=admitted,
+        budget_tokens=sharding.tp * case.trial.limits.budget_tokens,
+    )
+    return replace(
+        case,
+        work=_work(str(family), str(precision), own, cache),
+        rates=device_rates(_device(str(device)), own),
+        trial=replace(case.trial, limits=limits),
+    )

@@ -98,7 +98,7 @@ def test_one_request_is_prefilled_in_one_step_and_decoded_in_the_others() -> Non
 
 def test_speculation_brings_several_tokens_a_step_and_carries_what_is_left_of_one() -> None:
     # Two and a half tokens a step: after the prefill, the replica's first step, the next bring 3, 2, 3, 2.
-    wide = {"rate_1024": 2560, "width": 3}
+    wide: dict[str, Any] = {"rate_1024": 2560, "width": 3}
     assert times(problem([100], [5], [6], **wide)) == [(115, 137)]
     assert times(problem([100], [5], [7], **wide)) == [(115, 148)]
     found = run(problem([100], [5], [5], **wide))
@@ -109,7 +109,7 @@ def test_speculation_brings_several_tokens_a_step_and_carries_what_is_left_of_on
 def test_drafted_positions_take_budget_and_blocks() -> None:
     # Three positions of a budget of 8 leave 5 of the second prompt's 20 tokens: 7 in the first step beside a prefill of
     # one token, then 5 and 5 beside a decode, then 3.
-    wide = {"rate_1024": 1024, "width": 3, "budget": 8}
+    wide: dict[str, Any] = {"rate_1024": 1024, "width": 3, "budget": 8}
     assert times(problem([0, 0], [1, 20], [3, 1], **wide)) == [(18, 50), (63, 63)]
     # Prompt and output are 7 tokens, of which the last is not kept; its last step may need two positions more.
     assert run(problem([0], [4], [3], blocks=8, **wide)).requests[0].state == k.SUCCESS

@@ -16,6 +16,7 @@ from ullage.cli.options import (
     Context,
     Device,
     DpAttention,
+    Draft,
     Engine,
     Ep,
     KvDtype,
@@ -32,6 +33,7 @@ from ullage.cli.options import (
     Seed,
     Set,
     Slos,
+    Speculation,
     Timeout,
     TokenBudget,
     Tp,
@@ -102,6 +104,8 @@ def command(
     max_sequences: MaxSequences = None,
     token_budget: TokenBudget = None,
     kv_dtype: KvDtype = None,
+    speculation: Speculation = None,
+    draft: Draft = None,
     step_profile: _StepProfile = None,
     beside: Beside = None,
     calibration: Calibration = None,
@@ -148,6 +152,7 @@ def command(
         max_sequences=max_sequences, budget_tokens=parse_tokens(token_budget, "--token-budget"),
         max_context_tokens=parse_tokens(context, "--context"),
         kv_dtype=kv_dtype, kv_tokens=kv_tokens, calibration=calibration, step_profile=step_profile,
+        speculation=speculation, draft=draft,
         neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0,
     )  # fmt: skip
     load = LoadChoice(
