@@ -43,8 +43,8 @@ from ullage.fleet.warm import FOLLOWS
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.settings import RuntimeSettings
-from ullage.memory.speculation import Speculation, speculation
 from ullage.memory.sharding import Sharding
+from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
