@@ -9,6 +9,7 @@ fitted without it.
 from __future__ import annotations
 
 import csv
+import datetime
 import sys
 import time
 from collections import Counter
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from bench.published.cases import CONFIGS, DATA, DEVICES, ENGINES, LEAST_FRACTION, cache_dtype, published_model
-from bench.published.fit import Solution
+from bench.published.fit import Floats, Solution
 from bench.published.score import score, table
 from bench.speculation import LAYERS_FRACTION, acceptance, without_family
 
@@ -39,11 +40,16 @@ from ullage.simulate.engine import Engine
 
 OWN_ENGINES = {**ENGINES, "dynamo-trt": "tensorrt-llm", "dynamo-sglang": "sglang"}
 OWN_DEVICES = {**DEVICES, "b300": "b300-sxm"}
+NEWEST = datetime.date(2026, 4, 22)
 MEMORY_FRACTION = 0.97
+# What a device reaches of another node: its NIC of 400 Gbit/s.
+BETWEEN_NODES_BYTES_PER_S = 50e9
 # A NIC of 400 Gbit/s for each device of a replica, the usual of these machines; half of it is reached.
 BANDWIDTH_BYTES_PER_S = 25e9
 PREFILL_BUDGET_TOKENS = 16_384
 MOST_SEQUENCES = 8192
+# From so many sequences of a replica on, rows that state no attention parallelism have it data-parallel.
+CROWDED_SEQUENCES = 128
 MOST_REQUESTS = 12_000
 
 
@@ -66,6 +72,7 @@ class SplitRow:
     statistic: str
     ttft_s: float
     tpot_s: float
+    age_years: float
 
     @property
     def generation(self) -> str:
@@ -112,9 +119,10 @@ def _row(row: dict[str, str]) -> SplitRow | str:
         return f"states no {statistic} of TTFT and TPOT"
     device = OWN_DEVICES[row["hardware"]]
     prefill, decode = int(float(row["prefill_gpus"])), int(float(row["decode_gpus"]))
-    wide = row["dp_attn"] == "True" or int(float(row["tp"] or 1)) in (1, decode) and decode > 8
-    each = int(float(row["tp"] or 1))
-    each = each if 1 < each <= decode and decode % each == 0 else decode
+    stated = int(float(row["tp"] or 1))
+    each = stated if 1 < stated <= decode and decode % stated == 0 else decode
+    crowded = int(float(row["concurrency"])) * each / decode >= CROWDED_SEQUENCES
+    wide = row["dp_attn"] == "True" or (stated in (1, decode) and decode > 8) or (not row["dp_attn"] and crowded)
     own = _prefill_devices(row, device, prefill)
     speculates = row["spec_decode"] == "mtp"
     return SplitRow(
@@ -133,19 +141,26 @@ def _row(row: dict[str, str]) -> SplitRow | str:
         statistic=statistic,
         ttft_s=float(row[f"ttft_{statistic}_ms"]) / 1e3,
         tpot_s=float(row[f"tpot_{statistic}_ms"]) / 1e3,
+        age_years=_age_years(row["measured_date"]),
     )
 
 
+def _age_years(measured: str) -> float:
+    """Before the newest rows; a row without a date is as new as they are."""
+    return max(0.0, (NEWEST - datetime.date.fromisoformat(measured)).days / 365.25) if measured else 0.0
+
+
 def _prefill_devices(row: dict[str, str], device: str, devices: int) -> int:
-    """A node's, or as many more as the weights need."""
+    """A node's where they divide into nodes, or else the fewest that hold the weights."""
     node = 4 if device.startswith("gb") else 8
-    model = published_model(row["family"], row["precision"])
-    sizes = [size for size in range(1, devices + 1) if devices % size == 0]
-    held = {size: device_weights(model, Sharding(tp=size, ep=size, dp_attention=size), mtp=False)[0] for size in sizes}
+    model, memory_bytes = published_model(row["family"], row["precision"]), find_device(device).memory_bytes
     fits = [
-        size for size in sizes if held[size].stored_bytes < 0.9 * MEMORY_FRACTION * find_device(device).memory_bytes
+        size
+        for size in range(1, devices + 1)
+        if devices % size == 0
+        and device_weights(model, _sharding(size, wide=True), mtp=False)[0].stored_bytes < 0.95 * memory_bytes
     ]
-    return min((size for size in fits if size >= min(node, devices)), default=devices)
+    return node if node in fits else min((size for size in fits if size & (size - 1) == 0), default=devices)
 
 
 def _sharding(devices: int, *, wide: bool) -> Sharding:
@@ -186,9 +201,12 @@ def _replica(
     row: SplitRow, sharding: Sharding, dtype: str, efficiencies: Efficiencies, *, longest: int, is_prefill: bool
 ) -> Replica:
     model, device = published_model(row.family, row.precision), find_device(row.device)
+    rates = device_rates(device, sharding)
+    if sharding.devices > 8 and not row.device.startswith("gb"):
+        rates = replace(rates, link_bytes_per_s=BETWEEN_NODES_BYTES_PER_S)
     roofline = Roofline(
         work=replica_work(model, sharding, kv_dtype(dtype)),
-        rates=device_rates(device, sharding),
+        rates=rates,
         efficiencies=efficiencies,
     )
     (weights,) = device_weights(model, sharding, mtp=False)
@@ -227,9 +245,10 @@ def _replica(
     )
 
 
-def _scored(errors: np.ndarray, rows: list[SplitRow], reasons: Counter[str]) -> Iterator[str]:  # type: ignore[type-arg]
+def _scored(errors: Floats, rows: list[SplitRow], reasons: Counter[str]) -> Iterator[str]:
     total = len(rows) + sum(reasons.values())
-    yield f"{total} rows state their split; {len(rows)} were simulated, {100 * sum(reasons.values()) / total:.1f} % not."
+    missing = 100 * sum(reasons.values()) / total
+    yield f"{total} rows state their split; {len(rows)} were simulated, {missing:.1f} % not."
     yield ""
     masks = {"**disaggregated**, all": np.ones(len(rows), bool)}
     for name in ("engine", "family", "device"):

@@ -49,8 +49,8 @@ def test_one_request_is_prefilled_sent_and_decoded() -> None:
         arrival_s=np.array([1.0]), prompt_tokens=np.array([1000], np.int32), output_tokens=np.array([11], np.int32)
     )
     found = serve_split(pools(), one, seed=0)
-    # A step of 10 ms, 20 us a token; a megabyte at a gigabyte a second; then ten steps, the first with the token that is
-    # fed in as a prompt token and the others as decodes, each reading about a thousand tokens.
+    # A step of 10 ms, 20 us a token; a megabyte at a gigabyte a second; then ten steps, the first with the token that
+    # is fed in as a prompt token and the others as decodes, each reading about a thousand tokens.
     assert found.ttft_s[0] == pytest.approx(0.010 + 1000 * 2e-5 + 1e-3 + 1000e-8, rel=1e-6)
     assert found.transfer_s[0] == pytest.approx(1e-3)
     decode_s = 10 * (0.010 + 1e-5) + 9 * 1e-4 + 2e-5
@@ -59,8 +59,10 @@ def test_one_request_is_prefilled_sent_and_decoded() -> None:
 
 
 def test_what_overlaps_with_the_prefill_is_not_waited_for() -> None:
-    slow = {"bandwidth_bytes_per_s": 1e6}
-    whole, half = (serve_split(pools(**slow, overlapped_fraction=each), traffic(), seed=0) for each in (0.0, 0.5))
+    whole, half = (
+        serve_split(pools(bandwidth_bytes_per_s=1e6, overlapped_fraction=each), traffic(), seed=0)
+        for each in (0.0, 0.5)
+    )
     assert np.allclose(half.transfer_s, 0.5 * whole.transfer_s)
     assert np.nanmean(half.ttft_s) < np.nanmean(whole.ttft_s)
 
@@ -115,7 +117,7 @@ def test_a_pool_without_room_refuses_by_name_of_none() -> None:
 
 @pytest.mark.parametrize("clients", [1, 7, 40])
 def test_clients_send_when_answers_come(clients: int) -> None:
-    """With nothing in the way of its pools, a closed loop is one: never more in flight than clients, and never fewer."""
+    """The k-th answer lets the next request go: never more in flight than clients, and never fewer."""
     found = serve_split_clients(pools(), traffic(120), clients=clients, seed=0)
     arrivals = np.sort(found.end_s - found.e2e_s)
     ends = np.sort(found.end_s)

@@ -87,6 +87,30 @@ _Span = Annotated[
 ]
 
 
+_PrefillReplicas = Annotated[
+    int | None,
+    typer.Option("--prefill-replicas", min=1, help="Prompts on replicas of their own; --replicas then decode alone."),
+]
+_PrefillDevice = Annotated[
+    str | None, typer.Option("--prefill-device", metavar="NAME", help="Their device. Default: that of the others.")
+]
+_PrefillTp = Annotated[
+    int | None, typer.Option("--prefill-tp", min=1, help="Their tensor parallelism. Default: that of the others.")
+]
+_PrefillBudget = Annotated[
+    str | None,
+    typer.Option("--prefill-token-budget", metavar="TOKENS", help="Tokens of their steps. Default: as the others."),
+]
+_Transfer = Annotated[
+    str | None,
+    typer.Option("--transfer", metavar="BANDWIDTH", help="What one replica sends to another, such as 50 GB/s."),
+]
+_TransferOverlap = Annotated[
+    str | None,
+    typer.Option("--transfer-overlap", metavar="SHARE", help="Of the KV, sent while the prompt is still computed."),
+]
+
+
 def command(
     traces: _Traces = None,
     plan: PlanOption = None,
@@ -110,6 +134,12 @@ def command(
     beside: Beside = None,
     calibration: Calibration = None,
     replicas: Replicas = None,
+    prefill_replicas: _PrefillReplicas = None,
+    prefill_device: _PrefillDevice = None,
+    prefill_tp: _PrefillTp = None,
+    prefill_token_budget: _PrefillBudget = None,
+    transfer: _Transfer = None,
+    transfer_overlap: _TransferOverlap = None,
     routing: _Routing = "least_outstanding",
     queue_limit: _QueueLimit = None,
     timeout: Timeout = None,
@@ -142,6 +172,7 @@ def command(
     from ullage.load.pool import ReplicaChoice
     from ullage.load.typed import parse_columns, parse_duration, parse_rate, parse_share, parse_tokens
     from ullage.service.served import ServedPool
+    from ullage.verbs.answers.split_answer import parse_prefill
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.what_if import what_if
 
@@ -166,7 +197,21 @@ def command(
         replicas=replicas, routing=routing, waiting_requests=queue_limit,
         timeout_s=parse_duration(timeout, "--timeout"), poll_steps=poll_steps,
     )  # fmt: skip
-    ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, slos=slo or [], as_of=as_of, seed=seed)
+    prefill = parse_prefill(
+        prefill_replicas, device=prefill_device, tp=prefill_tp, token_budget=prefill_token_budget,
+        transfer=transfer, overlap=transfer_overlap,
+    )  # fmt: skip
+    ask = partial(
+        verbs.simulate,
+        load,
+        replica=chosen,
+        plan=plan,
+        pool=pool,
+        prefill=prefill,
+        slos=slo or [],
+        as_of=as_of,
+        seed=seed,
+    )
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, progress=report), changed, traffic)
     return answered(found, json=json, no_color=no_color)

@@ -55,7 +55,7 @@ class KvTransfer:
 
     def seconds(self, prompt_tokens: Counts) -> Floats:
         """How long each request waits for its KV after its prompt is computed."""
-        whole = prompt_tokens * (self.bytes_per_token / self.bandwidth_bytes_per_s)
+        whole = prompt_tokens.astype(np.float64) * (self.bytes_per_token / self.bandwidth_bytes_per_s)
         left: Floats = whole * (1.0 - self.overlapped_fraction)
         return left
 
