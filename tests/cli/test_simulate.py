@@ -138,3 +138,44 @@ def test_a_replica_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[st
     big = ["--model", "llama-3.1-405b", "--device", "h100-sxm", *PLAIN, "--rate", "1 req/s"]
     assert run(["simulate", *big]) == ExitCode.REFUSED
     assert "KV cache" in capsys.readouterr().out
+
+
+HEADED = ["--model", "mimo-7b", "--device", "h100-sxm"]
+
+
+def test_speculation_shortens_answers_of_an_idle_replica(capsys: pytest.CaptureFixture[str]) -> None:
+    load = [*PLAIN, "--rate", "0.5 req/s"]
+    plain = asked(capsys, *HEADED, *load)
+    drafted = asked(capsys, *HEADED, *load, "--speculation", "mtp:1:1.8")
+    assert quantile(drafted, "tpot", "0.5") < 0.75 * quantile(plain, "tpot", "0.5")
+    # A chunk of a stream is a step, and a wide one is longer.
+    assert quantile(drafted, "itl", "0.5") > quantile(plain, "itl", "0.5")
+
+
+def test_prefill_apart_is_compared_on_the_same_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    split = ["--replicas", "2", "--prefill-replicas", "1", "--transfer", "50 GB/s", "--slo", "all:tpot_p95=30ms"]
+    found = asked(capsys, *REPLICA, *PLAIN, "--rate", "4 req/s", *split)
+    assert found["devices"] == 3
+    assert found["asked"]["name"] == "1 prefill + 2 decode"
+    assert [each["name"] for each in found["others"]] == ["2 prefill + 1 decode"]
+    assert found["together"]["name"] == "3 colocated"
+    assert run(["simulate", *REPLICA, *PLAIN, "--rate", "4 req/s", *split, "--quiet"]) == ExitCode.OK
+    assert "does not pay" in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (["--prefill-replicas", "1"], "--transfer"),
+        (["--transfer", "1 GB/s"], "--transfer"),
+        (["--prefill-replicas", "1", "--transfer", "1 GB/s", "--clients", "3"], "--clients"),
+        (["--prefill-replicas", "1", "--transfer", "1 GB/s", "--timeout", "3s"], "--prefill-replicas"),
+        (["--speculation", "mtp:1:1.8"], "speculation.method"),
+        (["--draft", "llama-3.2-1b"], "--draft"),
+    ],
+)
+def test_a_prefill_pool_or_a_draft_that_cannot_be_is_refused(
+    wrong: list[str], field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", *REPLICA, *PLAIN, "--rate", "4 req/s", *wrong]) == ExitCode.WRONG_INPUT
+    assert field in capsys.readouterr().err

@@ -241,3 +241,22 @@ def test_pools_do_not_mix() -> None:
     }
     assert timeouts == {"small": "60s", "large": "120s"}
     assert found["ResourceQuota", "small-devices"]["hard"] == {"requests.nvidia.com/gpu": str(94 + 940)}
+
+
+@pytest.mark.parametrize(
+    ("target", "method", "starts"),
+    [
+        ("vllm", "mtp", "num_speculative_tokens"),
+        ("vllm", "draft", ""),
+        ("sglang", "mtp", "speculative-num-draft-tokens"),
+        ("tensorrt-llm", "mtp", ""),
+    ],
+)
+def test_speculation_is_started_or_its_lack_is_said(target: str, method: str, starts: str) -> None:
+    """A plan that counts on drafts must not be deployed without them unnoticed."""
+    drafting = replace(choice(ENGINES.get(target, "vllm")), drafting=(method, 3))
+    text = " ".join(each.text for each in emit_files(numbers(), {"pool": drafting}, settings(), [target]))
+    plain = " ".join(each.text for each in made(target))
+    assert "specul" not in plain
+    said = "counts on speculation" in " ".join(text.replace("#", " ").split())
+    assert (starts in text and not said) if starts else said

@@ -193,6 +193,12 @@ CASES: dict[str, dict[str, str]] = {
         "scaling.sleepers": "2",
     },
     "experts": {"pool.expert_parallel": "1"},
+    "drafted": {
+        "pool.speculation.accepted_per_step": "2.5",
+        "pool.speculation.draft": "llama-3.2-3b",
+    },
+    "headed": {"pool.speculation.tokens": "1", "pool.speculation.acceptance": "[50%, 20%]"},
+    "looked": {"pool.speculation.method": "mtp"},
     "measured": {
         "facts": "facts",
         "evidence.engine_logs": "[engine.log]",

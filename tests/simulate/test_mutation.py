@@ -46,19 +46,22 @@ MUTANTS = {
         "    if False:\n        steps = 1",
     ),
     "a plan runs past its table segment": (
-        "steps = min(steps, (((g + 1) << engine.kv_shift) - kv_tokens + n - 1) // n)",
-        "steps = min(steps, (((g + 1) << engine.kv_shift) - kv_tokens + n) // n + 1)",
+        "(((g + 1) << engine.kv_shift) - kv_tokens + n - 1) // n)",
+        "(((g + 1) << engine.kv_shift) - kv_tokens + n) // n + 1)",
     ),
     "a plan runs one step into a full cache": ("fit = 1 + (rounds << shift)", "fit = 2 + (rounds << shift)"),
     "blocks are not rounded up": (
-        "total += w.phases[replica.phases_at + p] * (-(step + 1 + p) & mask)",
+        "total += w.phases[replica.phases_at + p] * (-(step + more + p) & mask)",
         "total += 0",
     ),
     "the phase of a sequence is off by one": (
-        "w.phases[replica.phases_at + ((target - replica.step) & mask)] += 1",
-        "w.phases[replica.phases_at + ((target + 1 - replica.step) & mask)] += 1",
+        "((target - position(w, replica, replica.step)) & mask)] += 1",
+        "((target + 1 - position(w, replica, replica.step)) & mask)] += 1",
     ),
-    "a decode does not use the budget": ("budget = engine.token_budget - decodes", "budget = engine.token_budget"),
+    "a decode does not use the budget": (
+        "budget = engine.token_budget - decodes * engine.width",
+        "budget = engine.token_budget",
+    ),
     "a prefix hit is forgotten": ("done = cached_of(w, i)", "done = 0"),
     "one sequence too many": (
         "while budget > 0 and sequences < engine.max_sequences:",
@@ -69,8 +72,8 @@ MUTANTS = {
         "elif replica.waiting > engine.queue_bound:",
     ),
     "a request one token too large is let in": (
-        "if w.prompt_tokens[i] + w.output_tokens[i] - 1 > engine.blocks << engine.block_shift:",
-        "if w.prompt_tokens[i] + w.output_tokens[i] - 2 > engine.blocks << engine.block_shift:",
+        "w.output_tokens[i] - 2 + engine.width > engine.blocks",
+        "w.output_tokens[i] - 3 + engine.width > engine.blocks",
     ),
     "the first-token deadline also ends what has its first token": (
         "w.first_ps[i] == 0 and now_ps >= begun_ps + limits.ttft_timeout_ps",
@@ -95,20 +98,20 @@ MUTANTS = {
         "if is_before(w, w.slots[s].request, w.slots[worst].request):",
     ),
     "a starved decode ends on time": (
-        "put_on_wheel(w, replica, s, last_step + 1)",
-        "put_on_wheel(w, replica, s, last_step)",
+        "put_on_wheel(w, replica, s, replica.step + steps)\n        replica.step -= 1",
+        "put_on_wheel(w, replica, s, replica.step + steps - 1)\n        replica.step -= 1",
     ),
     "a failure spares the step under way": (
-        "whole = steps_until(replica, now_ps) - 1",
-        "whole = steps_until(replica, now_ps)",
+        "whole = steps_until(w, replica, now_ps) - 1",
+        "whole = steps_until(w, replica, now_ps)",
     ),
     "a replica is up after the first of two repairs": (
         "if replica.down_causes == 0:",
         "if replica.down_causes >= 0:",
     ),
     "queued tokens are not counted": (
-        "load = kv_now(replica, now_ps) + replica.queue_tokens",
-        "load = kv_now(replica, now_ps)",
+        "load = kv_now(w, replica, now_ps) + replica.queue_tokens",
+        "load = kv_now(w, replica, now_ps)",
     ),
     "the router sees the present in spite of its refresh": (
         "        if w.refresh_period_ps > 0:\n            load = replica.seen_load",
@@ -126,8 +129,58 @@ MUTANTS = {
     "a first token leaves at once": ("first_ps - sent_ps > slo.ttft_slo_ps", "first_ps - arrival_ps > slo.ttft_slo_ps"),
     "a crowd beside a first token costs nothing": ("terms.crowd_ps * replica.step_decodes", "0"),
     "the decode's time share is given to no one": (
-        "add_to_sums(replica, span_ps, float(span_ps) / n)",
-        "add_to_sums(replica, span_ps, 0.0)",
+        "add_to_sums(w, replica, span_ps, float(span_ps) / n)",
+        "add_to_sums(w, replica, span_ps, 0.0)",
+    ),
+    "what is left of a token is dropped": (
+        "return (((replica.step * rate) & 1023) + steps * rate) >> 10",
+        "return (steps * rate) >> 10",
+    ),
+    "the last step of a speculating request comes late": (
+        "return ((tokens << 10) - ((replica.step * rate) & 1023) + rate - 1) // rate",
+        "return ((tokens << 10) + rate - 1) // rate",
+    ),
+    "drafted positions take no budget": ("        new = engine.width\n", "        new = 1\n"),
+    "drafted positions are not read": (
+        "kv_tokens = replica.kv_tokens + decodes * engine.width\n        budget",
+        "kv_tokens = replica.kv_tokens + decodes\n        budget",
+    ),
+    "drafted positions take no blocks": (
+        "return blocks_with(w, replica, shift, width_of(w, replica))",
+        "return blocks_with(w, replica, shift, 1)",
+    ),
+    "a wide plan runs one step into a full cache": (
+        "gained(w, replica, middle - 1) + engine.width) <= engine.blocks",
+        "gained(w, replica, middle - 2) + engine.width) <= engine.blocks",
+    ),
+    "tokens beyond the output are counted": (
+        "replica.decode_tokens -= slot.length",
+        "replica.decode_tokens -= 0 * slot.length",
+    ),
+    "wide steps do not grow with what was gained": ("return floor_sum(steps,", "return 0 * floor_sum(steps,"),
+    "the sum over wide steps forgets where it began": (
+        "floor_sum(steps, rate, (replica.step * rate) & 1023)",
+        "floor_sum(steps, rate, 0)",
+    ),
+    "a wide plan is cut a step too late": (
+        "while steps > 1 and plan_end(w, replica, steps - 1) >= when_ps:",
+        "while steps > 2 and plan_end(w, replica, steps - 2) >= when_ps:",
+    ),
+    "a decode starts on what is left of the budget": (
+        "if slot.last_step >= 0 and budget < new:",
+        "if slot.last_step >= 0 and budget < 1:",
+    ),
+    "a wide decode has one token's part of a mixed step": (
+        "add_to_sums(w, replica, span_ps, part_ps * width)",
+        "add_to_sums(w, replica, span_ps, part_ps)",
+    ),
+    "a failure counts one token of the step under way": (
+        "interrupt_step(w, replica, now_ps) * gained(w, replica, 1)",
+        "interrupt_step(w, replica, now_ps)",
+    ),
+    "drafted positions are no part of a long step": (
+        "else tokens + decodes * engine.width",
+        "else tokens + decodes",
     ),
 }
 KERNEL = Path(kernel.__file__).parent

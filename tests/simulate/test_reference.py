@@ -38,6 +38,8 @@ def problem(
     long_prefill: int = 2**40,
     priority: bool = False,
     replicas: int = 1,
+    rate_1024: int = 1024,
+    width: int = 1,
     classes: list[dict[int, int]] | None = None,
     **more: Any,
 ) -> Problem:
@@ -47,6 +49,7 @@ def problem(
         EngineField.BLOCK_SHIFT: block_shift, EngineField.QUEUE_BOUND: queue, EngineField.LONG_PREFILL: long_prefill,
         EngineField.PRIORITY: int(priority), EngineField.KV_SHIFT: 40, EngineField.KV_SEGMENTS: 1,
         EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.IS_SUM: 1,
+        EngineField.RATE_1024: rate_1024, EngineField.WIDTH: width,
     }.items():  # fmt: skip
         engine[0, column] = amount
     rows = np.full((len(classes or [{}]), len(ClassField)), NEVER_PS, np.int64)
@@ -91,6 +94,26 @@ def times(given: Problem) -> list[tuple[int, int]]:
 def test_one_request_is_prefilled_in_one_step_and_decoded_in_the_others() -> None:
     # Prefill of 5 tokens: 10 + 5. Then two decode steps of 10 + 1.
     assert times(problem([100], [5], [3])) == [(115, 137)]
+
+
+def test_speculation_brings_several_tokens_a_step_and_carries_what_is_left_of_one() -> None:
+    # Two and a half tokens a step: after the prefill, the replica's first step, the next bring 3, 2, 3, 2.
+    wide: dict[str, Any] = {"rate_1024": 2560, "width": 3}
+    assert times(problem([100], [5], [6], **wide)) == [(115, 137)]
+    assert times(problem([100], [5], [7], **wide)) == [(115, 148)]
+    found = run(problem([100], [5], [5], **wide))
+    assert found.requests[0].emitted == 5
+    assert found.replicas[0].decode_tokens == 4
+
+
+def test_drafted_positions_take_budget_and_blocks() -> None:
+    # Three positions of a budget of 8 leave 5 of the second prompt's 20 tokens: 7 in the first step beside a prefill of
+    # one token, then 5 and 5 beside a decode, then 3.
+    wide: dict[str, Any] = {"rate_1024": 1024, "width": 3, "budget": 8}
+    assert times(problem([0, 0], [1, 20], [3, 1], **wide)) == [(18, 50), (63, 63)]
+    # Prompt and output are 7 tokens, of which the last is not kept; its last step may need two positions more.
+    assert run(problem([0], [4], [3], blocks=8, **wide)).requests[0].state == k.SUCCESS
+    assert run(problem([0], [4], [3], blocks=7, **wide)).requests[0].state == k.OVERSIZE
 
 
 def test_an_output_of_one_token_needs_only_the_prefill() -> None:

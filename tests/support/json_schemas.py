@@ -59,7 +59,11 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "gate": (Printed(kind="GateAnswer", head=_PLANNED), _REFUSAL),
     "curve": (Printed(kind="CurveAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
     "size": (Printed(kind="SizeAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
-    "simulate": (Printed(kind="Simulated", head=("as_of", "seed")), _REFUSAL),
+    "simulate": (
+        Printed(kind="Simulated", head=("as_of", "seed")),
+        Printed(kind="SplitSimulated", head=("as_of", "seed")),
+        _REFUSAL,
+    ),
     "options": (Printed(kind="Options", head=_PLANNED), _EXPLAINED, _REFUSAL),
     "drill": (Printed(kind="Drills", head=_PLANNED), _EXPLAINED, _REFUSAL),
     "scale": (Printed(kind="ScalingComparisons", head=_PLANNED), _REFUSAL),

@@ -232,6 +232,15 @@ workload:
     - {name: chat, users: {concurrent: 200, think_time: 30s}, longest_context: 4096, slo: {ttft_p95: 2s}}
 pool: {model: llama-3.1-8b, device: l40s}
 """
+DRAFTED = ONE.replace(
+    "engine_version: 0.32.0}",
+    "engine_version: 0.32.0,\n"
+    "       speculation: {method: draft, tokens: 2, accepted_per_step: 1.8, draft: llama-3.2-1b}}",
+)
+HEADED = ONE.replace(
+    "{model: llama-3.1-8b, device: l40s, engine_version: 0.32.0}",
+    "{model: mimo-7b, device: l40s, speculation: {method: mtp, tokens: 2}}",
+)
 EMITTED = (
     ONE
     + """
@@ -242,6 +251,9 @@ emit:
 )
 BASES = {
     "emitted": EMITTED,
+    "drafted": DRAFTED,
+    "headed": HEADED,
+    "looked": HEADED.replace("method: mtp, tokens: 2", "method: ngram, tokens: 2, accepted_per_step: 1.5"),
     "counted": COUNTED,
     "ended": ENDED,
     "seated": SEATED,

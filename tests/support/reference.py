@@ -15,6 +15,9 @@ The rules that are easy to miss:
   KV blocks are allocated for the tokens scheduled. Out of blocks: the last admitted (priority scheduling: the
   least urgent) is preempted, loses its KV and waits again; nothing is admitted in a step that preempted.
 - A step that preempted and scheduled nothing takes no time; the engine schedules again.
+- With speculation a decode takes `WIDTH` tokens of the budget and blocks for as many, or nothing where fewer are left;
+  it keeps the tokens its replica's step brings, the same for all, and what it does not keep is free again at the step's
+  end. A request that would get more than its output's last token drops the rest.
 - What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no
   outside event at some time can depend on a boundary at that time.
 """
@@ -68,7 +71,8 @@ class ReferenceRequest:
     computed: int = 0  # tokens whose KV this attempt holds, those of the step under way included
     emitted: int = 0
     decoding: bool = False  # has emitted a token since its last admission
-    scheduled: int = 0  # tokens in the step under way
+    scheduled: int = 0  # tokens in the step under way that are kept
+    drafted: int = 0  # and positions computed beside them
     first_ps: int = -1
     outside_ps: int = 0
     finish_ps: int = -1
@@ -144,7 +148,12 @@ class ReferenceReplica:
         return (tokens + (1 << shift) - 1) >> shift
 
     def blocks_used(self) -> int:
-        return sum(self.blocks(each.computed) for each in self.running)
+        return sum(self.blocks(each.computed + each.drafted) for each in self.running)
+
+    def gain(self) -> int:
+        """Tokens that the step under way, or the next, brings a decoding request."""
+        rate = self.engine[EngineField.RATE_1024]
+        return ((self.steps + 1) * rate >> 10) - (self.steps * rate >> 10)
 
 
 class Reference:
@@ -288,7 +297,9 @@ class Reference:
             return
         request.replica = replica.index
         engine = replica.engine
-        if replica.blocks(request.prompt + request.output - 1) > engine[EngineField.BLOCKS]:
+        # The last step may begin a token short of the end and computes its whole width.
+        longest = request.prompt + request.output - 2 + engine[EngineField.WIDTH]
+        if replica.blocks(longest) > engine[EngineField.BLOCKS]:
             self.end(request, k.OVERSIZE)
         elif len(replica.waiting) >= engine[EngineField.QUEUE_BOUND]:
             self.end(request, k.SHED)
@@ -312,7 +323,7 @@ class Reference:
         if self.retries_now(request, outcome):
             self.count(request, "retried", 1)
             request.state = k.BACKOFF
-            request.computed = request.emitted = 0
+            request.computed = request.emitted = request.drafted = 0
             request.first_ps = -1
             request.decoding = False
             self.retries.append((self.now_ps + self.backoff(request), request.number))
@@ -422,19 +433,25 @@ class Reference:
         for request in replica.running:
             if request.scheduled and request.decoding:
                 self.itl[self.group_class[request.group], bin_of(duration)] += 1
+        gain = replica.gain()
         replica.steps += 1
         replica.step = None
         for request in list(replica.running):
+            request.drafted = 0
             if request.scheduled == 0 or request.computed < request.target:
                 continue
-            request.emitted += 1
+            brought = gain if request.decoding else 1
+            dropped = max(0, request.emitted + brought - request.output)
+            request.computed -= dropped
+            replica.decode_tokens -= dropped
+            request.emitted += brought - dropped
             request.decoding = True
             if request.first_ps < 0:
                 request.first_ps = self.now_ps
                 engine = replica.engine
                 beside = engine[EngineField.CROWD_PS] * step.decodes
                 request.outside_ps = engine[EngineField.OUTSIDE_PS] + beside
-            replica.emitted += 1
+            replica.emitted += brought - dropped
             if request.emitted == request.output:
                 self.leave(replica, replica.running, request)
                 self.finish(request)
@@ -445,7 +462,8 @@ class Reference:
         kind = DECODE if step.prefill_tokens == 0 else MIXED if step.decodes else PREFILL
         replica.busy_ps[kind] += duration
         for request in replica.running:
-            share = duration * request.scheduled / (step.decodes + step.prefill_tokens)
+            positions = step.decodes * replica.engine[EngineField.WIDTH] + step.prefill_tokens
+            share = duration * (request.scheduled + request.drafted) / positions
             place = (self.measured(request), request.group)
             self.shares[place][0] += share
             self.shares[place][1] += float(request.computed) * duration
@@ -476,10 +494,10 @@ class Reference:
         prefills = [each for each in scheduled if not each.decoding]
         tokens = sum(each.scheduled for each in prefills)
         pairs = sum(each.scheduled * (2 * each.computed - each.scheduled + 1) // 2 for each in prefills)
-        kv_tokens = sum(each.computed for each in scheduled)
+        kv_tokens = sum(each.computed + each.drafted for each in scheduled)
         end_ps = self.now_ps + self.step_time(replica, decodes, kv_tokens, tokens, pairs)
         replica.prefill_tokens += tokens
-        replica.decode_tokens += decodes
+        replica.decode_tokens += decodes * replica.gain()
         replica.step = ReferenceStep(start_ps=self.now_ps, end_ps=end_ps, decodes=decodes, prefill_tokens=tokens)
         replica.boundary_ps = end_ps
 
@@ -490,12 +508,15 @@ class Reference:
         longest = engine[EngineField.LONG_PREFILL]
         blocks = engine[EngineField.BLOCKS]
         preempted = False
+        width = engine[EngineField.WIDTH]
         for request in replica.running:
-            request.scheduled = 0
+            request.scheduled = request.drafted = 0
         place = 0
         while place < len(replica.running) and budget > 0:
             request = replica.running[place]
-            new = min(request.target - request.computed, longest, budget)
+            new = width if request.decoding else min(request.target - request.computed, longest, budget)
+            if new > budget:
+                break
             while True:
                 growth = replica.blocks(request.computed + new) - replica.blocks(request.computed)
                 if replica.blocks_used() + growth <= blocks:
@@ -503,15 +524,17 @@ class Reference:
                 victim = self.victim(replica)
                 if replica.running.index(victim) < place:
                     place -= 1
-                    budget += victim.scheduled
+                    budget += victim.scheduled + victim.drafted
                 self.preempt(replica, victim)
                 preempted = True
                 if victim is request:
                     break
             if request.state != k.RUNNING:
                 break
-            request.scheduled = new
-            request.computed += new
+            kept = replica.gain() if request.decoding else new
+            request.scheduled = kept
+            request.drafted = new - kept
+            request.computed += kept
             budget -= new
             place += 1
         while not preempted and replica.waiting and budget > 0:
@@ -533,7 +556,7 @@ class Reference:
     def preempt(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
         replica.running.remove(request)
         self.count(request, "recomputed_tokens", request.computed - request.scheduled - request.cached)
-        request.computed = request.scheduled = 0
+        request.computed = request.scheduled = request.drafted = 0
         request.decoding = False
         request.state = k.PREEMPTED
         request.preemptions += 1
@@ -562,7 +585,7 @@ class Reference:
         decode_ps += int(problem.decode_slope_ps[kind, decodes, segment]) * past
         if tokens == 0:
             return decode_ps
-        batch = tokens if engine[EngineField.IS_SUM] else tokens + decodes
+        batch = tokens if engine[EngineField.IS_SUM] else tokens + decodes * engine[EngineField.WIDTH]
         segment = min(batch >> engine[EngineField.TOKEN_SHIFT], engine[EngineField.TOKEN_SEGMENTS] - 1)
         past = batch - (segment << engine[EngineField.TOKEN_SHIFT])
         prefill_ps = int(problem.token_base_ps[kind, segment]) + int(problem.token_slope_ps[kind, segment]) * past

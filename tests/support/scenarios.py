@@ -52,6 +52,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "control": ("none", "outstanding", "tokens", "callback"),
     "step": ("affine", "table", "coarse"),
     "horizon": ("none", "cut"),
+    "speculation": ("no", "yes"),
 }
 Row = dict[str, str]
 
@@ -103,7 +104,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
     output = rng.integers(1, longest_output + 1, requests)
     if row["outputs"] == "same":
         output[:] = longest_output
-    need = int((prompt + output - 1).max())
+    need = int((prompt + output - 1).max()) + (2 if row["speculation"] == "yes" else 0)
     engines = np.array([_engine(row, rng, need) for _ in range(types)], np.int64)
     sequences = int(engines[:, EngineField.MAX_SEQUENCES].max())
     decode_base, decode_slope, token_base, token_slope = _tables(row, rng, engines, unit)
@@ -164,6 +165,11 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     shift = {"1": 0, "4": 2, "16": 4}[row["block"]]
     sequences = int(rng.integers(1, 10))
     budget = sequences + int(rng.integers(0, 4)) if row["budget"] == "tight" else int(rng.choice([64, 256]))
+    width, rate = 1, 1024
+    if row["speculation"] == "yes":
+        width = int(rng.integers(2, 6))
+        rate = int(rng.choice([1024, 1024 * width, int(rng.integers(1024, 1024 * width + 1))]))
+        budget += sequences * (width - 1) if row["budget"] == "tight" else 0
     least = -(-need >> shift)
     factor = {"loose": 50.0, "tight": float(rng.choice([1, 1.3, 2])), "tiny": float(rng.choice([0.7, 1.0]))}[row["kv"]]
     fields = [0] * len(EngineField)
@@ -182,6 +188,8 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     fields[EngineField.IS_SUM] = int(row["step"] == "affine")
     fields[EngineField.OUTSIDE_PS] = (0, 7, 10**6)[sequences % 3]
     fields[EngineField.CROWD_PS] = (0, 3, 10**5)[budget % 3]
+    fields[EngineField.RATE_1024] = rate
+    fields[EngineField.WIDTH] = width
     return fields
 
 

@@ -12,6 +12,7 @@ from ullage.cli.options import (
     Context,
     Device,
     DpAttention,
+    Draft,
     Engine,
     EngineLogs,
     Ep,
@@ -21,6 +22,7 @@ from ullage.cli.options import (
     MaxSequences,
     NoColor,
     Pp,
+    Speculation,
     TokenBudget,
     Tp,
 )
@@ -80,6 +82,8 @@ def command(
     adapters: _Adapters = None,
     eager: _Eager = False,
     mtp: _Mtp = False,
+    speculation: Speculation = None,
+    draft: Draft = None,
     weight_offload: _WeightOffload = None,
     kv_offload: _KvOffload = None,
     host_memory: _HostMemory = None,
@@ -126,6 +130,8 @@ def command(
         graphs=not eager,
         mtp=mtp,
         adapters=parse_adapters(adapters),
+        speculation=speculation,
+        draft=draft,
         weight_offload_bytes=parse_bytes(weight_offload, "--weight-offload") or 0,
         kv_offload_bytes=parse_bytes(kv_offload, "--kv-offload") or 0,
     )

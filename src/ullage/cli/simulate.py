@@ -17,6 +17,7 @@ from ullage.cli.options import (
     Context,
     Device,
     DpAttention,
+    Draft,
     Engine,
     Ep,
     KvDtype,
@@ -33,6 +34,7 @@ from ullage.cli.options import (
     Seed,
     Set,
     Slos,
+    Speculation,
     Timeout,
     TokenBudget,
     Tp,
@@ -82,6 +84,30 @@ _Span = Annotated[
 ]
 
 
+_PrefillReplicas = Annotated[
+    int | None,
+    typer.Option("--prefill-replicas", min=1, help="Prompts on replicas of their own; --replicas then decode alone."),
+]
+_PrefillDevice = Annotated[
+    str | None, typer.Option("--prefill-device", metavar="NAME", help="Their device. Default: that of the others.")
+]
+_PrefillTp = Annotated[
+    int | None, typer.Option("--prefill-tp", min=1, help="Their tensor parallelism. Default: that of the others.")
+]
+_PrefillBudget = Annotated[
+    str | None,
+    typer.Option("--prefill-token-budget", metavar="TOKENS", help="Tokens of their steps. Default: as the others."),
+]
+_Transfer = Annotated[
+    str | None,
+    typer.Option("--transfer", metavar="BANDWIDTH", help="What one replica sends to another, such as 50 GB/s."),
+]
+_TransferOverlap = Annotated[
+    str | None,
+    typer.Option("--transfer-overlap", metavar="SHARE", help="Of the KV, sent while the prompt is still computed."),
+]
+
+
 def command(
     traces: _Traces = None,
     plan: PlanOption = None,
@@ -99,10 +125,18 @@ def command(
     max_sequences: MaxSequences = None,
     token_budget: TokenBudget = None,
     kv_dtype: KvDtype = None,
+    speculation: Speculation = None,
+    draft: Draft = None,
     step_profile: _StepProfile = None,
     beside: Beside = None,
     calibration: Calibration = None,
     replicas: Replicas = None,
+    prefill_replicas: _PrefillReplicas = None,
+    prefill_device: _PrefillDevice = None,
+    prefill_tp: _PrefillTp = None,
+    prefill_token_budget: _PrefillBudget = None,
+    transfer: _Transfer = None,
+    transfer_overlap: _TransferOverlap = None,
     routing: _Routing = "least_outstanding",
     queue_limit: _QueueLimit = None,
     timeout: Timeout = None,
@@ -135,6 +169,7 @@ def command(
     from ullage.load.pool import ReplicaChoice
     from ullage.load.typed import parse_columns, parse_duration, parse_rate, parse_share, parse_tokens
     from ullage.service.served import ServedPool
+    from ullage.verbs.answers.split_answer import parse_prefill
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.what_if import what_if
 
@@ -145,6 +180,7 @@ def command(
         max_sequences=max_sequences, budget_tokens=parse_tokens(token_budget, "--token-budget"),
         max_context_tokens=parse_tokens(context, "--context"),
         kv_dtype=kv_dtype, kv_tokens=kv_tokens, calibration=calibration, step_profile=step_profile,
+        speculation=speculation, draft=draft,
         neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0,
     )  # fmt: skip
     load = LoadChoice(
@@ -158,7 +194,21 @@ def command(
         replicas=replicas, routing=routing, waiting_requests=queue_limit,
         timeout_s=parse_duration(timeout, "--timeout"), poll_steps=poll_steps,
     )  # fmt: skip
-    ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, slos=slo or [], as_of=as_of, seed=seed)
+    prefill = parse_prefill(
+        prefill_replicas, device=prefill_device, tp=prefill_tp, token_budget=prefill_token_budget,
+        transfer=transfer, overlap=transfer_overlap,
+    )  # fmt: skip
+    ask = partial(
+        verbs.simulate,
+        load,
+        replica=chosen,
+        plan=plan,
+        pool=pool,
+        prefill=prefill,
+        slos=slo or [],
+        as_of=as_of,
+        seed=seed,
+    )
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, progress=report), changed, traffic)
     return answered(found, json=json, no_color=no_color)

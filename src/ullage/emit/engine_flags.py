@@ -83,8 +83,10 @@ def _vllm(pool: EmitPool) -> EngineCommand:
         _dtype(pool, "kv-cache-dtype", {"bf16": "auto", "fp16": "auto", "fp32": "auto"}),
         *_priority(pool, "scheduling-policy", "priority"),
         _caching(pool, "enable-prefix-caching"),
+        *_vllm_drafting(pool),
     ]
-    return EngineCommand(command=("vllm", "serve"), flags=_on_command_line(flags), cannot=_no_queue(pool, "vLLM"))
+    cannot = (*_no_queue(pool, "vLLM"), *_not_drafting(pool, ("mtp", "ngram")))
+    return EngineCommand(command=("vllm", "serve"), flags=_on_command_line(flags), cannot=cannot)
 
 
 def _sglang(pool: EmitPool) -> EngineCommand:
@@ -100,10 +102,12 @@ def _sglang(pool: EmitPool) -> EngineCommand:
         _dtype(pool, "kv-cache-dtype", {"bf16": "auto", "fp16": "auto", "fp32": "auto", "fp8": "fp8_e4m3"}),
         *_priority(pool, "enable-priority-scheduling", True),
         *_priority(pool, "schedule-low-priority-values-first", True),
+        *_sglang_drafting(pool),
     ]
     cannot = (
         "SGLang refuses beyond max-queued-requests, but not by class nor by age: waits by class are the gateway's.",
         *_lost(pool),
+        *_not_drafting(pool, ("mtp",)),
     )
     return EngineCommand(
         command=("python3", "-m", "sglang.launch_server", "--model-path"), flags=_on_command_line(flags), cannot=cannot
@@ -148,7 +152,7 @@ def _tensorrt_llm(pool: EmitPool) -> EngineCommand:
     return EngineCommand(
         command=("trtllm-serve",),
         flags=tuple(replace(each, flag=names.get(each.key, "")) for each in flags),
-        cannot=(*cannot, _FILE_ALONE, *_no_queue(pool, "TensorRT-LLM")),
+        cannot=(*cannot, _FILE_ALONE, *_no_queue(pool, "TensorRT-LLM"), *_not_drafting(pool, ())),
     )
 
 
@@ -212,6 +216,42 @@ def _caching(pool: EmitPool, key: str) -> EngineFlag:
     shares = [pool.real(f"demand.{each.name}.cached_fraction") for each in pool.classes]
     why = f"the plan counts on cached prompt tokens: {', '.join(f'{each:.3g}' for each in shares)} of each class's"
     return _said(key, True, why if any(shares) else "the plan counts on none; reuse costs nothing")
+
+
+_DRAFTING = "pool.speculation of the plan file"
+
+
+def _vllm_drafting(pool: EmitPool) -> list[EngineFlag]:
+    """Speculation needs no model of its own here, so that its settings are known whole."""
+    if pool.choice.drafting is None or pool.choice.drafting[0] not in ("mtp", "ngram"):
+        return []
+    method, tokens = pool.choice.drafting
+    return [_said("speculative-config", f'{{"method": "{method}", "num_speculative_tokens": {tokens}}}', _DRAFTING)]
+
+
+def _sglang_drafting(pool: EmitPool) -> list[EngineFlag]:
+    if pool.choice.drafting is None or pool.choice.drafting[0] != "mtp":
+        return []
+    tokens = pool.choice.drafting[1]
+    return [
+        _said("speculative-algorithm", "EAGLE", _DRAFTING),
+        _said("speculative-num-steps", tokens, _DRAFTING),
+        _said("speculative-eagle-topk", 1, "a chain of drafts, as the plan simulates it"),
+        _said("speculative-num-draft-tokens", tokens + 1, "those drafted, and the model's own"),
+    ]
+
+
+def _not_drafting(pool: EmitPool, written: tuple[str, ...]) -> tuple[str, ...]:
+    """What the plan counts on and these flags do not start."""
+    if pool.choice.drafting is None or pool.choice.drafting[0] in written:
+        return ()
+    method, tokens = pool.choice.drafting
+    return (
+        (
+            f"The plan counts on speculation ({method}, {tokens} drafted), and these flags do not start it: where its "
+            "draft lies is not known here. Add its settings to emit.workloads args."
+        ),
+    )
 
 
 def _no_queue(pool: EmitPool, engine: str) -> tuple[str, ...]:

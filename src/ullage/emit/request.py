@@ -46,6 +46,7 @@ class EngineChoice:
     engine: str
     sharding: Sharding
     budget_tokens: int | None = None
+    drafting: tuple[str, int] | None = None  # the method of speculation, and the tokens it drafts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,6 +53,7 @@ from ullage.files.sections.routing import RouteSection
 from ullage.files.sections.scaling import ScalingSection
 from ullage.files.sections.section import Key, Name, Section, ours
 from ullage.files.sections.sites import SitesSection
+from ullage.files.sections.speculation import SpeculationSection
 from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
 from ullage.units import DURATION, FRACTION, TOKENS
@@ -423,6 +424,7 @@ class PoolSection(Section):
     kv_dtype: Annotated[
         str | None, Key(means="Of the KV cache.", default="as the checkpoint says", moves="memory.kv_bytes_per_token")
     ] = None
+    speculation: Annotated[SpeculationSection | None, Key(means="Tokens drafted ahead, where it speculates.")] = None
     approved_concurrency: Annotated[
         Count | None,
         Key(

@@ -168,8 +168,10 @@ def _load_pool(
         tp=pool.value("tensor_parallel"), pp=pool.value("pipeline_parallel"), ep=pool.value("expert_parallel")
     )
     logs = [folder / each for each in evidence.engine_logs]
+    drafts = None if pool.speculation is None else pool.speculation.draft
     return LoadedPool(
         model=model,
+        draft=None if drafts is None else load_model(drafts, facts, folder=folder),
         device=device,
         reported=load_engine_report(logs, engine=pool.engine or "", as_of=as_of),
         tested=load_step_evidence(

@@ -45,6 +45,7 @@ from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
+from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
@@ -66,6 +67,7 @@ class LoadedPool:
     device: Device
     reported: EngineMemory | None
     tested: StepEvidence = NO_EVIDENCE
+    draft: Model | None = None
     starts: tuple[MeasuredStart, ...] = ()
 
 
@@ -354,7 +356,7 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         choices=tuple(each for each in choices if each is not None),
         model=loaded.model,
         device=loaded.device,
-        settings=_settings(pool, context, provenance),
+        settings=_settings(pool, context, loaded.draft, provenance),
         approved=Approved(context_tokens=context, sequences=int(concurrency.value)),
         start=start,
         reported=loaded.reported,
@@ -397,7 +399,7 @@ def _policy(file: PlanFile, provenance: Provenance) -> Policy:
     return Policy(**found)
 
 
-def _settings(pool: PoolSection, context_tokens: int, provenance: Provenance) -> RuntimeSettings:
+def _settings(pool: PoolSection, context_tokens: int, draft: Model | None, provenance: Provenance) -> RuntimeSettings:
     return RuntimeSettings(
         source=provenance.source,
         evidence=provenance.evidence,
@@ -411,4 +413,21 @@ def _settings(pool: PoolSection, context_tokens: int, provenance: Provenance) ->
         max_sequences=pool.max_sequences,
         kv_dtype=pool.kv_dtype,
         max_context_tokens=context_tokens,
+        speculation=_speculation(pool, draft, provenance),
+    )
+
+
+def _speculation(pool: PoolSection, draft: Model | None, provenance: Provenance) -> Speculation | None:
+    given = pool.speculation
+    if given is None:
+        return None
+    return speculation(
+        given.method,
+        given.tokens,
+        acceptance=given.acceptance,
+        tokens_per_step=given.accepted_per_step,
+        draft=draft,
+        source=provenance.source,
+        evidence=provenance.evidence,
+        field="pool.speculation",
     )

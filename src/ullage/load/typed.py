@@ -15,7 +15,9 @@ from ullage.errors import InputError, unknown_name
 from ullage.units import BYTES, DURATION, FRACTION, REQUEST_RATE, TOKENS, Dimension, parse, parse_whole
 
 if TYPE_CHECKING:
+    from ullage.facts.model import Model
     from ullage.memory.adapters import Adapters
+    from ullage.memory.speculation import Speculation
     from ullage.service.loadtests.loadtest import GoodputLimits
     from ullage.workload.classes import RequestClass, Slo
     from ullage.workload.forecast.demand_series import DemandEvent
@@ -235,6 +237,28 @@ def parse_limits(text: str) -> GoodputLimits:
 
 
 # ---- a replica -----------------------------------------------------------------------------------------
+
+
+def parse_speculation(text: str | None, draft: Model | None, *, as_of: datetime.date) -> Speculation | None:
+    """How an engine speculates as typed: method, drafted tokens and, where known, tokens a step, such as mtp:3:2.4."""
+    from ullage.evidence import Source
+    from ullage.memory.speculation import speculation
+
+    if text is None:
+        if draft is None:
+            return None
+        fix = "Give --speculation eagle:3 or draft:4 with it."
+        raise InputError(field="--draft", value=draft.name, problem="drafts for nothing", fix=fix)
+    method, _, rest = text.partition(":")
+    tokens, has_rate, rate = rest.partition(":")
+    try:
+        rate_tokens = float(rate) if has_rate else None
+        drafted = int(tokens)
+    except ValueError:
+        fix = "Give METHOD:TOKENS or METHOD:TOKENS:PER_STEP, for example mtp:3:2.4."
+        raise InputError(field="--speculation", value=text, problem="is not a way to speculate", fix=fix) from None
+    source = Source(what="stated by the user", where="--speculation", date=as_of)
+    return speculation(method, drafted, tokens_per_step=rate_tokens, draft=draft, source=source, field="--speculation")
 
 
 def parse_adapters(text: str | None) -> Adapters | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ullage.errors import InputError
 from ullage.evidence import Figure
@@ -134,7 +134,7 @@ def estimate_stages(
 ) -> tuple[StageEstimate, ...]:
     """One device of every pipeline stage; `device_bytes` is its memory as far as the catalogue knows."""
     settings = runtime.settings
-    held = device_weights(model, runtime.sharding, mtp=settings.mtp, vision=settings.vision)
+    held = device_weights(model, runtime.sharding, mtp=settings.loads_mtp, vision=settings.vision)
     return tuple(
         _estimate_stage(model, device_bytes, runtime, measured or MeasuredLines(), weights) for weights in held
     )
@@ -155,6 +155,8 @@ def _estimate_stage(
     )
     if padding:
         weights[TensorClass.ROUTED] += padding
+    if (drafted := draft_weight_bytes(runtime, stage)) > 0:
+        weights[TensorClass.DRAFT] = drafted
     peak = activation_peak(
         model, sharding, step_tokens=whole(runtime.step_tokens), sequences=whole(runtime.max_sequences)
     )
@@ -251,11 +253,31 @@ def _measured_pool(measured: MeasuredLines, layout: BlockLayout, blocks: int | N
 def kept_parts(model: Model, runtime: Runtime, stage: int) -> tuple[CachePart, ...]:
     """What the layers of a stage keep on one device, as this engine keeps it."""
     copies = 2 if runtime.engine in _TWO_COPIES_ENGINES else 1
-    parts = cache_parts(model, runtime.sharding, runtime.cache, stage=stage, copies=copies, mtp=runtime.settings.mtp)
+    parts = cache_parts(
+        model, runtime.sharding, runtime.cache, stage=stage, copies=copies, mtp=runtime.settings.loads_mtp
+    )
+    parts = (*parts, *_draft_parts(runtime, stage))
     if runtime.engine not in _SHARED_POOL_ENGINES:
         return parts
     kept_whole = [kept for kept, since in _BOUNDED_SINCE.items() if version_key(runtime.version) < since]
     return unbounded(parts, kept_whole)
+
+
+def draft_weight_bytes(runtime: Runtime, stage: int) -> int:
+    """The draft model on one device of a stage: sharded as the model is, on the last stage."""
+    given, sharding = runtime.settings.speculation, runtime.sharding
+    if given is None or given.draft is None or stage != sharding.pp - 1:
+        return 0
+    (held,) = device_weights(given.draft, replace(sharding, pp=1, ep=1), vision=False)
+    return held.stored_bytes
+
+
+def _draft_parts(runtime: Runtime, stage: int) -> tuple[CachePart, ...]:
+    """What the draft model keeps beside the model's own cache."""
+    given, sharding = runtime.settings.speculation, runtime.sharding
+    if given is None or given.draft is None or stage != sharding.pp - 1:
+        return ()
+    return cache_parts(given.draft, replace(sharding, pp=1, ep=1), runtime.cache)
 
 
 def block_layout(model: Model, runtime: Runtime, parts: tuple[CachePart, ...]) -> BlockLayout:

@@ -183,7 +183,7 @@ def _fragmentation(outcome: MemoryOutcome, lines: Mapping[LineName, Figure], poo
 def _model_figure(case: Case) -> Figure:
     return Figure(
         name="memory.parameters",
-        value=parameter_count(case.model, mtp=case.settings.mtp, vision=case.settings.vision),
+        value=parameter_count(case.model, mtp=case.settings.loads_mtp, vision=case.settings.vision),
         unit="parameters",
         formula="sum over the tensors of the model's config",
         inputs=case.model.assumptions,

@@ -20,6 +20,7 @@ from ullage.memory.adapters import Adapters
 from ullage.memory.assumed import FRAGMENTATION, NO_MEMORY, SGLANG_SEQUENCES
 from ullage.memory.kv import KvDtype, kv_dtype
 from ullage.memory.sharding import Sharding, check_sharding
+from ullage.memory.speculation import Speculation, check_speculation
 
 USUAL_ENGINE = "vllm"
 
@@ -55,6 +56,7 @@ class RuntimeSettings:
     mtp: bool = False
     vision: bool = True
     adapters: Adapters | None = None
+    speculation: Speculation | None = None
     weight_offload_bytes: int = 0
     kv_offload_bytes: int = 0
     logged: Mapping[str, Source] = field(default_factory=dict)
@@ -71,6 +73,11 @@ class RuntimeSettings:
         _require_count("KV memory", self.kv_pool_bytes, _MOST_BYTES, "bytes")
         for name, offloaded in (("weight offload", self.weight_offload_bytes), ("KV offload", self.kv_offload_bytes)):
             _require_count(name, offloaded or None, _MOST_BYTES, "bytes")
+
+    @property
+    def loads_mtp(self) -> bool:
+        """Whether the multi-token prediction layers are loaded: asked for by themselves, or to draft."""
+        return self.mtp or (self.speculation is not None and self.speculation.method == "mtp")
 
     def stated(self, name: str, value: int | float | str, unit: str) -> Assumption:
         if name in self.logged:
@@ -113,7 +120,9 @@ class Runtime:
         degrees = {"tp": sharding.tp, "pp": sharding.pp, "ep": sharding.ep, "dp_attention": sharding.dp_attention}
         cuts = [self.settings.stated(name, value, "devices") for name, value in degrees.items()]
         values = (getattr(self, name) for name in self.__dataclass_fields__)
-        return (*cuts, *(value for value in values if isinstance(value, Assumption)))
+        given = self.settings.speculation
+        drafted = () if given is None else (given.tokens_per_step,)
+        return (*cuts, *(value for value in values if isinstance(value, Assumption)), *drafted)
 
 
 # Engines that are built on one vendor's libraries.
@@ -125,6 +134,7 @@ def resolve(
 ) -> Runtime:
     """Fill what is not stated from the engine's defaults; refuse contradictions by InputError."""
     check_sharding(model, settings.sharding)
+    check_speculation(model, settings.speculation)
     defaults = engine_defaults(
         settings.engine or USUAL_ENGINE,
         settings.version,

@@ -40,6 +40,7 @@ class TensorClass(enum.Enum):
     NORM = "norms"
     HEAD = "lm head"
     MTP = "mtp"
+    DRAFT = "draft model"
     VISION = "vision"
 
 

@@ -174,7 +174,7 @@ def _reliefs(trial: Trial, step: StepModel, slow_ratio: float) -> dict[str, Tria
         return with_engine(replace(engine, step=step, max_sequences=sequences, budget_tokens=budget))
 
     sequences = math.ceil(engine.max_sequences * RELIEF_RATIO)
-    budget = max(sequences, math.ceil(engine.budget_tokens * RELIEF_RATIO))
+    budget = max(sequences * engine.step_positions, math.ceil(engine.budget_tokens * RELIEF_RATIO))
     return {
         ACTIVE_TOKENS: with_engine(replace(engine, kv_blocks=math.ceil(engine.kv_blocks * RELIEF_RATIO))),
         QUEUEING: with_step(step, sequences, budget),

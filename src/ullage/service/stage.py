@@ -44,11 +44,14 @@ def scheduler_limits(memory: MemoryBudget) -> tuple[int, int]:
     # Groups of data-parallel attention have the scheduler's limits each.
     groups = runtime.sharding.dp_attention
     sequences, budget = groups * whole(runtime.max_sequences), groups * whole(runtime.step_tokens)
-    if budget < sequences:
+    given = runtime.settings.speculation
+    positions = sequences if given is None else sequences * given.positions
+    if budget < positions:
+        each = "" if given is None else f" at {given.positions} positions each"
         raise InputError(
             field="pool.token_budget",
             value=budget,
-            problem=f"is below the {sequences} sequences that may run, so not every one could decode in a step",
+            problem=f"is below the {sequences} sequences that may run{each}, so not every one could decode in a step",
             fix="Raise pool.token_budget or lower pool.max_sequences; engines refuse this too.",
         )
     return sequences, budget
@@ -57,6 +60,7 @@ def scheduler_limits(memory: MemoryBudget) -> tuple[int, int]:
 def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     """One replica: what memory leaves for KV, what the engine's settings allow, and how long steps take."""
     runtime = memory.runtime
+    given = runtime.settings.speculation
     sequences, budget = scheduler_limits(memory)
     # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
     block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
@@ -69,6 +73,8 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             budget_tokens=budget,
             request_overhead_s=step.request_overhead_s,
             crowd_overhead_s=CROWD_FRACTION * step.request_overhead_s,
+            tokens_per_step=1.0 if given is None else given.rate_tokens,
+            step_positions=1 if given is None else given.positions,
         ),
         devices=runtime.sharding.devices,
     )

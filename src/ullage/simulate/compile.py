@@ -114,6 +114,8 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.IS_SUM: int(step.combine == "sum"),
         EngineField.OUTSIDE_PS: to_ps(engine.request_overhead_s),
         EngineField.CROWD_PS: to_ps(engine.crowd_overhead_s),
+        EngineField.RATE_1024: round(engine.tokens_per_step * 1024),
+        EngineField.WIDTH: engine.step_positions,
     }.items():
         row[field] = value
     row[EngineField.KV_SEGMENTS] = step.decode_base_ps.shape[1]

@@ -107,6 +107,10 @@ class Engine:
     `request_overhead_s` is what a request spends outside the steps before its client has the first token, and
     `crowd_overhead_s` what every sequence that decodes in that step adds to it: the server sends their tokens from the
     same loop. TTFT and E2E have both in them, and so have the SLOs on them.
+
+    With speculation a decoding sequence computes `step_positions` positions in a step, those drafted and one, and gains
+    `tokens_per_step` of them on average; `step` then holds the times of such wide steps. Acceptance is taken in
+    expectation: a step brings every sequence the same whole number of tokens, and what is left of a token is carried.
     """
 
     step: StepTable
@@ -119,6 +123,8 @@ class Engine:
     scheduling: Literal["fcfs", "priority"] = "fcfs"
     request_overhead_s: float = 0.0
     crowd_overhead_s: float = 0.0
+    tokens_per_step: float = 1.0
+    step_positions: int = 1
 
     def __post_init__(self) -> None:
         if not min(self.request_overhead_s, self.crowd_overhead_s) >= 0.0:
@@ -140,13 +146,7 @@ class Engine:
                 problem="is not a power of two",
                 fix="Give the engine's block size, for example 16.",
             )
-        if self.budget_tokens < self.max_sequences:
-            raise InputError(
-                field="engine.budget_tokens",
-                value=self.budget_tokens,
-                problem=f"is below max_sequences = {self.max_sequences}, so not every sequence could decode in a step",
-                fix="Raise budget_tokens or lower max_sequences; vLLM refuses this too.",
-            )
+        self._check_steps()
         if self.step.max_sequences < self.max_sequences:
             raise InputError(
                 field="engine.max_sequences",
@@ -163,6 +163,27 @@ class Engine:
                     problem="is too small",
                     fix="Raise it, or give None for no limit.",
                 )
+
+    @property
+    def _times_positions(self) -> str:
+        return "" if self.step_positions == 1 else f" times the {self.step_positions} positions each computes"
+
+    def _check_steps(self) -> None:
+        if not 1.0 <= self.tokens_per_step <= self.step_positions:
+            raise InputError(
+                field="engine.tokens_per_step",
+                value=self.tokens_per_step,
+                problem=f"is not between 1 and the {self.step_positions} positions that a step computes",
+                fix="A step brings its own token and those drafted that are accepted: at most what was drafted, and 1.",
+            )
+        if self.budget_tokens < self.max_sequences * self.step_positions:
+            raise InputError(
+                field="engine.budget_tokens",
+                value=self.budget_tokens,
+                problem=f"is below max_sequences = {self.max_sequences}{self._times_positions}, "
+                "so not every sequence could decode in a step",
+                fix="Raise budget_tokens or lower max_sequences; vLLM refuses this too.",
+            )
 
     @property
     def kv_tokens(self) -> int:

@@ -42,6 +42,8 @@ class EngineField(enum.IntEnum):
     IS_SUM = 12  # 1: prefill adds to decode time, 0: the longer of the two
     OUTSIDE_PS = 13  # what a request spends outside the steps before its first token comes out
     CROWD_PS = 14  # and what each sequence that decodes beside it adds to that
+    RATE_1024 = 15  # tokens that a decoding sequence gains in a step, in 1/1024
+    WIDTH = 16  # positions that it computes to gain them: what is drafted, and one
 
 
 class ClassField(enum.IntEnum):

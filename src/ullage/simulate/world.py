@@ -226,6 +226,10 @@ def _make_world(problem: Problem) -> World:
     )  # fmt: skip
 
 
+def _has_speculation(problem: Problem) -> bool:
+    return bool((problem.engines[:, EngineField.WIDTH] > 1).any())
+
+
 def _has_outside(problem: Problem) -> bool:
     return bool(problem.engines[:, [EngineField.OUTSIDE_PS, EngineField.CROWD_PS]].any())
 
@@ -244,6 +248,7 @@ def _terms(problem: Problem) -> dict[str, int]:
         "measure_from_ps": problem.measure_from_ps, "measure_until_ps": problem.measure_until_ps,
         "sample_period_ps": problem.sample_ps, "is_closed": problem.closed,
         "has_cached": problem.cached_tokens.size > 0, "has_outside": _has_outside(problem),
+        "has_speculation": _has_speculation(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
     return {name: int(value) for name, value in terms.items()}

@@ -166,6 +166,7 @@ def _choices(file: PlanFile) -> Mapping[str, Any]:
                 tp=each.value("tensor_parallel"), pp=each.value("pipeline_parallel"), ep=each.value("expert_parallel")
             ),
             budget_tokens=each.token_budget,
+            drafting=None if each.speculation is None else (each.speculation.method, each.speculation.tokens),
         )
         for each in file.every_pool
     }

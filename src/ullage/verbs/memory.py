@@ -86,6 +86,8 @@ def memory(
     concurrency: int | None = None,
     host_bytes: int | None = None,
     mig: str | None = None,
+    speculation: str | None = None,
+    draft: str | Path | None = None,
     engine_logs: Sequence[str | Path] = (),
     facts: str | Path | None = None,
     as_of: datetime.date | None = None,
@@ -95,13 +97,15 @@ def memory(
 
     `model` is a name in the catalogue, or the path of a config.json or of the directory that holds it. What is not
     stated comes from `engine_logs`, then from the engine's defaults. `concurrency` sequences of
-    `max_context_tokens` must fit; without it, one does. `facts` is a directory of facts that lie over ours.
+    `max_context_tokens` must fit; without it, one does. `speculation` is METHOD:TOKENS[:PER_STEP].
+    `facts` is a directory of facts that lie over ours.
     """
     from ullage.evidence import Source
     from ullage.facts.device import device_of, find_device
     from ullage.facts.model import Model
     from ullage.load.evidence import load_engine_report
     from ullage.load.names import load_catalogue, load_model
+    from ullage.load.typed import parse_speculation
     from ullage.memory.budget import memory_budget
     from ullage.memory.case import Approved
     from ullage.memory.settings import RuntimeSettings
@@ -116,6 +120,7 @@ def memory(
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage memory", date=day),
         sharding=Sharding(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention),
+        speculation=parse_speculation(speculation, None if draft is None else load_model(draft, own), as_of=day),
         **stated,
     )
     logs = [Path(each) for each in engine_logs]

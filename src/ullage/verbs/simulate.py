@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ullage.service.served import Served, ServedPool
     from ullage.service.steps.step_model import StepModel
     from ullage.verbs.answer import Refusal
+    from ullage.verbs.answers.split_answer import PrefillChoice, SplitSimulated
     from ullage.workload.classes import RequestClass
     from ullage.workload.synthetic.stream import Stream
 
@@ -211,18 +212,20 @@ def simulate(
     set: SetValues = (),  # noqa: A002
     traffic: str | float | None = None,
     pool: ServedPool | None = None,
+    prefill: PrefillChoice | None = None,
     slos: Sequence[str] = (),
     as_of: datetime.date | None = None,
     seed: int = 0,
     progress: Progress = silent,
-) -> Simulated | RepeatedTests | Refusal:
+) -> Simulated | RepeatedTests | SplitSimulated | Refusal:
     """Serve the traffic on a pool of replicas, and say what became of it.
 
     Load tests, and made-up clients that wait for their answers, are simulated as `calibrate` does, with a band around
     each latency.
 
     The replica is named in `replica`, or taken from the plan; `slos` such as `chat:ttft_p95=500ms` say what makes
-    a request good. A trace is replayed as it was, or scaled so that bursts stay bursts.
+    a request good. A trace is replayed as it was, or scaled so that bursts stay bursts. With `prefill` the replicas
+    decode alone behind a prefill pool, beside other splits of the same devices and colocated replicas.
     """
     import numpy as np
 
@@ -241,6 +244,9 @@ def simulate(
         if isinstance(found, Rejection):
             return refusal(found)
         memory, step, name = found
+        if prefill is not None:
+            apart = _apart(load, prefill, memory, step, name, planned, pool or ServedPool(), slos, run)
+            return refusal(apart) if isinstance(apart, Rejection) else apart
         if load.load_tests or load.clients is not None:
             return _repeated(load, memory, step, name, pool or ServedPool(), run.as_of)
         chosen, judged = pool or ServedPool(), None
@@ -275,6 +281,31 @@ def simulate(
         seed=seed,
         as_of=run.as_of,
     )
+
+
+def _apart(
+    load: LoadChoice,
+    prefill: PrefillChoice,
+    memory: MemoryBudget,
+    step: StepModel,
+    name: str,
+    planned: CurveInputs | None,
+    pool: ServedPool,
+    slos: Sequence[str],
+    run: RunContext,
+) -> SplitSimulated | Rejection:
+    """The traffic on a prefill pool and a decode pool."""
+    import numpy as np
+
+    from ullage.verbs.answers.split_answer import check_apart, serve_apart
+
+    check_apart(has_own_rate=not load.load_tests and load.clients is None, is_plain=pool.is_plain)
+    stream, said = _stream(load, planned, np.random.default_rng(run.seed))
+    classes = _classes(stream, planned, slos)
+    return serve_apart(
+        prefill, memory, step, stream, classes,
+        replicas=pool.count, names=(name, said), as_of=run.as_of, seed=run.seed,
+    )  # fmt: skip
 
 
 def _planned(

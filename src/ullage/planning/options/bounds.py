@@ -44,8 +44,10 @@ def busy_bound_s(replica: Replica, load: OpenLoop) -> float:
     outputs = requests.output_tokens.astype(np.float64)
     sequences = np.arange(1, table.max_sequences + 1)
     token_s = _cheapest_token_s(table, replica.engine.budget_tokens)
-    base_s = float((table.decode_base_ps[1:, 0] / sequences).min()) / PS_PER_S
-    slope_s = float(table.decode_slope_ps[1:].min()) / PS_PER_S
+    # With speculation a step brings several tokens, and reads the cache once for them.
+    gain = replica.engine.tokens_per_step
+    base_s = float((table.decode_base_ps[1:, 0] / sequences).min()) / gain / PS_PER_S
+    slope_s = float(table.decode_slope_ps[1:].min()) / gain / PS_PER_S
     # The first token comes out of the prompt; each later one reads what stands before it.
     later = np.maximum(outputs - 1.0, 0.0)
     read = later * (new + cached) + later * (later + 1.0) / 2.0
@@ -95,7 +97,7 @@ def _idle_s(replica: Replica, requests: Requests) -> tuple[Floats, Floats]:
     context = new + cached + requests.output_tokens / 2.0
     grid = np.minimum(context // table.kv_segment_tokens, table.decode_base_ps.shape[1] - 1).astype(np.int64)
     base, slope = table.decode_base_ps[1][grid], table.decode_slope_ps[1][grid]
-    token_s = (base + slope * (context - grid * table.kv_segment_tokens)) / PS_PER_S
+    token_s = (base + slope * (context - grid * table.kv_segment_tokens)) / engine.tokens_per_step / PS_PER_S
     return first_s, token_s
 
 

@@ -12,7 +12,9 @@ from ullage.facts.device import Device
 from ullage.facts.model import Model
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
+from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.options.settings import (
+    DRAFTED_TOKENS,
     MOST_CANDIDATES,
     TENSOR_PARALLEL,
     USUAL_DEVICES,
@@ -61,6 +63,7 @@ def candidates_of(
         if _key(made) not in seen:
             seen.add(_key(made))
             found.append(Candidate(name=_name(made, pool), pool=made, is_own=False))
+    found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in _speculating(pool)]
     if len(found) > MOST_CANDIDATES:
         raise InputError(
             field="options",
@@ -69,6 +72,21 @@ def candidates_of(
             fix="Name fewer devices, degrees of parallelism or settings.",
         )
     return tuple(found)
+
+
+def _speculating(pool: PoolSpec) -> list[PoolSpec]:
+    """The pool with the speculation that its model's own heads allow, or without the one it has."""
+    given = pool.settings.speculation
+    others: tuple[Speculation | None, ...] = ()
+    if given is not None:
+        others = (None,)
+    elif pool.model.mtp is not None:
+        source = pool.model.sources[0]
+        others = tuple(speculation("mtp", tokens, source=source, field="options") for tokens in DRAFTED_TOKENS)
+    return [
+        _other(pool, model=pool.model, device=pool.device, settings=replace(pool.settings, speculation=each))
+        for each in others
+    ]
 
 
 def _devices(
@@ -125,7 +143,13 @@ def _other(pool: PoolSpec, *, model: Model, device: Device, settings: RuntimeSet
 def _key(pool: PoolSpec) -> tuple[object, ...]:
     """What tells two candidates of one pool apart."""
     run = pool.settings
-    return (pool.model.name, pool.device.name, run.sharding, run.kv_dtype, run.step_tokens, run.max_sequences)
+    drafted = None if run.speculation is None else (run.speculation.method, run.speculation.draft_tokens)
+    return (pool.model.name, pool.device.name, run.sharding, run.kv_dtype, run.step_tokens, run.max_sequences, drafted)
+
+
+def _drafting(pool: PoolSpec) -> str:
+    given = pool.settings.speculation
+    return "no speculation" if given is None else f"{given.method} {given.draft_tokens}"
 
 
 def _name(made: PoolSpec, own: PoolSpec) -> str:
@@ -139,6 +163,7 @@ def _name(made: PoolSpec, own: PoolSpec) -> str:
         ("kv ", made.settings.kv_dtype, own.settings.kv_dtype),
         ("budget ", made.settings.step_tokens, own.settings.step_tokens),
         ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
+        ("", _drafting(made), _drafting(own)),
     )
     more = "".join(f", {reported}{value}" for reported, value, usual in extra if value != usual)
     return f"{made.device.name} {' '.join(parts)}{more}"

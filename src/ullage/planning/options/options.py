@@ -200,6 +200,26 @@ def _figures(places: Sequence[Ranked]) -> dict[str, Figure]:
     return {each.name: each for each in ((*made, cost) if best.is_priced else made)}
 
 
+def _speculation_notes(places: Sequence[Ranked]) -> list[str]:
+    """What speculating, or no longer speculating, would do to the pool as it is, and what to measure before it."""
+    own = next((each.measured for each in places if each.measured.fit.candidate.is_own), None)
+    notes = []
+    for each in places:
+        run, other = each.measured, each.measured.fit.candidate.pool.settings.speculation
+        if own is None or other == own.fit.candidate.pool.settings.speculation:
+            continue
+        change = run.score.value / own.score.value - 1.0
+        verdict = "pays" if run.score.high < own.score.low else "does not surely pay"
+        said = f"{run.name}: {own.replicas} -> {run.replicas} replicas, {change:+.0%}; it {verdict} at this load."
+        if other is not None and not other.is_stated:
+            said += (
+                f" Measure first: tokens accepted per step on your own prompts ({other.rate_tokens:.2f} is assumed, as "
+                "published for code), and TPOT at the busy hour's batch."
+            )
+        notes.append(said)
+    return notes
+
+
 def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     notes = []
     missing = {
@@ -215,6 +235,7 @@ def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     variants = {each.measured.fit.candidate.pool.model.name for each in places}
     if len(variants) > 1:
         notes.append(f"You state that {' and '.join(sorted(variants))} answer equally well; nothing here judges it.")
+    notes += _speculation_notes(places)
     if len(places) > 1 and not places[0].is_sure:
         one, other = places[0].measured, places[1].measured
         notes.append(f"{one.name} and {other.name} are too close to tell: another seed may swap them.")

@@ -103,7 +103,12 @@ def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
     step = _step(candidate, memory)
     if isinstance(step, Rejection):
         return step
-    replica = replica_of(step, memory)
+    try:
+        replica = replica_of(step, memory)
+    except InputError as error:
+        if candidate.is_own:
+            raise
+        return _refused("scheduler", error, candidate)
     mix = mix_of(asked.demand, asked.classes, replica)
     rate_rps = asked.rate_rps
     load = mix(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)

@@ -16,6 +16,8 @@ TENSOR_PARALLEL = (1, 2, 4, 8)
 USUAL_DEVICES = ("h100-sxm", "h200-sxm", "b200-sxm")
 # The vendors whose devices the packaged efficiencies were fitted on; others are tried where the plan names them.
 USUAL_VENDORS = ("NVIDIA", "AMD")
+DRAFTED_TOKENS = (1, 3)
+"""Drafted tokens that are tried where a model has prediction layers: what engines are usually told, few and many."""
 MOST_CANDIDATES = 256
 """More than this is a list nobody reads; the axes are better narrowed by name."""
 

@@ -119,11 +119,13 @@ def with_calibration(
 
 def engine_limits(runtime: Runtime, kv_tokens: int) -> EngineLimits:
     """The scheduler's limits of a whole replica: groups of data-parallel attention have them each."""
-    groups = runtime.sharding.dp_attention
+    groups, given = runtime.sharding.dp_attention, runtime.settings.speculation
     return EngineLimits(
         max_sequences=whole(runtime.max_sequences) * groups,
         budget_tokens=whole(runtime.step_tokens) * groups,
         kv_tokens=max(kv_tokens, 1),
+        tokens_per_step=1.0 if given is None else given.rate_tokens,
+        step_positions=1 if given is None else given.positions,
     )
 
 

@@ -154,7 +154,8 @@ def _breaches(floor: Floor, used: Sequence[Measurement]) -> Iterator[tuple[str, 
             breach = None
             if target.latency == "tpot":
                 context = float(trial.prompt_tokens.mean())
-                breach = tpot_breach(floor, tpot_s=target.value, sequences=1.0, context_tokens=context)
+                step_s = target.value * trial.limits.tokens_per_step
+                breach = tpot_breach(floor, tpot_s=step_s, sequences=1.0, context_tokens=context)
             elif target.latency == "ttft":
                 cached = 0 if trial.cached_tokens is None else trial.cached_tokens
                 shortest = int((trial.prompt_tokens - cached).min())

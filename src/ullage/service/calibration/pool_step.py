@@ -23,6 +23,7 @@ from ullage.service.loadtests.loadtest import LoadTest
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.service.steps.grid import GridStep
 from ullage.service.steps.scaled import ScaledStep
+from ullage.service.steps.speculative import speculating
 from ullage.service.steps.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
 
 
@@ -75,12 +76,19 @@ def pool_step(memory: MemoryBudget, evidence: StepEvidence = NO_EVIDENCE) -> Ste
     """The step model of the replica that was budgeted."""
     estimate = replica_step(memory.model, memory.device, memory.runtime)
     if evidence.calibrations:
-        return with_calibration(estimate, memory, _own(evidence.calibrations, memory), accepted=evidence.accepted)
+        found = with_calibration(estimate, memory, _own(evidence.calibrations, memory), accepted=evidence.accepted)
+        return _speculating(found, memory)
     base = estimate
     if evidence.profile is not None:
         given = evidence.profile
         base = profiled_model("grid", given.grid, like=estimate, measured=given.measured, source=given.source)
+    base = _speculating(base, memory)
     return _fitted(base, memory, evidence) if evidence.load_tests else base
+
+
+def _speculating(step: StepModel, memory: MemoryBudget) -> StepModel:
+    """Calibrations and profiles are of plain steps, which speculation widens; load tests ran as the pool does."""
+    return speculating(step, memory.model, memory.device, memory.runtime)
 
 
 def _own(calibrations: Sequence[CalibrationEvidence], memory: MemoryBudget) -> CalibrationEvidence:

@@ -40,7 +40,8 @@ class EngineLimits:
     """What bounds the scheduler of the replica that was tested.
 
     `poll_steps` is how many decode steps the scheduler takes between two looks for new requests: 1 for all engines
-    unless they are told otherwise (SGLang's --scheduler-recv-interval).
+    unless they are told otherwise (SGLang's --scheduler-recv-interval). With speculation a step computes
+    `step_positions` of each decoding sequence and brings it `tokens_per_step`.
     """
 
     max_sequences: int
@@ -48,6 +49,8 @@ class EngineLimits:
     kv_tokens: int
     block_tokens: int = 16
     poll_steps: int = 1
+    tokens_per_step: float = 1.0
+    step_positions: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,12 +126,15 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
     held = min(limits.kv_tokens, sequences * longest)
     engine = Engine(
         step=step_table(times, max_sequences=sequences, budget_tokens=limits.budget_tokens, kv_tokens=held),
-        kv_blocks=max(limits.kv_tokens, longest + 2 * limits.block_tokens) // limits.block_tokens,
+        kv_blocks=max(limits.kv_tokens, longest + limits.step_positions - 1 + 2 * limits.block_tokens)
+        // limits.block_tokens,
         block_tokens=limits.block_tokens,
         max_sequences=sequences,
-        budget_tokens=max(limits.budget_tokens, sequences),
+        budget_tokens=max(limits.budget_tokens, sequences * limits.step_positions),
         request_overhead_s=times.request_overhead_s,
         crowd_overhead_s=CROWD_FRACTION * times.request_overhead_s,
+        tokens_per_step=limits.tokens_per_step,
+        step_positions=limits.step_positions,
     )
     requests = Requests(
         prompt_tokens=trial.prompt_tokens,

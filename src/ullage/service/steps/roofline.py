@@ -98,10 +98,21 @@ class Roofline:
 
     def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
         """A step of decoding sequences alone, their contexts adding up to `kv_tokens`."""
+        return self.wide_s(sequences, kv_tokens, positions=1)
+
+    def wide_s(self, sequences: Floats, kv_tokens: Floats, *, positions: int) -> Floats:
+        """A decode step that computes so many positions of each sequence, as verifying a draft does."""
         work, e = self.work, self.efficiencies
-        own = sequences / work.sharding.pp
+        own = sequences * positions / work.sharding.pp
         overhead = e.step_overhead_s + work.kernels * e.kernel_overhead_s + sequences * e.sequence_overhead_s
-        return overhead + self._pass_s(own) + self._head_s(own) + self._cache_s(sequences, kv_tokens)
+        return overhead + self._pass_s(own) + self._head_s(own) + self._cache_s(sequences, kv_tokens, positions)
+
+    def draft_s(self, sequences: Floats, kv_tokens: Floats, *, layers_fraction: float) -> Floats:
+        """A pass of so large a part of the layers and of the head inside a step, at one position of each sequence."""
+        own = sequences / self.work.sharding.pp
+        launches = self.work.kernels * self.efficiencies.kernel_overhead_s
+        layers = launches + self._pass_s(own) + self._cache_s(sequences, kv_tokens)
+        return layers_fraction * layers + self._head_s(own)
 
     def prefill_s(self, tokens: Floats) -> Floats:
         """What this many new prompt tokens add to a step, beside the pairs they are compared in."""
@@ -156,8 +167,8 @@ class Roofline:
         latency = self.work.messages * e.collective_latency_s
         return latency + self.work.messages * moved / (self.rates.link_bytes_per_s * e.link_fraction)
 
-    def _cache_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
-        """Reading keys, values and states of the device's own sequences."""
+    def _cache_s(self, sequences: Floats, kv_tokens: Floats, positions: int = 1) -> Floats:
+        """Reading keys, values and states of the device's own sequences, each compared with so many new tokens."""
         e, rates, dp = self.efficiencies, self.rates, self.work.groups
         read: Floats = sequences / dp * self.work.state_bytes
         flops: Floats = np.zeros_like(read)
@@ -166,5 +177,5 @@ class Roofline:
             read = read + seen * each.read_bytes_per_token
             flops = flops + seen * each.decode_flops_per_token
         memory = read / (rates.memory_bytes_per_s * e.kv_bandwidth_fraction)
-        compute = flops / (rates.flops("bf16") * e.attention_compute_fraction)
+        compute = positions * flops / (rates.flops("bf16") * e.attention_compute_fraction)
         return np.maximum(memory, compute)

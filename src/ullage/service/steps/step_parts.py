@@ -17,6 +17,7 @@ import numpy as np
 
 from ullage.service.steps.roofline import IDEAL, Rates, Roofline
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
+from ullage.service.steps.speculative import SpeculativeStep
 from ullage.service.steps.step_model import StepModel
 from ullage.service.steps.tables import StepTimes
 from ullage.service.steps.work import Floats, MatrixWork
@@ -84,7 +85,7 @@ def _roofline(step: StepModel) -> tuple[Roofline, Factors, bool]:
     """The roofline under a step model, the factors on it, and whether peaks stand in for efficiencies."""
     times: object = step.times
     factors = Factors()
-    while isinstance(times, ScaledStep | StepModel):
+    while isinstance(times, ScaledStep | StepModel | SpeculativeStep):
         if isinstance(times, ScaledStep):
             factors = _both(factors, times.factors)
         times = times.times

@@ -23,10 +23,13 @@ next step, from steps and queues); books writes down; routing, replicas, trees a
 and compiling are how it is compiled. The whole state is in `World`, so `advance` can stop at any time and go on later.
 The source also runs uncompiled (NUMBA_DISABLE_JIT=1): nothing here relies on wrapping or on unsigned words.
 
+With speculation (`World.has_speculation`) a step brings every decoding sequence the same whole number of tokens, and
+what is left of a token is carried to the next step: so endings are still step indices, and only sums over steps that
+do not gain the same need more than the arithmetic series (`steps.floor_sum`).
+
 Seams for what this kernel does not do yet: a block-hash prefix cache replaces the given `cached_tokens` in
-`start_step`; sessions push their next turn where `call_client` pushes a client's next request; prefill/decode pools
-hand a request over where `start_decoding` turns a prefill into a decode; speculation changes the tokens of a decode
-step in `plan_decode`; other engines' admission rules replace the test before `admit`.
+`start_step`; sessions push their next turn where `call_client` pushes a client's next request; other engines'
+admission rules replace the test before `admit`.
 """
 
 from __future__ import annotations

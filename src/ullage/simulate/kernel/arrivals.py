@@ -40,7 +40,7 @@ def arrive(w: World, i: int, attempt: int, now_ps: int) -> None:
         engine = w.engines[replica.engine]
         w.requests[i].status = 16 * (r + 1) + WAITING
         outcome = -1
-        if w.prompt_tokens[i] + w.output_tokens[i] - 1 > engine.blocks << engine.block_shift:
+        if w.prompt_tokens[i] + w.output_tokens[i] - 2 + engine.width > engine.blocks << engine.block_shift:
             outcome = OVERSIZE
         elif replica.waiting >= engine.queue_bound:
             outcome = SHED

@@ -87,13 +87,16 @@ def record(w: World, group: int, metric: int, duration_ps: int) -> None:
 
 @inline
 def record_itl(w: World, replica: ReplicaRow, first_ps: int, growth_ps: int, steps: int, starved: int) -> None:
-    """Books `steps` gaps, of first_ps + j * growth_ps, for every decoding sequence; a loop over bins, not steps."""
+    """Books `steps` gaps for every decoding sequence; a loop over bins, not steps.
+
+    A gap is first_ps, and growth_ps for every token that a sequence gained before it.
+    """
     j = 0
     while j < steps:
-        place = bin_of(first_ps + j * growth_ps)
+        place = bin_of(first_ps + gained(w, replica, j) * growth_ps)
         until = steps
-        if growth_ps > 0 and bin_of(first_ps + (steps - 1) * growth_ps) != place:
-            until = (bin_floor(place + 1) - first_ps + growth_ps - 1) // growth_ps
+        if growth_ps > 0 and bin_of(first_ps + gained(w, replica, steps - 1) * growth_ps) != place:
+            until = steps_to_gain(w, replica, (bin_floor(place + 1) - first_ps + growth_ps - 1) // growth_ps)
         if w.class_count == 1:
             w.itl[place] += (until - j) * (replica.decodes - starved)
         else:
@@ -105,6 +108,51 @@ def record_itl(w: World, replica: ReplicaRow, first_ps: int, growth_ps: int, ste
                 i = w.slots[w.pending[starved_at(w, replica, x)]].request
                 w.itl[first + class_of(w, i)] -= until - j
         j = until
+
+
+# ---- steps and the tokens they bring ----------------------------------------------------------------------
+
+
+@inline
+def position(w: World, replica: ReplicaRow, step: int) -> int:
+    """Tokens that a sequence has gained after so many steps of its replica: the step's number without speculation.
+
+    With speculation a step brings a whole number of tokens that is the same for every sequence and is on average the
+    engine's rate: what is left of a token is carried to the next step.
+    """
+    if w.has_speculation == 0:
+        return step
+    return (step * w.engines[replica.engine].rate_1024) >> 10
+
+
+@inline
+def gained(w: World, replica: ReplicaRow, steps: int) -> int:
+    """Tokens that every decoding sequence gains in the next `steps` steps."""
+    if w.has_speculation == 0:
+        return steps
+    rate = w.engines[replica.engine].rate_1024
+    return (((replica.step * rate) & 1023) + steps * rate) >> 10
+
+
+@inline
+def steps_to_gain(w: World, replica: ReplicaRow, tokens: int) -> int:
+    """The least number of steps in which every decoding sequence gains `tokens`."""
+    if w.has_speculation == 0:
+        return tokens
+    rate = w.engines[replica.engine].rate_1024
+    return ((tokens << 10) - ((replica.step * rate) & 1023) + rate - 1) // rate
+
+
+@inline
+def since_base(w: World, replica: ReplicaRow) -> int:
+    """Tokens that a sequence has gained since the sums of its replica began."""
+    return position(w, replica, replica.step) - position(w, replica, replica.base_step)
+
+
+@inline
+def width_of(w: World, replica: ReplicaRow) -> int:
+    """Positions that a decoding sequence computes in a step: its next token, and those drafted after it."""
+    return 1 if w.has_speculation == 0 else w.engines[replica.engine].width
 
 
 @inline
@@ -128,9 +176,9 @@ def move_area(w: World, now_ps: int) -> None:
 
 
 @inline
-def held_in(replica: ReplicaRow, slot: SlotRow) -> int:
+def held_in(w: World, replica: ReplicaRow, slot: SlotRow) -> int:
     """KV tokens of a decoding request after the steps that are complete."""
-    return slot.length - ((slot.last_step - replica.step) & STEP_MASK)
+    return slot.length - gained(w, replica, (slot.last_step - replica.step) & STEP_MASK)
 
 
 @inline
@@ -141,10 +189,10 @@ def add_share(w: World, i: int, busy_ps: float, kv_token_ps: float) -> None:
 
 
 @inline
-def add_to_sums(replica: ReplicaRow, span_ps: int, share_ps: float) -> None:
+def add_to_sums(w: World, replica: ReplicaRow, span_ps: int, share_ps: float) -> None:
     """Adds one step, or the part of one that was done, to the sums of its replica."""
     replica.sum_ps += span_ps
-    replica.sum_step_ps += float(replica.step - replica.base_step + 1) * span_ps
+    replica.sum_step_ps += float(since_base(w, replica) + gained(w, replica, 1)) * span_ps
     replica.sum_share_ps += share_ps
 
 
@@ -152,13 +200,13 @@ def add_to_sums(replica: ReplicaRow, span_ps: int, share_ps: float) -> None:
 def settle(w: World, replica: ReplicaRow, s: int) -> None:
     """Books to a decoding request its part of the time since its account was opened.
 
-    In step j it held c + j tokens of KV (c constant) and one token's part of the step, so its KV time is
-    c * sum(d) + sum(j * d), and both sums are kept once per replica. Steps count from base_step, so that the
-    sums stay small enough to be precise.
+    In a step after which every sequence has gained j tokens it held c + j tokens of KV (c constant) and one sequence's
+    part of the step, so its KV time is c * sum(d) + sum(j * d), and both sums are kept once per replica. Tokens count
+    from base_step, so that the sums stay small enough to be precise.
     """
     slot = w.slots[s]
     account = w.accounts[s]
-    c = held_in(replica, slot) - (replica.step - replica.base_step)
+    c = held_in(w, replica, slot) - since_base(w, replica)
     kv_token_ps = c * (replica.sum_ps - account.sum_ps) + replica.sum_step_ps - account.sum_step_ps
     add_share(w, slot.request, replica.sum_share_ps - account.sum_share_ps, kv_token_ps)
 

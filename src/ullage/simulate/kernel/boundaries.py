@@ -46,7 +46,7 @@ def set_due(w: World, replica: ReplicaRow, when_ps: int) -> None:
 def cut_plan(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """An outside event concerns the replica: the plan ends at the first boundary that is not before now."""
     if replica.planned > 1:
-        steps = steps_until(replica, now_ps)
+        steps = steps_until(w, replica, now_ps)
         if steps < replica.planned:
             replica.planned = steps
-            set_due(w, replica, plan_end(replica, steps))
+            set_due(w, replica, plan_end(w, replica, steps))

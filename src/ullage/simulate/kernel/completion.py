@@ -7,12 +7,17 @@ from ullage.simulate.kernel.books import (
     add_to_sums,
     attempt_time,
     class_of,
+    gained,
     held_in,
     open_account,
+    position,
     record_itl,
     settle,
+    since_base,
     starved_at,
+    steps_to_gain,
     terms_of,
+    width_of,
 )  # fmt: skip
 from ullage.simulate.kernel.codes import CANCELLED, NOT_MARKED, RUNNING, TIMED_OUT
 from ullage.simulate.kernel.compiling import compiled, inline, once
@@ -30,34 +35,50 @@ from ullage.simulate.kernel.queues import (
 from ullage.simulate.kernel.state import ReplicaRow, World
 
 
+@compiled
+def add_wide_steps(w: World, replica: ReplicaRow, steps: int, share_ps: float) -> None:
+    """Adds the steps of a plan with speculation to the sums, one by one: they do not gain the same."""
+    base = since_base(w, replica)
+    for j in range(steps):
+        step_ps = float(replica.first_step_ps + replica.growth_ps * gained(w, replica, j))
+        replica.sum_ps += step_ps
+        replica.sum_step_ps += float(base + gained(w, replica, j + 1)) * step_ps
+    replica.sum_share_ps += share_ps
+
+
 @once
 def book_decode_steps(w: World, replica: ReplicaRow, steps: int, now_ps: int) -> None:
     """Books `steps` whole pure-decode steps of the plan, which end now."""
     n = replica.decodes
     span_ps = now_ps - replica.begin_ps
     replica.decode_busy_ps += span_ps
-    replica.decode_tokens += n * steps
+    tokens = gained(w, replica, steps)
+    replica.decode_tokens += n * tokens
     if w.has_histograms == 1:
         record_itl(w, replica, replica.first_step_ps, replica.growth_ps, steps, 0)
     if w.attribute == 1:
-        count = float(steps)
-        pairs = count * (count - 1.0) / 2.0
-        add_to_sums(replica, span_ps, float(span_ps) / n)
-        replica.sum_step_ps += replica.first_step_ps * pairs + replica.growth_ps * pairs * (2.0 * count - 1.0) / 3.0
-    replica.kv_tokens += n * steps
+        if w.has_speculation == 0:
+            count = float(steps)
+            pairs = count * (count - 1.0) / 2.0
+            add_to_sums(w, replica, span_ps, float(span_ps) / n)
+            replica.sum_step_ps += replica.first_step_ps * pairs + replica.growth_ps * pairs * (2.0 * count - 1.0) / 3.0
+        else:
+            add_wide_steps(w, replica, steps, float(span_ps) / n)
+    replica.kv_tokens += n * tokens
     replica.step += steps
 
 
 @compiled
 def share_mixed_time(w: World, replica: ReplicaRow, span_ps: int) -> None:
     """Attributes the time of a step with prefill, or of a walked one."""
-    part_ps = float(span_ps) / (replica.step_tokens + replica.step_decodes)
+    width = width_of(w, replica)
+    part_ps = float(span_ps) / (replica.step_tokens + replica.step_decodes * width)
     for x in range(replica.starved):
         s = w.pending[starved_at(w, replica, x)]
         settle(w, replica, s)
         slot = w.slots[s]
-        add_share(w, slot.request, 0.0, float(held_in(replica, slot)) * span_ps)
-    add_to_sums(replica, span_ps, part_ps)
+        add_share(w, slot.request, 0.0, float(held_in(w, replica, slot)) * span_ps)
+    add_to_sums(w, replica, span_ps, part_ps * width)
     for x in range(replica.starved):
         open_account(w, replica, w.pending[starved_at(w, replica, x)])
     for x in range(replica.pending):
@@ -93,14 +114,16 @@ def start_decoding(w: World, replica: ReplicaRow, s: int, now_ps: int) -> None:
         if w.has_outside == 1:
             terms = w.engines[replica.engine]
             w.outside_ps[i] = terms.outside_ps + terms.crowd_ps * replica.step_decodes
-    slot.length = target + left
+    steps = steps_to_gain(w, replica, left)
+    # More than is left to come where its last step brings more; that is dropped with the request.
+    slot.length = target + gained(w, replica, steps)
     replica.prefill_kv_tokens -= target
     replica.prefills -= 1
     replica.kv_tokens += target
     replica.decodes += 1
     replica.first_tokens += 1
-    w.phases[replica.phases_at + ((target - replica.step) & mask)] += 1
-    put_on_wheel(w, replica, s, replica.step + left)
+    w.phases[replica.phases_at + ((target - position(w, replica, replica.step)) & mask)] += 1
+    put_on_wheel(w, replica, s, replica.step + steps)
     if w.attribute == 1:
         open_account(w, replica, s)
     if w.class_count > 1:
@@ -113,12 +136,20 @@ def delay_starved(w: World, replica: ReplicaRow) -> None:
     mask = (1 << w.engines[replica.engine].block_shift) - 1
     for x in range(replica.starved):
         s = w.pending[starved_at(w, replica, x)]
-        last_step = w.slots[s].last_step
-        length = w.slots[s].length
+        slot = w.slots[s]
+        i = slot.request
+        held = held_in(w, replica, slot)
+        left = w.prompt_tokens[i] + w.output_tokens[i] - 1 - held
+        at = position(w, replica, replica.step)
+        following = at + gained(w, replica, 1)
         take_off_wheel(w, replica, s)
-        put_on_wheel(w, replica, s, last_step + 1)
-        w.phases[replica.phases_at + ((length - last_step) & mask)] -= 1
-        w.phases[replica.phases_at + ((length - last_step - 1) & mask)] += 1
+        w.phases[replica.phases_at + ((held - at) & mask)] -= 1
+        w.phases[replica.phases_at + ((held - following) & mask)] += 1
+        replica.step += 1
+        steps = steps_to_gain(w, replica, left)
+        slot.length = held + gained(w, replica, steps)
+        put_on_wheel(w, replica, s, replica.step + steps)
+        replica.step -= 1
 
 
 @once
@@ -129,7 +160,7 @@ def complete_mixed(w: World, replica: ReplicaRow, now_ps: int) -> None:
         record_itl(w, replica, now_ps - replica.begin_ps, 0, 1, replica.starved)
     if replica.starved > 0:
         delay_starved(w, replica)
-    replica.kv_tokens += replica.step_decodes
+    replica.kv_tokens += replica.step_decodes * gained(w, replica, 1)
     replica.step += 1
     for x in range(replica.pending):
         s = w.pending[replica.pending_at + x]
@@ -146,7 +177,7 @@ def stop_decoding(w: World, replica: ReplicaRow, s: int, i: int, held: int) -> N
     mask = (1 << w.engines[replica.engine].block_shift) - 1
     replica.kv_tokens -= held
     replica.decodes -= 1
-    w.phases[replica.phases_at + ((held - replica.step) & mask)] -= 1
+    w.phases[replica.phases_at + ((held - position(w, replica, replica.step)) & mask)] -= 1
     if w.attribute == 1:
         settle(w, replica, s)
     if w.class_count > 1:
@@ -166,6 +197,8 @@ def complete_finished(w: World, replica: ReplicaRow, now_ps: int) -> None:
             i = slot.request
             following = slot.next
             stop_decoding(w, replica, s, i, slot.length)
+            if w.has_speculation == 1:
+                replica.decode_tokens -= slot.length - (w.prompt_tokens[i] + w.output_tokens[i] - 1)
             free_slot(w, replica, s)
             finish_request(w, replica, i, now_ps)
             s = following
@@ -182,8 +215,8 @@ def stop_running(w: World, replica: ReplicaRow, s: int) -> tuple[int, int]:
         replica.prefill_kv_tokens -= held
         replica.prefills -= 1
     else:
-        held = held_in(replica, slot)
-        emitted = w.output_tokens[i] - (slot.length - held)
+        held = held_in(w, replica, slot)
+        emitted = held - w.prompt_tokens[i] + 1
         take_off_wheel(w, replica, s)
         stop_decoding(w, replica, s, i, held)
     free_slot(w, replica, s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ullage.simulate.kernel.books import gained
 from ullage.simulate.kernel.codes import CONTROL_RULE, DRAINING, NEVER, OFF, READY, SIGNAL_OUTSTANDING, STARTING
 from ullage.simulate.kernel.compiling import compiled
 from ullage.simulate.kernel.replicas import drain, switch_off
@@ -19,7 +20,7 @@ def take_sample(w: World, now_ps: int) -> None:
             busy_ps += now_ps - replica.begin_ps
         sample.running = replica.decodes + replica.prefills
         sample.waiting = replica.waiting
-        sample.kv_tokens = kv_now(replica, now_ps)
+        sample.kv_tokens = kv_now(w, replica, now_ps)
         sample.busy_ps = busy_ps
         sample.state = replica.state
     w.clock.samples += 1
@@ -53,11 +54,11 @@ def take_gauge(w: World, now_ps: int) -> None:
             gauge.busy_ps += now_ps - replica.begin_ps
         if replica.planned > 0:
             # Steps of a plan are booked when it ends; the one under way counts, as in a step with prefill.
-            gauge.decode_tokens += replica.decodes * steps_until(replica, now_ps)
+            gauge.decode_tokens += replica.decodes * gained(w, replica, steps_until(w, replica, now_ps))
         gauge.starting += 1 if replica.state == STARTING else 0
         if replica.state in (READY, DRAINING):
             running = replica.decodes + replica.prefills
-            kv_tokens = kv_now(replica, now_ps)
+            kv_tokens = kv_now(w, replica, now_ps)
             gauge.running += running
             gauge.waiting += replica.waiting
             gauge.kv_tokens += kv_tokens
@@ -91,7 +92,7 @@ def read_signals(w: World, now_ps: int) -> None:
         if replica.state in (READY, DRAINING):
             clock.signal_outstanding += replica.outstanding
             clock.signal_waiting += replica.waiting
-            clock.signal_tokens += kv_now(replica, now_ps) + replica.queue_tokens
+            clock.signal_tokens += kv_now(w, replica, now_ps) + replica.queue_tokens
         clock.signal_ready += 1 if replica.state == READY else 0
         clock.signal_starting += 1 if replica.state == STARTING else 0
 

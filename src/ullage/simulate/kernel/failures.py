@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.simulate.kernel.books import add_to_sums, starved_at
+from ullage.simulate.kernel.books import add_to_sums, gained, starved_at
 from ullage.simulate.kernel.boundaries import set_due
 from ullage.simulate.kernel.codes import (
     DOWN,
@@ -41,20 +41,20 @@ def interrupt_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
     under_way = 0
     if replica.planned > 0:
         under_way = 1
-        whole = steps_until(replica, now_ps) - 1
+        whole = steps_until(w, replica, now_ps) - 1
         if whole > 0:
-            end_ps = plan_end(replica, whole)
+            end_ps = plan_end(w, replica, whole)
             book_decode_steps(w, replica, whole, end_ps)
             replica.begin_ps = end_ps
         span_ps = now_ps - replica.begin_ps
         replica.decode_busy_ps += span_ps
-        replica.decode_tokens += replica.decodes
-        replica.cut_tokens += replica.decodes
+        replica.decode_tokens += replica.decodes * gained(w, replica, 1)
+        replica.cut_tokens += replica.decodes * gained(w, replica, 1)
         if w.attribute == 1:
-            add_to_sums(replica, span_ps, float(span_ps) / replica.decodes)
+            add_to_sums(w, replica, span_ps, float(span_ps) / replica.decodes)
     elif replica.mixed == 1:
         under_way = 1
-        replica.cut_tokens += replica.step_decodes
+        replica.cut_tokens += replica.step_decodes * gained(w, replica, 1)
         book_mixed_time(w, replica, now_ps)
     return under_way
 
@@ -62,7 +62,7 @@ def interrupt_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
 @compiled
 def evict(w: World, replica: ReplicaRow, now_ps: int, outcome: int) -> None:
     """The replica stops in the middle of its step, and everything on it ends like this."""
-    under_way = interrupt_step(w, replica, now_ps)
+    under_way = interrupt_step(w, replica, now_ps) * gained(w, replica, 1)
     i = replica.marked
     replica.marked = -1
     while i >= 0:

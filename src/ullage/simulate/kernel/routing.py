@@ -16,7 +16,7 @@ def load_of(w: World, replica: ReplicaRow, now_ps: int) -> int:
     if w.routing == LEAST_TOKENS:
         load = replica.prompt_tokens
     elif w.routing == LEAST_KV:
-        load = kv_now(replica, now_ps) + replica.queue_tokens
+        load = kv_now(w, replica, now_ps) + replica.queue_tokens
     return load
 
 

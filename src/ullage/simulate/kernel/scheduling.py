@@ -6,11 +6,13 @@ from ullage.simulate.kernel.books import (
     attempt_time,
     cached_of,
     counters_of,
+    gained,
     group_of,
     held_in,
     is_measured,
     record,
     starved_at,
+    steps_to_gain,
     terms_of,
 )  # fmt: skip
 from ullage.simulate.kernel.codes import NEVER, PREEMPTED, QUEUE, RUNNING, WAITING
@@ -27,7 +29,7 @@ from ullage.simulate.kernel.queues import (
     unlink,
 )  # fmt: skip
 from ullage.simulate.kernel.state import ReplicaRow, SlotRow, World
-from ullage.simulate.kernel.steps import blocks_after_step, plan_end, step_time
+from ullage.simulate.kernel.steps import blocks_after_step, blocks_with, plan_end, step_time
 
 
 @compiled
@@ -108,11 +110,11 @@ def victim_of(w: World, replica: ReplicaRow) -> int:
 
 
 @inline
-def held_by(replica: ReplicaRow, slot: SlotRow) -> int:
+def held_by(w: World, replica: ReplicaRow, slot: SlotRow) -> int:
     """Tokens of KV in a slot, this step's included where the walk has scheduled it."""
     held = slot.done
     if slot.last_step >= 0:
-        held = held_in(replica, slot) + slot.scheduled
+        held = held_in(w, replica, slot) + slot.scheduled
     return held
 
 
@@ -127,15 +129,17 @@ def schedule_running(w: World, replica: ReplicaRow) -> tuple[int, int, bool]:
     while s >= 0:
         slot = w.slots[s]
         slot.scheduled = 0
-        used += (held_by(replica, slot) + mask) >> shift
+        used += (held_by(w, replica, slot) + mask) >> shift
         s = slot.after
     budget = engine.token_budget
     preempted = False
     s = replica.head
     while s >= 0 and budget > 0:
         slot = w.slots[s]
-        held = held_by(replica, slot)
-        new = 1
+        held = held_by(w, replica, slot)
+        new = engine.width
+        if slot.last_step >= 0 and budget < new:
+            break
         if slot.last_step < 0:
             target = w.prompt_tokens[slot.request] + w.requests[slot.request].emitted
             new = min(target - held, engine.long_prefill, budget)
@@ -146,7 +150,7 @@ def schedule_running(w: World, replica: ReplicaRow) -> tuple[int, int, bool]:
             loser = w.slots[victim]
             given = loser.scheduled
             lost = victim == s
-            used -= (held_by(replica, loser) + mask) >> shift
+            used -= (held_by(w, replica, loser) + mask) >> shift
             budget += given
             preempted = True
             # A decode's own token of this step is no longer counted once it is taken off the list.
@@ -178,13 +182,13 @@ def walk(w: World, replica: ReplicaRow) -> tuple[int, int, int, int, int, int, b
     while s >= 0:
         slot = w.slots[s]
         new = slot.scheduled
-        held = held_by(replica, slot)
+        held = held_by(w, replica, slot)
         if slot.last_step < 0:
             w.pending[replica.pending_at + replica.pending] = s
             replica.pending += 1
             tokens += new
             pairs += (new * (2 * held - new + 1)) >> 1
-        elif new == 1:
+        elif new > 0:
             decodes += 1
         else:
             w.pending[starved_at(w, replica, replica.starved)] = s
@@ -208,6 +212,20 @@ def preempt_tails(w: World, replica: ReplicaRow, used: int) -> int:
 # ---- the next step ---------------------------------------------------------------------------------------
 
 
+@compiled
+def steps_that_fit(w: World, replica: ReplicaRow, steps: int) -> int:
+    """With speculation: how many of so many steps have the blocks they need; the first one has."""
+    engine = w.engines[replica.engine]
+    fit = 1
+    while fit < steps:
+        middle = (fit + steps + 1) >> 1
+        if blocks_with(w, replica, engine.block_shift, gained(w, replica, middle - 1) + engine.width) <= engine.blocks:
+            fit = middle
+        else:
+            steps = middle - 1
+    return fit
+
+
 @once
 def plan_decode(w: World, replica: ReplicaRow, kv_tokens: int, used: int, exact: bool, preempted: bool) -> int:
     """Plans pure decode steps as far as nothing changes: to the next finish, table segment or full cache."""
@@ -220,21 +238,25 @@ def plan_decode(w: World, replica: ReplicaRow, kv_tokens: int, used: int, exact:
     if g >= engine.kv_segments - 1:
         g = engine.kv_segments - 1
     else:
-        steps = min(steps, (((g + 1) << engine.kv_shift) - kv_tokens + n - 1) // n)
-    if steps > 1 and replica.kv_tokens + n * steps + n * mask > engine.blocks << shift:
-        if not exact:
-            used = blocks_after_step(w, replica, shift)
-        # Every block size of steps each sequence needs exactly one more block.
-        rounds = (engine.blocks - used) // n
-        fit = 1 + (rounds << shift)
-        if fit < steps:
-            used += rounds * n
-            while fit < steps:
-                used += w.phases[replica.phases_at + (-(replica.step + fit) & mask)]
-                if used > engine.blocks:
-                    break
-                fit += 1
-            steps = min(steps, fit)
+        steps = min(steps, steps_to_gain(w, replica, (((g + 1) << engine.kv_shift) - kv_tokens + n - 1) // n))
+    most = gained(w, replica, steps - 1) + engine.width
+    if steps > 1 and replica.kv_tokens + n * (most + mask) > engine.blocks << shift:
+        if w.has_speculation == 1:
+            steps = steps_that_fit(w, replica, steps)
+        else:
+            if not exact:
+                used = blocks_after_step(w, replica, shift)
+            # Every block size of steps each sequence needs exactly one more block.
+            rounds = (engine.blocks - used) // n
+            fit = 1 + (rounds << shift)
+            if fit < steps:
+                used += rounds * n
+                while fit < steps:
+                    used += w.phases[replica.phases_at + (-(replica.step + fit) & mask)]
+                    if used > engine.blocks:
+                        break
+                    fit += 1
+                steps = min(steps, fit)
     if preempted:
         steps = 1  # nothing was admitted because of the preemption; the next step may admit
     segment = w.segments[engine.decode_at + n * engine.kv_segments + g]
@@ -242,7 +264,7 @@ def plan_decode(w: World, replica: ReplicaRow, kv_tokens: int, used: int, exact:
     replica.first_step_ps = segment.base_ps + segment.slope_ps * (kv_tokens - (g << engine.kv_shift))
     replica.growth_ps = segment.slope_ps * n
     replica.blocked = 1 if replica.waiting > 0 else 0
-    return plan_end(replica, steps)
+    return plan_end(w, replica, steps)
 
 
 @once
@@ -261,8 +283,8 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
         replica.pending = 0
         replica.starved = 0
         decodes = replica.decodes
-        kv_tokens = replica.kv_tokens + decodes
-        budget = engine.token_budget - decodes
+        kv_tokens = replica.kv_tokens + decodes * engine.width
+        budget = engine.token_budget - decodes * engine.width
         bound = (kv_tokens + decodes * mask) >> shift
         used = bound  # an upper bound, made exact where it matters
         tail = replica.tail
@@ -304,7 +326,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                     preempted = True
                     used = preempt_tails(w, replica, used)
                     decodes = replica.decodes
-                    kv_tokens = replica.kv_tokens + decodes
+                    kv_tokens = replica.kv_tokens + decodes * engine.width
         if walked:
             decodes, tokens, pairs, kv_tokens, used, budget, preempted = walk(w, replica)
             exact = True
@@ -341,7 +363,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
             replica.step_tokens = tokens
             replica.step_decodes = decodes
             replica.prefill_tokens += tokens
-            replica.decode_tokens += decodes
+            replica.decode_tokens += decodes * gained(w, replica, 1)
             due_ps = now_ps + step_time(w, engine, decodes, kv_tokens, tokens, pairs)
         else:
             due_ps = plan_decode(w, replica, kv_tokens, used, exact, preempted)

@@ -150,6 +150,8 @@ class EngineTerms:
     is_sum: int  # 1: prefill adds to decode time, 0: the longer of the two
     outside_ps: int
     crowd_ps: int
+    rate_1024: int  # tokens that a decoding sequence gains in a step, in 1/1024; 1024 without speculation
+    width: int  # positions that it computes to gain them: what is drafted, and one
     decode_at: int
     token_at: int
 
@@ -318,6 +320,7 @@ class World:
     has_deadline: int
     has_cached: int
     has_outside: int
+    has_speculation: int
     has_histograms: int
     keep_requests: int
     attribute: int

@@ -1,0 +1,273 @@
+"""What `simulate --prefill-replicas` answers: prefill and decode apart, beside other splits and colocated replicas."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ullage.errors import InputError, Rejection
+from ullage.service.comparison import Arrangement, colocated, split_arrangement
+from ullage.service.disaggregated import KvTransfer, PoolTraffic, SplitPools, splits
+from ullage.verbs.answer import Headline, VerbAnswer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ullage.memory.budget import MemoryBudget
+    from ullage.service.steps.step_model import StepModel
+    from ullage.workload.classes import RequestClass
+    from ullage.workload.synthetic.stream import Stream
+
+MOST_SPLITS = 12
+"""More ways to divide the devices are a table nobody reads: those nearest to what was asked are tried."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefillChoice:
+    """The prefill pool, where it differs from the decode pool, and what lies between the two."""
+
+    replicas: int
+    bandwidth_bytes_per_s: float
+    device: str | None = None
+    tp: int | None = None
+    budget_tokens: int | None = None
+    overlapped_fraction: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SplitSimulated(VerbAnswer):
+    """Prefill and decode apart as asked, every other split of the same devices, and all of them colocated."""
+
+    replica: str
+    prefill_replica: str
+    step: StepModel
+    traffic: str
+    devices: int
+    transfer_bytes_per_token: float
+    transfer_bytes_per_s: float
+    asked: Arrangement
+    others: tuple[Arrangement, ...]
+    together: Arrangement | None
+    seed: int
+    as_of: datetime.date
+
+    @property
+    def best(self) -> Arrangement:
+        """The split that serves most requests within the SLOs, then the one with the shortest TPOT."""
+        return max((self.asked, *self.others), key=lambda each: (each.good_fraction, -each.tpot_p95_s))
+
+    @property
+    def pays(self) -> bool:
+        """Whether the best split serves surely more good requests than the same devices colocated."""
+        return self.together is not None and self.best.good_fraction > self.together.good_fraction + 0.01
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to keep in mind when reading the numbers."""
+        found = [*self.step.notes, self._verdict()]
+        found.append(
+            "Not simulated: failures of either pool, transfers that queue for a link, and prompts computed again where "
+            "a decode replica runs out of cache."
+        )
+        return tuple(found)
+
+    def _verdict(self) -> str:
+        if self.together is None:
+            return (
+                "The devices do not divide into colocated replicas of the decode pool's kind: there is no comparison."
+            )
+        best, other = self.best, self.together
+        first, later = best.ttft_p95_s / other.ttft_p95_s - 1.0, best.tpot_p95_s / other.tpot_p95_s - 1.0
+        change = f"TTFT p95 {first:+.0%}, TPOT p95 {later:+.0%}"
+        if not best.has_limits:
+            return f"Against colocated replicas on as many devices, {best.name} has {change}; state SLOs to judge it."
+        shares = f"{best.good_fraction:.1%} of requests are good against {other.good_fraction:.1%} colocated ({change})"
+        if self.pays:
+            return f"Disaggregation pays here: with {best.name} {shares}."
+        return f"Disaggregation does not pay here: with {best.name}, the best split, {shares}."
+
+    def headlines(self) -> tuple[Headline, ...]:
+        return (
+            Headline(name="decode replica", value=self.replica),
+            Headline(name="prefill replica", value=self.prefill_replica),
+            Headline(name="best split", value=self.best.name),
+            Headline(name="disaggregation pays", value="yes" if self.pays else "no"),
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.service.split_page import split_page
+
+        return split_page(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        return document("simulate", self, as_of=self.as_of, seed=self.seed)
+
+
+def serve_apart(
+    prefill: PrefillChoice,
+    memory: MemoryBudget,
+    step: StepModel,
+    stream: Stream,
+    classes: Sequence[RequestClass],
+    *,
+    replicas: int,
+    names: tuple[str, str],
+    as_of: datetime.date,
+    seed: int,
+) -> SplitSimulated | Rejection:
+    """`replicas` decode replicas of this memory and step model behind the prefill pool; `names`: replica, traffic."""
+    from ullage.memory.kv import cache_cost
+    from ullage.service.stage import replica_of
+
+    found = _prefill_replica(prefill, memory)
+    if isinstance(found, Rejection):
+        return found
+    prefill_memory, prefill_step = found
+    pools = SplitPools(
+        prefill=replica_of(prefill_step, prefill_memory),
+        prefill_replicas=prefill.replicas,
+        decode=replica_of(step, memory),
+        decode_replicas=replicas,
+        transfer=KvTransfer(
+            bytes_per_token=cache_cost(memory.model, memory.runtime.cache).bytes_per_token,
+            bandwidth_bytes_per_s=prefill.bandwidth_bytes_per_s,
+            overlapped_fraction=prefill.overlapped_fraction,
+        ),
+    )
+    traffic = _traffic(stream, pools)
+    class_of = stream.class_index
+    asked = split_arrangement(pools, traffic, classes, class_of, seed=seed)
+    return SplitSimulated(
+        replica=names[0],
+        prefill_replica=f"{memory.model.name} on {pools.prefill.devices} x {prefill_memory.device.name}",
+        step=step,
+        traffic=names[1],
+        devices=pools.devices,
+        transfer_bytes_per_token=pools.transfer.bytes_per_token,
+        transfer_bytes_per_s=pools.transfer.bandwidth_bytes_per_s,
+        asked=asked,
+        others=tuple(split_arrangement(each, traffic, classes, class_of, seed=seed) for each in _others(pools)),
+        together=_together(pools, prefill, traffic, classes, class_of, seed),
+        seed=seed,
+        as_of=as_of,
+    )
+
+
+def _prefill_replica(prefill: PrefillChoice, memory: MemoryBudget) -> tuple[MemoryBudget, StepModel] | Rejection:
+    """The decode pool's replica with what is stated otherwise; a prompt needs no drafts."""
+    from ullage.facts.device import find_device
+    from ullage.memory.budget import memory_budget
+    from ullage.service.calibration.pool_step import pool_step
+
+    settings = memory.runtime.settings
+    own = settings.sharding
+    tp = own.tp if prefill.tp is None else prefill.tp
+    sharding = replace(
+        own, tp=tp, ep=tp if own.ep > 1 else 1, dp_attention=min(own.dp_attention, tp) if own.dp_attention > 1 else 1
+    )
+    run = replace(
+        settings,
+        sharding=sharding,
+        speculation=None,
+        step_tokens=prefill.budget_tokens or settings.step_tokens,
+        logged={},
+    )
+    device = memory.device if prefill.device is None else find_device(prefill.device, field="--prefill-device")
+    found = memory_budget(memory.model, device, run)
+    return found if isinstance(found, Rejection) else (found, pool_step(found))
+
+
+def _traffic(stream: Stream, pools: SplitPools) -> PoolTraffic:
+    from ullage.workload.synthetic.stream import BLOCK_TOKENS, PS_PER_S
+
+    served = stream.served_by_cache(pools.prefill.engine.kv_tokens / BLOCK_TOKENS)
+    return PoolTraffic(
+        arrival_s=served.arrival_ps / PS_PER_S,
+        prompt_tokens=served.prompt_tokens,
+        output_tokens=served.output_tokens,
+        cached_tokens=np.minimum(served.cached_tokens, served.prompt_tokens - 1),
+    )
+
+
+def _others(pools: SplitPools) -> Iterator[SplitPools]:
+    """Other numbers of both replicas on the same devices, nearest to the one asked for."""
+    ways = splits(pools.devices, prefill_devices=pools.prefill.devices, decode_devices=pools.decode.devices)
+    own = pools.prefill_replicas
+    chosen = sorted((each for each in ways if each[0] != own), key=lambda each: abs(each[0] - own))[:MOST_SPLITS]
+    for prefill, decode in sorted(chosen):
+        yield replace(pools, prefill_replicas=prefill, decode_replicas=decode)
+
+
+def _together(
+    pools: SplitPools,
+    prefill: PrefillChoice,
+    traffic: PoolTraffic,
+    classes: Sequence[RequestClass],
+    class_of: Any,
+    seed: int,
+) -> Arrangement | None:
+    replicas = pools.devices // pools.decode.devices
+    if prefill.device is not None or replicas * pools.decode.devices != pools.devices:
+        return None
+    return colocated(pools.decode, replicas, traffic, classes, class_of, seed=seed)
+
+
+def check_apart(*, has_own_rate: bool, is_plain: bool) -> None:
+    """Refuse by name what two pools are not simulated with."""
+    if not has_own_rate:
+        raise InputError(
+            field="--prefill-replicas",
+            value="--clients or --load-test",
+            problem="two pools are simulated under requests that come at a rate",
+            fix="Give a trace, a plan, or --prompt-tokens, --output-tokens and --rate.",
+        )
+    if not is_plain:
+        raise InputError(
+            field="--prefill-replicas",
+            value="--routing, --queue-limit or --timeout",
+            problem="two pools are simulated with the usual routing, unbounded queues and patient clients",
+            fix="Leave these out.",
+        )
+
+
+def parse_prefill(
+    replicas: int | None,
+    *,
+    device: str | None,
+    tp: int | None,
+    token_budget: str | None,
+    transfer: str | None,
+    overlap: str | None,
+) -> PrefillChoice | None:
+    """The prefill pool as typed; None where none was asked for."""
+    from ullage.load.typed import parse_share, parse_tokens
+    from ullage.units import BANDWIDTH, parse
+
+    if replicas is None:
+        given = {"--prefill-device": device, "--prefill-tp": tp, "--prefill-token-budget": token_budget}
+        for option, value in {**given, "--transfer": transfer, "--transfer-overlap": overlap}.items():
+            if value is not None:
+                fix = "Give --prefill-replicas with it."
+                raise InputError(field=option, value=value, problem="is of a prefill pool, and there is none", fix=fix)
+        return None
+    if transfer is None:
+        raise InputError(
+            field="--transfer",
+            value="not given",
+            problem="how fast KV goes from one replica to another decides TTFT, and is not guessed",
+            fix="Give the bandwidth between two replicas, for example 50 GB/s for a NIC of 400 Gbit/s.",
+        )
+    return PrefillChoice(
+        replicas=replicas,
+        device=device,
+        tp=tp,
+        budget_tokens=parse_tokens(token_budget, "--prefill-token-budget"),
+        bandwidth_bytes_per_s=parse(transfer, BANDWIDTH, field="--transfer"),
+        overlapped_fraction=parse_share(overlap, "--transfer-overlap") or 0.0,
+    )
