@@ -38,7 +38,7 @@ from ullage.simulate.statistics import Interval
 STEPS = 128
 MOST_DOUBLINGS = 4
 # The excess grows about so many times as fast as the load does; less than the second of it is not acted upon.
-_STEEPNESS, _LEAST_EXCESS = 8.0, 0.1
+_STEEPNESS, _LEAST_EXCESS = 8.0, 0.05
 # Scouts are few: an excess below this is as near as they can tell.
 _SCOUTED_EXCESS = 0.15
 # Most mixes meet their SLOs up to about so much of saturation.
