@@ -122,7 +122,7 @@ def _case(row: dict[str, str]) -> Case:
     sharding = Sharding(tp=devices, ep=experts if devices % experts == 0 else 1)
     family, precision, engine = row["family"], row["precision"], ENGINES.get(row["engine"], row["engine"])
     device = DEVICES[row["hardware"]]
-    cache = _cache_dtype(family, precision, engine, device)
+    cache = cache_of(family, precision, engine, device)
     prompt, output, clients = int(row["isl"]), int(row["osl"]), int(float(row["concurrency"]))
     statistic = "p50" if row["statistic"] == "as named" else "mean"
     kv_tokens = _kv_tokens(family, precision, device, sharding, cache)
@@ -208,7 +208,7 @@ def _device(name: str) -> Device:
 
 
 @functools.cache
-def _model(family: str, precision: str) -> Model:
+def model_of(family: str, precision: str) -> Model:
     model = read_model(DATA / "model_configs" / f"{CONFIGS[family, precision]}_config.json")
     if (family, precision) != ("llama-3", "fp4"):
         return model
@@ -221,9 +221,9 @@ def _model(family: str, precision: str) -> Model:
     return replace(model, layers=tuple(groups))
 
 
-def _cache_dtype(family: str, precision: str, engine: str, device: str) -> str:
+def cache_of(family: str, precision: str, engine: str, device: str) -> str:
     """fp8 where checkpoint, engine or recipe say so, as vLLM's for MiniMax and SGLang's on Blackwell do."""
-    stated = _model(family, precision).kv_dtype
+    stated = model_of(family, precision).kv_dtype
     if stated is not None:
         return stated
     recipes = engine == "sglang" and generation_of(_device(device).architecture) == "blackwell"
@@ -232,12 +232,12 @@ def _cache_dtype(family: str, precision: str, engine: str, device: str) -> str:
 
 @functools.cache
 def _work(family: str, precision: str, sharding: Sharding, cache: str) -> ReplicaWork:
-    return replica_work(_model(family, precision), sharding, kv_dtype(cache))
+    return replica_work(model_of(family, precision), sharding, kv_dtype(cache))
 
 
 @functools.cache
 def _kv_tokens(family: str, precision: str, device: str, sharding: Sharding, cache: str) -> int:
-    model = _model(family, precision)
+    model = model_of(family, precision)
     weights = max(each.stored_bytes for each in device_weights(model, sharding, mtp=False))
     (cost,) = device_cache(model, sharding, kv_dtype(cache))
     free = MEMORY_FRACTION * _device(device).memory_bytes - weights
