@@ -93,8 +93,8 @@ def world(step: StepModel, rng: Generator, kind: str, tolerance: float) -> World
             true = found.whole.ratio
             if abs(math.log(true)) >= abs(math.log(wanted)) - 1e-9:
                 break
-    sides = [_fitted(step, _steps(step, each), rng) for each in (before, after)]
-    found = step_difference(*sides, REQUEST, tolerance_fraction=tolerance)
+    old, new = (_fitted(step, _steps(step, each), rng) for each in (before, after))
+    found = step_difference(old, new, REQUEST, tolerance_fraction=tolerance)
     whole = found.whole
     return World(
         kind=kind,
@@ -133,7 +133,8 @@ def _pair(one: str, other: str, sides: list[list[Case]], tolerance: float) -> tu
         output_tokens=float(first.output_tokens),
         sequences=float(loads[len(loads) // 2]),
     )
-    found = step_difference(*(_published_fit(each) for each in sides), request, tolerance_fraction=tolerance)
+    old, new = (_published_fit(each) for each in sides)
+    found = step_difference(old, new, request, tolerance_fraction=tolerance)
     tpot = [
         math.log(after.tpot_s / before.tpot_s)
         for before in sides[0]
