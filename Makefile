@@ -112,7 +112,7 @@ bench-reconcile: .venv/.dev ## planted drifts of a simulated production, and the
 	$(BIN)/python -m bench.reconcile
 bench-validate: .venv/.dev ## published load tests predicted from others, and faults planted in them; ARGS="--sweeps 20"
 	$(BIN)/python -m bench.validate $(ARGS)
-bench-gate: .venv/.dev ## upgrades of simulated services: sign of the change, and false alarms; ARGS="--worlds 200"
+bench-gate: .venv/.dev ## upgrades of simulated services: sign of the change, and false alarms; ARGS="--worlds 200" or --published
 	PYTHONPATH=tests $(BIN)/python -m bench.gate $(ARGS)
 bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"
 	PYTHONPATH=tests $(BIN)/python -m bench.buy $(ARGS)

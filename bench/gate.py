@@ -1,11 +1,12 @@
 """Upgrades of simulated services whose steps are known: is a change called by its sign, and luck never?
 
-    python -m bench.gate [--worlds 200] [--tolerance 0.05]
+    python -m bench.gate [--worlds 200] [--tolerance 0.05] [--published]
 
 Every world has hidden steps: the estimate of Llama-3.1-8B on an H100 times five drawn factors. Before and after the
 upgrade it is tested at three rates, each run with the luck that published repeats show (TPOT 2.5 %, TTFT 6 %), and both
 sides are fitted as `ullage gate` fits them. A half of the worlds do not change; in the others all steps, the decode
-steps or the prefill change, by 5 to 30 % of a request's device time either way.
+steps or the prefill change, by 5 to 30 % of a request's device time either way. With --published the pairs of
+InferenceX that differ in the engine's version alone are compared instead, where both were tested at two loads and more.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +25,20 @@ from numpy.random import Generator
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from bench.published.cases import Case, cache_dtype, published_model, serving_cases
+
 from support.tested_worlds import SOURCE, TERMS, estimate, offered, run, written
+from ullage.facts.device import find_device
+from ullage.memory.kv import kv_dtype
+from ullage.memory.sharding import Sharding
+from ullage.service.calibration.calibration import Measurement, Target, calibrate
 from ullage.service.calibration.fitted import fit_tests
 from ullage.service.calibration.step_change import MixedRequest, StepVerdict, step_difference
 from ullage.service.loadtests.loadtest import LoadTest
 from ullage.service.stage import calibrated_step
 from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, Factors
-from ullage.service.steps.step_model import StepModel
+from ullage.service.steps.step_model import StepModel, roofline_model
 
 RATES = (0.5, 3.0, 7.0)
 REQUEST = MixedRequest(prompt_tokens=920.0, computed_tokens=920.0, output_tokens=90.0, sequences=12.0)
@@ -84,8 +93,8 @@ def world(step: StepModel, rng: Generator, kind: str, tolerance: float) -> World
             true = found.whole.ratio
             if abs(math.log(true)) >= abs(math.log(wanted)) - 1e-9:
                 break
-    sides = [_fitted(step, _steps(step, each), rng) for each in (before, after)]
-    found = step_difference(*sides, REQUEST, tolerance_fraction=tolerance)
+    old, new = (_fitted(step, _steps(step, each), rng) for each in (before, after))
+    found = step_difference(old, new, REQUEST, tolerance_fraction=tolerance)
     whole = found.whole
     return World(
         kind=kind,
@@ -97,11 +106,94 @@ def world(step: StepModel, rng: Generator, kind: str, tolerance: float) -> World
     )
 
 
+def published(tolerance: float) -> Iterator[tuple[str, ...]]:
+    """Pairs of versions of one configuration, each fitted to the loads that both were tested at."""
+    groups: dict[tuple[object, ...], dict[str, list[Case]]] = defaultdict(lambda: defaultdict(list))
+    for case in serving_cases():
+        if isinstance(case, Case) and not case.apart:
+            groups[(*case.configuration[:8], case.configuration[9])][str(case.configuration[8])].append(case)
+    for versions in groups.values():
+        for one, other in combinations(sorted(name for name in versions if name), 2):
+            loads = {each.concurrency for each in versions[one]} & {each.concurrency for each in versions[other]}
+            if len(loads) >= 2:
+                yield _pair(
+                    one,
+                    other,
+                    [[each for each in versions[name] if each.concurrency in loads] for name in (one, other)],
+                    tolerance,
+                )
+
+
+def _pair(one: str, other: str, sides: list[list[Case]], tolerance: float) -> tuple[str, ...]:
+    first = sides[0][0]
+    loads = sorted({each.concurrency for each in sides[0]})
+    request = MixedRequest(
+        prompt_tokens=float(first.prompt_tokens),
+        computed_tokens=float(first.prompt_tokens),
+        output_tokens=float(first.output_tokens),
+        sequences=float(loads[len(loads) // 2]),
+    )
+    old, new = (_published_fit(each) for each in sides)
+    found = step_difference(old, new, request, tolerance_fraction=tolerance)
+    tpot = [
+        math.log(after.tpot_s / before.tpot_s)
+        for before in sides[0]
+        for after in sides[1]
+        if before.concurrency == after.concurrency
+    ]
+    whole = found.whole
+    sharding = first.key[4]
+    assert isinstance(sharding, Sharding)
+    shape = f"{first.prompt_tokens}/{first.output_tokens}"
+    return (
+        f"{first.family} {first.precision}, {sharding.devices} x {first.device}, {shape}",
+        f"{one.rsplit(':', 1)[-1][:16]} to {other.rsplit(':', 1)[-1][:16]}",
+        str(len(loads)),
+        f"{math.exp(float(np.median(tpot))) - 1.0:+.1%}",
+        f"{whole.ratio - 1.0:+.1%} ({whole.low_ratio - 1.0:+.1%} to {whole.high_ratio - 1.0:+.1%})",
+        str(found.verdict),
+    )
+
+
+def _published_fit(cases: list[Case]) -> StepModel:
+    first = cases[0]
+    cache = kv_dtype(cache_dtype(first.family, first.precision, first.engine, first.device))
+    sharding = first.key[4]
+    assert isinstance(sharding, Sharding)
+    step = roofline_model(
+        published_model(first.family, first.precision),
+        find_device(first.device),
+        sharding=sharding,
+        engine=first.engine,
+        cache=cache,
+    )
+    measured = [
+        Measurement(
+            name=str(each.concurrency),
+            trial=each.trial,
+            targets=(
+                Target(latency="ttft", statistic=each.statistic, value=each.ttft_s),
+                Target(latency="tpot", statistic=each.statistic, value=each.tpot_s),
+            ),
+        )
+        for each in cases
+    ]
+    fit = calibrate(step, step.floor, measured)
+    return calibrated_step(step, fit.factors, SOURCE, spread=fit.spread)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--tolerance", type=float, default=0.05)
+    parser.add_argument("--published", action="store_true")
     given = parser.parse_args()
+    if given.published:
+        columns = ("configuration", "engine version", "loads", "TPOT measured", "device time of a request", "verdict")
+        print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
+        for row in published(given.tolerance):
+            print("| " + " | ".join(row) + " |")
+        return
     step = estimate()
     kinds = ["none", "all", "none", "decode", "none", "prefill"]
     rng = np.random.default_rng(20261116)

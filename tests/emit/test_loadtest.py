@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shlex
 import subprocess
 from collections.abc import Mapping
@@ -133,7 +134,7 @@ def test_scripts_send_the_files_that_stand_beside_them(tool: str, engine: str) -
     commands = [shlex.split(line) for line in text.splitlines() if "$URL" in line and "results/" in line]
     assert len(commands) == len(TESTS)
     for name, words in zip(TESTS, commands, strict=True):
-        read = [each for word in words for each in word.replace("=", ",").split(",") if each.endswith(".jsonl")]
+        read = [each for word in words for each in re.split(r'[=,"]', word) if each.endswith(".jsonl")]
         own = [each for each in read if not each.startswith("results/")]
         suffix = "sglang.jsonl" if tool == "sglang-bench" else "jsonl"
         assert own == [f"chat.loadtest.{name}.{suffix}"]

@@ -59,6 +59,8 @@ def is_free(path: Path_) -> bool:
         "metadata",
         "nodeSelector",
         "podLabels",
+        "classes",
+        "constraints",
     }
     named = [part for part in path if isinstance(part, str)]
     return (
@@ -72,6 +74,9 @@ def is_free(path: Path_) -> bool:
 def test_an_error_in_a_random_field_is_found(target: str, tmp_path: Path) -> None:
     rng = random.Random(f"planted in {target}")
     for file in made(target):
+        if not file.name.endswith((".yaml", ".json")):
+            # Scripts and traces are read back word by word in test_loadtest.
+            continue
         is_json = file.name.endswith(".json")
         trees = [json.loads(file.text)] if is_json else list(yaml.safe_load_all(file.text))
         for _ in range(PLANTS):

@@ -5,6 +5,7 @@ Flags are those of GuideLLM 0.8, vLLM 0.32, SGLang 0.5.23, AIPerf 0.13 and infer
 
 from __future__ import annotations
 
+import json
 import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -60,13 +61,14 @@ def _model(pool: EmitPool) -> tuple[str, str]:
 
 def _guidellm(pool: EmitPool, sent: SentTest, result: str) -> list[str]:
     loaded, served = _model(pool)
-    data = f"kind=mooncake,path={trace_name(pool, sent.test)},hash_id_block_size={BLOCK_TOKENS}"
+    source = {"kind": "json_file", "path": trace_name(pool, sent.test)}
+    data = json.dumps({"kind": "mooncake", "source": source, "hash_id_block_size": BLOCK_TOKENS})
     return [
         "guidellm", "run",
         "--backend", f"kind=openai_http,target={_URL},model={served}",
         "--tokenizer", f"kind=huggingface_auto,model={loaded}",
         "--data", data,
-        "--profile", "kind=replay,time_scale=0.001",
+        "--profile", "kind=replay,time_scale=0.001,schedule_turn=timestamp",
         "--seed", f"kind=static,value={pool.plan.seed}",
         "--output", f"kind=json,path={result}.json",
     ]  # fmt: skip

@@ -409,8 +409,8 @@ def _prefix_reason(point: Point, trial: LoadTestReplay, first: ScoredStatistic, 
     return ValidityReason(
         name="prefix_cache",
         sentence=f"{point.name}: {first.name} was {first.measured_value:.3g} s; {first.predicted_value:.3g} s is "
-        f"predicted with {share:.0%} of the prompts cached and {without_s:.3g} s with none: the prefix cache was off, or "
-        "was not hit.",
+        f"predicted with {share:.0%} of the prompts cached and {without_s:.3g} s with none: the prefix cache was off, "
+        "or was not hit.",
     )
 
 
@@ -419,6 +419,7 @@ def _step_reason(point: Point, token: ScoredStatistic) -> ValidityReason:
     return ValidityReason(
         name="steps",
         sentence=f"{point.name}: tokens took {token.ratio:.2f} times what is predicted ({token.measured_value:.3g} s, "
-        f"band {token.low_value:.3g} to {token.high_value:.3g} s): steps are {longer}. Look at the device and its clocks, "
-        "the engine's version and flags, the quantisation, and neighbours on the device; then calibrate on this test.",
+        f"band {token.low_value:.3g} to {token.high_value:.3g} s): steps are {longer}. Look at the device and its "
+        "clocks, the engine's version and flags, the quantisation, and neighbours on the device; then calibrate on "
+        "this test.",
     )
