@@ -28,7 +28,7 @@ from ullage.memory.kv import cache_cost, device_cache, kv_dtype
 from ullage.memory.parameters import device_weights
 from ullage.memory.sharding import Sharding
 from ullage.service.calibration.replay import CROWD_FRACTION, uniform_lengths
-from ullage.service.disaggregated import KvTransfer, PoolTraffic, SplitPools, serve_split_clients
+from ullage.service.disaggregated import KvTransfer, SplitPools, SplitTraffic, serve_split_clients
 from ullage.service.replica import Replica
 from ullage.service.steps.coefficients import generation_of
 from ullage.service.steps.roofline import Efficiencies, Roofline
@@ -185,7 +185,7 @@ def simulate_row(row: SplitRow, solution: Solution) -> tuple[float, float]:
     )
     count = min(row.clients * 10, max(MOST_REQUESTS, 5 * row.clients))
     rng = np.random.default_rng(7)
-    traffic = PoolTraffic(
+    traffic = SplitTraffic(
         arrival_s=np.zeros(count),
         prompt_tokens=uniform_lengths(row.prompt_tokens, count, least_fraction=LEAST_FRACTION, rng=rng),
         output_tokens=uniform_lengths(row.output_tokens, count, least_fraction=LEAST_FRACTION, rng=rng),

@@ -153,7 +153,7 @@ def test_speculation_shortens_answers_of_an_idle_replica(capsys: pytest.CaptureF
 
 
 def test_prefill_apart_is_compared_on_the_same_devices(capsys: pytest.CaptureFixture[str]) -> None:
-    split = ["--replicas", "2", "--prefill-replicas", "1", "--transfer", "50 GB/s", "--slo", "all:tpot_p95=30ms"]
+    split = ["--replicas", "2", "--prefill", "1", "--transfer", "50 GB/s", "--slo", "all:tpot_p95=30ms"]
     found = asked(capsys, *REPLICA, *PLAIN, "--rate", "4 req/s", *split)
     assert found["devices"] == 3
     assert found["asked"]["name"] == "1 prefill + 2 decode"
@@ -166,12 +166,14 @@ def test_prefill_apart_is_compared_on_the_same_devices(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        (["--prefill-replicas", "1"], "--transfer"),
+        (["--prefill", "1"], "--transfer"),
         (["--transfer", "1 GB/s"], "--transfer"),
-        (["--prefill-replicas", "1", "--transfer", "1 GB/s", "--clients", "3"], "--clients"),
-        (["--prefill-replicas", "1", "--transfer", "1 GB/s", "--timeout", "3s"], "--prefill-replicas"),
+        (["--prefill", "1", "--transfer", "1 GB/s", "--clients", "3"], "--clients"),
+        (["--prefill", "1", "--transfer", "1 GB/s", "--timeout", "3s"], "--prefill"),
         (["--speculation", "mtp:1:1.8"], "speculation.method"),
-        (["--draft", "llama-3.2-1b"], "--draft"),
+        (["--speculation", "draft:2:1.5"], "--speculation.draft"),
+        (["--prefill", "1:width=3", "--transfer", "1 GB/s"], "--prefill"),
+        (["--prefill", "0", "--transfer", "1 GB/s"], "--prefill"),
     ],
 )
 def test_a_prefill_pool_or_a_draft_that_cannot_be_is_refused(

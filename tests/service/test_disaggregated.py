@@ -11,8 +11,8 @@ import pytest
 from ullage.errors import InputError
 from ullage.service.disaggregated import (
     KvTransfer,
-    PoolTraffic,
     SplitPools,
+    SplitTraffic,
     serve_split,
     serve_split_clients,
     splits,
@@ -35,9 +35,9 @@ def pools(prefill: int = 1, decode: int = 1, **transfer: float) -> SplitPools:
     )  # fmt: skip
 
 
-def traffic(count: int = 300, *, rate_rps: float = 10.0, seed: int = 3) -> PoolTraffic:
+def traffic(count: int = 300, *, rate_rps: float = 10.0, seed: int = 3) -> SplitTraffic:
     rng = np.random.default_rng(seed)
-    return PoolTraffic(
+    return SplitTraffic(
         arrival_s=np.cumsum(rng.exponential(1.0 / rate_rps, count)),
         prompt_tokens=rng.integers(50, 1500, count).astype(np.int32),
         output_tokens=rng.integers(1, 200, count).astype(np.int32),
@@ -45,7 +45,7 @@ def traffic(count: int = 300, *, rate_rps: float = 10.0, seed: int = 3) -> PoolT
 
 
 def test_one_request_is_prefilled_sent_and_decoded() -> None:
-    one = PoolTraffic(
+    one = SplitTraffic(
         arrival_s=np.array([1.0]), prompt_tokens=np.array([1000], np.int32), output_tokens=np.array([11], np.int32)
     )
     found = serve_split(pools(), one, seed=0)
@@ -100,7 +100,7 @@ def test_at_low_load_it_only_adds_the_way_between() -> None:
     assert np.nanmean(found.ttft_s) > both.total.ttft.mean_s
 
 
-def _open(load: PoolTraffic) -> Any:
+def _open(load: SplitTraffic) -> Any:
     from ullage.simulate import OpenLoop
 
     requests = Requests(prompt_tokens=load.prompt_tokens, output_tokens=load.output_tokens)

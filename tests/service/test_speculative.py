@@ -82,9 +82,11 @@ def test_a_model_without_prediction_layers_cannot_draft_with_them() -> None:
         budget("llama-3.1-8b", stated())
 
 
-@pytest.mark.parametrize(("text", "rate"), [("mtp:3", 2.99), ("mtp:3:2.4", 2.4), ("ngram:4:1.5", 1.5)])
+@pytest.mark.parametrize(
+    ("text", "rate"), [("mtp:3", 2.99), ("mtp:3:2.4", 2.4), ("ngram:4:1.5", 1.5), ("draft:4:2@llama-3.2-1b", 2.0)]
+)
 def test_it_is_typed_in_one_word(text: str, rate: float) -> None:
-    found = parse_speculation(text, None, as_of=DAY)
+    found = parse_speculation(text, find_model, as_of=DAY)
     assert found is not None
     assert found.rate_tokens == rate
 
@@ -92,7 +94,7 @@ def test_it_is_typed_in_one_word(text: str, rate: float) -> None:
 @pytest.mark.parametrize("text", ["mtp", "mtp:x", "mtp:3:much", "mtp:3:2:1"])
 def test_another_word_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--speculation"):
-        parse_speculation(text, None, as_of=DAY)
+        parse_speculation(text, find_model, as_of=DAY)
 
 
 def test_a_draft_model_takes_its_weights_and_its_cache() -> None:

@@ -12,7 +12,6 @@ from ullage.cli.options import (
     Context,
     Device,
     DpAttention,
-    Draft,
     Engine,
     EngineLogs,
     Ep,
@@ -83,7 +82,6 @@ def command(
     eager: _Eager = False,
     mtp: _Mtp = False,
     speculation: Speculation = None,
-    draft: Draft = None,
     weight_offload: _WeightOffload = None,
     kv_offload: _KvOffload = None,
     host_memory: _HostMemory = None,
@@ -131,7 +129,6 @@ def command(
         mtp=mtp,
         adapters=parse_adapters(adapters),
         speculation=speculation,
-        draft=draft,
         weight_offload_bytes=parse_bytes(weight_offload, "--weight-offload") or 0,
         kv_offload_bytes=parse_bytes(kv_offload, "--kv-offload") or 0,
     )

@@ -157,12 +157,9 @@ Speculation = Annotated[
     str | None,
     typer.Option(
         "--speculation",
-        metavar="METHOD:TOKENS[:PER_STEP]",
-        help="Tokens drafted ahead by mtp, eagle, draft or ngram, and what a step then brings: mtp:3:2.4.",
+        metavar="METHOD:TOKENS[:PER_STEP][@DRAFT]",
+        help="Tokens drafted ahead by mtp, eagle, draft or ngram, what a step then brings, and the model that drafts.",
     ),
-]
-Draft = Annotated[
-    str | None, typer.Option("--draft", metavar="MODEL", help="The model that drafts, for eagle and draft.")
 ]
 Replicas = Annotated[
     int | None, typer.Option("--replicas", min=1, help="Replicas behind the router. Default: the load test's, or 1.")

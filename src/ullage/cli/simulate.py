@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -17,7 +18,6 @@ from ullage.cli.options import (
     Context,
     Device,
     DpAttention,
-    Draft,
     Engine,
     Ep,
     KvDtype,
@@ -84,27 +84,21 @@ _Span = Annotated[
 ]
 
 
-_PrefillReplicas = Annotated[
-    int | None,
-    typer.Option("--prefill-replicas", min=1, help="Prompts on replicas of their own; --replicas then decode alone."),
-]
-_PrefillDevice = Annotated[
-    str | None, typer.Option("--prefill-device", metavar="NAME", help="Their device. Default: that of the others.")
-]
-_PrefillTp = Annotated[
-    int | None, typer.Option("--prefill-tp", min=1, help="Their tensor parallelism. Default: that of the others.")
-]
-_PrefillBudget = Annotated[
+_Prefill = Annotated[
     str | None,
-    typer.Option("--prefill-token-budget", metavar="TOKENS", help="Tokens of their steps. Default: as the others."),
+    typer.Option(
+        "--prefill",
+        metavar="REPLICAS[:KEY=VALUE]...",
+        help="Prompts on replicas of their own, the others decode: 2, or 2:tp=4:device=h200-sxm:budget=16k.",
+    ),
 ]
 _Transfer = Annotated[
     str | None,
-    typer.Option("--transfer", metavar="BANDWIDTH", help="What one replica sends to another, such as 50 GB/s."),
-]
-_TransferOverlap = Annotated[
-    str | None,
-    typer.Option("--transfer-overlap", metavar="SHARE", help="Of the KV, sent while the prompt is still computed."),
+    typer.Option(
+        "--transfer",
+        metavar="BANDWIDTH[:OVERLAP]",
+        help="KV from one replica to another, such as 50GB/s, and the share sent while it is computed: 50GB/s:30%.",
+    ),
 ]
 
 
@@ -126,17 +120,12 @@ def command(
     token_budget: TokenBudget = None,
     kv_dtype: KvDtype = None,
     speculation: Speculation = None,
-    draft: Draft = None,
     step_profile: _StepProfile = None,
     beside: Beside = None,
     calibration: Calibration = None,
     replicas: Replicas = None,
-    prefill_replicas: _PrefillReplicas = None,
-    prefill_device: _PrefillDevice = None,
-    prefill_tp: _PrefillTp = None,
-    prefill_token_budget: _PrefillBudget = None,
+    prefill: _Prefill = None,
     transfer: _Transfer = None,
-    transfer_overlap: _TransferOverlap = None,
     routing: _Routing = "least_outstanding",
     queue_limit: _QueueLimit = None,
     timeout: Timeout = None,
@@ -162,14 +151,12 @@ def command(
 ) -> int:
     """Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.
 
-    One run, until every request has ended. Replicas that are not named are the plan's, or the built-in example's; a
-    plan's own traffic is also judged as the plan judges it. Exit 3 where the replica does not fit its device.
+    One run, until every request has ended, on named replicas or the plan's. Exit 3 where one does not fit its device.
     """
     from ullage import verbs
     from ullage.load.pool import ReplicaChoice
     from ullage.load.typed import parse_columns, parse_duration, parse_rate, parse_share, parse_tokens
     from ullage.service.served import ServedPool
-    from ullage.verbs.answers.split_answer import parse_prefill
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.what_if import what_if
 
@@ -177,11 +164,9 @@ def command(
         talk("No replica named: that of the built-in example.", quiet=quiet)
     chosen = ReplicaChoice(
         model=model, device=device, engine=engine, tp=tp, pp=pp, ep=ep, dp_attention=dp_attention,
-        max_sequences=max_sequences, budget_tokens=parse_tokens(token_budget, "--token-budget"),
-        max_context_tokens=parse_tokens(context, "--context"),
-        kv_dtype=kv_dtype, kv_tokens=kv_tokens, calibration=calibration, step_profile=step_profile,
-        speculation=speculation, draft=draft,
-        neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0,
+        max_sequences=max_sequences, budget_tokens=parse_tokens(token_budget, "--token-budget"), kv_dtype=kv_dtype,
+        max_context_tokens=parse_tokens(context, "--context"), speculation=speculation, calibration=calibration,
+        kv_tokens=kv_tokens, step_profile=step_profile, neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0,
     )  # fmt: skip
     load = LoadChoice(
         traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone,
@@ -190,25 +175,9 @@ def command(
         clients=clients, request_count=requests, cached_fraction=parse_share(cached_share, "--cached-share"),
         least_fraction=1.0 if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
-    pool = ServedPool(
-        replicas=replicas, routing=routing, waiting_requests=queue_limit,
-        timeout_s=parse_duration(timeout, "--timeout"), poll_steps=poll_steps,
-    )  # fmt: skip
-    prefill = parse_prefill(
-        prefill_replicas, device=prefill_device, tp=prefill_tp, token_budget=prefill_token_budget,
-        transfer=transfer, overlap=transfer_overlap,
-    )  # fmt: skip
-    ask = partial(
-        verbs.simulate,
-        load,
-        replica=chosen,
-        plan=plan,
-        pool=pool,
-        prefill=prefill,
-        slos=slo or [],
-        as_of=as_of,
-        seed=seed,
-    )
+    pool = ServedPool(replicas=replicas, routing=routing, waiting_requests=queue_limit, poll_steps=poll_steps)
+    pool = replace(pool, timeout_s=parse_duration(timeout, "--timeout"))
+    ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)
     with progress("simulating", quiet=quiet) as report:
-        found = what_if(partial(ask, progress=report), changed, traffic)
+        found = what_if(partial(ask, slos=slo or [], as_of=as_of, seed=seed, progress=report), changed, traffic)
     return answered(found, json=json, no_color=no_color)

@@ -117,7 +117,7 @@ class ReplicaChoice:
     """The replica by name. Without a model and a device, that of the plan file (or of the built-in example).
 
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
-    `speculation` is METHOD:TOKENS[:PER_STEP], `draft` the model that drafts.
+    `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT].
     `step_profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time
     other engines on the same device run, all together.
     """
@@ -135,7 +135,6 @@ class ReplicaChoice:
     kv_dtype: str | None = None
     kv_tokens: int | None = None
     speculation: str | None = None
-    draft: str | Path | None = None
     neighbours_busy_fraction: float = 0.0
     step_profile: str | None = None
     calibration: Path | None = None
@@ -148,10 +147,10 @@ class ReplicaChoice:
                 problem="a replica is a model on a device",
                 fix="Give both, or neither for the replica of the plan file.",
             )
-        if self.model is None and (self.speculation or self.draft):
+        if self.model is None and self.speculation:
             raise InputError(
-                field="--speculation" if self.speculation else "--draft",
-                value=self.speculation or self.draft,
+                field="--speculation",
+                value=self.speculation,
                 problem="is of a replica that is named, and this one is the plan's",
                 fix="Give --model and --device with it, or set pool.speculation in the plan file.",
             )
@@ -191,7 +190,6 @@ def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, Ste
     assert choice.model is not None
     assert choice.device is not None
     engines = load_catalogue("engines")
-    draft = None if choice.draft is None else load_model(choice.draft)
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage simulate", date=day),
         engine=None if choice.engine is None else engines.find(choice.engine, field="engine").name,
@@ -200,7 +198,7 @@ def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, Ste
         step_tokens=choice.budget_tokens,
         max_context_tokens=choice.max_context_tokens,
         kv_dtype=choice.kv_dtype,
-        speculation=parse_speculation(choice.speculation, draft, as_of=day),
+        speculation=parse_speculation(choice.speculation, load_model, as_of=day),
     )
     memory = memory_budget(load_model(choice.model), find_device(choice.device), settings, engines=engines)
     if isinstance(memory, Rejection):

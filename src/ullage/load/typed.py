@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -239,26 +239,31 @@ def parse_limits(text: str) -> GoodputLimits:
 # ---- a replica -----------------------------------------------------------------------------------------
 
 
-def parse_speculation(text: str | None, draft: Model | None, *, as_of: datetime.date) -> Speculation | None:
-    """How an engine speculates as typed: method, drafted tokens and, where known, tokens a step, such as mtp:3:2.4."""
+def parse_speculation(text: str | None, load: Callable[[str], Model], *, as_of: datetime.date) -> Speculation | None:
+    """How an engine speculates as typed: method, drafted tokens, tokens a step where known, and the model that drafts
+    where one does, such as mtp:3:2.4 or draft:4:2.1@llama-3.2-1b."""
     from ullage.evidence import Source
     from ullage.memory.speculation import speculation
 
     if text is None:
-        if draft is None:
-            return None
-        fix = "Give --speculation eagle:3 or draft:4 with it."
-        raise InputError(field="--draft", value=draft.name, problem="drafts for nothing", fix=fix)
-    method, _, rest = text.partition(":")
+        return None
+    way, has_draft, draft = text.partition("@")
+    method, _, rest = way.partition(":")
     tokens, has_rate, rate = rest.partition(":")
     try:
         rate_tokens = float(rate) if has_rate else None
         drafted = int(tokens)
     except ValueError:
-        fix = "Give METHOD:TOKENS or METHOD:TOKENS:PER_STEP, for example mtp:3:2.4."
+        fix = "Give METHOD:TOKENS[:PER_STEP][@DRAFT], for example mtp:3:2.4 or draft:4:2.1@llama-3.2-1b."
         raise InputError(field="--speculation", value=text, problem="is not a way to speculate", fix=fix) from None
-    source = Source(what="stated by the user", where="--speculation", date=as_of)
-    return speculation(method, drafted, tokens_per_step=rate_tokens, draft=draft, source=source, field="--speculation")
+    return speculation(
+        method,
+        drafted,
+        tokens_per_step=rate_tokens,
+        draft=load(draft) if has_draft else None,
+        source=Source(what="stated by the user", where="--speculation", date=as_of),
+        field="--speculation",
+    )
 
 
 def parse_adapters(text: str | None) -> Adapters | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ullage.service.disaggregated import Floats, PoolTraffic, SplitPools, serve_split
+from ullage.service.disaggregated import Floats, SplitPools, SplitTraffic, serve_split
 from ullage.service.replica import Replica
 from ullage.service.trial.trial import play
 from ullage.simulate.fleet import Fleet
@@ -36,7 +36,7 @@ class Arrangement:
 
 
 def split_arrangement(
-    pools: SplitPools, traffic: PoolTraffic, classes: Sequence[RequestClass], class_of: Any, *, seed: int
+    pools: SplitPools, traffic: SplitTraffic, classes: Sequence[RequestClass], class_of: Any, *, seed: int
 ) -> Arrangement:
     found = serve_split(pools, traffic, seed=seed)
     return _arrangement(
@@ -53,7 +53,7 @@ def split_arrangement(
 def colocated(
     replica: Replica,
     replicas: int,
-    traffic: PoolTraffic,
+    traffic: SplitTraffic,
     classes: Sequence[RequestClass],
     class_of: Any,
     *,

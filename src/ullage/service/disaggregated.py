@@ -76,7 +76,7 @@ class SplitPools:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PoolTraffic:
+class SplitTraffic:
     """Requests to serve: when they come, and their lengths. `arrival_s` rises."""
 
     arrival_s: Floats
@@ -109,7 +109,7 @@ class SplitServed:
         return float(np.nanmax(self.end_s))
 
 
-def serve_split(pools: SplitPools, traffic: PoolTraffic, *, seed: int) -> SplitServed:
+def serve_split(pools: SplitPools, traffic: SplitTraffic, *, seed: int) -> SplitServed:
     """Serve requests that come when they come."""
     size = traffic.arrival_s.size
     prefill = _prefilled(pools, traffic, seed)
@@ -146,7 +146,7 @@ def serve_split(pools: SplitPools, traffic: PoolTraffic, *, seed: int) -> SplitS
     )
 
 
-def serve_split_clients(pools: SplitPools, traffic: PoolTraffic, *, clients: int, seed: int) -> SplitServed:
+def serve_split_clients(pools: SplitPools, traffic: SplitTraffic, *, clients: int, seed: int) -> SplitServed:
     """Serve requests of clients that send the next one when an answer is there; `traffic` has lengths, not times.
 
     The k-th answer lets the (clients + k)-th request go. Runs are repeated with the arrivals that follow from the ends
@@ -167,11 +167,11 @@ def serve_split_clients(pools: SplitPools, traffic: PoolTraffic, *, clients: int
     raise InternalError(law="a closed loop settles after some runs for each request of a client", left=moved, right=0.0)
 
 
-def _first_guess(pools: SplitPools, traffic: PoolTraffic, clients: int, seed: int) -> Floats:
+def _first_guess(pools: SplitPools, traffic: SplitTraffic, clients: int, seed: int) -> Floats:
     """Each client's next request after as long as the first ones took, all alone."""
     size = traffic.prompt_tokens.size
     firsts = slice(0, min(clients, size))
-    alone = PoolTraffic(
+    alone = SplitTraffic(
         arrival_s=np.zeros(firsts.stop),
         prompt_tokens=traffic.prompt_tokens[firsts],
         output_tokens=traffic.output_tokens[firsts],
@@ -191,7 +191,7 @@ def splits(devices: int, *, prefill_devices: int, decode_devices: int) -> Iterat
             yield prefill, decode
 
 
-def _prefilled(pools: SplitPools, traffic: PoolTraffic, seed: int) -> Outcome:
+def _prefilled(pools: SplitPools, traffic: SplitTraffic, seed: int) -> Outcome:
     """The prompts alone: an answer of one token ends with the prefill."""
     requests = Requests(
         prompt_tokens=traffic.prompt_tokens,
@@ -202,7 +202,7 @@ def _prefilled(pools: SplitPools, traffic: PoolTraffic, seed: int) -> Outcome:
     return play(pools.prefill.engine, Fleet(replicas=pools.prefill_replicas), load, seed=seed, keep_requests=True)
 
 
-def _decoded(pools: SplitPools, traffic: PoolTraffic, ready_s: Floats, order: NDArray[np.int64], seed: int) -> Outcome:
+def _decoded(pools: SplitPools, traffic: SplitTraffic, ready_s: Floats, order: NDArray[np.int64], seed: int) -> Outcome:
     """The rest of the answers: the prompt's KV counts as cached, and its first token is what is fed in first."""
     requests = Requests(
         prompt_tokens=traffic.prompt_tokens[order] + 1,

@@ -87,7 +87,6 @@ def memory(
     host_bytes: int | None = None,
     mig: str | None = None,
     speculation: str | None = None,
-    draft: str | Path | None = None,
     engine_logs: Sequence[str | Path] = (),
     facts: str | Path | None = None,
     as_of: datetime.date | None = None,
@@ -97,7 +96,7 @@ def memory(
 
     `model` is a name in the catalogue, or the path of a config.json or of the directory that holds it. What is not
     stated comes from `engine_logs`, then from the engine's defaults. `concurrency` sequences of
-    `max_context_tokens` must fit; without it, one does. `speculation` is METHOD:TOKENS[:PER_STEP].
+    `max_context_tokens` must fit; without it, one does. `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT].
     `facts` is a directory of facts that lie over ours.
     """
     from ullage.evidence import Source
@@ -120,7 +119,7 @@ def memory(
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage memory", date=day),
         sharding=Sharding(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention),
-        speculation=parse_speculation(speculation, None if draft is None else load_model(draft, own), as_of=day),
+        speculation=parse_speculation(speculation, lambda name: load_model(name, own), as_of=day),
         **stated,
     )
     logs = [Path(each) for each in engine_logs]

@@ -212,7 +212,8 @@ def simulate(
     set: SetValues = (),  # noqa: A002
     traffic: str | float | None = None,
     pool: ServedPool | None = None,
-    prefill: PrefillChoice | None = None,
+    prefill: str | None = None,
+    transfer: str | None = None,
     slos: Sequence[str] = (),
     as_of: datetime.date | None = None,
     seed: int = 0,
@@ -224,14 +225,15 @@ def simulate(
     each latency.
 
     The replica is named in `replica`, or taken from the plan; `slos` such as `chat:ttft_p95=500ms` say what makes
-    a request good. A trace is replayed as it was, or scaled so that bursts stay bursts. With `prefill` the replicas
-    decode alone behind a prefill pool, beside other splits of the same devices and colocated replicas.
+    a request good. A trace is replayed as it was, or scaled so that bursts stay bursts. With `prefill`, such as
+    `2:tp=4`, the replicas decode alone behind a prefill pool, beside other splits of the devices and colocated ones.
     """
     import numpy as np
 
     from ullage.load.pool import load_replica
     from ullage.service.served import ServedPool, serve
     from ullage.service.stage import replica_of
+    from ullage.verbs.answers.split_answer import parse_prefill
 
     # Traffic is scaled where it is made, whatever it comes from; a plan that lends it is read as it is.
     load = replace(load, traffic_ratio=load.traffic_ratio * parse_changes((), traffic).traffic_ratio)
@@ -244,8 +246,8 @@ def simulate(
         if isinstance(found, Rejection):
             return refusal(found)
         memory, step, name = found
-        if prefill is not None:
-            apart = _apart(load, prefill, memory, step, name, planned, pool or ServedPool(), slos, run)
+        if (chosen_prefill := parse_prefill(prefill, transfer)) is not None:
+            apart = _apart(load, chosen_prefill, memory, step, name, planned, pool or ServedPool(), slos, run)
             return refusal(apart) if isinstance(apart, Rejection) else apart
         if load.load_tests or load.clients is not None:
             return _repeated(load, memory, step, name, pool or ServedPool(), run.as_of)

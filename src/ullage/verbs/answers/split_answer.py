@@ -1,4 +1,4 @@
-"""What `simulate --prefill-replicas` answers: prefill and decode apart, beside other splits and colocated replicas."""
+"""What `simulate --prefill` answers: prefill and decode apart, beside other splits and colocated replicas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ullage.errors import InputError, Rejection
 from ullage.service.comparison import Arrangement, colocated, split_arrangement
-from ullage.service.disaggregated import KvTransfer, PoolTraffic, SplitPools, splits
+from ullage.service.disaggregated import KvTransfer, SplitPools, SplitTraffic, splits
 from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
@@ -178,16 +178,16 @@ def _prefill_replica(prefill: PrefillChoice, memory: MemoryBudget) -> tuple[Memo
         step_tokens=prefill.budget_tokens or settings.step_tokens,
         logged={},
     )
-    device = memory.device if prefill.device is None else find_device(prefill.device, field="--prefill-device")
+    device = memory.device if prefill.device is None else find_device(prefill.device, field="--prefill")
     found = memory_budget(memory.model, device, run)
     return found if isinstance(found, Rejection) else (found, pool_step(found))
 
 
-def _traffic(stream: Stream, pools: SplitPools) -> PoolTraffic:
+def _traffic(stream: Stream, pools: SplitPools) -> SplitTraffic:
     from ullage.workload.synthetic.stream import BLOCK_TOKENS, PS_PER_S
 
     served = stream.served_by_cache(pools.prefill.engine.kv_tokens / BLOCK_TOKENS)
-    return PoolTraffic(
+    return SplitTraffic(
         arrival_s=served.arrival_ps / PS_PER_S,
         prompt_tokens=served.prompt_tokens,
         output_tokens=served.output_tokens,
@@ -207,7 +207,7 @@ def _others(pools: SplitPools) -> Iterator[SplitPools]:
 def _together(
     pools: SplitPools,
     prefill: PrefillChoice,
-    traffic: PoolTraffic,
+    traffic: SplitTraffic,
     classes: Sequence[RequestClass],
     class_of: Any,
     seed: int,
@@ -222,52 +222,52 @@ def check_apart(*, has_own_rate: bool, is_plain: bool) -> None:
     """Refuse by name what two pools are not simulated with."""
     if not has_own_rate:
         raise InputError(
-            field="--prefill-replicas",
+            field="--prefill",
             value="--clients or --load-test",
             problem="two pools are simulated under requests that come at a rate",
             fix="Give a trace, a plan, or --prompt-tokens, --output-tokens and --rate.",
         )
     if not is_plain:
         raise InputError(
-            field="--prefill-replicas",
+            field="--prefill",
             value="--routing, --queue-limit or --timeout",
             problem="two pools are simulated with the usual routing, unbounded queues and patient clients",
             fix="Leave these out.",
         )
 
 
-def parse_prefill(
-    replicas: int | None,
-    *,
-    device: str | None,
-    tp: int | None,
-    token_budget: str | None,
-    transfer: str | None,
-    overlap: str | None,
-) -> PrefillChoice | None:
-    """The prefill pool as typed; None where none was asked for."""
+_KEYS = ("tp", "device", "budget")
+
+
+def parse_prefill(text: str | None, transfer: str | None) -> PrefillChoice | None:
+    """The prefill pool as typed, such as 2 or 2:tp=4:device=h200-sxm:budget=16k, and what lies between, 50GB/s:30%."""
     from ullage.load.typed import parse_share, parse_tokens
     from ullage.units import BANDWIDTH, parse
 
-    if replicas is None:
-        given = {"--prefill-device": device, "--prefill-tp": tp, "--prefill-token-budget": token_budget}
-        for option, value in {**given, "--transfer": transfer, "--transfer-overlap": overlap}.items():
-            if value is not None:
-                fix = "Give --prefill-replicas with it."
-                raise InputError(field=option, value=value, problem="is of a prefill pool, and there is none", fix=fix)
-        return None
+    if text is None:
+        if transfer is None:
+            return None
+        fix = "Give --prefill with it."
+        raise InputError(field="--transfer", value=transfer, problem="sends KV from a pool that is not there", fix=fix)
     if transfer is None:
         raise InputError(
             field="--transfer",
             value="not given",
             problem="how fast KV goes from one replica to another decides TTFT, and is not guessed",
-            fix="Give the bandwidth between two replicas, for example 50 GB/s for a NIC of 400 Gbit/s.",
+            fix="Give the bandwidth between two replicas, for example 50GB/s for a NIC of 400 Gbit/s.",
         )
+    replicas, *rest = text.split(":")
+    stated = dict(each.partition("=")[::2] for each in rest)
+    numbers = [replicas, *([stated["tp"]] if "tp" in stated else [])]
+    if set(stated) - set(_KEYS) or not all(each.isdecimal() and int(each) > 0 for each in numbers):
+        fix = "Give REPLICAS, or with it tp, device or budget: 2:tp=4:device=h200-sxm:budget=16k."
+        raise InputError(field="--prefill", value=text, problem="is not a prefill pool", fix=fix)
+    bandwidth, _, overlap = transfer.partition(":")
     return PrefillChoice(
-        replicas=replicas,
-        device=device,
-        tp=tp,
-        budget_tokens=parse_tokens(token_budget, "--prefill-token-budget"),
-        bandwidth_bytes_per_s=parse(transfer, BANDWIDTH, field="--transfer"),
-        overlapped_fraction=parse_share(overlap, "--transfer-overlap") or 0.0,
+        replicas=int(replicas),
+        device=stated.get("device"),
+        tp=int(stated["tp"]) if "tp" in stated else None,
+        budget_tokens=parse_tokens(stated.get("budget"), "--prefill"),
+        bandwidth_bytes_per_s=parse(bandwidth, BANDWIDTH, field="--transfer"),
+        overlapped_fraction=parse_share(overlap or None, "--transfer") or 0.0,
     )
