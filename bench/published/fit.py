@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 NAMES = tuple(COEFFICIENTS)
 FIELDS = tuple(field.name for field in fields(Efficiencies))
 
-# Value and spread of the logarithm. Shares lie at or below those of kernels timed alone (bench/kernel_efficiency.py);
+# Value and spread of the logarithm. Shares lie at or below those of kernels timed alone (bench/device_steps.py);
 # engines reach less in narrow formats and in experts, whose matrices are small.
 PRIORS: dict[str, tuple[float, float]] = {
     "bandwidth": (0.82, 0.04),
