@@ -82,6 +82,8 @@ bench-two-replicas: .venv/.dev ## a published pool of two replicas, predicted fr
 	$(BIN)/python -m bench.two_replicas
 bench-accuracy: .venv/.dev ## predictions against published load tests, cross-validated
 	$(BIN)/python -m bench.accuracy
+bench-decisions: .venv/.dev ## loads that estimates would plan, against loads that published sweeps were measured to hold
+	$(BIN)/python -m bench.decisions
 mutants: .venv/.dev ## planted bugs in the compiled kernel, each caught
 	ULLAGE_MUTANTS=compiled $(BIN)/python -m pytest tests/simulate/test_mutation.py
 mutation: .venv/.dev ## planted bugs outside the kernel, and which of them the tests see; ARGS="--seed 7 --count 200"

@@ -37,7 +37,7 @@ HEAD = """\
 [source]
 what = "1,943 closed-loop measurements of InferenceX, as published until 2026-04, against their estimates"
 where = "python -m bench.nearness, on data of github.com/SemiAnalysisAI/InferenceX"
-date = 2026-11-15
+date = 2026-11-16
 evidence = "estimated"
 """
 
@@ -70,13 +70,14 @@ def rows_by_group() -> dict[tuple[str, str, str, str, int], list[Row]]:
     for case in serving_cases():
         if not isinstance(case, Case) or case.apart:
             continue
-        if case.key not in known:
+        if (case.key, case.age_years) not in known:
             device = find_device(case.device)
-            times = Timed(case, coefficients(case.engine, device.architecture, vendor=device.vendor).values)
+            found = coefficients(case.engine, device.architecture, vendor=device.vendor, years=case.age_years)
+            times = Timed(case, found.values)
             asked = measurement_of(as_test(case).points[0], terms_of(case))
             assert isinstance(asked, Measurement)
-            known[case.key] = sensitivity(times, case.floor, np.zeros(len(PARAMETERS)), asked)
-        base, slopes = known[case.key]
+            known[case.key, case.age_years] = sensitivity(times, case.floor, np.zeros(len(PARAMETERS)), asked)
+        base, slopes = known[case.key, case.age_years]
         key = (case.family, case.precision, case.device, case.engine, case.work.sharding.tp)
         measured = np.log([case.ttft_s, case.tpot_s])
         shape = (case.prompt_tokens, case.output_tokens)

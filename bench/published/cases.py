@@ -8,6 +8,7 @@ sequences are capped accordingly.
 from __future__ import annotations
 
 import csv
+import datetime
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,10 +32,14 @@ from ullage.service.steps.step_model import device_rates
 from ullage.service.steps.work import ReplicaWork, replica_work
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+TRAINED_UNTIL = datetime.date(2026, 3, 1)
 PER_CLIENT = 10
 LEAST_FRACTION = 0.8
 MEMORY_FRACTION = 0.95
 BUDGET_TOKENS = 8192
+NEWEST = datetime.date(2026, 4, 22)
+"""The day of the newest row; the estimate of an engine of today is that of an engine of then."""
+TRAINED_AGE_YEARS = (NEWEST - TRAINED_UNTIL).days / 365.25
 
 DEVICES = {
     "b200": "b200-sxm", "b200_sxm": "b200-sxm", "b300_sxm": "b300-sxm", "gb200": "gb200", "h100_sxm": "h100-sxm",
@@ -65,9 +70,11 @@ class Case:
     vendor: str
     engine: str
     precision: str
+    age_years: float
     source: str
     apart: str
     statistic: str
+    has_median: bool
     ttft_s: float
     tpot_s: float
     concurrency: int
@@ -76,6 +83,18 @@ class Case:
     work: ReplicaWork
     rates: Rates
     trial: LoadTestReplay
+
+    @property
+    def era(self) -> str:
+        """Which side of the date that a forecast of newer rows is made from."""
+        return f"from {TRAINED_UNTIL}" if self.age_years <= TRAINED_AGE_YEARS else f"before {TRAINED_UNTIL}"
+
+    @property
+    def with_default_flags(self) -> Case:
+        """The same row as somebody would ask for it who knows nothing of the scheduler's flags."""
+        kv_tokens = self.trial.limits.kv_tokens
+        trial = _trial(self.prompt_tokens, self.output_tokens, self.concurrency, kv_tokens, Recipe(), self.engine)
+        return replace(self, key=(*self.key, "default flags"), trial=trial)
 
     @property
     def floor(self) -> Floor:
@@ -117,8 +136,8 @@ def _unreadable(row: dict[str, str]) -> str:
 
 
 def _case(row: dict[str, str]) -> Case:
-    devices = int(float(row["gpus_repaired"] or row["n_gpus"]))
     experts = int(float(row["ep"] or 1))
+    devices = _devices(row, experts)
     sharding = Sharding(tp=devices, ep=experts if devices % experts == 0 else 1)
     family, precision, engine = row["family"], row["precision"], ENGINES.get(row["engine"], row["engine"])
     device = DEVICES[row["hardware"]]
@@ -136,9 +155,11 @@ def _case(row: dict[str, str]) -> Case:
         vendor=_device(device).vendor,
         engine=engine,
         precision=precision,
+        age_years=_age_years(row["measured_date"]),
         source="origin not named" if "inferred" in row["statistic"] else "InferenceX",
         apart=row["apart"],
         statistic=statistic,
+        has_median="verified against" in row["statistic"],
         ttft_s=float(row[f"ttft_{statistic}_ms"]) / 1e3,
         tpot_s=float(row[f"tpot_{statistic}_ms"]) / 1e3,
         concurrency=clients,
@@ -155,6 +176,20 @@ def _case(row: dict[str, str]) -> Case:
             engine,
         ),
     )
+
+
+def _age_years(measured: str) -> float:
+    """How long before the newest rows a row was measured; a row without a date is as new as they are."""
+    if not measured:
+        return 0.0
+    return max(0.0, (NEWEST - datetime.date.fromisoformat(measured)).days / 365.25)
+
+
+def _devices(row: dict[str, str], experts: int) -> int:
+    """The export multiplies tensor by expert parallelism, so that the square of ep says that ep devices do both."""
+    stated = int(float(row["gpus_repaired"] or row["n_gpus"]))
+    is_exported = row["statistic"] != "as named"
+    return experts if is_exported and stated == experts * experts else stated
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.replicas import EFFICIENCIES, RATES, floor_of, roofline, small_model
+from ullage.facts.model_sheet import find_model
 from ullage.memory.kv import kv_dtype
 from ullage.memory.parameters import active_parameter_count, parameter_count
 from ullage.memory.sharding import Sharding
-from ullage.service.steps.coefficients import coefficients, generation_of
+from ullage.service.steps.coefficients import coefficients, engine_age_years, generation_of
 from ullage.service.steps.roofline import Roofline
-from ullage.service.steps.work import replica_work
+from ullage.service.steps.work import MatrixWork, replica_work
 
 MODELS = {"dense": small_model(), "experts": small_model(experts=64), "window": small_model(window_tokens=1024)}
 batches = st.integers(1, 512)
@@ -38,11 +39,93 @@ def test_experts_are_read_as_far_as_tokens_are_sent_to_them() -> None:
     (routed,) = [
         each for each in replica_work(MODELS["experts"], Sharding(), kv_dtype("bf16")).matrices if each.experts
     ]
-    tokens = np.array([1.0, 2.0, 1000.0])
-    share = routed.read_bytes(tokens) / routed.stored_bytes
+    tokens = np.array([1.0, 2.0, 10_000.0])
+    share = routed.even_bytes(tokens) / routed.stored_bytes
     assert share[[0, 2]] == pytest.approx([8 / 64, 1.0])
     # Two tokens meet at popular experts more often than at even odds, and never read less than one does.
     assert 8 / 64 < share[1] < 1 - (56 / 64) ** 2
+
+
+def _routed(sharding: Sharding, experts: int = 64) -> MatrixWork:
+    work = replica_work(small_model(experts=experts), sharding, kv_dtype("bf16"))
+    (found,) = [each for each in work.matrices if each.experts]
+    return found
+
+
+@given(tokens=st.integers(1, 4096), ep=st.sampled_from([2, 4, 8]))
+def test_whole_experts_wait_for_the_group_that_most_tokens_choose(tokens: int, ep: int) -> None:
+    """Slices of every expert share out the work evenly; whole experts do so only when all of them are read."""
+    sliced, whole = _routed(Sharding(tp=8)), _routed(Sharding(tp=8, ep=ep))
+    assert whole.stored_bytes == pytest.approx(sliced.stored_bytes)
+    assert whole.even_bytes(one(tokens))[0] == pytest.approx(sliced.even_bytes(one(tokens))[0])
+    assert whole.flops(one(tokens))[0] >= sliced.flops(one(tokens))[0]
+    assert whole.read_bytes(one(tokens))[0] >= sliced.read_bytes(one(tokens))[0]
+
+
+def test_expert_parallelism_changes_the_time_of_a_step() -> None:
+    """Dearer at a few tokens, where one group has more experts to read; cheaper in a long prefill, where slices of
+    experts each move a copy of every token."""
+    model = small_model(experts=64)
+    sliced, whole = (
+        Roofline(
+            work=replica_work(model, Sharding(tp=8, ep=ep), kv_dtype("bf16")), rates=RATES, efficiencies=EFFICIENCIES
+        )
+        for ep in (1, 8)
+    )
+    assert whole.work.activation_bytes_per_token < sliced.work.activation_bytes_per_token
+    slices, groups = (each.work.matrices[-2] for each in (sliced, whole))
+    assert groups.experts == slices.experts == 64
+    few = one(4)
+    assert groups.read_bytes(few)[0] > slices.read_bytes(few)[0]
+    assert whole.decode_s(few, few)[0] != sliced.decode_s(few, few)[0]
+
+
+@pytest.mark.parametrize(("ep", "most"), [(1, 7 / 8), (8, 1.0), (2, 7 / 8)])
+def test_tokens_of_attention_groups_travel_to_experts_and_back(ep: int, most: float) -> None:
+    """Two messages a layer in place of a sum, none larger than gathering all tokens on every device."""
+    work = replica_work(small_model(experts=64), Sharding(tp=8, ep=ep, dp_attention=8), kv_dtype("bf16"))
+    (exchange,) = work.collectives
+    assert exchange.count == 2 * 32
+    assert 0 < exchange.sent_bytes_per_token <= most * 4096 * 2
+
+
+def test_one_device_sends_nothing() -> None:
+    assert replica_work(small_model(experts=64), Sharding(), kv_dtype("bf16")).collectives == ()
+
+
+def test_mixers_of_more_parts_launch_more_kernels() -> None:
+    """A scorer beside attention counts, and so does quantising what goes into narrow matrices."""
+    kernels = {
+        name: replica_work(find_model(name), Sharding(), kv_dtype("fp8")).kernels / find_model(name).layer_count
+        for name in (
+            "llama-3.1-8b",
+            "llama-3.1-70b-fp8",
+            "qwen3-8b",
+            "deepseek-v3",
+            "deepseek-v3.2",
+            "qwen3-next-80b-a3b",
+        )
+    }
+    assert kernels["llama-3.1-8b"] < kernels["qwen3-8b"] < kernels["qwen3-next-80b-a3b"]
+    assert kernels["llama-3.1-8b"] < kernels["llama-3.1-70b-fp8"] < kernels["deepseek-v3"] < kernels["deepseek-v3.2"]
+
+
+def test_an_older_engine_is_slower() -> None:
+    assert engine_age_years("vllm", None) == engine_age_years("vllm", "0.32.0") == 0.0
+    assert engine_age_years("nobody's", "1.0") == 0.0
+    now, then = (
+        coefficients("vllm", "Hopper", years=engine_age_years("vllm", version)).values
+        for version in ("0.19.1", "0.11.0")
+    )
+    assert then.kernel_overhead_s > now.kernel_overhead_s
+    assert then.bandwidth_fraction == now.bandwidth_fraction
+
+
+def test_what_is_known_of_a_vendor_holds_for_its_new_generation() -> None:
+    """CDNA 4 was not measured; that launches take longer on its vendor's devices was."""
+    usual, other = coefficients("vllm", "Rubin", vendor="NVIDIA"), coefficients("vllm", "CDNA 4", vendor="AMD")
+    assert other.values.kernel_overhead_s > usual.values.kernel_overhead_s
+    assert other.band.new == usual.band.new == "generation"
 
 
 def test_a_window_bounds_what_is_read() -> None:

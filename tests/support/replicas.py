@@ -29,6 +29,7 @@ EFFICIENCIES = Efficiencies(
     compute_fraction=0.6,
     narrow_compute_fraction=0.6,
     fp4_compute_fraction=0.5,
+    block_compute_fraction=0.8,
     expert_compute_fraction=0.4,
     attention_compute_fraction=0.4,
     link_fraction=0.5,

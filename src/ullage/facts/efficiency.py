@@ -3,6 +3,7 @@
     shared.toml              the coefficients every replica has in common
     engine-<name>.toml       factors on groups of them for one engine
     architecture-<name>.toml factors for one device generation
+    vendor-<name>.toml       factors for all generations of a vendor, on top of theirs
     band-<what is new>.toml  quantiles of measured / estimated over tests that the fit had not seen: of a new model, a
                              new generation of a known vendor, a vendor of whom nothing was measured
 
@@ -16,7 +17,7 @@ import datetime
 import functools
 
 from ullage.facts.catalogue import Catalogue, packaged
-from ullage.facts.sheet import Field, SheetKind
+from ullage.facts.sheet import Field, RowKind, SheetKind
 
 # Kernels get faster within a generation: a year later the shares have moved by about their spread.
 _MAX_AGE = datetime.timedelta(days=365)
@@ -41,6 +42,7 @@ COEFFICIENTS = {
     "compute": _share("share of the peak 16-bit matrix rate"),
     "narrow_compute": _share("share of the peak fp8 or int8 matrix rate"),
     "fp4_compute": _share("share of the peak fp4 matrix rate"),
+    "block_compute": _share("what products with a scale for every small block reach of that share"),
     "expert_compute": _share("what routed experts reach of that share"),
     "attention_compute": _share("share of the peak 16-bit matrix rate in attention"),
     "link": _share("share of the peak link bandwidth in all-reduces"),
@@ -59,6 +61,11 @@ FACTORS = {
     "prefill_factor": _ratio("on the overhead of kernels outside a graph"),
     "request_factor": _ratio("on the overhead of a request"),
 }
+DRIFTS = {
+    "host_drift": _ratio("what the overheads of step, kernel and sequence were a year before the newest tests"),
+    "prefill_drift": _ratio("the same of kernels outside a graph"),
+}
+"""Engines get faster from release to release: older versions carry these factors for the time they lie back."""
 BANDS = {
     "tpot_low": _ratio("measured / estimated TPOT, 10th percentile over tests the fit had not seen"),
     "tpot_high": _ratio("the same, 90th percentile"),
@@ -71,7 +78,13 @@ EFFICIENCIES = SheetKind(
     folder="efficiencies",
     howto="docs/explanation/step-models.md",
     texts={"title": True, "vendor": False},
-    fields={**COEFFICIENTS, **FACTORS, **BANDS},
+    fields={**COEFFICIENTS, **FACTORS, **DRIFTS, **BANDS},
+    rows={
+        "ages": RowKind(
+            texts={"versions": True},
+            fields={"years": _ratio("how long before the newest tests these versions were what was tested")},
+        )
+    },
     listed={"title": ""},
 )
 

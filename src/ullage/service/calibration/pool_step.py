@@ -145,7 +145,12 @@ def _as_tested(estimate: StepModel, memory: MemoryBudget, tests: Sequence[tuple[
     sharding = replace(own, tp=subject.tp or own.tp, pp=subject.pp or own.pp)
     runtime = memory.runtime
     return roofline_model(
-        memory.model, find_device(name), sharding=sharding, engine=runtime.engine, cache=runtime.cache
+        memory.model,
+        find_device(name),
+        sharding=sharding,
+        engine=runtime.engine,
+        version=runtime.version,
+        cache=runtime.cache,
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, replace
 
 from ullage.evidence import Assumption, number
 from ullage.facts.catalogue import Catalogue, bare_name
-from ullage.facts.efficiency import COEFFICIENTS, FACTORS, efficiencies
+from ullage.facts.efficiency import COEFFICIENTS, DRIFTS, FACTORS, efficiencies
+from ullage.facts.engine import in_range
 from ullage.facts.sheet import Sheet
 from ullage.service.steps.roofline import Efficiencies
 
@@ -30,6 +31,9 @@ FACTOR_OF: Mapping[str, str] = {
     "request_overhead": "request_factor",
 }
 """Which factor of an engine or architecture sheet moves which coefficient; the others are the same everywhere."""
+
+DRIFT_OF: Mapping[str, str] = {"host_factor": "host_drift", "prefill_factor": "prefill_drift"}
+"""Which drift moves what a factor moves."""
 
 OTHER_LOAD = "load"
 """What is new to a calibrated model: a load of its own configuration that was not tested."""
@@ -58,18 +62,20 @@ class Coefficients:
 
 
 def coefficients(
-    engine: str, architecture: str, catalogue: Catalogue | None = None, *, vendor: str = ""
+    engine: str, architecture: str, catalogue: Catalogue | None = None, *, vendor: str = "", years: float = 0.0
 ) -> Coefficients:
     """Look up an engine on a device generation; what has no sheet changes nothing and widens the band.
 
     A new generation of a vendor whose devices were measured is nearer to them than the first device of another one.
+    `years` is how long before the newest tests its version was what was tested (`engine_age_years`).
     """
     known = efficiencies() if catalogue is None else catalogue
     shared = known.sheets["shared"]
-    own = known.sheets.get(f"engine-{ENGINE_NAMES.get(engine.lower(), bare_name(engine))}")
+    own = _engine_sheet(engine, known)
     generation = known.sheets.get(f"architecture-{generation_of(architecture)}")
-    sheets = [each for each in (own, generation) if each is not None]
-    values = {key: _value(key, shared, sheets) for key in COEFFICIENTS}
+    maker = known.sheets.get(f"vendor-{bare_name(vendor)}") if vendor else None
+    sheets = [each for each in (own, generation, maker) if each is not None]
+    values = {key: _value(key, shared, sheets, years) for key in COEFFICIENTS}
     new = "model" if generation is not None else "generation" if _is_known(vendor, known) else "vendor"
     # Two sheets may have a factor of the same name; a name in a plan means one number.
     used = [
@@ -82,6 +88,18 @@ def coefficients(
         band=band(known.sheets[f"band-{new}"], new),
         facts=tuple(used),
     )
+
+
+def engine_age_years(engine: str, version: str | None, catalogue: Catalogue | None = None) -> float:
+    """How long before the newest tests a version was what was tested; 0 for the newest, for those after them, and for
+    an engine whose version nobody states."""
+    sheet = _engine_sheet(engine, efficiencies() if catalogue is None else catalogue)
+    rows = () if sheet is None or version is None else sheet.rows.get("ages", ())
+    return next((number(row.values["years"]) for row in rows if in_range(version or "", row.texts["versions"])), 0.0)
+
+
+def _engine_sheet(engine: str, known: Catalogue) -> Sheet | None:
+    return known.sheets.get(f"engine-{ENGINE_NAMES.get(engine.lower(), bare_name(engine))}")
 
 
 def generation_of(architecture: str) -> str:
@@ -104,8 +122,11 @@ def band(sheet: Sheet, new: str) -> StepErrorBand:
     return StepErrorBand(new=new, **{f"{name}_ratio": number(sheet.values[name]) for name in names})
 
 
-def _value(key: str, shared: Sheet, sheets: list[Sheet]) -> float:
+def _value(key: str, shared: Sheet, sheets: list[Sheet], years: float) -> float:
     value = number(shared.values[key])
+    drift = shared.values.get(DRIFT_OF.get(FACTOR_OF.get(key, ""), ""))
+    if drift is not None:
+        value *= number(drift) ** years
     for sheet in sheets:
         factor = sheet.values.get(FACTOR_OF.get(key, ""))
         if factor is not None:
@@ -119,3 +140,4 @@ def _key(name: str) -> str:
 
 assert set(FACTOR_OF) <= set(COEFFICIENTS)
 assert set(FACTOR_OF.values()) <= set(FACTORS)
+assert set(DRIFT_OF.values()) == set(DRIFTS)

@@ -76,14 +76,14 @@ class Floor:
         total = np.zeros_like(tokens, dtype=np.float64)
         for each in self.work.matrices:
             if head or not each.sampled_only:
-                total = total + each.read_bytes(tokens)
+                total = total + each.even_bytes(tokens)
         return total
 
     def _compute_s(self, tokens: Floats, *, head: bool) -> Floats:
         total = np.zeros_like(tokens, dtype=np.float64)
         for each in self.work.matrices:
             if head or not each.sampled_only:
-                total = total + each.flops(tokens) / self.rates.flops(each.compute_dtype)
+                total = total + each.flops_per_token * tokens / self.rates.flops(each.compute_dtype)
         return total
 
     def _cache(self, sequences: Floats, kv_tokens: Floats) -> tuple[Floats, Floats]:
@@ -96,9 +96,8 @@ class Floor:
         return read, flops
 
     def _link_s(self, tokens: Floats) -> Floats:
-        devices = self.work.sharding.tp
-        if not self.work.messages:
-            return np.zeros_like(tokens, dtype=np.float64)
-        # A sum over d devices sends and receives at least (d - 1) / d of its bytes.
-        moved = (devices - 1) / devices * self.work.message_bytes_per_token * tokens
-        return self.work.messages * moved / self.rates.link_bytes_per_s
+        # A sum within the switch of the link sends half of what one among the devices does.
+        total = np.zeros_like(tokens, dtype=np.float64)
+        for each in self.work.collectives:
+            total = total + each.count * 0.5 * each.sent_bytes_per_token * tokens / self.rates.link_bytes_per_s
+        return total

@@ -4,6 +4,7 @@
                  both kinds overlap except near the ridge
     KV cache     bytes read over the bandwidth, or operations over the rate, whichever is longer
     pairs        operations of prefill attention over the bf16 rate
+    activations  bytes between the matrices over the bandwidth
     messages     a latency for each sum over devices, and its bytes over the link
     overhead     for each step, each kernel that is launched, and each sequence
 
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.service.steps.work import Floats, MatrixWork, ReplicaWork
+from ullage.service.steps.work import BLOCK_SCALED, Floats, MatrixWork, ReplicaWork
 
 RIDGE_POWER = 4.0
 """How sharply memory-bound turns into compute-bound: at the ridge a matrix takes 2^(1/4) = 1.19 times either bound."""
@@ -40,6 +41,7 @@ class Rates:
 
     def used_dtype(self, dtype: str) -> str:
         """The precision a matrix is multiplied in; a device without a narrow format widens the values to 16 bits."""
+        dtype = dtype.removesuffix(BLOCK_SCALED)
         if dtype == "mxfp4" and "fp4" in self.compute_flops and "fp8" in self.compute_flops:
             return "fp8"
         return dtype if dtype in self.compute_flops else "bf16"
@@ -58,6 +60,7 @@ class Efficiencies:
     compute_fraction: float
     narrow_compute_fraction: float
     fp4_compute_fraction: float
+    block_compute_fraction: float
     expert_compute_fraction: float
     attention_compute_fraction: float
     link_fraction: float
@@ -76,6 +79,7 @@ IDEAL = Efficiencies(
     compute_fraction=1.0,
     narrow_compute_fraction=1.0,
     fp4_compute_fraction=1.0,
+    block_compute_fraction=1.0,
     expert_compute_fraction=1.0,
     attention_compute_fraction=1.0,
     link_fraction=1.0,
@@ -137,7 +141,9 @@ class Roofline:
         for each in self.work.matrices:
             if not each.sampled_only:
                 total = total + self._matrix_s(each, tokens)
-        return total + self._messages_s(tokens)
+        moved = tokens * self.work.activation_bytes_per_token
+        passed = moved / (self.rates.memory_bytes_per_s * self.efficiencies.bandwidth_fraction)
+        return total + passed + self._messages_s(tokens)
 
     def _head_s(self, tokens: Floats) -> Floats:
         total = np.zeros_like(tokens, dtype=np.float64)
@@ -150,22 +156,28 @@ class Roofline:
         e = self.efficiencies
         share = e.expert_bandwidth_fraction if matrix.experts else e.bandwidth_fraction
         memory = matrix.read_bytes(tokens) / (self.rates.memory_bytes_per_s * share)
-        dtype = self.rates.used_dtype(matrix.compute_dtype)
-        reached = {"bf16": e.compute_fraction, "fp4": e.fp4_compute_fraction}.get(dtype, e.narrow_compute_fraction)
-        if matrix.experts:
-            reached *= e.expert_compute_fraction
+        reached = self.reached_fraction(matrix)
         compute = matrix.flops(tokens) / (self.rates.flops(matrix.compute_dtype) * reached)
         joined: Floats = (memory**RIDGE_POWER + compute**RIDGE_POWER) ** (1.0 / RIDGE_POWER)
         return joined
 
+    def reached_fraction(self, matrix: MatrixWork) -> float:
+        """The share of the peak rate that a product reaches."""
+        e = self.efficiencies
+        dtype = self.rates.used_dtype(matrix.compute_dtype)
+        reached = {"bf16": e.compute_fraction, "fp4": e.fp4_compute_fraction}.get(dtype, e.narrow_compute_fraction)
+        if dtype != "bf16" and matrix.compute_dtype.endswith(BLOCK_SCALED):
+            reached *= e.block_compute_fraction
+        return reached * e.expert_compute_fraction if matrix.experts else reached
+
     def _messages_s(self, tokens: Floats) -> Floats:
-        """A sum over d devices moves 2 (d - 1) / d of its bytes through each device's link, in each direction."""
-        devices, e = self.work.sharding.tp, self.efficiencies
-        if not self.work.messages:
-            return np.zeros_like(tokens, dtype=np.float64)
-        moved = 2.0 * (devices - 1) / devices * self.work.message_bytes_per_token * tokens
-        latency = self.work.messages * e.collective_latency_s
-        return latency + self.work.messages * moved / (self.rates.link_bytes_per_s * e.link_fraction)
+        """Each message waits a latency, and sends its bytes over the link of the device."""
+        e = self.efficiencies
+        total = np.zeros_like(tokens, dtype=np.float64)
+        for each in self.work.collectives:
+            sent = each.sent_bytes_per_token * tokens / (self.rates.link_bytes_per_s * e.link_fraction)
+            total = total + each.count * (e.collective_latency_s + sent)
+        return total
 
     def _cache_s(self, sequences: Floats, kv_tokens: Floats, positions: int = 1) -> Floats:
         """Reading keys, values and states of the device's own sequences, each compared with so many new tokens."""

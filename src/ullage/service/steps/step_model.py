@@ -23,7 +23,14 @@ from ullage.facts.model import Model
 from ullage.memory.kv import KvDtype
 from ullage.memory.settings import Runtime
 from ullage.memory.sharding import Sharding
-from ullage.service.steps.coefficients import ENGINE_NAMES, Coefficients, StepErrorBand, band, coefficients
+from ullage.service.steps.coefficients import (
+    ENGINE_NAMES,
+    Coefficients,
+    StepErrorBand,
+    band,
+    coefficients,
+    engine_age_years,
+)
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.floor import Floor
@@ -117,7 +124,9 @@ class StepModel:
 def replica_step(model: Model, device: Device, runtime: Runtime) -> StepModel:
     """The roofline of a model on a device as an engine runs it, as its nearest published configurations correct it."""
     sharding, engine = runtime.sharding, runtime.engine
-    estimate = roofline_model(model, device, sharding=sharding, engine=engine, cache=runtime.cache)
+    estimate = roofline_model(
+        model, device, sharding=sharding, engine=engine, version=runtime.version, cache=runtime.cache
+    )
     near = nearness(model, device=device.name, engine=ENGINE_NAMES.get(engine, engine), sharding=sharding)
     if near.kind is None:
         return estimate
@@ -153,10 +162,12 @@ def roofline_model(
     sharding: Sharding,
     engine: str,
     cache: KvDtype,
+    version: str | None = None,
     given: Coefficients | None = None,
 ) -> StepModel:
-    """The estimated step model; `given` replaces the packaged efficiencies."""
-    found = coefficients(engine, device.architecture, vendor=device.vendor) if given is None else given
+    """The estimated step model; `given` replaces the packaged efficiencies. Without a version the engine is new."""
+    years = engine_age_years(engine, version)
+    found = given or coefficients(engine, device.architecture, vendor=device.vendor, years=years)
     work = replica_work(model, sharding, cache)
     rates = device_rates(device, sharding)
     return StepModel(

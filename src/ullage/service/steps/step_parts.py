@@ -20,7 +20,7 @@ from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.speculative import SpeculativeStep
 from ullage.service.steps.step_model import StepModel
 from ullage.service.steps.tables import StepTimes
-from ullage.service.steps.work import Floats, MatrixWork
+from ullage.service.steps.work import Floats
 from ullage.simulate.load import Requests
 
 
@@ -124,20 +124,13 @@ def _computing(roofline: Roofline, sums: _Sums) -> tuple[float, float]:
         tokens = sums.output if matrix.sampled_only else sums.new + sums.steps / work.sharding.pp
         each = matrix.flops_per_token * tokens
         total += each
-        seconds += each / (rates.flops(matrix.compute_dtype) * _reached(roofline, matrix))
+        seconds += each / (rates.flops(matrix.compute_dtype) * roofline.reached_fraction(matrix))
     attention = sum(each.decode_flops_per_token * sums.seen(each.bound_tokens) for each in work.attention) / work.groups
     bounded = sum(each.pair_flops * each.bound_tokens for each in work.attention if each.bound_tokens)
     attention += bounded * sums.new / work.groups
     open_pairs = sum(each.pair_flops for each in work.attention if each.bound_tokens is None)
     attention += open_pairs * sums.pairs / work.sharding.dp_attention
     return seconds + attention / (rates.flops("bf16") * e.attention_compute_fraction), total + attention
-
-
-def _reached(roofline: Roofline, matrix: MatrixWork) -> float:
-    e = roofline.efficiencies
-    dtype = roofline.rates.used_dtype(matrix.compute_dtype)
-    reached = {"bf16": e.compute_fraction, "fp4": e.fp4_compute_fraction}.get(dtype, e.narrow_compute_fraction)
-    return reached * e.expert_compute_fraction if matrix.experts else reached
 
 
 def relieved(step: StepModel, *, bandwidth_ratio: float = 1.0, compute_ratio: float = 1.0) -> StepModel:
