@@ -7,7 +7,7 @@ export PYTHON
 
 PAGE := src/ullage/report/page/report.html
 
-.PHONY: help plan page page-if-possible wheel services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench $(BENCHES)
+.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench bench-peers $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -23,8 +23,18 @@ plan: .venv/.run ## plan the built-in example (ARGS="--json" and the like are pa
 page: $(PAGE) ## build the page of reports into the package; Node and npm come with .venv
 $(PAGE): $(shell find page -type f -not -path '*/node_modules/*') scripts/page.sh | .venv/.dev
 	@scripts/page.sh
-wheel: .venv/.dev ## build the wheel into dist, the page in it
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+wheel: .venv/.dev ## build wheel and source distribution into dist, the page in both
+	@$(BIN)/python -m scripts.supply.build
+wheel-twice: .venv/.dev ## build both in two places and compare the bytes
+	@$(BIN)/python -m scripts.supply.build --twice
+wheel-install: .venv/.dev ## install what is in dist on every Python from 3.11 to 3.13 that is present
+	@$(BIN)/python -m scripts.supply.build --install
+sbom: .venv/.dev ## the bill of materials of all locks into dist, as CycloneDX JSON
+	@$(BIN)/python -m scripts.supply.sbom
+licences: .venv/.dev ## licence of everything a user runs; fails on one nobody has allowed
+	@$(BIN)/python -m scripts.supply.licences
+audit: .venv/.dev ## known vulnerabilities of all locks; fails where an advisory service cannot be asked
+	@$(BIN)/python -m scripts.supply.audit
 
 services:
 	@scripts/services.sh
@@ -124,6 +134,8 @@ bench-serve: .venv/.dev ## fifty live sessions against a running service; ARGS="
 	PYTHONPATH=tests $(BIN)/python -m bench.serve $(ARGS)
 bench-described: .venv/.dev ## requests made from the service's own description; ARGS="--seconds 600"
 	PYTHONPATH=tests $(BIN)/python -m bench.described $(ARGS)
+bench-peers: .venv/.dev ## the same question to other planners, each in an environment of its own; ARGS="--write" for the page
+	$(BIN)/python -m bench.peers $(ARGS)
 bench-memory: .venv/.dev ## KV capacity against the engines' own word
 	$(BIN)/python bench/memory.py
 
@@ -131,4 +143,4 @@ lock: ## pin the dependencies of pyproject.toml anew (needs uv)
 	scripts/lock.sh
 
 clean: ## remove .venv and all caches
-	rm -rf .venv page/node_modules src/ullage/report/page .mypy_cache .ruff_cache .hypothesis .mutation docs/_build .coverage
+	rm -rf .venv page/node_modules src/ullage/report/page .mypy_cache .ruff_cache .hypothesis .mutation .venv-tools .venv-peers docs/_build .coverage
