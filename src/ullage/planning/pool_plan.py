@@ -135,10 +135,7 @@ def plan_pool(
     if isinstance(steady, Rejection):
         return steady
     sized = (steady.figures["fleet.replicas"],)
-    room = headroom(
-        steady.trial, steady.size.probe, rate_rps=demand.planning_rps, seed=seed, sized=steady.size.conservative,
-        inputs=sized, map=map,
-    )  # fmt: skip
+    room = _headroom(steady, demand.planning_rps, seed=seed, inputs=sized, map=map)
     tools = tool_loads(spec.tools, demand, service=service)
     binding = binding_constraint(bases, step, memory, room, seed=seed, tools=tools, inputs=sized, map=map)
     report(0.85, "admission limits")
@@ -182,6 +179,21 @@ def plan_pool(
 
 def _with_slos(demands: Sequence[ClassDemand]) -> tuple[tuple[RequestClass, ...], tuple[Assumption, ...]]:
     return tuple(each.request_class for each in demands), tuple(one for each in demands for one in each.slo_limits)
+
+
+def _headroom(
+    steady: SteadyFleet,
+    rate_rps: float,
+    *,
+    seed: int,
+    inputs: tuple[Figure, ...],
+    map: Any,  # noqa: A002
+) -> Headroom:
+    """What the steady fleet has to spare, without trying again what its size found not to hold."""
+    size = steady.size
+    return headroom(
+        steady.trial, size.probe, rate_rps=rate_rps, seed=seed, sized=size.conservative, inputs=inputs, map=map
+    )
 
 
 def _reserved(

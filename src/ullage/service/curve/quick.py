@@ -97,7 +97,7 @@ def quick_start(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tried:
+class _Bracketed:
     """A dozen replicas at a handful of loads: the highest that met every SLO, the lowest that did not."""
 
     tried_replicas: int
@@ -125,7 +125,7 @@ class _Tried:
         return 1 if alone else max(1, math.ceil(self.needed - 1e-9))
 
 
-def _tried(trial: Trial, probe: Probe, *, rate_rps: float, seed: int, map: Any) -> _Tried:  # noqa: A002
+def _tried(trial: Trial, probe: Probe, *, rate_rps: float, seed: int, map: Any) -> _Bracketed:  # noqa: A002
     trial, load_rps = rare_traffic(trial, rate_rps)
     count = min(likely_replicas(load_rps, probe.saturation_rps), _TRIED_REPLICAS)
     windows = _windows(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
@@ -139,7 +139,7 @@ def _tried(trial: Trial, probe: Probe, *, rate_rps: float, seed: int, map: Any) 
         max(start, RARE_REQUESTS / trial.span_s),
         enough_rps=load_rps if count == 1 else math.inf,
     )
-    return _Tried(tried_replicas=count, load_rps=load_rps, low=low, high=high)
+    return _Bracketed(tried_replicas=count, load_rps=load_rps, low=low, high=high)
 
 
 def _bracket(
