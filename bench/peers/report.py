@@ -1,0 +1,95 @@
+"""The tables as Markdown, and the page that holds them between two markers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.peers.answers import PeerAnswer, PeerSimulation
+from bench.peers.question import Question
+
+BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerRun:
+    date: str
+    question: Question
+    answers: Sequence[PeerAnswer]
+    simulations: Sequence[PeerSimulation]
+    not_asked: Mapping[str, str]
+
+
+def markdown(found: PeerRun) -> str:
+    blocks = [
+        f"{found.question.sentence()} Asked on {found.date}.",
+        answers_table(found.answers),
+        cheapest(found.answers),
+    ]
+    if found.simulations:
+        blocks += [simulations_intro(found.question), simulations_table(found.simulations), faster(found.simulations)]
+    if found.not_asked:
+        rows = [f"| {tool} | {reason} |" for tool, reason in found.not_asked.items()]
+        blocks += ["\n".join(["| not asked | reason |", "|---|---|", *rows])]
+    return "\n\n".join(each for each in blocks if each) + "\n"
+
+
+def answers_table(answers: Sequence[PeerAnswer]) -> str:
+    rows = [
+        f"| {each.tool} | {each.version} | {each.answer} | {each.cpu_s:.1f} | {each.remark} |"
+        for each in sorted(answers, key=lambda each: (each.replicas is None, each.replicas, each.tool))
+    ]
+    return "\n".join(["| planner | version | answer | CPU s | what stands behind it |", "|---|---|---|---|---|", *rows])
+
+
+def cheapest(answers: Sequence[PeerAnswer]) -> str:
+    """Who was fastest among those that answered in replicas, said of whoever it is."""
+    comparable = sorted((each for each in answers if each.replicas is not None), key=lambda each: each.cpu_s)
+    ours = [each for each in comparable if each.tool.startswith("Ullage, `size`")]
+    if len(comparable) < 2 or not ours:
+        return ""
+    first, own = comparable[0], ours[0]
+    ahead = [each.tool for each in comparable if each.cpu_s < own.cpu_s]
+    if not ahead:
+        return f"Ullage's `size` took the least CPU time, {own.cpu_s:.1f} s."
+    return (
+        f"In CPU time {first.tool} wins with {first.cpu_s:.1f} s; Ullage's `size` took {own.cpu_s:.1f} s, "
+        f"more than {', '.join(ahead)}."
+    )
+
+
+def simulations_intro(question: Question) -> str:
+    return (
+        f"One job that two of them have in common: {question.requests:,} requests (Poisson, {question.rate_rps} a "
+        f"second) on a pool of the same size, step times nominal, the program's start included."
+    )
+
+
+def simulations_table(simulations: Sequence[PeerSimulation]) -> str:
+    rows = [
+        f"| {each.tool} | {each.replicas} | {each.requests:,} | {each.cpu_s:.1f} | {1e3 * each.ttft_p50_s:.0f} / "
+        f"{1e3 * each.ttft_p95_s:.0f} | {1e3 * each.tpot_p50_s:.1f} / {1e3 * each.tpot_p95_s:.1f} |"
+        for each in simulations
+    ]
+    head = "| simulator | replicas | requests | CPU s | TTFT p50 / p95, ms | TPOT p50 / p95, ms |"
+    return "\n".join([head, "|---|---|---|---|---|---|", *rows])
+
+
+def faster(simulations: Sequence[PeerSimulation]) -> str:
+    if len(simulations) < 2:
+        return ""
+    first, *_, last = sorted(simulations, key=lambda each: each.cpu_s)
+    return f"{first.tool} took {first.cpu_s:.1f} CPU s, {last.tool} {last.cpu_s / first.cpu_s:.1f} times that."
+
+
+def between_markers(page: str, generated: str) -> str:
+    """The page with what stands between its markers replaced.
+
+    >>> between_markers(f"a\\n{BEGIN}\\nold\\n{END}\\nb\\n", "new\\n") == f"a\\n{BEGIN}\\n\\nnew\\n\\n{END}\\nb\\n"
+    True
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page has no {BEGIN} ... {END}")
+    return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
