@@ -81,7 +81,7 @@ def ullage_size(question: Question) -> PeerAnswer:
         answer=f"{replicas} replicas, {replicas * question.devices_per_replica} H100",
         replicas=replicas,
         cpu_s=out.cpu_s,
-        remark=f"bursts as public traces show them, and conservative step times because nothing was measured; "
+        remark=f"bursts of the built-in traffic profile, and conservative step times because nothing was measured; "
         f"{nominal} replicas at nominal ones",
     )
 
