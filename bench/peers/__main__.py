@@ -20,9 +20,9 @@ TIMED_REPLICAS = 6
 # Looked at on the date of the last run, and why there is nothing to run.
 NOT_ASKED = {
     "BLIS (inference-sim)": "a Go program, not on PyPI; the package called blis there is a linear-algebra library",
-    "llm-d-planner 0.3.3": "installs, but its `estimate` needs llm-optimizer, which is not on PyPI, and its planner a "
-    "PostgreSQL with benchmarks of four fixed shapes, none of them the question's; `plan` says whether the model fits, "
-    "with a configuration fetched from Hugging Face",
+    "llm-d-planner 0.3.3": "installs, but its `estimate` needs llm-optimizer, which is not on PyPI; its recommendation "
+    "needs a PostgreSQL and a bundled benchmark of the model, of which there are four token shapes, none of Qwen3-32B; "
+    "`plan` says whether a model fits, from a configuration that it fetches from Hugging Face",
 }
 
 
@@ -41,7 +41,7 @@ def main() -> None:
         "AISimulate": lambda: answers.least_answer(
             answers.least_pool(theirs, question),
             question,
-            "Poisson arrivals, kernel tables, no margin; its own `recommend` was not waited for",
+            "Poisson arrivals, kernel tables, no margin; its own `recommend` was not run",
         ),
         "AIConfigurator": partial(answers.aiconfigurator, question),
         "vllm-sr-sim": partial(answers.vllm_sr_sim, question),

@@ -81,7 +81,7 @@ def ullage_size(question: Question) -> PeerAnswer:
         answer=f"{replicas} replicas, {replicas * question.devices_per_replica} H100",
         replicas=replicas,
         cpu_s=out.cpu_s,
-        remark=f"bursts as public traces show them, and conservative step times because nothing was measured; "
+        remark=f"bursts of the built-in traffic profile, and conservative step times because nothing was measured; "
         f"{nominal} replicas at nominal ones",
     )
 
@@ -192,11 +192,10 @@ def aggregated_replicas(text: str, devices: int) -> int:
     >>> aggregated_replicas("agg Top Configurations: (Ranked by)\\n" + row + " 2 (=2x1)  |  tp2pp1  | 112 |", 2)
     5
     """
-    rows = [
-        [cell.strip() for cell in line.strip("| ").split("|")]
-        for line in text.rpartition("agg Top Configurations")[2].splitlines()
-        if line.startswith("|")
-    ]
+    # Its other table is headed "disagg Top Configurations", and may stand before or after.
+    found = re.search(r"^agg Top Configurations.*\n((?:[|+].*\n?)+)", text, re.MULTILINE)
+    lines = found[1].splitlines() if found else []
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if line.startswith("|")]
     for row in rows:
         if f"tp{devices}pp1" in row:
             used = next(found for cell in row if (found := re.fullmatch(r"\d+ \(\d+=(\d+)x\d+\)", cell)))

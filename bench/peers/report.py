@@ -49,12 +49,12 @@ def cheapest(answers: Sequence[PeerAnswer]) -> str:
     if len(comparable) < 2 or not ours:
         return ""
     first, own = comparable[0], ours[0]
-    ahead = [each.tool for each in comparable if each.cpu_s < own.cpu_s]
-    if not ahead:
-        return f"Ullage's `size` took the least CPU time, {own.cpu_s:.1f} s."
+    if first is own:
+        return f"Ullage's `size` took the least CPU time of those that answer in replicas, {own.cpu_s:.1f} s."
+    ahead = [f"{each.tool} ({each.cpu_s:.1f} s)" for each in comparable if each.cpu_s < own.cpu_s]
     return (
-        f"In CPU time {first.tool} wins with {first.cpu_s:.1f} s; Ullage's `size` took {own.cpu_s:.1f} s, "
-        f"more than {', '.join(ahead)}."
+        f"Of those that answer in replicas, these took less CPU time than Ullage's `size` ({own.cpu_s:.1f} s): "
+        f"{', '.join(ahead)}."
     )
 
 

@@ -52,6 +52,7 @@ def test_the_row_of_the_questions_parallelism_is_read() -> None:
     two = "|  2   |   vllm  | 1126.36 | 560 (=112x5) |    10 (10=5x2)    |    5     |  tp2pp1  | 112 |\n"
     disaggregated = "disagg Top Configurations:\n|  1  | vllm | 768 (=256x3) | 12 (12=3x4) |  tp2pp1  |\n"
     assert aggregated_replicas(disaggregated + head + four + two, 2) == 5
+    assert aggregated_replicas(head + four + two + disaggregated, 2) == 5
     with pytest.raises(PeerUnavailableError, match="none of 2 devices"):
         aggregated_replicas(disaggregated + head + four, 2)
 
@@ -65,7 +66,7 @@ def test_our_own_answer_is_read_at_both_step_bases() -> None:
 
 
 def test_a_peer_that_is_faster_is_named_and_another_question_does_not_count() -> None:
-    assert cheapest([OURS, PEER, UNITS]).startswith("In CPU time Peer wins with 1.0 s; Ullage's `size` took 9.0 s")
+    assert cheapest([OURS, PEER, UNITS]).endswith("less CPU time than Ullage's `size` (9.0 s): Peer (1.0 s).")
     assert cheapest([replace(OURS, cpu_s=0.5), PEER, UNITS]).startswith("Ullage's `size` took the least CPU time")
 
 

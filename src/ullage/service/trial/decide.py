@@ -311,7 +311,7 @@ def decide(
 ) -> Decision:
     """Simulate windows until every SLO is decided, or the effort is spent.
 
-    What a search looks at `in_passing`, and nobody is shown, ends at fewer windows where those leave no doubt.
+    What a search looks at `in_passing`, and nobody is shown, ends at fewer windows where those are clear.
     """
     strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
     counts = effort.first_windows(strata)
@@ -343,7 +343,7 @@ def _is_hopeless(found: Decision, most: int) -> bool:
     """Whether more windows than may be spent would be needed to tell: errors fall with the root of their number.
 
     Where something seems violated nothing is bought on the answer, and a forecast that the windows will not suffice is
-    enough; where all seems met it must be beyond doubt.
+    enough; where all seems met it must be certain.
     """
     if found.windows < _HOPELESS_WINDOWS:
         return False
