@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Source
-from ullage.fleet.sites import Placement, Region, Sites, Zone, equal_zones, place, spread
+from ullage.fleet.sites import Placement, Region, Sites, Zone, equal_zones, on_fewest_nodes, place, spread
 
 QUOTAS = Source(what="a made-up quota page", where="tests", date=datetime.date(2026, 11, 1))
 
@@ -177,3 +177,23 @@ def test_names_twice_and_shares_by_half_are_wrong_input() -> None:
         place(-1, equal_zones(1))
     with pytest.raises(InputError, match="number of devices"):
         place(1, Sites(regions=(region("eu", [-1]),)))
+
+
+@given(total=st.integers(0, 120), zones=st.integers(1, 4), each=st.integers(1, 8))
+def test_zones_stand_on_the_fewest_nodes_and_are_as_even_as_that_allows(total: int, zones: int, each: int) -> None:
+    counts = on_fewest_nodes(total, [10_000] * zones, each)
+    nodes = [-(-count // each) for count in counts]
+    assert sum(counts) == total
+    assert sum(nodes) == -(-total // each)
+    # None has two nodes more than another, and replicas are even where that takes no node more.
+    assert max(nodes) - min(nodes) <= 1
+    even = spread(total, [1.0] * zones, [10_000] * zones)
+    if sum(-(-count // each) for count in even) == sum(nodes):
+        assert counts == even
+
+
+def test_uneven_zones_say_what_an_even_split_would_take() -> None:
+    found = placed(35, equal_zones(2), node_replicas=4)
+    assert [row.replicas for row in found.rows] == [19, 16]
+    assert any("an even split takes more machines" in each for each in found.notes)
+    assert not any("machines" in each for each in placed(33, equal_zones(2), node_replicas=4).notes)

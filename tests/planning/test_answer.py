@@ -91,7 +91,9 @@ def test_utilisation_is_load_over_capacity_and_rises_from_state_to_state(text: s
     plan = planned(text)
     for pool, said in zip(plan.pools, answer(plan).pools, strict=True):
         used = [number(each.utilisation) for each in said.utilisation]
-        assert [each.name for each in said.utilisation] == ["mean", "busiest hour", "planned", "machine lost"]
+        states = ["mean", "busiest hour", "planned", "machine lost", "zone lost"]
+        zones = pool.reserves.placement.rows
+        assert [each.name for each in said.utilisation] == states[: 5 if len(zones) > 1 else 4]
         assert used == sorted(used)
         mean = sum(each.mean_rps for each in pool.demand.classes)
         assert used[2] / used[0] == pytest.approx(pool.demand.planning_rps / mean)
@@ -103,6 +105,9 @@ def test_utilisation_is_load_over_capacity_and_rises_from_state_to_state(text: s
         assert used[2] == pytest.approx(pool.demand.planning_rps / (each_rps * serving))
         left = serving - pool.packing.chosen.most_parts_per_node
         assert used[3] == pytest.approx(pool.demand.planning_rps / (each_rps * left))
+        if len(zones) > 1:
+            largest = max(row.replicas for row in zones) / sum(row.replicas for row in zones)
+            assert used[4] == pytest.approx(pool.demand.planning_rps / each_rps / (serving * (1.0 - largest)), rel=0.1)
 
 
 def test_the_parts_of_the_bill_are_whole() -> None:

@@ -92,6 +92,10 @@ class Reliability:
         """Whole replicas on a node; one that spans several nodes has them to itself."""
         return max(1, int(number(self.devices_per_node)) // devices)
 
+    def placed_together(self, devices: int) -> int:
+        """Replicas that are placed node by node. Where the loss of a zone is survived, even zones need the fewest."""
+        return 1 if self.survives.value == "zone" else self.replicas_per_node(devices)
+
 
 def reliability(catalogue: Catalogue | None = None) -> Reliability:
     """What is published, as the start of a user's own."""
@@ -164,7 +168,9 @@ def failure_reserve(
     crews = None if given.crews is None else int(number(given.crews))
     alone: Availability | None = None
     for total in range(needed, MOST_TIMES * needed + MOST_MORE):
-        placed = place(total, sites, devices=devices, taken=taken, inputs=(steady,))
+        placed = place(
+            total, sites, devices=devices, node_replicas=given.placed_together(devices), taken=taken, inputs=(steady,)
+        )
         if isinstance(placed, Rejection):
             return placed
         domains = domains_of(placed, given)

@@ -169,6 +169,7 @@ def _fleet(
         reserves.steady_replicas + reserves.serving_replicas,
         reserves.placement.sites,
         devices=reserves.devices_per_replica,
+        node_replicas=reserves.placement.node_replicas,
     )
     if isinstance(serving, Rejection):
         raise InternalError(law="a part of a fleet that was placed can be placed", left=serving.reason, right=reserves)

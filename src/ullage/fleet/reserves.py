@@ -186,7 +186,6 @@ def named_reserves(
         given = replace(given, reliability=replace(given.reliability, devices_per_node=node))
     where = sites or equal_zones(1 if zones is None else int(number(zones)))
     needed, devices = steady.figures["fleet.replicas"], steady.devices // steady.replicas
-    start = ready.figures["ready.warm_p90_s"]
     region = region_reserve(needed, where, given.regions, devices=devices)
     failure = failure_reserve(
         needed, region.sites, given.reliability, devices=devices, need=steady.need, seed=seed, taken=taken
@@ -198,6 +197,7 @@ def named_reserves(
     capped = _capped(_serving(needed, held, given.policy), steady, demand, region.sites, given)
     serving = _serving(needed, (*held, *capped), given.policy)
     quiet = quiet_demand("reserve.rollout_demand_fraction", demand, given.rollout.within, given.rollout.demand)
+    start = ready.figures["ready.warm_p90_s"]
     rollout = rollout_reserve(serving, given.rollout, start, devices=devices, quiet=quiet)
     if isinstance(rollout, Rejection):
         return rollout
@@ -216,7 +216,7 @@ def named_reserves(
     added, overlapped = sum(line.replicas for line in lines), overlap(_sizes(lines), given.policy.groups)
     bought = added if given.policy.counted.value == "sum" else overlapped
     total = int(needed.value) + bought
-    placed = _placed(total, region.sites, devices, taken, rollout, tuple(line.figure for line in lines))
+    placed = _placed(total, region.sites, devices, given.reliability, taken, rollout, [line.figure for line in lines])
     if isinstance(placed, Rejection):
         return placed
     return Reserves(
@@ -295,7 +295,7 @@ def _nodes(
     sites: Sites, given: Reliability, devices: int, taken: Mapping[str, int] | None, replicas: int
 ) -> tuple[int, ...]:
     """The replicas on each node of a fleet of this size; as if there were one zone where quotas do not hold it."""
-    placed = place(replicas, sites, devices=devices, taken=taken)
+    placed = place(replicas, sites, devices=devices, node_replicas=given.placed_together(devices), taken=taken)
     if isinstance(placed, Rejection):
         return even_nodes(replicas, given.replicas_per_node(devices))
     return domains_of(placed, given).nodes
@@ -325,12 +325,14 @@ def _placed(
     total: int,
     sites: Sites,
     devices: int,
+    given: Reliability,
     taken: Mapping[str, int] | None,
     rollout: RolloutReserve,
-    figures: tuple[Figure, ...],
+    lines: Sequence[Figure],
 ) -> Placement | Rejection:
     """All replicas under the quotas. A fleet that fits only without its surge would deadlock in its first rollout."""
-    placed = place(total, sites, devices=devices, taken=taken, inputs=figures)
+    figures, together = tuple(lines), given.placed_together(devices)
+    placed = place(total, sites, devices=devices, node_replicas=together, taken=taken, inputs=figures)
     if not isinstance(placed, Rejection):
         return placed
     room = placed.figure

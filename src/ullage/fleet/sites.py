@@ -102,6 +102,7 @@ class Placement:
     devices_per_replica: int
     figures: Mapping[str, Figure]
     notes: tuple[str, ...] = ()
+    node_replicas: int = 1
 
     @property
     def replicas(self) -> int:
@@ -138,13 +139,16 @@ def place(
     sites: Sites,
     *,
     devices: int = 1,
+    node_replicas: int = 1,
     taken: Mapping[str, int] | None = None,
     inputs: tuple[Figure | Assumption, ...] = (),
 ) -> Placement | Rejection:
     """Spread replicas of `devices` devices each over the zones, or refuse where a quota is too small for them.
 
-    `taken` is the devices by zone that other pools of the same device already have. `inputs` are what the number of
-    replicas rests on; without them and without quotas the placement has no figures.
+    Zones are as even as they can be on the fewest nodes, where a node holds `node_replicas`: nineteen and sixteen stand
+    on nine nodes of four, eighteen and seventeen would need ten. `taken` is the devices by zone that other pools of the
+    same device already have. `inputs` are what the number of replicas rests on; without them and without quotas the
+    placement has no figures.
     """
     if replicas < 0 or devices < 1:
         raise InputError(
@@ -161,7 +165,7 @@ def place(
     rows: list[PlacedZone] = []
     for region, count in zip(sites.regions, by_region, strict=True):
         zone_rooms = [_room(zone.quota, used[zone.name], devices) for zone in region.zones]
-        by_zone = spread(count, [1.0] * len(region.zones), zone_rooms)
+        by_zone = on_fewest_nodes(count, zone_rooms, node_replicas)
         for zone, each in zip(region.zones, by_zone, strict=True):
             limits = [_devices_of(quota) for quota in (zone.quota, region.quota) if quota is not None]
             rows.append(
@@ -180,8 +184,23 @@ def place(
         rows=placed,
         devices_per_replica=devices,
         figures=_figures(placed, sites, inputs),
-        notes=_notes(placed, sites),
+        notes=_notes(placed, sites, node_replicas),
+        node_replicas=node_replicas,
     )
+
+
+def on_fewest_nodes(total: int, rooms: Sequence[int], each: int) -> tuple[int, ...]:
+    """`total` over parts, as evenly as their rooms allow; less evenly only where that takes fewer nodes of `each`.
+
+    >>> on_fewest_nodes(35, [99, 99], 4), on_fewest_nodes(33, [99, 99], 4), on_fewest_nodes(35, [17, 99], 4)
+    ((19, 16), (17, 16), (16, 19))
+    """
+    even = spread(total, [1.0] * len(rooms), rooms)
+    least = -(-total // each)
+    if sum(-(-count // each) for count in even) == least or sum(room // each for room in rooms) < least:
+        return even
+    nodes = spread(least, [1.0] * len(rooms), [room // each for room in rooms])
+    return spread(total, [float(count) for count in nodes], [count * each for count in nodes])
 
 
 def spread(total: int, weights: Sequence[float], rooms: Sequence[int]) -> tuple[int, ...]:
@@ -321,7 +340,7 @@ def _figures(
     }
 
 
-def _notes(rows: Sequence[PlacedZone], sites: Sites) -> tuple[str, ...]:
+def _notes(rows: Sequence[PlacedZone], sites: Sites, node_replicas: int) -> tuple[str, ...]:
     notes = []
     open_zones = [row.zone for row in rows if row.quota_devices is None]
     if open_zones:
@@ -329,7 +348,11 @@ def _notes(rows: Sequence[PlacedZone], sites: Sites) -> tuple[str, ...]:
     for region in sites.regions:
         counts = {row.zone: row.replicas for row in rows if row.region == region.name}
         most, least = max(counts.values()), min(counts.values())
-        if most - least > 1:
+        even = spread(sum(counts.values()), [1.0] * len(counts), [UNLIMITED] * len(counts))
+        on_nodes = on_fewest_nodes(sum(counts.values()), [UNLIMITED] * len(counts), node_replicas)
+        if tuple(sorted(counts.values())) == tuple(sorted(on_nodes)) != tuple(sorted(even)):
+            notes.append(f"Zones of {region.name} hold {least} to {most} replicas: an even split takes more machines.")
+        elif most - least > 1:
             short = ", ".join(zone for zone, count in counts.items() if count == least)
             notes.append(
                 f"Quotas keep zones uneven in {region.name}: {short} holds {least} replicas, others up to {most}."

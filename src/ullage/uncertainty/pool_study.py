@@ -159,7 +159,9 @@ def failing_together(pool: PoolPlan) -> Callable[[int], Domains]:
 
     def domains(replicas: int) -> Domains:
         if replicas not in known:
-            placed = place(replicas, reserves.placement.sites, devices=devices)
+            placed = place(
+                replicas, reserves.placement.sites, devices=devices, node_replicas=reserves.placement.node_replicas
+            )
             if isinstance(placed, Rejection):
                 like = domains_of(reserves.placement, given)
                 known[replicas] = replace(like, zones=(even_nodes(replicas, given.replicas_per_node(devices)),))

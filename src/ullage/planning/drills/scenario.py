@@ -135,6 +135,7 @@ class PoolScenario:
             self.replicas + more,
             _without_quotas(self.pool.reserves.placement),
             devices=self.pool.reserves.devices_per_replica,
+            node_replicas=self.pool.reserves.placement.node_replicas,
         )
         if isinstance(found, Rejection):
             raise InternalError(law="replicas without quotas can be placed", left=found.reason, right=more)
