@@ -346,7 +346,7 @@ def _gate(asked: Asked) -> Any:
     verb = partial(verbs.gate, given["before"], given["after"], stated=_stated(asked), quick=given["no_replicas"])
     tolerance = parse_share(given["tolerance"], "tolerance") or 0.0
     more = {"workers": asked.workers, "progress": asked.report}
-    return asked.planned(verb, keyword="plan", tolerance_fraction=tolerance, **more)
+    return asked.planned(verb, "limit", keyword="plan", tolerance_fraction=tolerance, **more)
 
 
 def _validate(asked: Asked) -> Any:

@@ -94,6 +94,7 @@ def gate(
     traffic: str | float | None = None,
     stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
     quick: bool = False,
+    limit: str | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -105,6 +106,7 @@ def gate(
     difference means in replicas, which takes two searches. Load tests of both sides are read by the same `stated`
     terms; what differs between plan and files, such as a version's precision, is accepted by name.
     """
+    from ullage.execute.limit import parse_limit
     from ullage.load.pool import load_pool
     from ullage.service.calibration.step_change import step_difference
 
@@ -115,9 +117,9 @@ def gate(
             problem="must be above 0 and below 1",
             fix="Give for example 5%.",
         )
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         changes = parse_changes(set, traffic)
-        pool = load_pool(plan, as_of=run.as_of, seed=seed, changes=changes)
+        pool = load_pool(plan, as_of=run.as_of, seed=seed, changes=changes, limit=parse_limit(run.limit))
         if isinstance(pool, Rejection):
             return refusal(pool)
         one, other = (
