@@ -162,13 +162,13 @@ MUTANTS = {
         "floor_sum(steps, rate, (replica.step * rate) & 1023)",
         "floor_sum(steps, rate, 0)",
     ),
-    "a wide plan is cut a step too late": (
-        "while steps > 1 and plan_end(w, replica, steps - 1) >= when_ps:",
-        "while steps > 2 and plan_end(w, replica, steps - 2) >= when_ps:",
+    "a wide plan is cut a step too early": (
+        "while steps < replica.planned and plan_end(w, replica, steps) < when_ps:",
+        "while steps + 1 < replica.planned and plan_end(w, replica, steps + 1) < when_ps:",
     ),
-    "a decode starts on what is left of the budget": (
+    "a decode leaves the last of the budget": (
         "if slot.last_step >= 0 and budget < new:",
-        "if slot.last_step >= 0 and budget < 1:",
+        "if slot.last_step >= 0 and budget <= new:",
     ),
     "a wide decode has one token's part of a mixed step": (
         "add_to_sums(w, replica, span_ps, part_ps * width)",
