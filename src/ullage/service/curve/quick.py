@@ -37,7 +37,7 @@ _FIRST_FRACTION = 0.9
 # The excess grows about so many times as fast as the load does.
 _STEEPNESS = 8.0
 # How far off the answer was on settings that were decided as well, and where no load between two was found.
-_OFF_FRACTION, _FAR_OFF_FRACTION = 0.1, 0.35
+_OFF_FRACTION, _FAR_OFF_FRACTION = 0.15, 0.35
 _CLOSE = 1.25
 
 
