@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from support.calibrations import FACTORS, calibration_document
 from support.loadtest_samples import to_json, vllm_run
+from support.planned import TWO_POOLS
 from ullage.cli.app import run
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence, Source, walk
@@ -168,3 +170,12 @@ def test_a_stated_slo_is_an_input_of_the_figures() -> None:
     stated = {each.name: each for each in pool.slo_limits}
     assert stated["chat.ttft_p95"].value == 0.7
     assert stated["chat.ttft_p95"].source.where == "--slo"
+
+
+def test_of_several_pools_it_says_which_one_it_is_and_which_are_left_out() -> None:
+    two = load_pool(yaml.safe_load(TWO_POOLS), as_of=AS_OF)
+    assert not isinstance(two, Rejection)
+    assert two.replica.endswith("x h100-sxm, pool small; large left out")
+    one = load_pool(None, as_of=AS_OF)
+    assert not isinstance(one, Rejection)
+    assert "left out" not in one.replica

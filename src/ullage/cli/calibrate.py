@@ -78,8 +78,8 @@ def command(
     """Fit the step model of a replica to load tests of any tool, or with --inspect show what was read from them."""
     _check_out(out, inspect=inspect, force=force)
     if not inspect and model is not None and device is not None:
-        from ullage.load.typed import parse_duration, parse_share, parse_tokens
-        from ullage.verbs.calibrate_fit import StatedTest, fit_calibration
+        from ullage.load.typed import parse_tokens
+        from ullage.verbs.calibrate_fit import fit_calibration, stated_test
 
         fitted = fit_calibration(
             files,
@@ -95,12 +95,7 @@ def command(
             budget_tokens=parse_tokens(token_budget, "--token-budget"),
             kv_dtype=kv_dtype,
             poll_steps=poll_steps,
-            stated=StatedTest(
-                cached_fraction=parse_share(cached_share, "--cached-share"),
-                replicas=replicas,
-                timeout_s=parse_duration(timeout, "--timeout"),
-                accepted=tuple(accept or ()),
-            ),
+            stated=stated_test(cached_share, replicas, timeout, accept),
         )
         if out is not None:
             _write(fitted, out, force=force)

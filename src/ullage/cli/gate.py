@@ -57,9 +57,9 @@ def command(
     to tell, and 0 otherwise.
     """
     from ullage import verbs
-    from ullage.load.typed import parse_duration, parse_share
+    from ullage.load.typed import parse_share
     from ullage.verbs.answer import Refusal
-    from ullage.verbs.calibrate_fit import StatedTest
+    from ullage.verbs.calibrate_fit import stated_test
     from ullage.verbs.what_if import last, what_if
 
     if plan is None:
@@ -71,12 +71,7 @@ def command(
             after,
             plan=plan,
             tolerance_fraction=parse_share(tolerance, "--tolerance") or 0.0,
-            stated=StatedTest(
-                cached_fraction=parse_share(cached_share, "--cached-share"),
-                replicas=replicas,
-                timeout_s=parse_duration(timeout, "--timeout"),
-                accepted=tuple(accept or ()),
-            ),
+            stated=stated_test(cached_share, replicas, timeout, accept),
             quick=fast,
             limit=limit,
             as_of=as_of,

@@ -47,9 +47,8 @@ def command(
     The exit code is 0 where the tests are validated, 3 where one is not, and 5 where they cannot tell.
     """
     from ullage import verbs
-    from ullage.load.typed import parse_duration, parse_share
     from ullage.verbs.answer import Refusal
-    from ullage.verbs.calibrate_fit import StatedTest
+    from ullage.verbs.calibrate_fit import stated_test
     from ullage.verbs.what_if import last, what_if
 
     if plan is None:
@@ -60,12 +59,7 @@ def command(
             files,
             plan=plan,
             calibration=calibration,
-            stated=StatedTest(
-                cached_fraction=parse_share(cached_share, "--cached-share"),
-                replicas=replicas,
-                timeout_s=parse_duration(timeout, "--timeout"),
-                accepted=tuple(accept or ()),
-            ),
+            stated=stated_test(cached_share, replicas, timeout, accept),
             as_of=as_of,
             seed=seed,
             progress=report,

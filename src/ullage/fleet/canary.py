@@ -57,7 +57,7 @@ def canary_figures(
         value=max(1, math.ceil((scores * variation_ratio / number(SLOWDOWN)) ** 2 * beside)),
         unit="requests",
         formula=f"(z(1 - false alarm) + z(power))^2 x ({variation_ratio:.3g}, the variation of the time per output "
-        "token in simulation, / slowdown)^2 x (1 + share / rest)",
+        "token in simulation, / slowdown)^2 x (1 + share / rest); requests are counted as independent",
         inputs=(share, *_RULE, *inputs),
     )
     lasts = Figure(

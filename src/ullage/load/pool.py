@@ -16,11 +16,13 @@ from ullage.load.typed import parse_share, parse_speculation, with_definitions, 
 if TYPE_CHECKING:
     from ullage.evidence import Assumption, Figure
     from ullage.memory.budget import MemoryBudget
+    from ullage.planning.spec import PlanSpec
     from ullage.planning.work.limit import WorkLimit
     from ullage.service.calibration.pool_step import StepProfile
     from ullage.service.steps.band import StepBand
     from ullage.service.steps.step_model import StepModel
     from ullage.service.trial.bases import Bases
+    from ullage.simulate.load import Requests
     from ullage.workload.classes import RequestClass
     from ullage.workload.demand.demand import Demand
 
@@ -48,6 +50,13 @@ class CurveInputs:
             self.step, self.memory, self.demand, self.classes,
             seed=seed, deadlines_s=self.deadlines_s, band=self.band,
         )  # fmt: skip
+
+    def drawn(self, seed: int) -> Requests:
+        """Requests of the pool's mix, as many as tell a mean length or a cached share to a hundredth or two."""
+        from ullage.service.stage import mix_of, replica_of
+
+        mix = mix_of(self.demand, self.classes, replica_of(self.step, self.memory))
+        return mix(rate_rps=20.0, span_s=120.0, seed=seed).requests
 
     @property
     def inputs(self) -> tuple[Figure | Assumption, ...]:
@@ -100,7 +109,7 @@ def load_pool(
         )
     return CurveInputs(
         service=spec.name,
-        replica=_name(memory),
+        replica=f"{_name(memory)}{_other_pools(spec)}",
         step=step,
         band=point.of_pool(band_of(step), demand).band,
         memory=memory,
@@ -233,6 +242,12 @@ def _beside(step: StepModel, busy_fraction: float) -> StepModel:
         return step
     neighbours = [Neighbour(name="others", busy_fraction=busy_fraction)]
     return beside(step, slow_ratio(asks_of(step), neighbours))
+
+
+def _other_pools(spec: PlanSpec) -> str:
+    """Of a plan of several pools, which one it is and which are not looked at."""
+    first, *others = (each.name for each in spec.pools)
+    return f", pool {first}; {', '.join(others)} left out" if others else ""
 
 
 def _name(memory: MemoryBudget) -> str:

@@ -44,6 +44,20 @@ class StatedTest:
     accepted: tuple[str, ...] = ()
 
 
+def stated_test(
+    cached_share: str | None, replicas: int | None, timeout: str | None, accept: Sequence[str] | None
+) -> StatedTest:
+    """What is typed of a load test, over what its file says."""
+    from ullage.load.typed import parse_duration, parse_share
+
+    return StatedTest(
+        cached_fraction=parse_share(cached_share, "--cached-share"),
+        replicas=replicas,
+        timeout_s=parse_duration(timeout, "--timeout"),
+        accepted=tuple(accept or ()),
+    )
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fitted(VerbAnswer):
     """A calibration with its provenance, the points that could not be used, and what is wrong with the evidence.

@@ -184,10 +184,9 @@ def _replicas(pool: CurveInputs, step: StepModel, run: RunContext) -> int | Reje
 
 def _request(pool: CurveInputs, step: StepModel, replicas: int, seed: int) -> MixedRequest:
     from ullage.service.calibration.step_change import mixed_request
-    from ullage.service.stage import mix_of, replica_of, scheduler_limits
+    from ullage.service.stage import scheduler_limits
 
-    mix = mix_of(pool.demand, pool.classes, replica_of(step, pool.memory))
-    drawn = mix(rate_rps=_SAMPLE_RPS, span_s=_SAMPLE_S, seed=seed).requests
+    drawn = pool.drawn(seed)
     return mixed_request(
         step,
         prompt_tokens=float(drawn.prompt_tokens.mean()),
@@ -196,10 +195,6 @@ def _request(pool: CurveInputs, step: StepModel, replicas: int, seed: int) -> Mi
         rate_rps=pool.demand.planning_rps / replicas,
         most=scheduler_limits(pool.memory)[0],
     )
-
-
-# As many requests as tell a mean to a few hundredths.
-_SAMPLE_RPS, _SAMPLE_S = 20.0, 120.0
 
 
 def _meant(

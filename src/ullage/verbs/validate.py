@@ -157,13 +157,7 @@ def _validated(
 def planned_replica(pool: CurveInputs, seed: int) -> PlannedReplica:
     """The step model of a plan's replica, and the share of its mix's prompts that its cache holds."""
     from ullage.service.calibration.validation import PlannedReplica
-    from ullage.service.stage import mix_of, replica_of
 
-    mix = mix_of(pool.demand, pool.classes, replica_of(pool.step, pool.memory))
-    drawn = mix(rate_rps=_SAMPLE_RPS, span_s=_SAMPLE_S, seed=seed).requests
+    drawn = pool.drawn(seed)
     cached = 0 if drawn.cached_tokens is None else int(drawn.cached_tokens.sum())
     return PlannedReplica(step=pool.step, cached_fraction=cached / int(drawn.prompt_tokens.sum()))
-
-
-# As many requests as tell a share to a hundredth.
-_SAMPLE_RPS, _SAMPLE_S = 20.0, 120.0
