@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.fleet.choices import choice
-from ullage.fleet.failure import even_nodes
 from ullage.fleet.maintenance import Maintenance, MaintenanceReserve, maintenance_reserve
+from ullage.fleet.packing import even_nodes
 from ullage.fleet.region import RegionPolicy, carried_fraction, region_reserve
 from ullage.fleet.sites import Region, Sites, Zone, equal_zones
 

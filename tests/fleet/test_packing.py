@@ -70,6 +70,8 @@ def test_one_pool_of_small_replicas_needs_what_division_says(replicas: int, tp: 
     each = max(tp, size) // tp
     assert found.nodes == math.ceil(replicas / each)
     assert found.spare_devices == (found.nodes * each - replicas) * tp
+    # Spread before filled: no other way of standing on so few nodes loses fewer replicas with one of them.
+    assert found.most_parts_per_node == math.ceil(replicas / found.nodes)
 
 
 def fewest_bins(sizes: tuple[int, ...], room: int) -> int:

@@ -9,7 +9,7 @@ VERBS: dict[str, str] = {
     "plan": "Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.",
     "init": "Write a first plan file from what there is: a trace, a load test, an engine's log, a model's name.",
     "report": "Write a plan as one HTML file: each question, its answer, a chart, and every number explained.",
-    "options": "Compare devices, cuts and settings by cost per success; who is refused and why; when to order.",
+    "options": "Compare devices, parallelism and settings by cost per success; who is refused and why; when to order.",
     "risk": "Say how often a plan's fleet falls short, which inputs move it, and what to measure first.",
     "scenarios": "Plan the best, the base, the worst and your own future, and compare the plans.",
     "brownfield": "Lay a plan over what a cluster runs: have, need, change, risk, and the order of steps.",

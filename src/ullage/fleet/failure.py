@@ -23,7 +23,7 @@ from ullage.facts.operations import operation_facts
 from ullage.fleet.availability import Availability, Breakage, Domains, availability, up_chances
 from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
-from ullage.fleet.packing import ASSUMED_NODE
+from ullage.fleet.packing import ASSUMED_NODE, even_nodes
 from ullage.fleet.risk.need import PlannedNeed
 from ullage.fleet.sites import Placement, Sites, place
 
@@ -118,16 +118,6 @@ def domains_of(placement: Placement, given: Reliability) -> Domains:
         node=_breakage(given.node_failures, given.node_repair, spanned),
         zone=_breakage(given.zone_failures, given.zone_repair, 1),
     )
-
-
-def even_nodes(replicas: int, most: int) -> tuple[int, ...]:
-    """Replicas spread evenly over as few nodes as hold them, at most so many on each: the fullest has the fewest.
-
-    >>> even_nodes(10, 4), even_nodes(8, 4), even_nodes(0, 4)
-    ((4, 3, 3), (4, 4), ())
-    """
-    nodes = -(-replicas // most)
-    return tuple(replicas // nodes + (place < replicas % nodes) for place in range(nodes))
 
 
 def _breakage(failures: Assumption, repair: Assumption, parts: float) -> Breakage:

@@ -22,6 +22,9 @@ from ullage.facts.device import Device
 from ullage.fleet.sites import Placement
 from ullage.memory.sharding import Sharding
 
+_Part = tuple[int, str]
+"""The devices of one part of a replica on one node, and its pool."""
+
 NODE_DEVICES = 8
 """What most machines with linked accelerators have, and what a shape is looked for by where none is stated."""
 
@@ -164,7 +167,7 @@ def pack_placed(
 
 
 def pack_on(lots: Sequence[Lot], shape: NodeShape) -> PackedShape:
-    """Fill nodes zone by zone, the largest parts first, each into the fullest node that still holds it.
+    """Fill nodes zone by zone: equal parts evenly, others the largest first, each into the fullest node that holds it.
 
     For one pool, and wherever part sizes divide one another, no packing needs fewer nodes; for other mixtures it is the
     usual rule of thumb, at most two ninths above the best.
@@ -202,24 +205,49 @@ def parts_of(sharding: Sharding, node_devices: int) -> tuple[int, ...]:
     return ((node_devices,) * full + ((rest,) if rest else ())) * sharding.pp
 
 
+def even_nodes(replicas: int, most: int) -> tuple[int, ...]:
+    """Replicas spread evenly over as few nodes as hold them, at most so many on each: the fullest has the fewest.
+
+    >>> even_nodes(10, 4), even_nodes(8, 4), even_nodes(0, 4)
+    ((4, 3, 3), (4, 4), ())
+    """
+    nodes = -(-replicas // most)
+    return tuple(replicas // nodes + (place < replicas % nodes) for place in range(nodes))
+
+
 def _filled(lots: Sequence[Lot], zone: str, size: int) -> list[NodeGroup]:
     """The nodes of one zone, equal ones together, the fullest first."""
     parts = sorted(
         ((part, lot.pool) for lot in lots for part in parts_of(lot.sharding, size) for _ in range(lot.replicas)),
         reverse=True,
     )
-    # Nodes by the devices they have left; a node is the tuple of what stands in it.
-    open_nodes: dict[int, list[tuple[tuple[int, str], ...]]] = defaultdict(list)
-    for part in parts:
-        room = min((left for left, nodes in open_nodes.items() if nodes and left >= part[0]), default=None)
-        node = () if room is None else open_nodes[room].pop()
-        open_nodes[(size if room is None else room) - part[0]].append((*node, part))
-    alike = Counter(node for nodes in open_nodes.values() for node in nodes)
+    alike = _spread(parts, size) if len(set(parts)) == 1 else _fullest_first(parts, size)
     whole = [lot.sharding.devices for lot in lots if lot.sharding.devices <= size]
     return [_group(zone, node, count, size, whole) for node, count in sorted(alike.items(), reverse=True)]
 
 
-def _group(zone: str, node: tuple[tuple[int, str], ...], count: int, size: int, whole: Iterable[int]) -> NodeGroup:
+def _spread(parts: Sequence[_Part], size: int) -> Counter[tuple[_Part, ...]]:
+    """Equal parts over the fewest nodes, as evenly as they go: the loss of a node then takes the fewest of them.
+
+    >>> [len(node) for node in _spread([(2, "chat")] * 6, 8).elements()]
+    [3, 3]
+    """
+    counts = Counter(even_nodes(len(parts), max(1, size // parts[0][0])))
+    return Counter({tuple(parts[:each]): nodes for each, nodes in counts.items()})
+
+
+def _fullest_first(parts: Sequence[_Part], size: int) -> Counter[tuple[_Part, ...]]:
+    """Parts of several sizes or pools, each into the fullest node that still holds it."""
+    # Nodes by the devices they have left; a node is the tuple of what stands in it.
+    open_nodes: dict[int, list[tuple[_Part, ...]]] = defaultdict(list)
+    for part in parts:
+        room = min((left for left, nodes in open_nodes.items() if nodes and left >= part[0]), default=None)
+        node = () if room is None else open_nodes[room].pop()
+        open_nodes[(size if room is None else room) - part[0]].append((*node, part))
+    return Counter(node for nodes in open_nodes.values() for node in nodes)
+
+
+def _group(zone: str, node: tuple[_Part, ...], count: int, size: int, whole: Iterable[int]) -> NodeGroup:
     used = sum(part for part, _ in node)
     if used > size:
         raise InternalError(law="no device holds two replicas", left=node, right=size)

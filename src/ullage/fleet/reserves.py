@@ -15,16 +15,10 @@ from ullage.errors import InputError, Rejection, unknown_name
 from ullage.evidence import Assumption, Evidence, Figure, number
 from ullage.fleet.canary import canary_figures, variation
 from ullage.fleet.choices import choice
-from ullage.fleet.failure import (
-    FailureReserve,
-    Reliability,
-    domains_of,
-    even_nodes,
-    failure_reserve,
-    reliability,
-)
+from ullage.fleet.failure import FailureReserve, Reliability, domains_of, failure_reserve, reliability
 from ullage.fleet.lines import NAMES, ReserveLine
 from ullage.fleet.maintenance import Maintenance, MaintenanceReserve, maintenance_reserve
+from ullage.fleet.packing import even_nodes
 from ullage.fleet.quiet import quiet_demand
 from ullage.fleet.region import RegionPolicy, RegionReserve, region_reserve
 from ullage.fleet.rollout import Rollout, RolloutReserve, deadlock, rollout_reserve

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from ullage.errors import Rejection
 from ullage.evidence import Assumption, Evidence, Source, number
 from ullage.fleet.availability import Domains
-from ullage.fleet.failure import domains_of, even_nodes
+from ullage.fleet.failure import domains_of
+from ullage.fleet.packing import even_nodes
 from ullage.fleet.risk.inputs import FRACTIONS, pool_uncertainties
 from ullage.fleet.risk.load_draws import DEMAND, LoadDraws, Uncertainties, drawn_points, load_draws
 from ullage.fleet.risk.quasi_random import normal_scores
@@ -188,7 +189,7 @@ def study_pool(
     draws = load_draws(given, surface, points)
     model = ShortfallModel(draws=draws, surface=surface, domains_of=failing_together(pool))
     serving = pool.steady_fleet.replicas + pool.reserves.serving_replicas
-    each_node = max(1, pool.packing.chosen.most_parts_per_node)
+    each_node = max(1, pool.packing.chosen.shape.devices // pool.steady_fleet.size.devices)
     target = number(shortfall)
     # The plan's own reserves cover rollouts and drained nodes; a fleet without them has to spare replicas for both.
     bare = replace(model, outages=planned_work(pool, given))
