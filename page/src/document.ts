@@ -71,7 +71,7 @@ export interface Summary {
   per_success: Quantity | null;
   causes: { name: string; bill: Quantity; requests: Quantity }[];
   prices: string;
-  orders: { device: string; region: string; devices: Quantity; ask_by: string | null; is_late: boolean }[];
+  orders: { device: string; region: string; devices: Quantity; there_on: string; is_late: boolean }[];
   assumption_count: number;
   stale_count: number;
 }

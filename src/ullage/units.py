@@ -149,7 +149,7 @@ REQUEST_RATE = Dimension(
     name="request rate",
     unit="req/s",
     spellings={
-        **_rates({"req": Fraction(1), "requests": Fraction(1), "request": Fraction(1)}),
+        **_rates(dict.fromkeys(("req", "requests", "request", ""), Fraction(1))),
         "rps": Fraction(1),
         "qps": Fraction(1),
         "rpm": Fraction(1, 60),

@@ -72,7 +72,12 @@ def test_a_version_is_a_text_and_not_a_number() -> None:
             "rat: 20 req/s",
             "plan.yaml:7: workload.classes.chat.rat = '20 req/s': is not a known key. Did you mean rate?",
         ),
-        ("service: two classes\n", "", "service = None: is missing. Add service."),
+        ("service: two classes\n", "", "service = None: is missing. Add service (text): What the plan is called."),
+        (
+            "rate: 20 req/s",
+            "rate: 20 miles\n      peak_hour: often",
+            "for example 12 req/s. Also: line 8: workload.classes.chat.peak_hour is not a ratio.",
+        ),
         (
             "version: 1",
             "version: 9",

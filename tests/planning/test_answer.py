@@ -164,17 +164,17 @@ def test_three_limits_are_those_of_the_plan() -> None:
     assert [number(each) for each in said.bursts] == [limits.burst_ratio("queue", each) for each in (120, 900)]
 
 
-def test_devices_are_asked_for_their_lead_time_before_the_horizon_ends() -> None:
+def test_devices_asked_for_today_are_there_after_their_lead_time() -> None:
     plan = planned()
     (order,) = answer(plan).orders
-    assert order.ask_by == plan.as_of + datetime.timedelta(days=30 - 14)
+    assert order.there_on == plan.as_of + datetime.timedelta(days=14)
     assert not order.is_late
     assert order.quota is None
     assert number(order.devices) == plan.pools[0].packing.chosen.devices
     slow = replace(plan.spec.options.lead, quota=stated("lead.quota_request", 31 * 86400.0, "s"))
     late = replace(plan, spec=replace(plan.spec, options=replace(plan.spec.options, lead=slow)))
     (order,) = answer(late).orders
-    assert order.ask_by == plan.as_of - datetime.timedelta(days=1)
+    assert order.there_on == plan.as_of + datetime.timedelta(days=31)
     assert order.is_late
 
 

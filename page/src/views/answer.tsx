@@ -110,12 +110,12 @@ function Tiles() {
         <div key={`${each.device}${each.region}`}>
           <dt>Order {each.device}</dt>
           <dd>
-            {each.ask_by ? `by ${each.ask_by}` : "no lead time known"}
+            {`asked for today, there on ${each.there_on}`}
             <small>
               {" "}
               <Fig of={each.devices} />
               {each.region && ` in ${each.region}`}
-              {each.is_late && ", late already"}
+              {each.is_late && ", after the end of the plan"}
             </small>
           </dd>
         </div>

@@ -193,6 +193,11 @@ def rows_of(section: type[Section], prefix: str = "") -> Iterator[KeyRow]:
             yield from rows_of(inner, f"{path}{kind}.")
 
 
+def row_at(root: type[Section], path: KeyPath) -> KeyRow:
+    """The row of the key that stands, or should, at a path of a document."""
+    return next(row for row in rows_of(section_at(root, path[:-1])) if row.path == path[-1])
+
+
 def _default(key: Key | None, assumed: Assumption | None, own: Any) -> str:
     if assumed is not None:
         return written(assumed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from ullage.errors import InputError, InternalError
 from ullage.facts.startup import STORAGES
-from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, range_at, rows_of, section_at
+from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, range_at, row_at, rows_of, section_at
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.class_traffic import OutcomesSection, UsersSection
@@ -544,7 +544,7 @@ def read_plan_document(document: Document) -> PlanFile:
     except ValidationError as error:
         # A misspelt key is two faults, one unknown and one missing; the unknown one tells the reader more.
         details = sorted(_faults(error), key=lambda each: each["type"] == "missing")
-        raise _input_error(document, details[0], more=len(details) - 1) from None
+        raise _input_error(document, details[0], also=details[1:]) from None
     _check_pools(document, found)
     return found
 
@@ -613,12 +613,25 @@ def _faults(error: ValidationError) -> list[ErrorDetails]:
     ]
 
 
-def _input_error(document: Document, detail: ErrorDetails, more: int) -> InputError:
+def _input_error(document: Document, detail: ErrorDetails, also: Sequence[ErrorDetails]) -> InputError:
     path = _stated_path(document.content, detail)
     problem, fix = _problem(path, detail)
-    also = f" ({more} more {'fault' if more == 1 else 'faults'} after this one.)" if more else ""
     value = None if detail["type"] == "missing" else detail["input"]
-    return InputError(field=document.place(path), value=value, problem=problem, fix=fix + also)
+    return InputError(field=document.place(path), value=value, problem=problem, fix=fix + _also(document, also))
+
+
+_NAMED_FAULTS = 3
+
+
+def _also(document: Document, faults: Sequence[ErrorDetails]) -> str:
+    """The other faults by place and problem, so that a file is mended in one go."""
+    named = []
+    for each in faults[:_NAMED_FAULTS]:
+        path = _stated_path(document.content, each)
+        place = re.sub(rf"^{re.escape(document.file)}:(?=\d)", "line ", document.place(path))
+        named.append(f"{place} {_problem(path, each)[0]}")
+    more = len(faults) - len(named)
+    return f" Also: {'; '.join(named)}{f'; and {more} more' if more else ''}." if named else ""
 
 
 def _stated_path(content: dict[str, Any], detail: ErrorDetails) -> KeyPath:
@@ -648,7 +661,8 @@ def _problem(path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
     if kind == "extra_forbidden":
         return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(PlanFile, path[:-1]))))
     if kind == "missing":
-        return "is missing", f"Add {path[-1]}."
+        row = row_at(PlanFile, path)
+        return "is missing", f"Add {path[-1]} ({row.kind}): {row.meaning}"
     if kind == "literal_error" and path == ("version",):
         return "is not a version this program reads", "Write version: 1."
     if kind == "literal_error":

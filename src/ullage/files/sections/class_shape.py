@@ -22,6 +22,9 @@ _OF_A_TRACE = ("prompt", "output")
 _OF_A_LOG = ("users", "tokens")
 _OF_A_FORECAST = ("weekly_growth", "peak_hour")
 
+# Another name of p50 where lengths are stated.
+_MEDIAN = "median"
+
 
 def shape_of(
     section: ClassSection,
@@ -116,9 +119,9 @@ def _allowed_s(section: ClassSection) -> float:
     limits = {slo.partition("_")[0]: limit_s for slo, limit_s in section.slo.items()}
     if "e2e" in limits:
         return limits["e2e"]
-    typical = (section.output or {}).get("p50") or built_in_like(
-        section.name, section.longest_context
-    ).lengths.output_tokens[5]
+    stated = section.output or {}
+    built_in = built_in_like(section.name, section.longest_context).lengths.output_tokens[5]
+    typical = stated.get("p50") or stated.get(_MEDIAN) or built_in
     return limits.get("ttft", 0.0) + float(typical) * limits.get("tpot", limits.get("itl", 0.0))
 
 
@@ -128,7 +131,7 @@ def _lengths(section: ClassSection, side: str, provenance: Provenance) -> dict[f
         return None
     found = {}
     for name, tokens in stated.items():
-        percentile = re.fullmatch(r"p(\d{1,2}(?:\.\d+)?)", name)
+        percentile = re.fullmatch(r"p(\d{1,2}(?:\.\d+)?)", "p50" if name == _MEDIAN else name)
         if percentile is None or not 0 < float(percentile.group(1)) < 100:
             raise InputError(
                 field=f"workload.classes.{section.name}.{side}",
@@ -144,7 +147,14 @@ def _lengths(section: ClassSection, side: str, provenance: Provenance) -> dict[f
                 fix="Raise longest_context, or give shorter lengths.",
             )
         fraction = float(percentile.group(1)) / 100
-        found[fraction] = provenance.says(f"{section.name}.{side}_{name}", tokens, "tokens")
+        if fraction in found:
+            raise InputError(
+                field=f"workload.classes.{section.name}.{side}.{name}",
+                value=tokens,
+                problem="states one percentile a second time",
+                fix="Keep one of them: median is p50.",
+            )
+        found[fraction] = provenance.says(f"{section.name}.{side}_p{percentile.group(1)}", tokens, "tokens")
     if not found:
         raise InputError(
             field=f"workload.classes.{section.name}.{side}", value="{}", problem="is empty", fix="Give at least p50."

@@ -340,8 +340,8 @@ def _next_step(
     if decided is Verdict.TEST_FIRST:
         return NextStep(what=f"give a trace of a week of {', '.join(default_classes(plan))} (workload.trace)")
     if decided is Verdict.BUY:
-        first = min(orders, key=lambda each: each.ask_by)
-        return NextStep(what=f"ask for {number(first.devices):g} {first.device} by {first.ask_by.isoformat()}")
+        asked = " and ".join(f"{number(each.devices):g} {each.device}" for each in orders)
+        return NextStep(what=f"ask for {asked} today, as far as they do not run yet")
     return NextStep(what="reconcile with production when the plan is due")
 
 
@@ -374,7 +374,10 @@ def _load_test(plan: Plan, pool: PoolAnswer, bill: Bill | None) -> NextStep:
 
 
 def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: datetime.date) -> Iterator[DeviceOrder]:
-    """Devices by kind, and the last day to ask for them: the slowest way of buying, before the horizon ends."""
+    """Devices by kind, and the day they are there if asked for today, by the slowest way of buying.
+
+    The busiest hour may come in the first week: no part of the fleet can wait for the end of the horizon.
+    """
     slowest = max(
         (plan.spec.options.lead.steps(each) for each in plan.spec.buying.mix.shares),
         key=lambda steps: sum(number(one) for one in steps),
@@ -386,7 +389,7 @@ def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: d
         formula="the steps of getting a device, one after the other",
         inputs=slowest,
     )
-    ask_by = until - datetime.timedelta(seconds=number(lead))
+    there_on = plan.as_of + datetime.timedelta(seconds=number(lead))
     for device in dict.fromkeys(each.machines.device for each in pools):
         own = [each for each in pools if each.machines.device == device]
         devices = summed(f"answer.{device}.devices", tuple(each.machines.devices for each in own))
@@ -396,8 +399,8 @@ def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: d
             devices=devices,
             quota=_quota(plan, device),
             lead=lead,
-            ask_by=ask_by,
-            is_late=ask_by < plan.as_of,
+            there_on=there_on,
+            is_late=there_on > until,
         )
 
 

@@ -115,14 +115,14 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOrder:
-    """Devices to have by the end of the horizon; `quota` is None where nobody stated one."""
+    """Devices to have; `quota` is None where nobody stated one, `is_late` where they come after the horizon's end."""
 
     device: str
     region: str
     devices: Number
     quota: Figure | None
     lead: Figure
-    ask_by: datetime.date
+    there_on: datetime.date
     is_late: bool
 
 

@@ -315,7 +315,10 @@ def _bursts(found: Answer) -> str:
         return ""
     pool = min(able, key=lambda each: number(each.bursts[0]))
     lengths = ("2 min", "15 min")
-    heights = ", ".join(f"x{number(each):.3g} for {length}" for each, length in zip(pool.bursts, lengths, strict=False))
+    heights = ", ".join(
+        f"{f'x{number(each):.3g}' if number(each) > 1.0 else 'none'} for {length}"
+        for each, length in zip(pool.bursts, lengths, strict=False)
+    )
     p50, p90 = (show(number(each), "s") for each in pool.ready)
     return f"{_of(found, pool)}{heights} absorbed; a new replica takes {p50} (p90 {p90})"
 
@@ -385,10 +388,10 @@ def _orders(found: Answer) -> str:
     for each in found.orders[:4]:
         quota = "quota not stated" if each.quota is None else f"quota {number(each.quota):g}"
         lead = f"{show(number(each.lead), 's')} {each.lead.evidence}"
-        late = ", which has passed" if each.is_late else ""
+        late = ", after the end of the plan" if each.is_late else ""
         where = f" in {_clean(each.region)}" if each.region else ""
         devices = f"{number(each.devices):g} {_clean(each.device)}{where}"
-        said.append(f"{devices}, {quota}: ask by {each.ask_by.isoformat()}{late} ({lead})")
+        said.append(f"{devices}, {quota}: asked for today, there on {each.there_on.isoformat()}{late} ({lead})")
     return "; ".join(said)
 
 
