@@ -102,7 +102,7 @@ def _test(pool: EmitPool, sent: SentTest) -> dict[str, Any]:
     if price is not None:
         found["usd"] = Reasoned(
             value=round(pool.devices * minutes / 60.0 * price, 2),
-            why=f"{pool.devices} devices x {minutes:.3g} min x {price:g} USD an hour",
+            why=f"{pool.devices * minutes / 60.0:.3g} device-hours x {price:g} USD",
         )
     return found
 
