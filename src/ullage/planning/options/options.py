@@ -22,10 +22,10 @@ from ullage.planning.options.ranking import Ranked, Refused, ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.options.trial import ROUNDS, CandidateResult, CandidateTrial
 from ullage.planning.planned_for import planned_for
+from ullage.planning.sides import pool_asked, pool_classes
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
 from ullage.service.trial.decide import Effort
-from ullage.workload.demand.routing import pool_demand
 
 # Refusals for want of devices alone: a whole pool does not fit, a part of one may.
 _QUOTA_STAGES = ("sites", "rollout")
@@ -89,9 +89,10 @@ def options(
     point, demand, _ = planned_for(spec)
     found: dict[str, PoolOptions] = {}
     for pool in spec.pools:
-        served = spec.served_by(pool.name)
+        own = pool_asked(spec, pool, demand)
+        served = pool_classes(spec, pool, own)
         asked = OptionRequest(
-            demand=pool_demand(demand, spec.routing, pool.name, spec.own_pools),
+            demand=own,
             classes=tuple(each.request_class for each in served),
             slo_limits=tuple(one for each in served for one in each.slo_limits),
             spec=spec,
