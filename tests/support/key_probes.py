@@ -29,6 +29,7 @@ from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.document import Plan
 from ullage.planning.machines import on_machines
+from ullage.planning.options.apart import apart_sides
 from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.lead_times import OrderNeed, order_dates
 from ullage.planning.options.mix import slices_of
@@ -526,6 +527,11 @@ def checks(name: str, spec: PlanSpec, probe: Probe) -> Values:
 CHECK_STAGES: Mapping[str, Stage] = {name: partial(checks, name) for name in CHECKS}
 
 
+def _sent_s(side: PoolSpec) -> float:
+    assert side.phase is not None
+    return float(side.phase.transfer.seconds(np.array([1000], np.int32))[0])
+
+
 def options(spec: PlanSpec, _: Probe) -> Values:
     found = candidates_of(spec.pool, spec.options, book=spec.prices, buying=spec.buying)
     asked = OptionRequest(
@@ -541,6 +547,7 @@ def options(spec: PlanSpec, _: Probe) -> Values:
     return {
         "options.candidates": [each.name for each in found],
         "options.slices": slices_of(fit, spec.pool.name, spec.options.split),
+        "options.transfer_s": _sent_s(apart_sides(spec.pool, spec.options.transfer)[0]),
     }
 
 

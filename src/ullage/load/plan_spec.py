@@ -27,7 +27,7 @@ from ullage.files.sections.admission import admission_of
 from ullage.files.sections.claims import claims_of
 from ullage.files.sections.class_shape import event_inputs, rate_of_tokens, shape_of
 from ullage.files.sections.cost import bought_of, cost_policy, tasks_of
-from ullage.files.sections.disaggregated import DECODE_SHARE, OVERLAP, DisaggregatedSection
+from ullage.files.sections.disaggregated import DisaggregatedSection
 from ullage.files.sections.emit import emit_of
 from ullage.files.sections.options import options_of
 from ullage.files.sections.policy import utilisation_caps
@@ -54,7 +54,7 @@ from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
-from ullage.service.phase import Phase, Side, side_name
+from ullage.service.phase import DECODE_SHARE, OVERLAP, Phase, Side, side_name
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of

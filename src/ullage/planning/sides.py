@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import Rejection, Remedy
-from ullage.evidence import Figure, number
+from ullage.evidence import Assumption, Figure, number
 from ullage.facts.device import Device
 from ullage.memory.sharding import Sharding
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
@@ -145,7 +145,7 @@ def sides_together(
             (prefill.steady_fleet.replicas, decode.steady_fleet.replicas), seed=seed, map=map,
         )  # fmt: skip
         sized = (replicas[prefill.spec.name], replicas[decode.spec.name])
-        own = _figures(name, one, prefill.spec.phase, sized) | limit_figures(spec, prefill.spec, whole)
+        own = together_figures(name, one, prefill.spec.phase, sized) | limit_figures(spec, prefill.spec, whole)
         if one.decision.violated:
             return violated_together(name, one, own)
         found[name] = one
@@ -215,7 +215,10 @@ def limit_figures(spec: PlanSpec, prefill: PoolSpec, whole: Demand) -> dict[str,
     return {each.name: each for each in found}
 
 
-def _figures(name: str, found: BothSides, phase: Phase, sized: tuple[Figure, ...]) -> dict[str, Figure]:
+def together_figures(
+    name: str, found: BothSides, phase: Phase, sized: Sequence[Figure | Assumption]
+) -> dict[str, Figure]:
+    """What the KV's way takes, and how near both sides together come to what an SLO allows."""
     first = found.decision.first
     made = (
         Figure(

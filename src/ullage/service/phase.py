@@ -12,6 +12,7 @@ limit only says which number of replicas to try.
 
 from __future__ import annotations
 
+import datetime
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,13 +20,42 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Figure, number
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.service.disaggregated import KvTransfer
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.definitions import TpotCount
 from ullage.workload.demand.demand import ClassTraffic, Demand
 from ullage.workload.demand.routing import seen_by
 from ullage.workload.synthetic.model import ReuseModel
+
+_KEPT = "an answer waits for a step or two of a decode replica that is not full, tens of milliseconds of a second"
+
+
+def _default(name: str, value: float, unit: str, reason: str, low: float, high: float, *, decision: bool) -> Assumption:
+    return Assumption(
+        name=name,
+        value=value,
+        unit=unit,
+        evidence=Evidence.ASSUMED,
+        source=Source(
+            what=f"default of Ullage: {reason}",
+            where="docs/howto/split-prefill-and-decode.md",
+            date=datetime.date(2026, 11, 16),
+        ),
+        low=low,
+        high=high,
+        decision=decision,
+    )
+
+
+OVERLAP = _default(
+    "pool.disaggregated.overlap", 0.0, "fraction", "KV is sent when the whole prompt is computed", 0.0, 0.99,
+    decision=False,
+)  # fmt: skip
+DECODE_SHARE = _default("pool.disaggregated.decode_share", 0.2, "fraction", _KEPT, 0.01, 0.9, decision=True)
+TRANSFER = _default(
+    "options.transfer", 25e9, "bytes/s", "half of what a NIC of 400 Gbit/s can send", 5e9, 400e9, decision=False
+)
 
 SentAt = Callable[[float], float]
 """How long the KV of a prompt at this percentile of a class's lengths is on its way."""

@@ -5,18 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from ullage.files.sections.quantities import Bandwidth, Count, Range, ShareOrNone, Tokens
-from ullage.files.sections.section import Key, Section, ours
+from ullage.files.sections.section import Key, Section
+from ullage.service.phase import DECODE_SHARE, OVERLAP
 from ullage.units import FRACTION, TOKENS
 
 _LIKE_DECODE = "the pool's own, which decodes"
-OVERLAP = ours("pool.disaggregated.overlap", 0.0, "fraction", "KV is sent when the whole prompt is computed")
-DECODE_SHARE = ours(
-    "pool.disaggregated.decode_share",
-    0.2,
-    "fraction",
-    "an answer waits for a step or two of a decode replica that is not full, tens of milliseconds of a limit near 1 s",
-    decision=True,
-)
 
 
 class PrefillSection(Section):

@@ -15,6 +15,7 @@ from typing import Any
 
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
+from ullage.planning.options.apart import ApartOption, apart_option
 from ullage.planning.options.candidates import Candidate, candidates_of
 from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
@@ -51,6 +52,8 @@ class PoolOptions:
     trials: tuple[CandidateTrial, ...]
     figures: Mapping[str, Figure]
     notes: tuple[str, ...]
+    # Prefill and decode apart, or why not; None where the pool is one side of such a pool already.
+    apart: ApartOption | Rejection | None = None
 
     @property
     def best(self) -> CandidateResult | None:
@@ -132,6 +135,7 @@ def pool_options(
         trials=(*(each.trial for each in places), *_short_of_quota(trials, gone)),
         figures=_figures(places),
         notes=_notes(places),
+        apart=apart_option(pool, asked, places, effort=rounds[-1], map=map),
     )
 
 
