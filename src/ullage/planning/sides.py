@@ -160,10 +160,14 @@ def tried_together(
     sides: tuple[Bases, Bases],
     replicas: tuple[int, int],
     *,
+    rate_rps: float | None = None,
     seed: int,
     map: Any = map,  # noqa: A002
 ) -> BothSides:
-    """So many replicas of both sides under the whole's traffic, held to the whole's limits."""
+    """So many replicas of both sides under the whole's traffic, held to the whole's limits.
+
+    Without a rate it is what a plan sizes for.
+    """
     assert prefill.phase is not None
     first, second = (each.nominal.replica for each in sides)
     classes = tuple(each.request_class for each in spec.served_by(prefill.name)) or tuple(
@@ -176,8 +180,8 @@ def tried_together(
         decode_replicas=replicas[1],
         transfer=prefill.phase.transfer,
     )
-    rate_rps = whole.planning_rps / (1.0 - number(spec.policy.margin))
-    return decide_both(pair, mix_of(whole, classes, first), classes, sides, rate_rps=rate_rps, seed=seed, map=map)
+    at_rps = rate_rps or whole.planning_rps / (1.0 - number(spec.policy.margin))
+    return decide_both(pair, mix_of(whole, classes, first), classes, sides, rate_rps=at_rps, seed=seed, map=map)
 
 
 def violated_together(name: str, found: BothSides, figures: Mapping[str, Figure]) -> Rejection:

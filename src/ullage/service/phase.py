@@ -133,7 +133,8 @@ def _side_traffic(traffic: ClassTraffic, phase: Phase, name: str) -> ClassTraffi
         model = replace(model, lengths=replace(model.lengths, output_tokens=(1.0,) * len(model.lengths.output_tokens)))
         formula = "a prompt ends with its first token on the prefill side"
     else:
-        # All of a prompt comes with its KV. Its last token is fed in, as the first token of the answer would be.
+        # All of a prompt comes with its KV. What is not a whole block of it is fed in, a few tokens where an engine has
+        # the first token of the answer alone.
         model = replace(model, reuse=ReuseModel(first_turn_fractions=(1.0, 1.0), later_turn_fractions=(1.0, 1.0)))
         formula = "prompts come computed to the decode side"
     return seen_by(traffic, model, name, formula=formula, inputs=phase.inputs)
