@@ -148,6 +148,7 @@ CASES: dict[str, dict[str, str]] = {
         "options.token_budgets": "[4096]",
         "options.max_sequences": "[64]",
         "options.split": "[1000]",
+        "options.transfer": "5GB/s",
         "options.lead_times.quota_request": "60d",
         "options.lead_times.months": "3",
     },
@@ -196,6 +197,16 @@ CASES: dict[str, dict[str, str]] = {
     "drafted": {
         "pool.speculation.accepted_per_step": "2.5",
         "pool.speculation.draft": "llama-3.2-3b",
+    },
+    "apart": {
+        "pool.disaggregated.transfer": "1GB/s",
+        "pool.disaggregated.overlap": "50%",
+        "pool.disaggregated.decode_share": "30%",
+        "pool.disaggregated.prefill.device": "h100-sxm",
+        "pool.disaggregated.prefill.tensor_parallel": "2",
+        "pool.disaggregated.prefill.token_budget": "8192",
+        "pool.disaggregated.prefill.max_sequences": "64",
+        "pool.disaggregated.prefill.instance": "g6e.48xlarge",
     },
     "headed": {"pool.speculation.tokens": "1", "pool.speculation.acceptance": "[50%, 20%]"},
     "looked": {"pool.speculation.method": "mtp"},
@@ -488,7 +499,7 @@ def written_defaults() -> Iterator[tuple[str, KeyRow]]:
 )
 def test_a_default_that_is_written_is_the_default(path: str, row: KeyRow, folder: Path) -> None:
     """Stating it changes who says it, and no value."""
-    document = read_yaml(BASES["routed"], file="plan.yaml")
+    document = read_yaml(BASES["apart" if path.startswith("pool.disaggregated") else "routed"], file="plan.yaml")
     if path.startswith("cost.evaluation"):
         document = with_value(document, "cost.evaluation", "{share: 1%}")
     stated = spec_of(with_value(document, path, row.default), folder)
@@ -497,7 +508,7 @@ def test_a_default_that_is_written_is_the_default(path: str, row: KeyRow, folder
 
 def values(spec: PlanSpec) -> list[object]:
     """Every value of a specification that a plan file can state, whoever says it."""
-    reserves, lead = spec.reserves.inputs, spec.options.lead.inputs
+    reserves, lead = spec.reserves.inputs, (*spec.options.lead.inputs, spec.options.transfer)
     scaling = [each for each in vars(spec.scaling).values() if isinstance(each, Assumption)]
     inputs = (*spec.inputs, *reserves, *spec.admission.inputs, *spec.cost.inputs, *lead, spec.policy.margin, *scaling)
     return [

@@ -65,6 +65,25 @@ def test_an_answer_is_the_bytes_that_the_command_line_prints(client: httpx.Clien
     assert found.text == to_text(said.to_dict())
 
 
+def test_simulate_takes_what_the_command_line_takes(client: httpx.Client) -> None:
+    asked = {
+        "model": "llama-3.1-8b", "device": "h100-sxm", "prompt_tokens": 400, "output_tokens": 40, "rate": "4 req/s",
+        "span": "20s", "as_of": AS_OF,
+    }  # fmt: skip
+    apart = client.post("/v1/simulate", json={**asked, "prefill": "1", "transfer": "50GB/s:30%"})
+    assert apart.status_code == 200, apart.text
+    assert apart.json()["asked"]["prefill_replicas"] == 1
+    plain, drafted = (
+        client.post("/v1/simulate", json={**asked, **more}).json() for more in ({}, {"speculation": "ngram:2:2.0"})
+    )
+    pace_s = [each["served"]["classes"][0]["latencies"]["tpot"]["mean_s"] for each in (plain, drafted)]
+    assert pace_s[1] < 0.8 * pace_s[0]
+    alone = client.post("/v1/simulate", json={**asked, "prefill": "1"})
+    assert (alone.status_code, alone.json()["key"]) == (422, "--transfer")
+    path = client.post("/v1/simulate", json={**asked, "speculation": "draft:2:1.5@/etc/passwd"})
+    assert (path.status_code, path.json()["key"]) == (422, "speculation")
+
+
 def test_a_plan_file_is_refused_at_its_line(client: httpx.Client) -> None:
     text = "version: 1\nservice: x\nworkload:\n  classes: []\npool: {model: qwen3-32b, device: h300}\n"
     found = client.post("/v1/plan", json={"plan": text})

@@ -58,7 +58,12 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "validate": (Printed(kind="Validation", head=_PLANNED), _REFUSAL),
     "gate": (Printed(kind="GateAnswer", head=_PLANNED), _REFUSAL),
     "curve": (Printed(kind="CurveAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
-    "size": (Printed(kind="SizeAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
+    "size": (
+        Printed(kind="SizeAnswer", head=_PLANNED, explained=True),
+        Printed(kind="SidesSized", head=_PLANNED),
+        _EXPLAINED,
+        _REFUSAL,
+    ),
     "simulate": (
         Printed(kind="Simulated", head=("as_of", "seed")),
         Printed(kind="SplitSimulated", head=("as_of", "seed")),

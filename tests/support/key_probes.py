@@ -29,6 +29,7 @@ from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.document import Plan
 from ullage.planning.machines import on_machines
+from ullage.planning.options.apart import apart_sides
 from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.lead_times import OrderNeed, order_dates
 from ullage.planning.options.mix import slices_of
@@ -37,6 +38,7 @@ from ullage.planning.pipeline import plan
 from ullage.planning.planned_for import planned_for
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_bill
+from ullage.planning.sides import limit_figures, pool_asked
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.report.encode import to_json as encoded
 from ullage.scaling.stage import scaling_stage
@@ -45,7 +47,7 @@ from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.uncertainty.study import study
 from ullage.verbs.profile import profile, save_profile
 from ullage.workload.demand.demand import Demand
-from ullage.workload.demand.routing import pool_demand, routed
+from ullage.workload.demand.routing import routed
 from ullage.workload.demand.tools import tool_loads
 from ullage.workload.synthetic.builtin import builtin
 
@@ -241,6 +243,10 @@ HEADED = ONE.replace(
     "{model: llama-3.1-8b, device: l40s, engine_version: 0.32.0}",
     "{model: mimo-7b, device: l40s, speculation: {method: mtp, tokens: 2}}",
 )
+APART = ONE.replace(
+    "engine_version: 0.32.0}",
+    "engine_version: 0.32.0,\n       disaggregated: {transfer: 10GB/s}}",
+)
 EMITTED = (
     ONE
     + """
@@ -252,6 +258,7 @@ emit:
 BASES = {
     "emitted": EMITTED,
     "drafted": DRAFTED,
+    "apart": APART,
     "headed": HEADED,
     "looked": HEADED.replace("method: mtp, tokens: 2", "method: ngram, tokens: 2, accepted_per_step: 1.5"),
     "counted": COUNTED,
@@ -419,7 +426,7 @@ def demand_of(spec: PlanSpec) -> Demand:
 
 
 def _asked(spec: PlanSpec, pool: PoolSpec) -> Demand:
-    return pool_demand(demand_of(spec), spec.routing, pool.name, spec.own_pools)
+    return pool_asked(spec, pool, demand_of(spec))
 
 
 def _memory_of(pool: PoolSpec) -> MemoryBudget:
@@ -497,6 +504,11 @@ def limits(spec: PlanSpec, probe: Probe) -> Values:
     return _refusal(found) if isinstance(found, Rejection) else _values(found.figures)
 
 
+def apart(spec: PlanSpec, _: Probe) -> Values:
+    """The prefill side's part of every limit."""
+    return _values(limit_figures(spec, spec.pool, demand_of(spec)))
+
+
 def scaling(spec: PlanSpec, probe: Probe) -> Values:
     """The rule of the fleet that was kept, under other settings."""
     old = probe.kept.pools[0]
@@ -515,6 +527,11 @@ def checks(name: str, spec: PlanSpec, probe: Probe) -> Values:
 CHECK_STAGES: Mapping[str, Stage] = {name: partial(checks, name) for name in CHECKS}
 
 
+def _sent_s(side: PoolSpec) -> float:
+    assert side.phase is not None
+    return float(side.phase.transfer.seconds(np.array([1000], np.int32))[0])
+
+
 def options(spec: PlanSpec, _: Probe) -> Values:
     found = candidates_of(spec.pool, spec.options, book=spec.prices, buying=spec.buying)
     asked = OptionRequest(
@@ -530,6 +547,7 @@ def options(spec: PlanSpec, _: Probe) -> Values:
     return {
         "options.candidates": [each.name for each in found],
         "options.slices": slices_of(fit, spec.pool.name, spec.options.split),
+        "options.transfer_s": _sent_s(apart_sides(spec.pool, spec.options.transfer)[0]),
     }
 
 
@@ -566,6 +584,7 @@ STAGES: Mapping[str, Stage] = {
     **dict.fromkeys(("reserve", "placement", "packing"), reserves),
     **dict.fromkeys(("limit", "retry", "burst"), limits),
     "scaling": scaling,
+    "disaggregated": apart,
     **dict.fromkeys(("bill", "power"), bill),
     "risk": risk,
     **dict.fromkeys(("curve", "point", "fleet"), whole_plan),

@@ -79,7 +79,7 @@ def host_or_buy(
     whole = class_cents(bill.use, bill.lines)
     variable = class_cents(bill.use, [each for each in bill.lines if each.behaviour is Behaviour.VARIABLE])
     rows = []
-    for each in bill.use.classes:
+    for each in bill.use.ending:
         if not each.successes or not each.requests:
             continue
         cached = min(each.cached_tokens, each.prompt_tokens)

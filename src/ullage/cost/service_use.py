@@ -88,7 +88,8 @@ class ClassUse:
 
     A success is a request that ended well and within the limits of its class. `gpu_s` is the busy time of replicas
     that went to the class, of which `failed_gpu_s` to requests that did not succeed; None where nothing was simulated.
-    `caused_devices` are those of the steady fleet that the class makes necessary.
+    `caused_devices` are those of the steady fleet that the class makes necessary. Where `goes_on` its requests go on to
+    another pool and are counted there: the prefill side of a pool that is apart.
     """
 
     name: str
@@ -102,6 +103,7 @@ class ClassUse:
     failed_gpu_s: float | None = None
     criterion: str = "ends well within its limits"
     caused_devices: float | None = None
+    goes_on: bool = False
     basis: tuple[Named, ...]
 
 
@@ -203,17 +205,22 @@ class ServiceUse:
         return tuple(each for each in self.classes if each.pool == pool)
 
     @property
+    def ending(self) -> tuple[ClassUse, ...]:
+        """The classes where their requests end, each request counted once."""
+        return tuple(each for each in self.classes if not each.goes_on)
+
+    @property
     def requests(self) -> float:
-        return sum(each.requests for each in self.classes) + sum(each.requests for each in self.providers or ())
+        return sum(each.requests for each in self.ending) + sum(each.requests for each in self.providers or ())
 
     @property
     def successes(self) -> float:
         bought = sum(each.requests * (1.0 - each.failed_fraction) for each in self.providers or ())
-        return sum(each.successes for each in self.classes) + bought
+        return sum(each.successes for each in self.ending) + bought
 
     def total(self, what: str) -> float:
         """The sum of a token count over classes and providers."""
-        return float(sum(getattr(each, what) for each in (*self.classes, *(self.providers or ()))))
+        return float(sum(getattr(each, what) for each in (*self.ending, *(self.providers or ()))))
 
     @property
     def basis(self) -> tuple[Named, ...]:

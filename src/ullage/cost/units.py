@@ -57,7 +57,7 @@ def class_groups(use: ServiceUse, pool: str | None = None) -> tuple[GroupUse, ..
     """Classes as groups that a bill can be attributed to; without a pool, those of providers as well."""
     if pool is not None:
         return tuple(_group(each) for each in use.classes_of(pool))
-    return (*(_group(each) for each in use.classes), *_bought(use))
+    return (*(_group(each) for each in use.ending), *_bought(use))
 
 
 def _bought(use: ServiceUse) -> tuple[GroupUse, ...]:
@@ -158,7 +158,7 @@ def _class_costs(use: ServiceUse, name: str, cents: int, total: Figure, place: _
 
 def _model_costs(use: ServiceUse, model: str, cents: int, total: Figure, place: _Place) -> list[UnitCost | None]:
     pools = {each.name for each in use.pools if each.model == model}
-    own = [each for each in use.classes if each.pool in pools]
+    own = [each for each in use.ending if each.pool in pools]
     bought = [each for each in use.providers or () if each.model == model]
     share = Figure(
         name=f"bill.{model}.total_usd",

@@ -21,6 +21,7 @@ from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.class_traffic import OutcomesSection, UsersSection
 from ullage.files.sections.cost import CostSection
+from ullage.files.sections.disaggregated import DisaggregatedSection
 from ullage.files.sections.emit import EmitSection
 from ullage.files.sections.options import OptionsSection
 from ullage.files.sections.policy import PolicySection
@@ -425,6 +426,9 @@ class PoolSection(Section):
         str | None, Key(means="Of the KV cache.", default="as the checkpoint says", moves="memory.kv_bytes_per_token")
     ] = None
     speculation: Annotated[SpeculationSection | None, Key(means="Tokens drafted ahead, where it speculates.")] = None
+    disaggregated: Annotated[
+        DisaggregatedSection | None, Key(means="Prefill and decode on replicas of their own, where they are.")
+    ] = None
     approved_concurrency: Annotated[
         Count | None,
         Key(

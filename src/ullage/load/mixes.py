@@ -18,8 +18,8 @@ def pool_mixes(
 ) -> dict[str, MixLoad]:
     """By pool, the busy hour that its replicas are planned for, as one of them sees it."""
     from ullage.planning.planned_for import planned_for, pool_memory, pool_steps
+    from ullage.planning.sides import pool_asked, pool_classes
     from ullage.service.stage import mix_of, replica_of
-    from ullage.workload.demand.routing import pool_demand
 
     spec = load_plan(source, as_of=as_of, seed=seed, changes=changes)
     _, demand, _ = planned_for(spec)
@@ -33,7 +33,7 @@ def pool_mixes(
                 problem=f"has no replica to test: {memory.reason}",
                 fix="Mend the plan file, or plan again.",
             )
-        asked = pool_demand(demand, spec.routing, pool.name, spec.own_pools)
-        classes = [each.request_class for each in spec.served_by(pool.name)]
+        asked = pool_asked(spec, pool, demand)
+        classes = [each.request_class for each in pool_classes(spec, pool, asked)]
         found[pool.name] = mix_of(asked, classes, replica_of(pool_steps(pool, memory), memory))
     return found

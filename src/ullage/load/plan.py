@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ullage.files.plan_file import PlanFile, PoolSection
     from ullage.files.strict_yaml import Document
     from ullage.load.plan_spec import Loaded, LoadedPool
-    from ullage.planning.spec import PlanSpec
+    from ullage.planning.spec import PlanSpec, PoolSpec
 
 PlanSource = str | Path | Mapping[str, Any] | None
 """A plan file by its path, the same as a dict, or None for the built-in example."""
@@ -54,12 +54,14 @@ def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document
 
 def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
     """Refuse now, by key and line, what a stage would refuse later by the name of an assumption."""
+    from ullage.files.plan_file import POOL
     from ullage.memory.budget import memory_budget
     from ullage.planning.planned_for import even_odds
     from ullage.service.stage import scheduler_limits
 
-    for index, pool in enumerate(spec.pools):
-        with located(lambda: document, pool=_pool_key(read, index)):
+    places = {each.name or POOL: index for index, each in enumerate(read.every_pool)}
+    for pool in spec.pools:
+        with located(lambda: document, pool=_pool_key(read, places[pool.whole])):
             memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
             if not isinstance(memory, Rejection):
                 scheduler_limits(memory)
@@ -128,19 +130,33 @@ def _load(read: PlanFile, document: Document, folder: Path, as_of: datetime.date
 
 def _with_readings(spec: PlanSpec, read: PlanFile, folder: Path) -> PlanSpec:
     """The specification, with what a short name was taken for as an assumption of its pool: h100 is h100-sxm."""
+    from ullage.files.plan_file import POOL
     from ullage.load.names import load_catalogue, short_reading
 
     facts = None if read.facts is None else folder / read.facts
     catalogues = {"device": load_catalogue("devices", facts), "model": load_catalogue("models", facts)}
     pools = []
-    for pool, section in zip(spec.pools, read.every_pool, strict=True):
-        prefix = "pool" if len(spec.pools) == 1 else f"{pool.name}.pool"
+    sections = {each.name or POOL: each for each in read.every_pool}
+    for pool in spec.pools:
+        section = sections[pool.whole]
+        prefix = "pool" if len(sections) == 1 else f"{pool.whole}.pool"
         found = [
             short_reading(f"{prefix}.{key}", getattr(section, key), catalogue, chosen=getattr(pool, key).name)
             for key, catalogue in catalogues.items()
+            # A prefill side on another device has said so itself, by another key.
+            if getattr(pool, key) is not pool.device or not _has_own_device(pool, section)
         ]
         pools.append(replace(pool, choices=(*pool.choices, *(each for each in found if each is not None))))
     return replace(spec, pools=tuple(pools))
+
+
+def _has_own_device(pool: PoolSpec, section: PoolSection) -> bool:
+    """Whether a side stands on another device than the pool's own key says."""
+    from ullage.service.phase import Side
+
+    given = section.disaggregated
+    is_prefill = pool.phase is not None and pool.phase.side is Side.PREFILL
+    return is_prefill and given is not None and given.prefill.device is not None
 
 
 def _with_choices(spec: PlanSpec, said: Sequence[Assumption]) -> PlanSpec:
@@ -169,8 +185,12 @@ def _load_pool(
     )
     logs = [folder / each for each in evidence.engine_logs]
     drafts = None if pool.speculation is None else pool.speculation.draft
+    apart = None if pool.disaggregated is None else pool.disaggregated.prefill.device
     return LoadedPool(
         model=model,
+        prefill_device=None
+        if apart is None
+        else find_device(apart, devices, field="pool.disaggregated.prefill.device"),
         draft=None if drafts is None else load_model(drafts, facts, folder=folder),
         device=device,
         reported=load_engine_report(logs, engine=pool.engine or "", as_of=as_of),

@@ -27,6 +27,7 @@ from ullage.files.sections.admission import admission_of
 from ullage.files.sections.claims import claims_of
 from ullage.files.sections.class_shape import event_inputs, rate_of_tokens, shape_of
 from ullage.files.sections.cost import bought_of, cost_policy, tasks_of
+from ullage.files.sections.disaggregated import DisaggregatedSection
 from ullage.files.sections.emit import emit_of
 from ullage.files.sections.options import options_of
 from ullage.files.sections.policy import utilisation_caps
@@ -43,14 +44,17 @@ from ullage.fleet.sites import Sites
 from ullage.fleet.warm import FOLLOWS
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
-from ullage.memory.settings import RuntimeSettings
+from ullage.memory.kv import cache_cost
+from ullage.memory.settings import RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
+from ullage.planning.sides import prefill_side
 from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
+from ullage.service.phase import DECODE_SHARE, OVERLAP, Phase, Side, side_name
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
@@ -69,6 +73,8 @@ class LoadedPool:
     tested: StepEvidence = NO_EVIDENCE
     draft: Model | None = None
     starts: tuple[MeasuredStart, ...] = ()
+    # The device of replicas that compute prompts alone, where it is another.
+    prefill_device: Device | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +124,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
         name=file.service,
         traffic=loaded.traffic,
         demands=_by_name(_demand(each, file, loaded, provenance) for each in file.workload.classes),
-        pools=tuple(
-            _pool(file, one, found, loaded, provenance) for one, found in zip(sections, loaded.pools, strict=True)
-        ),
+        pools=_pools(file, loaded, provenance),
         policy=_policy(file, provenance),
         admission=admission_of(
             file.admission, {each.name: each.deadline for each in file.workload.classes}, provenance
@@ -237,7 +241,8 @@ def _sites(file: PlanFile, loaded: Loaded, provenance: Provenance) -> dict[str, 
         for name in (*region.quotas, *(name for zone in region.zones for name in zone.quotas)):
             if name not in known:
                 raise unknown_name(field=f"sites.{region.name}.quotas", name=name, known=known)
-    return {each.device.name: sites_of(file.sites, each.device.name, provenance) for each in loaded.pools}
+    named = (one for each in loaded.pools for one in (each.device, each.prefill_device) if one is not None)
+    return {each.name: sites_of(file.sites, each.name, provenance) for each in named}
 
 
 def _option_sites(file: PlanFile, loaded: Loaded, provenance: Provenance) -> dict[str, Sites]:
@@ -318,6 +323,63 @@ def _coming_to(pool: str, file: PlanFile) -> list[ClassSection]:
             field="pools", value=pool, problem=problem, fix="Name it in a class or a route, or leave it out."
         )
     return found
+
+
+def _pools(file: PlanFile, loaded: Loaded, provenance: Provenance) -> tuple[PoolSpec, ...]:
+    """Every pool; one whose prefill and decode are apart is two, its sides."""
+    found: list[PoolSpec] = []
+    for section, named in zip(file.every_pool, loaded.pools, strict=True):
+        pool = _pool(file, section, named, loaded, provenance)
+        if section.disaggregated is None:
+            found.append(pool)
+        else:
+            found += _sides(pool, section.disaggregated, named.prefill_device, provenance)
+    names = [each.name for each in found]
+    for name in names:
+        if names.count(name) > 1:
+            fix = "Name the pools so that no side of one is called as another."
+            raise InputError(field="pools", value=name, problem="is the name of two pools", fix=fix)
+    return tuple(found)
+
+
+def _sides(
+    pool: PoolSpec, given: DisaggregatedSection, device: Device | None, provenance: Provenance
+) -> tuple[PoolSpec, PoolSpec]:
+    """The prefill side and the decode side of a pool; the pool's own settings are those of the decode side."""
+    prefix = pool.choices[0].name.removesuffix(".model") + ".disaggregated"
+    cache = resolve(pool.settings, pool.model, pool.device, pool.engines).cache
+    phase = Phase(
+        side=Side.DECODE,
+        pool=pool.name,
+        bytes_per_token=cache_cost(pool.model, cache).bytes_per_token,
+        bandwidth=provenance.says(f"{prefix}.transfer", given.transfer, "bytes/s"),
+        overlap=provenance.over(OVERLAP, given.overlap, name=f"{prefix}.overlap"),
+        decode_share=provenance.over(DECODE_SHARE, given.decode_share, name=f"{prefix}.decode_share"),
+    )
+    stated = given.prefill
+    keys = {"device": "", "tensor_parallel": "devices", "token_budget": "tokens", "max_sequences": "sequences",
+            "instance": ""}  # fmt: skip
+    said = [
+        provenance.says(f"{prefix}.prefill.{key}", value, unit)
+        for key, unit in keys.items()
+        if (value := getattr(stated, key)) is not None
+    ]
+    instance = stated.instance or (pool.instance if device is None else None)
+    chosen_shape(shapes_of(device or pool.device), instance)
+    prefill = prefill_side(
+        pool, device=device, tp=stated.tensor_parallel, step_tokens=stated.token_budget,
+        max_sequences=stated.max_sequences, instance=instance,
+    )  # fmt: skip
+    choices = (*pool.choices, *said, *phase.inputs)
+    return (
+        replace(
+            prefill,
+            name=side_name(pool.name, Side.PREFILL),
+            choices=choices,
+            phase=replace(phase, side=Side.PREFILL),
+        ),
+        replace(pool, name=side_name(pool.name, Side.DECODE), choices=choices, phase=phase),
+    )
 
 
 def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, provenance: Provenance) -> PoolSpec:

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError, Rejection
 from ullage.load.changes import NO_CHANGES, Changes
@@ -15,8 +15,9 @@ from ullage.load.typed import parse_share, parse_speculation, with_definitions, 
 
 if TYPE_CHECKING:
     from ullage.evidence import Assumption, Figure
+    from ullage.fleet.risk.planning_point import PlanningPoint
     from ullage.memory.budget import MemoryBudget
-    from ullage.planning.spec import PlanSpec
+    from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
     from ullage.planning.work.limit import WorkLimit
     from ullage.service.calibration.pool_step import StepProfile
     from ullage.service.steps.band import StepBand
@@ -65,7 +66,45 @@ class CurveInputs:
         return rests_on(self.step, self.memory, self.demand, self.slo_limits)
 
 
-def load_pool(
+@dataclass(frozen=True, kw_only=True)
+class PoolSides:
+    """A pool of a plan whose prefill and decode are apart: both sides, and the traffic and limits of the whole."""
+
+    prefill: CurveInputs
+    decode: CurveInputs
+    prefill_pool: PoolSpec
+    spec: PlanSpec
+    demand: Demand
+
+    @property
+    def whole(self) -> CurveInputs:
+        """The decode side's replica under the traffic and the limits of the whole."""
+        demands = self.spec.served_by(self.prefill_pool.name)
+        return replace(
+            self.decode,
+            demand=self.demand,
+            classes=tuple(each.request_class for each in demands),
+            slo_limits=tuple(one for each in demands for one in each.slo_limits),
+        )
+
+
+def load_pool(source: PlanSource = None, *, limit: WorkLimit | None = None, **asked: Any) -> CurveInputs | Rejection:
+    """The stages of a plan that come before a curve: demand, memory, step model; work over the limit is refused.
+
+    `asked` is as in `load_sides`. A pool whose prefill and decode are apart has two replicas, and is refused by name.
+    """
+    found = load_sides(source, limit=limit, **asked)
+    if isinstance(found, PoolSides):
+        raise InputError(
+            field="pool.disaggregated",
+            value=found.prefill_pool.whole,
+            problem="has a prefill and a decode side, and this command looks at replicas of one kind",
+            fix="Ask ullage plan, size or simulate, or leave it out: --set pool.disaggregated=null.",
+        )
+    return found
+
+
+def load_sides(
     source: PlanSource = None,
     *,
     slos: Sequence[str] = (),
@@ -76,40 +115,70 @@ def load_pool(
     seed: int = 0,
     changes: Changes = NO_CHANGES,
     limit: WorkLimit | None = None,
-) -> CurveInputs | Rejection:
-    """The stages of a plan that come before a curve: demand, memory, step model; work over the limit is refused."""
+) -> CurveInputs | PoolSides | Rejection:
+    """The first pool of a plan as far as a curve needs it, or both its sides where they are apart."""
     from ullage.evidence import Evidence, Source
-    from ullage.load.evidence import read_calibration
-    from ullage.planning.planned_for import planned_for, pool_memory, pool_steps
+    from ullage.planning.planned_for import planned_for
+    from ullage.planning.sides import pool_asked, pool_classes
     from ullage.planning.spec import slo_limits
     from ullage.planning.work.estimate import over_limit
     from ullage.planning.work.limit import DEFAULT_LIMIT
+    from ullage.workload.demand.routing import pool_demand
+
+    spec = load_plan(source, as_of=as_of, seed=seed, changes=changes)
+    own = [each for each in spec.pools if each.whole == spec.pool.whole]
+    too_much = over_limit(replace(spec, pools=tuple(own)), limit or DEFAULT_LIMIT)
+    if too_much is not None:
+        return too_much
+    if slos:
+        stated = Source(what="stated by the user", where="--slo", date=as_of)
+        changed = with_slos([each.request_class for each in spec.demands], slos)
+        demands = tuple(
+            replace(each, request_class=one, slo_limits=slo_limits(one, evidence=Evidence.STATED, source=stated))
+            for each, one in zip(spec.demands, changed, strict=True)
+        )
+        spec = replace(spec, demands=demands)
+    point, demand, _ = planned_for(spec)
+    found: list[CurveInputs] = []
+    for pool in own:
+        # One pool is looked at under all the traffic of the plan, a side under that of its pool.
+        asked = demand if pool.phase is None else pool_asked(spec, pool, demand)
+        served = spec.demands if pool.phase is None else pool_classes(spec, pool, asked)
+        one = _curve_inputs(spec, pool, asked, served, point, calibration, beside, definitions, as_of)
+        if isinstance(one, Rejection):
+            return one
+        found.append(one)
+    if len(found) == 1:
+        return found[0]
+    whole = pool_demand(demand, spec.routing, spec.pool.whole, spec.own_pools)
+    return PoolSides(prefill=found[0], decode=found[1], prefill_pool=own[0], spec=spec, demand=whole)
+
+
+def _curve_inputs(
+    spec: PlanSpec,
+    asked: PoolSpec,
+    demand: Demand,
+    demands: Sequence[ClassDemand],
+    point: PlanningPoint,
+    calibration: str | Path | None,
+    beside: str | None,
+    definitions: str | None,
+    as_of: datetime.date,
+) -> CurveInputs | Rejection:
+    from ullage.load.evidence import read_calibration
+    from ullage.planning.planned_for import pool_memory, pool_steps
     from ullage.service.calibration.pool_step import StepEvidence
     from ullage.service.stage import band_of
 
-    spec = load_plan(source, as_of=as_of, seed=seed, changes=changes)
-    too_much = over_limit(replace(spec, pools=spec.pools[:1]), limit or DEFAULT_LIMIT)
-    if too_much is not None:
-        return too_much
-    asked = spec.pool
     tested = asked.tested if calibration is None else StepEvidence(calibrations=(read_calibration(Path(calibration)),))
     own = replace(asked, tested=tested)
     memory = pool_memory(own)
     if isinstance(memory, Rejection):
         return memory
     step = _beside(pool_steps(own, memory), parse_share(beside, "--beside") or 0.0)
-    point, demand, _ = planned_for(spec)
-    stated = Source(what="stated by the user", where="--slo", date=as_of)
-    demands = spec.demands
-    if slos:
-        changed = with_slos([each.request_class for each in demands], slos)
-        demands = tuple(
-            replace(each, request_class=one, slo_limits=slo_limits(one, evidence=Evidence.STATED, source=stated))
-            for each, one in zip(demands, changed, strict=True)
-        )
     return CurveInputs(
         service=spec.name,
-        replica=f"{_name(memory)}{_other_pools(spec)}",
+        replica=f"{_name(memory)}{_other_pools(spec, asked)}",
         step=step,
         band=point.of_pool(band_of(step), demand).band,
         memory=memory,
@@ -244,10 +313,11 @@ def _beside(step: StepModel, busy_fraction: float) -> StepModel:
     return beside(step, slow_ratio(asks_of(step), neighbours))
 
 
-def _other_pools(spec: PlanSpec) -> str:
+def _other_pools(spec: PlanSpec, own: PoolSpec) -> str:
     """Of a plan of several pools, which one it is and which are not looked at."""
-    first, *others = (each.name for each in spec.pools)
-    return f", pool {first}; {', '.join(others)} left out" if others else ""
+    others = dict.fromkeys(each.whole for each in spec.pools if each.whole != own.whole)
+    side = "" if own.phase is None else f", {own.phase.side.value} side"
+    return f"{side}, pool {own.whole}; {', '.join(others)} left out" if others else side
 
 
 def _name(memory: MemoryBudget) -> str:

@@ -22,6 +22,7 @@ from ullage.fleet.steady import SteadyFleet
 from ullage.memory.budget import MemoryBudget
 from ullage.planning.machines import on_machines
 from ullage.planning.planned_for import planned_for, pool_memory, pool_steps
+from ullage.planning.sides import pool_asked, pool_classes
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
 from ullage.service.curve.curve import StablePoint, point_of
@@ -32,7 +33,6 @@ from ullage.service.trial.bases import Bases
 from ullage.service.trial.search import LeastReplicas
 from ullage.startup.ready import time_to_ready
 from ullage.workload.demand.demand import Demand
-from ullage.workload.demand.routing import pool_demand
 from ullage.workload.demand.tools import saturated_tool
 
 
@@ -102,7 +102,7 @@ def estimate_plan(
     pools: list[PoolEstimate] = []
     pending: list[str] = []
     for pool in spec.pools:
-        asked = pool_demand(demand, spec.routing, pool.name, spec.own_pools)
+        asked = pool_asked(spec, pool, demand)
         found = _pool(pool, spec, asked, point, seed=seed, map=map)
         if isinstance(found, Rejection):
             return found
@@ -137,7 +137,7 @@ def _pool(
     if isinstance(memory, Rejection):
         return memory
     step = pool_steps(pool, memory)
-    classes = tuple(each.request_class for each in spec.served_by(pool.name))
+    classes = tuple(each.request_class for each in pool_classes(spec, pool, demand))
     planned = point.of_pool(band_of(step), demand)
     bases = pool_bases(
         step, memory, demand, classes,

@@ -15,8 +15,9 @@ from ullage.planning.planned_for import planned_for
 from ullage.planning.pool_plan import PoolPlan, PoolTraffic, plan_pool
 from ullage.planning.progress import Report, part_of, unheard
 from ullage.planning.service_bill import service_bill
+from ullage.planning.sides import pool_asked, pool_classes, sides_together
 from ullage.planning.spec import PlanSpec
-from ullage.workload.demand.routing import pool_demand, routed
+from ullage.workload.demand.routing import routed
 from ullage.workload.demand.tools import saturated_tool
 
 NO_TRACE = NotGiven(
@@ -47,10 +48,10 @@ def plan(
     pools: list[PoolPlan] = []
     for index, pool in enumerate(spec.pools):
         said = part_of(report, index, len(spec.pools), pool.name)
-        asked, middling = (pool_demand(each, spec.routing, pool.name, spec.own_pools) for each in (demand, even))
+        asked, middling = (pool_asked(spec, pool, each) for each in (demand, even))
         taken = _taken(pools, pool.device.name)
         found = plan_pool(
-            pool, spec.served_by(pool.name), PoolTraffic(point=point, demand=asked, middling=middling), spec,
+            pool, pool_classes(spec, pool, asked), PoolTraffic(point=point, demand=asked, middling=middling), spec,
             seed=seed, taken=taken, service=demand, map=map, report=said,
         )  # fmt: skip
         if isinstance(found, Rejection):
@@ -64,15 +65,24 @@ def plan(
     )
     several = len(pools) > 1
     by_pool = [each.stages(PoolNames(each.spec.name, shared) if several else None) for each in pools]
+    replicas = _replicas(by_pool, pools)
+    together = sides_together(spec, demand, pools, replicas, seed=seed, map=map)
+    if isinstance(together, Rejection):
+        return together
     report(0.98, "bill")
-    bill = service_bill(spec, demand, pools, _replicas(by_pool, pools), seed=seed, map=map)
+    bill = service_bill(spec, demand, pools, replicas, seed=seed, map=map)
     return Plan(
         spec=spec,
         as_of=as_of,
         seed=seed,
         pools=tuple(pools),
         point=point,
-        stages=(*before, *(stage for stages in by_pool for stage in stages), *service_stages(bill=bill)),
+        stages=(
+            *before,
+            *(stage for stages in by_pool for stage in stages),
+            *(() if together is None else service_stages(disaggregated=together)),
+            *service_stages(bill=bill),
+        ),
     )
 
 

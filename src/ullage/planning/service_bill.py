@@ -22,6 +22,7 @@ from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.planning.caused import caused_replicas, with_cause
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
+from ullage.service.phase import Side
 from ullage.workload.demand.demand import Demand
 
 NO_PRICES = NotGiven(
@@ -141,12 +142,41 @@ def service_use(
     return ServiceUse(
         service=spec.name,
         pools=tuple(_pool(each, replicas[each.spec.name], spec.cost.period_hours) for each in pools),
-        classes=tuple(classes),
+        classes=_counted_once(classes, pools),
         providers=spec.bought,
         tools=_tools(spec, demand),
         tasks=_tasks(spec),
         groups=groups,
         causes=causes,
+    )
+
+
+def _counted_once(classes: Sequence[ClassUse], pools: Sequence[PoolPlan]) -> tuple[ClassUse, ...]:
+    """Requests that pass both sides of a pool count where they end; to succeed they have to on either side.
+
+    What a prompt's cache saved is the prefill side's: to the decode side every prompt is cached.
+    """
+    sides = {each.spec.name: each.spec.phase for each in pools if each.spec.phase is not None}
+    before = {
+        (phase.pool, each.name): each
+        for each in classes
+        if (phase := sides.get(each.pool)) is not None and phase.side is Side.PREFILL
+    }
+    return tuple(
+        each if (phase := sides.get(each.pool)) is None else _ended(each, before[phase.pool, each.name])
+        for each in classes
+    )
+
+
+def _ended(each: ClassUse, before: ClassUse) -> ClassUse:
+    if each is before:
+        return replace(each, goes_on=True)
+    met_fraction = before.successes / before.requests if before.requests else 0.0
+    return replace(
+        each,
+        successes=each.successes * met_fraction,
+        prompt_tokens=before.prompt_tokens,
+        cached_tokens=before.cached_tokens,
     )
 
 

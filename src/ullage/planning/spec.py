@@ -29,6 +29,7 @@ from ullage.prices.book import PriceBook
 from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.service.curve.margin import NO_POLICY
+from ullage.service.phase import Phase
 from ullage.startup.settings import StartSettings
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import MeasuredClass
@@ -75,6 +76,7 @@ class PoolSpec:
 
     `reported` is what an engine of this pool states about itself, `tested` what load tests of it showed; `alternatives`
     are devices that a refusal may offer; `start` is how a replica comes up; `instance` names the machine it stands on.
+    `phase` is set where its replicas are one side of a pool whose prefill and decode are apart.
     """
 
     name: str
@@ -91,8 +93,14 @@ class PoolSpec:
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
     instance: str | None = None
+    phase: Phase | None = None
     # In a scenario step times are known, as a multiple of the step model's.
     step_ratio: Assumption | None = None
+
+    @property
+    def whole(self) -> str:
+        """The pool that classes and routes name: both sides of one that is apart have the same."""
+        return self.name if self.phase is None else self.phase.pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +167,8 @@ class PlanSpec:
 
     def served_by(self, pool: str) -> tuple[ClassDemand, ...]:
         """The classes that this pool serves, alone or on a route."""
-        return tuple(each for each in self.demands if self.routing.serves(pool, each.request_class.name, each.pool))
+        whole = next((each.whole for each in self.pools if each.name == pool), pool)
+        return tuple(each for each in self.demands if self.routing.serves(whole, each.request_class.name, each.pool))
 
     @property
     def own_pools(self) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ullage.evidence import Assumption, number
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
+from ullage.service.phase import Side
 from ullage.service.stage import band_of
 from ullage.startup.phases import Level
 from ullage.workload.classes import RequestClass
@@ -174,17 +175,19 @@ def expectation_of(plan: Plan) -> Expectation:
     figures = {each.name: each for each in plan.figures}
     month, success = (figures.get(name) for name in ("bill.total_usd", "bill.per_success_usd"))
     pools = tuple(_pool(each) for each in plan.pools)
+    # Requests that pass both sides of a pool are counted where they end.
+    ending = [each for each in plan.pools if each.spec.phase is None or each.spec.phase.side is Side.DECODE]
     return Expectation(
         service=plan.spec.name,
         as_of=plan.as_of.isoformat(),
         horizon_s=number(plan.spec.policy.horizon),
-        planning_rps=sum(each.demand.planning_rps for each in plan.pools),
+        planning_rps=sum(each.demand.planning_rps for each in ending),
         risk_fraction=1.0 - number(plan.point.percentile),
         reconcile_every_s=number(plan.spec.policy.reconcile_every),
         usd_per_month=None if month is None else number(month),
         usd_per_success=None if success is None else number(success),
         replica_usd_per_hour=_replica_usd_per_hour(plan, pools),
-        classes=tuple(_class(each, one, plan) for each in plan.pools for one in each.demand.classes),
+        classes=tuple(_class(each, one, plan) for each in ending for one in each.demand.classes),
         pools=pools,
         inputs=tuple(_input(each) for each in plan.assumptions),
     )

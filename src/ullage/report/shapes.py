@@ -140,6 +140,7 @@ SHAPES = {
     "Checks": Shape(also=("anomalies", "mistakes", "warnings"), named=("mistakes", "warnings")),
     "CheckResult": Shape(without=("anomalies",)),
     "PoolOptions": Shape(without=("trials",)),
+    "ApartOption": Shape(also=("verdict", "note")),
     "Ranked": Shape(without=("trial",)),
     "CandidateResult": Shape(without=("reserves",), also=("evidence", "usd_per_hour")),
     "Fit": Shape(only=("candidate", "devices", "fewest_replicas")),

@@ -316,8 +316,20 @@ class SimulateRequest(PlanRequest, ReplicaRequest):
     device: Text | None = None
     context: Text | None = None
     kv_tokens: Count | None = None
+    speculation: Annotated[
+        Text | None,
+        Field(description="How the engine speculates, such as mtp:3:2.4 or draft:4:2.1@MODEL.", examples=["mtp:1:1.8"]),
+    ] = None
     calibration: Upload | None = None
     replicas: Count | None = None
+    prefill: Annotated[
+        Text | None,
+        Field(description="Prompts on replicas of their own, such as 2 or 2:tp=4:device=h200-sxm:budget=16k."),
+    ] = None
+    transfer: Annotated[
+        Text | None,
+        Field(description="KV from one replica to another, and the share sent while it is computed: 50GB/s:30%."),
+    ] = None
     routing: Text = "least_outstanding"
     queue_limit: Annotated[int | None, Field(ge=0, le=10_000_000)] = None
     timeout: Text | None = None

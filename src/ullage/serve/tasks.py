@@ -375,12 +375,14 @@ def _simulate(asked: Asked) -> Any:
     given = asked.request
     if given["model"] is not None:
         check_model("model", given["model"], asked.uploads)
+    # The model that drafts is named at the end of the text, and may be no path either.
+    check_model("speculation", (given["speculation"] or "").partition("@")[2], asked.uploads)
     replica = ReplicaChoice(
         budget_tokens=parse_tokens(given["token_budget"], "token_budget"),
         max_context_tokens=parse_tokens(given["context"], "context"),
         calibration=None if given["calibration"] is None else Path(given["calibration"]),
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "max_sequences"),
-        **asked.some("kv_dtype", "kv_tokens"),
+        **asked.some("kv_dtype", "kv_tokens", "speculation"),
     )
     load = LoadChoice(
         traces=tuple(given["traces"]),
@@ -398,7 +400,8 @@ def _simulate(asked: Asked) -> Any:
         waiting_requests=given["queue_limit"],
         timeout_s=parse_duration(given["timeout"], "timeout"),
     )
-    verb = partial(verbs.simulate, load, replica=replica, pool=pool)
+    apart = asked.some("prefill", "transfer")
+    verb = partial(verbs.simulate, load, replica=replica, pool=pool, **apart)
     return asked.planned(verb, "slos", keyword="plan", progress=asked.report)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from ullage.errors import InputError, InternalError
 from ullage.service.replica import Replica
 from ullage.service.trial.trial import play
 from ullage.simulate.fleet import Fleet
-from ullage.simulate.load import OpenLoop, Requests
+from ullage.simulate.load import LoadClass, OpenLoop, Requests
 from ullage.simulate.outcome import Outcome
 
 Floats = NDArray[np.float64]
@@ -83,6 +84,8 @@ class SplitTraffic:
     prompt_tokens: Counts
     output_tokens: Counts
     cached_tokens: Counts | None = None
+    classes: tuple[LoadClass, ...] = (LoadClass(),)
+    class_of: Any = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -176,6 +179,8 @@ def _first_guess(pools: SplitPools, traffic: SplitTraffic, clients: int, seed: i
         prompt_tokens=traffic.prompt_tokens[firsts],
         output_tokens=traffic.output_tokens[firsts],
         cached_tokens=None if traffic.cached_tokens is None else traffic.cached_tokens[firsts],
+        classes=traffic.classes,
+        class_of=None if traffic.class_of is None else traffic.class_of[firsts],
     )
     took_s = np.sort(np.nan_to_num(serve_split(pools, alone, seed=seed).end_s, nan=0.0))
     generation, place = np.divmod(np.arange(size), clients)
@@ -197,6 +202,8 @@ def _prefilled(pools: SplitPools, traffic: SplitTraffic, seed: int) -> Outcome:
         prompt_tokens=traffic.prompt_tokens,
         output_tokens=np.ones_like(traffic.output_tokens),
         cached_tokens=traffic.cached_tokens,
+        classes=traffic.classes,
+        class_of=traffic.class_of,
     )
     load = OpenLoop(requests=requests, arrival_s=traffic.arrival_s)
     return play(pools.prefill.engine, Fleet(replicas=pools.prefill_replicas), load, seed=seed, keep_requests=True)
@@ -208,6 +215,8 @@ def _decoded(pools: SplitPools, traffic: SplitTraffic, ready_s: Floats, order: N
         prompt_tokens=traffic.prompt_tokens[order] + 1,
         output_tokens=traffic.output_tokens[order] - 1,
         cached_tokens=traffic.prompt_tokens[order],
+        classes=traffic.classes,
+        class_of=None if traffic.class_of is None else traffic.class_of[order],
     )
     load = OpenLoop(requests=requests, arrival_s=ready_s[order])
     return play(pools.decode.engine, Fleet(replicas=pools.decode_replicas), load, seed=seed, keep_requests=True)

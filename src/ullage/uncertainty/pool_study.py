@@ -28,12 +28,12 @@ from ullage.fleet.risk.surface import CapacitySurface, capacity_surface
 from ullage.fleet.sites import place
 from ullage.planning.planned_for import demand_at, demand_fraction
 from ullage.planning.pool_plan import PoolPlan
+from ullage.planning.sides import pool_asked
 from ullage.planning.spec import PlanSpec
 from ullage.service.stage import band_of
 from ullage.uncertainty.drivers import SobolDriver, sobol_drivers
 from ullage.uncertainty.information import InformationValue, PossibleMeasurement, chooser, information_value
 from ullage.workload.demand.demand import Demand
-from ullage.workload.demand.routing import pool_demand
 
 Floats = NDArray[np.float64]
 
@@ -146,10 +146,8 @@ class PoolStudy:
 
 def demand_quantiles(spec: PlanSpec, pool: str) -> dict[float, Demand]:
     """The pool's demand at several fractions of its busiest hour."""
-    return {
-        fraction: pool_demand(demand_at(spec, demand_fraction(spec, fraction)), spec.routing, pool, spec.own_pools)
-        for fraction in FRACTIONS
-    }
+    own = next(each for each in spec.pools if each.name == pool)
+    return {fraction: pool_asked(spec, own, demand_at(spec, demand_fraction(spec, fraction))) for fraction in FRACTIONS}
 
 
 def failing_together(pool: PoolPlan) -> Callable[[int], Domains]:

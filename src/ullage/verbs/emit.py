@@ -99,6 +99,7 @@ def emit(
         )
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         file, settings = _names(source, run, changes)
+        _require_colocated(file)
         if stored is None:
             found = _planned(source, run, changes)
             if isinstance(found, Rejection):
@@ -120,6 +121,20 @@ def emit(
         drift=() if against is None else _drift(made, there),
         difference="" if against is None else _difference(made, there),
     )
+
+
+def _require_colocated(file: PlanFile) -> None:
+    """Engines of two sides are started with roles and a connector between them, which no target writes."""
+    from ullage.files.plan_file import POOL
+
+    for each in file.every_pool:
+        if each.disaggregated is not None:
+            raise InputError(
+                field="pool.disaggregated",
+                value=each.name or POOL,
+                problem="has a prefill and a decode side, and no target writes their roles and the KV connector",
+                fix="Take replicas and machines of each side from ullage plan; write their manifests by hand.",
+            )
 
 
 def _planned(source: PlanSource, run: RunContext, changes: Changes) -> dict[str, Any] | Refusal:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ullage.load.plan import PlanSource
-    from ullage.load.pool import CurveInputs
+    from ullage.load.pool import CurveInputs, PoolSides
     from ullage.memory.budget import MemoryBudget
     from ullage.service.calibration.prediction import Prediction
     from ullage.service.calibration.repeats import NotRepeatable
@@ -226,14 +226,15 @@ def simulate(
 
     The replica is named in `replica`, or taken from the plan; `slos` such as `chat:ttft_p95=500ms` say what makes
     a request good. A trace is replayed as it was, or scaled so that bursts stay bursts. With `prefill`, such as
-    `2:tp=4`, the replicas decode alone behind a prefill pool, beside other splits of the devices and colocated ones.
+    `2:tp=4`, the replicas decode alone behind a prefill pool, beside other splits of the devices and colocated ones; a
+    plan whose pool is apart is simulated so with the replicas that it needs, unless stated.
     """
     import numpy as np
 
-    from ullage.load.pool import load_replica
+    from ullage.load.pool import PoolSides, load_replica
     from ullage.service.served import ServedPool, serve
     from ullage.service.stage import replica_of
-    from ullage.verbs.answers.split_answer import parse_prefill
+    from ullage.verbs.answers.split_answer import parse_prefill, planned_apart
 
     # Traffic is scaled where it is made, whatever it comes from; a plan that lends it is read as it is.
     load = replace(load, traffic_ratio=load.traffic_ratio * parse_changes((), traffic).traffic_ratio)
@@ -242,11 +243,20 @@ def simulate(
         planned = _planned(load, replica, plan, parse_changes(set), slos, run)
         if isinstance(planned, Rejection):
             return refusal(planned)
+        chosen_prefill = None
+        if isinstance(planned, PoolSides) and not replica.is_named:
+            sides = planned_apart(planned, prefill, transfer, pool or ServedPool(), run)
+            if isinstance(sides, Rejection):
+                return refusal(sides)
+            chosen_prefill, pool = sides
+        else:
+            chosen_prefill = parse_prefill(prefill, transfer)
+        planned = planned.whole if isinstance(planned, PoolSides) else planned
         found = load_replica(replica, planned, as_of=run.as_of)
         if isinstance(found, Rejection):
             return refusal(found)
         memory, step, name = found
-        if (chosen_prefill := parse_prefill(prefill, transfer)) is not None:
+        if chosen_prefill is not None:
             apart = _apart(load, chosen_prefill, memory, step, name, planned, pool or ServedPool(), slos, run)
             return refusal(apart) if isinstance(apart, Rejection) else apart
         if load.load_tests or load.clients is not None:
@@ -317,9 +327,9 @@ def _planned(
     changes: Changes,
     slos: Sequence[str],
     run: RunContext,
-) -> CurveInputs | Rejection | None:
+) -> CurveInputs | PoolSides | Rejection | None:
     """What the plan lends, the replica or the traffic; nothing where both are the run's own."""
-    from ullage.load.pool import load_pool
+    from ullage.load.pool import load_sides
 
     has_own = bool(load.traces) or bool(load.load_tests) or load.prompt_tokens is not None
     if changes and replica.is_named and has_own:
@@ -335,7 +345,7 @@ def _planned(
         )
     if replica.is_named and has_own:
         return None
-    return load_pool(
+    return load_sides(
         plan,
         slos=() if replica.is_named else slos,
         calibration=None if replica.is_named else replica.calibration,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import Rejection
-from ullage.execute.run import Progress, running, silent
+from ullage.execute.run import Progress, RunContext, running, silent
 from ullage.load.changes import SetValues, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer, refusal
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ullage.load.plan import PlanSource
-    from ullage.load.pool import CurveInputs
+    from ullage.load.pool import CurveInputs, PoolSides
     from ullage.service.curve.sizing import PoolSize
     from ullage.verbs.answer import Refusal
 
@@ -57,6 +57,56 @@ class SizeAnswer(VerbAnswer):
         return document("size", self, as_of=pool.as_of, seed=self.seed, service=pool.service, behind=behind)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SidesSized(VerbAnswer):
+    """The sizes of a pool's prefill and decode sides, and what both do together.
+
+    `used_fraction` is the largest part used of what an SLO allows to miss, of `nearest`, both sides simulated together.
+    """
+
+    prefill_replica: str
+    decode_replica: str
+    prefill: PoolSize
+    decode: PoolSize
+    transfer_p95_s: float
+    used_fraction: float
+    nearest: str
+    is_met: bool
+    is_decided: bool
+    is_rate_stated: bool
+    service: str
+    as_of: datetime.date
+    seed: int
+
+    def headlines(self) -> tuple[Headline, ...]:
+        return (
+            Headline(name="rate", value=self.decode.rate_rps, unit="req/s"),
+            Headline(name="prefill side", value=self.prefill.conservative_replicas, unit="replicas"),
+            Headline(name="decode side", value=self.decode.conservative_replicas, unit="replicas"),
+            Headline(name="SLOs met together", value="yes" if self.is_met else "no"),
+        )
+
+    @property
+    def verdict(self) -> str:
+        """What both sides do together, in words."""
+        met = "meet every SLO" if self.is_met else "violate an SLO"
+        sure = "" if self.is_decided else ", undecided"
+        return (
+            f"Together {self.prefill.conservative_replicas} prefill and {self.decode.conservative_replicas} decode "
+            f"replicas {met}{sure}: nearest is {self.nearest}, {self.used_fraction:.0%} of what it allows is used."
+        )
+
+    def page(self) -> list[RenderableType]:
+        from ullage.report.service.split_page import sized_page
+
+        return sized_page(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ullage.report.encode import document
+
+        return document("size", self, as_of=self.as_of, seed=self.seed, service=self.service)
+
+
 def size(
     source: PlanSource = None,
     *,
@@ -72,14 +122,15 @@ def size(
     limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
-) -> SizeAnswer | Refusal:
+) -> SizeAnswer | SidesSized | Refusal:
     """Size the pool of a plan (the built-in example's where it is None) for a total rate of its mix.
 
     Without `rate` it is the demand's planning rate. `slos` such as `chat:ttft_p95=500ms` replace or add SLOs;
-    `definitions` is the load tool whose latencies they are in.
+    `definitions` is the load tool whose latencies they are in. A pool whose prefill and decode are apart is sized
+    side by side, and both are then tried together.
     """
     from ullage.execute.limit import parse_limit
-    from ullage.load.pool import load_pool
+    from ullage.load.pool import PoolSides, load_sides
     from ullage.load.typed import parse_rate
     from ullage.service.curve.sizing import size_pool
     from ullage.workload.demand.demand import check_rate
@@ -88,7 +139,7 @@ def size(
     if stated_rps is not None:
         check_rate("--rate", stated_rps, _MOST_RPS)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
-        pool = load_pool(
+        pool = load_sides(
             source,
             slos=slos,
             definitions=definitions,
@@ -102,6 +153,9 @@ def size(
         if isinstance(pool, Rejection):
             return refusal(pool)
         run.progress(0.05, "sizing")
+        if isinstance(pool, PoolSides):
+            sides = _sides(pool, stated_rps, run)
+            return refusal(sides) if isinstance(sides, Rejection) else sides
         found = size_pool(
             pool.bases(seed),
             rate_rps=pool.demand.planning_rps if stated_rps is None else stated_rps,
@@ -113,3 +167,42 @@ def size(
     if isinstance(found, Rejection):
         return refusal(found)
     return SizeAnswer(pool=pool, size=found, is_rate_stated=stated_rps is not None, seed=seed)
+
+
+def _sides(pool: PoolSides, stated_rps: float | None, run: RunContext) -> SidesSized | Rejection:
+    """Each side as any pool is sized, and both together held to the limits of the whole."""
+    from ullage.planning.sides import tried_together
+    from ullage.service.curve.sizing import size_pool
+
+    rate_rps = pool.demand.planning_rps if stated_rps is None else stated_rps
+    sized, bases = [], []
+    for part, side in ((0.4, pool.prefill), (0.8, pool.decode)):
+        one = side.bases(run.seed)
+        found = size_pool(one, rate_rps=rate_rps, seed=run.seed, map=run.map)
+        if isinstance(found, Rejection):
+            return found
+        run.progress(part, "sizing")
+        sized.append(found)
+        bases.append(one)
+    both = tried_together(
+        pool.spec, pool.prefill_pool, pool.demand, (bases[0], bases[1]),
+        (sized[0].conservative_replicas, sized[1].conservative_replicas),
+        rate_rps=rate_rps, seed=run.seed, map=run.map,
+    )  # fmt: skip
+    run.progress(1.0)
+    first = both.decision.first
+    return SidesSized(
+        prefill_replica=pool.prefill.replica,
+        decode_replica=pool.decode.replica,
+        prefill=sized[0],
+        decode=sized[1],
+        transfer_p95_s=both.transfer_p95_s,
+        used_fraction=0.0 if first is None else first.use_fraction,
+        nearest="none" if first is None else first.name,
+        is_met=both.decision.passes,
+        is_decided=both.decision.is_decided,
+        is_rate_stated=stated_rps is not None,
+        service=pool.spec.name,
+        as_of=run.as_of,
+        seed=run.seed,
+    )

@@ -10,12 +10,13 @@ from pydantic import Field
 from ullage.evidence import Assumption
 from ullage.facts.model import Model
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import YEAR_S, Count, Range, StartTime, Tokens
+from ullage.files.sections.quantities import YEAR_S, Bandwidth, Count, Range, StartTime, Tokens
 from ullage.files.sections.section import Key, Section
 from ullage.fleet.sites import Sites
 from ullage.planning.options import lead_times
 from ullage.planning.options.lead_times import LeadTimes
 from ullage.planning.options.settings import TENSOR_PARALLEL, OptionSettings
+from ullage.service.phase import TRANSFER
 from ullage.units import DURATION
 
 _POOLS_OWN, _CANDIDATES = "the pool's own", "options.candidates"
@@ -97,6 +98,14 @@ class OptionsSection(Section):
             moves="options.slices",
         ),
     ] = ()
+    transfer: Annotated[
+        Bandwidth | None,
+        Key(
+            means="What one replica can send to another of a prompt's KV, where prefill and decode are tried apart.",
+            default=TRANSFER,
+            moves="options.transfer_s",
+        ),
+    ] = None
     lead_times: LeadSection = LeadSection()
 
 
@@ -133,6 +142,7 @@ def options_of(
         max_sequences=section.max_sequences,
         split=section.split,
         sites=sites,
+        transfer=provenance.over(TRANSFER, section.transfer),
         lead=_lead(section.lead_times, provenance),
         stated=(
             *(_decided(provenance, name, [str(each) for each in values]) for name, values in named.items()),

@@ -15,6 +15,7 @@ from typing import Any
 
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
+from ullage.planning.options.apart import ApartOption, apart_option
 from ullage.planning.options.candidates import Candidate, candidates_of
 from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
@@ -22,10 +23,10 @@ from ullage.planning.options.ranking import Ranked, Refused, ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.options.trial import ROUNDS, CandidateResult, CandidateTrial
 from ullage.planning.planned_for import planned_for
+from ullage.planning.sides import pool_asked, pool_classes
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
 from ullage.service.trial.decide import Effort
-from ullage.workload.demand.routing import pool_demand
 
 # Refusals for want of devices alone: a whole pool does not fit, a part of one may.
 _QUOTA_STAGES = ("sites", "rollout")
@@ -51,6 +52,8 @@ class PoolOptions:
     trials: tuple[CandidateTrial, ...]
     figures: Mapping[str, Figure]
     notes: tuple[str, ...]
+    # Prefill and decode apart, or why not; None where the pool is one side of such a pool already.
+    apart: ApartOption | Rejection | None = None
 
     @property
     def best(self) -> CandidateResult | None:
@@ -89,9 +92,10 @@ def options(
     point, demand, _ = planned_for(spec)
     found: dict[str, PoolOptions] = {}
     for pool in spec.pools:
-        served = spec.served_by(pool.name)
+        own = pool_asked(spec, pool, demand)
+        served = pool_classes(spec, pool, own)
         asked = OptionRequest(
-            demand=pool_demand(demand, spec.routing, pool.name, spec.own_pools),
+            demand=own,
             classes=tuple(each.request_class for each in served),
             slo_limits=tuple(one for each in served for one in each.slo_limits),
             spec=spec,
@@ -131,6 +135,7 @@ def pool_options(
         trials=(*(each.trial for each in places), *_short_of_quota(trials, gone)),
         figures=_figures(places),
         notes=_notes(places),
+        apart=apart_option(pool, asked, places, effort=rounds[-1], map=map),
     )
 
 

@@ -108,7 +108,7 @@ def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
     except InputError as error:
         if candidate.is_own:
             raise
-        return _refused("scheduler", error, candidate)
+        return refused_candidate("scheduler", error, candidate)
     mix = mix_of(asked.demand, asked.classes, replica)
     rate_rps = asked.rate_rps
     load = mix(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)
@@ -141,7 +141,7 @@ def _memory(candidate: Candidate) -> MemoryBudget | Rejection:
         )
     except InputError as error:
         # A parallelism that no engine can load is a wrong input of a plan, but one candidate of many.
-        return _refused("sharding", error, candidate)
+        return refused_candidate("sharding", error, candidate)
 
 
 def _step(candidate: Candidate, memory: MemoryBudget) -> StepModel | Rejection:
@@ -153,7 +153,7 @@ def _step(candidate: Candidate, memory: MemoryBudget) -> StepModel | Rejection:
     try:
         return pool_step(memory, replace(tested, calibrations=own))
     except InputError as error:
-        return _refused("step model", error, candidate)
+        return refused_candidate("step model", error, candidate)
 
 
 def _quotes(candidate: Candidate, spec: PlanSpec, devices: int) -> tuple[DeviceQuote, ...] | MissingPrice:
@@ -220,7 +220,8 @@ def bound_refusal(fit: Fit, least: float, best: float, best_name: str, unit: str
     )
 
 
-def _refused(stage: str, error: InputError, candidate: Candidate) -> Rejection:
+def refused_candidate(stage: str, error: InputError, candidate: Candidate) -> Rejection:
+    """What would be a wrong input of a plan is a refusal of one candidate of many."""
     return Rejection(
         stage=stage,
         reason=f"{error.field} = {error.value} {error.problem}",

@@ -9,6 +9,7 @@ from ullage.evidence import Assumption
 from ullage.facts.model import Model
 from ullage.fleet.sites import Sites
 from ullage.planning.options.lead_times import LeadTimes
+from ullage.service.phase import TRANSFER
 
 # Degrees that divide the heads of nearly every model, up to a machine of eight.
 TENSOR_PARALLEL = (1, 2, 4, 8)
@@ -28,7 +29,8 @@ class OptionSettings:
 
     `models` are variants that may stand in for a pool's model, by the pool's model: that they answer as well is
     stated by the user. `split` are prompt lengths at which a mix of devices may divide the traffic, in tokens. `sites`
-    are those of every device, by name. `stated` are the axes that were named, as inputs of the result.
+    are those of every device, by name. `transfer` is what one replica sends another, where prefill and decode are
+    tried apart. `stated` are the axes that were named, as inputs of the result.
     """
 
     devices: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class OptionSettings:
     max_sequences: tuple[int, ...] = ()
     split: tuple[int, ...] = ()
     sites: Mapping[str, Sites] = field(default_factory=dict)
+    transfer: Assumption = TRANSFER
     lead: LeadTimes = field(default_factory=LeadTimes)
     stated: tuple[Assumption, ...] = ()
 

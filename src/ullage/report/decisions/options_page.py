@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ullage.errors import NotGiven, Rejection
+from ullage.planning.options.apart import ApartOption
 from ullage.planning.options.lead_times import Order
 from ullage.planning.options.mix import VerifiedMix
 from ullage.planning.options.options import Options, PoolOptions
@@ -40,6 +41,7 @@ def _pool(each: PoolOptions, *, several: bool) -> list[RenderableType]:
         parts += [_ranking(each), "", _pareto(each), ""]
     if each.refused:
         parts += [*_refused(each), ""]
+    parts += _apart(each.apart)
     if each.orders is not None:
         parts += [_orders(each.orders.rows), *(Text(note) for note in each.orders.notes), ""]
     return parts
@@ -94,6 +96,13 @@ def _refused(pool: PoolOptions) -> Iterator[RenderableType]:
         why = each.rejection
         help_ = f" Would help: {why.remedies[0].change}." if why.remedies else ""
         yield Text(f"- {each.name}, by {why.stage}: {why.reason}.{help_}")
+
+
+def _apart(found: ApartOption | Rejection | None) -> list[RenderableType]:
+    if found is None:
+        return []
+    said = found.note if isinstance(found, ApartOption) else f"refused by {found.stage}: {found.reason}."
+    return [Text("Prefill and decode apart", style="bold"), Text(f"- {said}"), ""]
 
 
 def _orders(rows: tuple[Order, ...]) -> RenderableType:

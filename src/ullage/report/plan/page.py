@@ -118,7 +118,7 @@ SECTIONS = {
     "curve": PageSection(
         title="Step times, service curve, operating point", stages=("step_model", "service_curve", "operating_point")
     ),
-    "fleet": PageSection(title="Replicas and machines", stages=("steady_fleet", "packing", "tools")),
+    "fleet": PageSection(title="Replicas and machines", stages=("steady_fleet", "packing", "disaggregated", "tools")),
     "growth": PageSection(title="Headroom and what binds", stages=("headroom", "binding")),
     "limits": PageSection(title="Admission limits", stages=("admission_limits",)),
     "startup": PageSection(title="Time to ready", stages=("time_to_ready",)),

@@ -7,8 +7,10 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
+from ullage.report.service.curve_page import size_page
 from ullage.report.tables import plain_table
 from ullage.service.comparison import Arrangement
+from ullage.service.curve.sizing import PoolSize
 from ullage.units import brief_number
 
 
@@ -86,3 +88,35 @@ def _remark(each: Arrangement, found: SplitSimulation) -> str:
     words = ["asked for"] if each is found.asked else []
     words += ["the best split"] if each == found.best and each.has_limits else []
     return ", ".join(words)
+
+
+class SizedSides(Protocol):
+    """The sizes of both sides of a pool, and what they do together."""
+
+    @property
+    def prefill_replica(self) -> str: ...
+    @property
+    def decode_replica(self) -> str: ...
+    @property
+    def prefill(self) -> PoolSize: ...
+    @property
+    def decode(self) -> PoolSize: ...
+    @property
+    def transfer_p95_s(self) -> float: ...
+    @property
+    def is_rate_stated(self) -> bool: ...
+    @property
+    def verdict(self) -> str: ...
+
+
+def sized_page(found: SizedSides) -> list[RenderableType]:
+    """Both sizes, each as that of any pool, under what they do together."""
+    rate_from = "as stated" if found.is_rate_stated else "the plan's busiest hour"
+    sent = f"KV is on its way for {brief_number(1000.0 * found.transfer_p95_s)} ms (p95)."
+    return [
+        Text(f"{found.verdict} {sent}", style="bold"),
+        "",
+        *size_page(found.prefill, title=found.prefill_replica, rate_from=rate_from),
+        "",
+        *size_page(found.decode, title=found.decode_replica, rate_from=rate_from),
+    ]

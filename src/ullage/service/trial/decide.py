@@ -299,6 +299,10 @@ class Decision:
         return max(self.judged, key=lambda each: each.use_fraction, default=None)
 
 
+Look = Callable[[Trial, float, int], Window]
+"""Simulates one window of a trial: at a rate, with a seed."""
+
+
 def decide(
     trial: Trial,
     rate_rps: float,
@@ -307,22 +311,24 @@ def decide(
     seed: int,
     effort: Effort = FULL,
     in_passing: bool = False,
+    look: Look = window,
     map: Any = map,  # noqa: A002
 ) -> Decision:
     """Simulate windows until every SLO is decided, or the effort is spent.
 
-    What a search looks at `in_passing`, and nobody is shown, ends at fewer windows where those are clear.
+    What a search looks at `in_passing`, and nobody is shown, ends at fewer windows where those are clear. `look` is how
+    a window is simulated, where the trial's replicas are not all there is to it.
     """
     strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
     counts = effort.first_windows(strata)
     for part in _EARLY_LOOKS if in_passing and effort.first_fraction == 1.0 else ():
         few = effort.first_windows(strata, part)
-        early = judge(trial, rate_rps, sampled(trial, rate_rps, strata, few, map=map))
+        early = judge(trial, rate_rps, sampled(trial, rate_rps, strata, few, look=look, map=map))
         if _is_plain(early, sum(few) - len(few)):
             return early
     most = effort.windows(rate_rps * trial.span_s, sum(counts))
     while True:
-        sample = sampled(trial, rate_rps, strata, counts, map=map)
+        sample = sampled(trial, rate_rps, strata, counts, look=look, map=map)
         found = judge(trial, rate_rps, sample)
         if found.is_decided or sample.count >= min(most, strata.candidates) or _is_hopeless(found, most):
             return found
@@ -358,11 +364,12 @@ def sampled(
     strata: Strata,
     counts: Sequence[int],
     *,
+    look: Look = window,
     map: Any = map,  # noqa: A002
 ) -> Sample:
     """So many windows of every stratum, each simulated once however often it is asked for."""
     seeds = [seed for part, count in zip(strata.seeds, counts, strict=True) for seed in part[:count]]
-    found = iter(list(map(lambda seed: window(trial, rate_rps, seed), seeds)))
+    found = iter(list(map(lambda seed: look(trial, rate_rps, seed), seeds)))
     return Sample(
         weights=strata.weights,
         windows=tuple(tuple(next(found) for _ in range(count)) for count in counts),

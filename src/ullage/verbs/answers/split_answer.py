@@ -17,7 +17,10 @@ from ullage.verbs.answer import Headline, VerbAnswer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from ullage.execute.run import RunContext
+    from ullage.load.pool import PoolSides
     from ullage.memory.budget import MemoryBudget
+    from ullage.service.served import ServedPool
     from ullage.service.steps.step_model import StepModel
     from ullage.workload.classes import RequestClass
     from ullage.workload.synthetic.stream import Stream
@@ -35,6 +38,7 @@ class PrefillChoice:
     device: str | None = None
     tp: int | None = None
     budget_tokens: int | None = None
+    max_sequences: int | None = None
     overlapped_fraction: float = 0.0
 
 
@@ -163,19 +167,16 @@ def _prefill_replica(prefill: PrefillChoice, memory: MemoryBudget) -> tuple[Memo
     """The decode pool's replica with what is stated otherwise; a prompt needs no drafts."""
     from ullage.facts.device import find_device
     from ullage.memory.budget import memory_budget
+    from ullage.planning.sides import resharded
     from ullage.service.calibration.pool_step import pool_step
 
     settings = memory.runtime.settings
-    own = settings.sharding
-    tp = own.tp if prefill.tp is None else prefill.tp
-    sharding = replace(
-        own, tp=tp, ep=tp if own.ep > 1 else 1, dp_attention=min(own.dp_attention, tp) if own.dp_attention > 1 else 1
-    )
     run = replace(
         settings,
-        sharding=sharding,
+        sharding=settings.sharding if prefill.tp is None else resharded(settings.sharding, prefill.tp),
         speculation=None,
         step_tokens=prefill.budget_tokens or settings.step_tokens,
+        max_sequences=prefill.max_sequences or settings.max_sequences,
         logged={},
     )
     device = memory.device if prefill.device is None else find_device(prefill.device, field="--prefill")
@@ -216,6 +217,45 @@ def _together(
     if prefill.device is not None or replicas * pools.decode.devices != pools.devices:
         return None
     return colocated(pools.decode, replicas, traffic, classes, class_of, seed=seed)
+
+
+def planned_apart(
+    sides: PoolSides, prefill: str | None, transfer: str | None, pool: ServedPool, run: RunContext
+) -> tuple[PrefillChoice, ServedPool] | Rejection:
+    """The sides of a plan's pool: as many replicas of each as its traffic needs, or as stated."""
+    from ullage.evidence import number
+    from ullage.service.curve.sizing import size_pool
+
+    own = sides.prefill_pool
+    assert own.phase is not None
+    planned = f"{number(own.phase.bandwidth):.12g} bytes/s:{number(own.phase.overlap):.12g}"
+    if prefill is not None:
+        stated = parse_prefill(prefill, transfer or planned)
+        assert stated is not None
+        return stated, pool
+    if transfer is not None:
+        raise InputError(
+            field="--transfer",
+            value=transfer,
+            problem="is given beside pool.disaggregated, which says it too",
+            fix="Give --prefill with it, or --set pool.disaggregated.transfer=VALUE.",
+        )
+    sized = []
+    for side in (sides.prefill, sides.decode):
+        found = size_pool(side.bases(run.seed), rate_rps=side.demand.planning_rps, seed=run.seed, map=run.map)
+        if isinstance(found, Rejection):
+            return found
+        sized.append(found.conservative_replicas)
+    choice = PrefillChoice(
+        replicas=sized[0],
+        bandwidth_bytes_per_s=number(own.phase.bandwidth),
+        overlapped_fraction=number(own.phase.overlap),
+        device=own.device.name if own.device.name != sides.decode.memory.device.name else None,
+        tp=own.settings.sharding.tp,
+        budget_tokens=own.settings.step_tokens,
+        max_sequences=own.settings.max_sequences,
+    )
+    return choice, pool if pool.replicas is not None else replace(pool, replicas=sized[1])
 
 
 def check_apart(*, has_own_rate: bool, is_plain: bool) -> None:

@@ -252,7 +252,8 @@ def _pool_class(traffic: ClassTraffic, route: Route | None, pool: str, own_pool:
     model = replace(traffic.model, mean_rate_rps=traffic.model.mean_rate_rps * part)
     if carries:
         model = replace(model, lengths=with_answers(model.lengths, places[0], traffic.longest_context_tokens))
-    return _part_of(traffic, model, part, route, pool)
+    formula = f"{part:.4g} of the class comes to this pool, by its route"
+    return seen_by(traffic, model, pool, part=part, formula=formula, inputs=route.inputs)
 
 
 def _carries(route: Route) -> bool:
@@ -269,17 +270,27 @@ def with_answers(lengths: LengthModel, answers: int, longest_tokens: int) -> Len
     return replace(lengths, prompt_tokens=tuple(np.minimum(carried, room).tolist()))
 
 
-def _part_of(traffic: ClassTraffic, model: ClassModel, part: float, route: Route, pool: str) -> ClassTraffic:
-    """The class as the pool sees it: rates times the part, lengths its own; bursts come to all pools alike."""
+def seen_by(
+    traffic: ClassTraffic,
+    model: ClassModel,
+    pool: str,
+    *,
+    part: float = 1.0,
+    formula: str,
+    inputs: tuple[Assumption, ...],
+) -> ClassTraffic:
+    """The class as the pool sees it: rates times the part, lengths the model's; bursts come to all pools alike.
+
+    What that changes of its figures is explained by the formula and rests on the inputs.
+    """
     name = traffic.name
 
     def scaled(what: str, value: float) -> Figure:
         whole = traffic.figures[f"demand.{name}.{what}"]
         if value == whole.value:
             return whole
-        formula = f"{part:.4g} of the class comes to this pool, by its route"
         return Figure(
-            name=f"{pool}.{whole.name}", value=value, unit=whole.unit, formula=formula, inputs=(whole, *route.inputs)
+            name=f"{pool}.{whole.name}", value=value, unit=whole.unit, formula=formula, inputs=(whole, *inputs)
         )
 
     planning_rps = traffic.planning_rps * part
