@@ -109,7 +109,8 @@ class Assumption:
         return (self.source,)
 
     def age(self, as_of: datetime.date) -> datetime.timedelta:
-        return as_of - self.source.date
+        """Since its source's date; nothing on a day before it, as a clock that jumped back has it."""
+        return max(as_of - self.source.date, datetime.timedelta())
 
     def is_stale(self, as_of: datetime.date) -> bool:
         """Whether the assumption is past its maximum age on this date."""

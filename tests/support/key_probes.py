@@ -182,6 +182,9 @@ cost:
   tasks:
     - {name: answer, requests: {chat: 3, api: 1}, tools: {search: 1}, escalated: 10%, escalated_requests: {api: 2},
        success: 80%}
+  against:
+    - {provider: api, model: big, classes: [chat], success: 90%, own_success: 95%, request_fee: 0.01 USD,
+       request_limit: 500 req/min, token_limit: 2 Mtokens/min}
   tool_calls: {search: 1}
   evaluation: {share: 1%, provider: api, model: big, prompt_tokens: 1000, output_tokens: 100, suites_per_month: 2,
                items_per_suite: 100}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -18,9 +19,14 @@ from typer.main import get_command
 from ullage.cli.help import COMMANDS, MODULES, top_level_help
 from ullage.cli.terminal import talk
 from ullage.errors import ExitCode, UllageError, unknown_name
+from ullage.execute.machine import check_memory
 
 # stdin, stdout and stderr are numbered 0, 1 and 2.
 _STANDARD_FILES = 2
+# What loads neither a compiler nor a database, and is of use in the smallest container.
+_LIGHT = frozenset({"--help", "-h", "--version", "facts", "init", "ledger"})
+# What the loader of libraries says where there is no memory for one.
+_NO_ROOM = ("failed to map segment", "cannot allocate memory", "could not load shared object")
 # How long a first Ctrl-C has to end the work before it is raised again.
 _ASK_AGAIN_S = 0.5
 
@@ -77,6 +83,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _ending(arguments: Sequence[str]) -> int:
     try:
+        if not _LIGHT & {*arguments}:
+            check_memory()
         ending = _application().main(args=list(arguments), prog_name="ullage", standalone_mode=False)
         # A verb returns its own exit code; Typer returns 130 for Ctrl-C.
         return _interrupted() if ending == ExitCode.INTERRUPTED else int(ending or ExitCode.OK)
@@ -88,7 +96,11 @@ def _ending(arguments: Sequence[str]) -> int:
         return _fail(f"{error.format_message().rstrip('. ')}. See {command} --help.", ExitCode.WRONG_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
-    except OSError as error:
+    except (OSError, ImportError) as error:
+        if _is_for_memory(error):
+            return _fail_for_memory()
+        if isinstance(error, ImportError):
+            return _fail_inside(error)
         named = "" if error.filename is None else f" {str(error.filename)!r}"
         reason = (error.strerror or str(error)).lower()
         return _fail(f"file{named}: {reason}. Check the path and its rights.", ExitCode.WRONG_INPUT)
@@ -139,6 +151,12 @@ def _fail(message: str, code: ExitCode) -> int:
 def _interrupted() -> int:
     signal.setitimer(signal.ITIMER_REAL, 0.0)
     return _fail("interrupted; nothing was written", ExitCode.INTERRUPTED)
+
+
+def _is_for_memory(error: Exception) -> bool:
+    """Whether a library could not be loaded, or something else be had, for want of memory."""
+    said = str(error).lower()
+    return getattr(error, "errno", None) == errno.ENOMEM or any(each in said for each in _NO_ROOM)
 
 
 def _fail_for_memory() -> int:

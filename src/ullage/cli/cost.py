@@ -56,7 +56,10 @@ Usage = Annotated[
     list[Path] | None, typer.Option("--usage", metavar="LOG", help="Request logs that say who used it. Repeat.")
 ]
 Against = Annotated[
-    str | None, typer.Option("--against", metavar="PROVIDER/MODEL", help="Compare with buying the same tokens.")
+    str | None,
+    typer.Option(
+        "--against", metavar="PROVIDER/MODEL", help="Compare with buying the same tokens; @batch: in that tier."
+    ),
 ]
 More = Annotated[bool, typer.Option("--marginal", help="Plan again with more demand, tighter SLOs, one more nine.")]
 Commit = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ullage.errors import InputError, unknown_name
+from ullage.execute.machine import memory_limit_bytes
 from ullage.planning.work.limit import DEFAULT_LIMIT, WorkLimit
 from ullage.units import BYTES, DURATION, parse
 
@@ -13,12 +14,14 @@ _KINDS = {"cpu": ("cpu_s", DURATION), "memory": ("memory_bytes", BYTES)}
 
 
 def parse_limit(text: str | None) -> WorkLimit:
-    """What is stated, and the default for the rest.
+    """What is stated, and the default for the rest: of memory no more than this process may have.
 
     >>> parse_limit("cpu=2min")
     WorkLimit(cpu_s=120.0, memory_bytes=8589934592.0)
     """
-    found = DEFAULT_LIMIT
+    allowed = memory_limit_bytes()
+    memory_bytes = DEFAULT_LIMIT.memory_bytes if allowed is None else min(DEFAULT_LIMIT.memory_bytes, float(allowed))
+    found = replace(DEFAULT_LIMIT, memory_bytes=memory_bytes)
     for part in (text or "").split(","):
         if not part.strip():
             continue

@@ -26,7 +26,7 @@ from ullage.files.plan_file import (
 from ullage.files.sections.admission import admission_of
 from ullage.files.sections.claims import claims_of
 from ullage.files.sections.class_shape import event_inputs, rate_of_tokens, shape_of
-from ullage.files.sections.cost import bought_of, cost_policy, tasks_of
+from ullage.files.sections.cost import bought_of, cost_policy, offers_of, tasks_of
 from ullage.files.sections.disaggregated import DisaggregatedSection
 from ullage.files.sections.emit import emit_of
 from ullage.files.sections.options import options_of
@@ -152,6 +152,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
         cost=cost_policy(file.cost, provenance),
         tasks=tasks_of(file.cost, tuple(names), provenance),
         bought=bought_of(file.cost, cost_policy(file.cost, provenance), provenance),
+        against=offers_of(file.cost, tuple(names), provenance),
         options=options_of(
             file.options,
             provenance,

@@ -132,6 +132,9 @@ def _counted(traces: Sequence[str | Path]) -> Iterator[None]:
     with reading(str(traces[0]) if traces else "trace", fix=fix):
         try:
             yield
+        except duckdb.OutOfMemoryException:
+            # No fault of the log: whoever runs it says that there is not enough.
+            raise MemoryError from None
         except duckdb.Error as error:
             said = str(error).partition("\n")[0][:200]
             problem = f"holds a value that cannot be counted ({said})"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ullage.admission.policy import AdmissionPolicy
 from ullage.cost.policy import CostPolicy
+from ullage.cost.provider.offer import ProviderOffer
 from ullage.cost.quotes import PriceChoice
 from ullage.cost.service_use import ProviderUse, TaskUse
 from ullage.evidence import Assumption, Evidence, Source
@@ -145,6 +146,8 @@ class PlanSpec:
     cost: CostPolicy = field(default_factory=CostPolicy)
     tasks: tuple[TaskUse, ...] = ()
     bought: tuple[ProviderUse, ...] = ()
+    # Providers that own devices are compared with; no figure of the plan is made of them.
+    against: tuple[ProviderOffer, ...] = ()
     # Claims made elsewhere; they are compared with the plan, and are no inputs of it.
     claims: Claims = field(default_factory=Claims)
     options: OptionSettings = field(default_factory=OptionSettings)

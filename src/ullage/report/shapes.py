@@ -122,7 +122,9 @@ SHAPES = {
     "UnitCost": Shape(also=("usd",), named=("figure",)),
     "Attribution": Shape(without=("lines",), also=("line_labels", "total_cents")),
     "AttributionRow": Shape(also=("total_cents",)),
-    "HostOrBuy": Shape(also=("is_own_cheaper",)),
+    "HostOrBuy": Shape(also=("is_own_cheaper", "more_fraction"), unmeasured=("more_fraction",)),
+    "SpilledPool": Shape(also=("is_mixed", "saved_usd")),
+    "SpillLevel": Shape(also=("usd", "per_success_usd"), unmeasured=("per_success_usd",)),
     "CommitmentAdvice": Shape(also=("saved_usd",)),
     "CauseOfChange": Shape(also=("usd",)),
     # ---- planning

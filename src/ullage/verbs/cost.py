@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from ullage.cost.budget.budget import Budget
     from ullage.cost.change import BillChange
     from ullage.cost.commitment import CommitmentAdvice
-    from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
+    from ullage.cost.provider.host_or_buy import HostOrBuy
     from ullage.evidence import Figure
     from ullage.load.changes import Changes
     from ullage.load.plan import PlanSource
     from ullage.planning.document import Plan
     from ullage.planning.spec import PlanSpec
-    from ullage.prices.book import MissingPrice
+    from ullage.planning.spilled import SpilledPool
     from ullage.prices.purchase import Purchase
     from ullage.verbs.answer import Refusal
 
@@ -49,6 +49,7 @@ class CostAnswer(VerbAnswer):
     attribution: Attribution | None = None
     spread: tuple[RuleSpread, ...] = ()
     against: tuple[HostOrBuy, ...] = ()
+    spilled: tuple[SpilledPool, ...] = ()
     marginals: tuple[Marginal, ...] = ()
     replicas: tuple[Figure, ...] = ()
     commitments: tuple[CommitmentAdvice, ...] = ()
@@ -87,7 +88,6 @@ class CostAnswer(VerbAnswer):
 
     def page(self) -> list[RenderableType]:
         from ullage.report.money.bill_page import (
-            against_parts,
             attribution_parts,
             bill_parts,
             cause_parts,
@@ -95,6 +95,7 @@ class CostAnswer(VerbAnswer):
             commitment_parts,
             marginal_parts,
         )
+        from ullage.report.money.host_or_buy_page import host_or_buy_parts
 
         parts = [*bill_parts(self.bill)]
         if self.budget is not None:
@@ -104,7 +105,7 @@ class CostAnswer(VerbAnswer):
         if self.attribution is not None:
             parts += ["", *attribution_parts(self.attribution, self.spread)]
             parts += cause_parts(self.bill.use.causes) if self.attribution.choice.by == "class" else []
-        parts += [*against_parts(self.against), *marginal_parts(self.marginals, self.replicas)]
+        parts += [*host_or_buy_parts(self.against, self.spilled), *marginal_parts(self.marginals, self.replicas)]
         parts += commitment_parts(self.commitments)
         parts += [] if self.change is None else ["", change_table(self.change)]
         return [*parts, *(f"Note: {note}" for note in self.notes)]
@@ -165,8 +166,9 @@ def cost(
 
     It is divided over products, tenants, models or classes (`by`) by `rule`, without one by what each makes necessary
     where that is known: from the plan's own simulation, or from the request logs in `usage`; without them tenants and
-    products come from the plan's own trace. `against` is a provider's model, as `provider/model`, to compare with. With
-    `marginal` the service is planned again with more demand, tighter SLOs and one more nine. `commit` is a purchase,
+    products come from the plan's own trace. `against` is a provider's model, as `provider/model` or
+    `provider/model@batch`, to compare with beside those that the plan names in `cost.against`. With `marginal` the
+    service is planned again with more demand, tighter SLOs and one more nine. `commit` is a purchase,
     such as `1y-no-upfront`, to find the level of. `before` is another plan: the difference is explained by cause.
 
     `months` asks for a budget of as many months after the date, of a `fleet` that is fixed within a month or following
@@ -176,10 +178,11 @@ def cost(
     from ullage.load.located import located
     from ullage.load.plan import load_plan, own_traces, plan_document
     from ullage.prices.purchase import purchase_of
+    from ullage.verbs.against import compared_with_providers, parse_offer
     from ullage.verbs.plan import plan_spec
 
     choice = _choice(by or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
-    seller = None if against is None else _seller(against)
+    asked_offer = None if against is None else parse_offer(against)
     purchase = None if commit is None else purchase_of(commit, field="--commit")
     follows = follows_of(fleet)
     notes: list[str] = []
@@ -201,14 +204,14 @@ def cost(
             return change
         uses = _simulated(bill, choice) if log is None else _logged(bill, log, choice, known, seed)
         attribution, spread = _attributed(bill, uses, choice, is_chosen=bool(rule))
-        compared = _against(spec, bill, seller, notes)
+        compared, spilled = compared_with_providers(found, bill, asked_offer, run, notes)
         marginals = _marginals(spec, bill, run) if marginal else ()
         asked = parse_changes(set, traffic)
         budget = None if months is None else _budget(found, bill, source, asked, run, months, follows, ledger)
         run.progress(1.0)
     return CostAnswer(
         bill=bill, as_of=run.as_of, seed=seed, attribution=attribution, spread=spread, against=compared,
-        marginals=marginals, replicas=_replica_costs(bill) if marginal else (), change=change,
+        spilled=spilled, marginals=marginals, replicas=_replica_costs(bill) if marginal else (), change=change,
         commitments=() if purchase is None else _commitments(spec, found, bill, purchase, notes),
         budget=budget, notes=tuple(notes),
     )  # fmt: skip
@@ -390,32 +393,6 @@ def _attributed(
     if not is_chosen:
         choice = replace(choice, rule=best_rule([each for groups in uses.values() for each in groups]))
     return attribute(bill.lines, uses, choice), rule_spread(bill.lines, uses, choice)
-
-
-def _seller(against: str) -> tuple[str, str]:
-    provider, slash, model = against.partition("/")
-    if not slash:
-        raise InputError(
-            field="--against",
-            value=against,
-            problem="does not say whose model it is",
-            fix="Give provider/model, for example openai/gpt-5-mini.",
-        )
-    return provider, model
-
-
-def _against(spec: PlanSpec, bill: Bill, seller: tuple[str, str] | None, notes: list[str]) -> tuple[HostOrBuy, ...]:
-    from ullage.cost.host_or_buy import host_or_buy
-    from ullage.prices.book import MissingPrice
-
-    if seller is None or spec.prices is None:
-        return ()
-    provider, model = seller
-    found: tuple[HostOrBuy, ...] | MissingPrice = host_or_buy(bill, spec.prices, model=model, provider=provider)
-    if isinstance(found, MissingPrice):
-        notes.append(f"Not compared: {found}")
-        return ()
-    return found
 
 
 def _commitments(

@@ -13,23 +13,28 @@ from pydantic import Field
 
 from ullage.cost import policy
 from ullage.cost.policy import CostPolicy, Judging
+from ullage.cost.provider.offer import ProviderOffer
 from ullage.cost.service_use import ProviderUse, TaskUse
-from ullage.errors import unknown_name
+from ullage.errors import InputError, unknown_name
 from ullage.evidence import number
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import (
     HOUR_S,
     YEAR_S,
     Duration,
+    MoneyText,
+    Names,
     Number,
     Range,
     RequestRate,
     Share,
     ShareOrNone,
     StartTime,
+    TokenRate,
     Tokens,
 )
 from ullage.files.sections.section import Key, Name, Section
+from ullage.prices.book import Tier
 from ullage.prices.purchase import HOURS_PER_MONTH
 from ullage.units import DURATION
 
@@ -93,6 +98,40 @@ class BoughtSection(Section):
     ] = None
     success: Annotated[
         Share | None, Key(means="Share of them that succeed.", default="all", moves="bill.failed_work_usd")
+    ] = None
+
+
+_COMPARED = "ullage cost compares with it; no line of the bill is made of it."
+
+
+class AgainstSection(Section):
+    """A provider's model that classes could go to in place of own devices."""
+
+    provider: Annotated[str, Field(min_length=1), Key(means="Who sells it, as in the price book.", still=_COMPARED)]
+    model: Annotated[str, Field(min_length=1), Key(means="The model, as the provider calls it.", still=_COMPARED)]
+    tier: Annotated[str, Key(means="standard, batch, flex or priority.", still=_COMPARED)] = Tier.STANDARD.value
+    classes: Annotated[Names, Key(means="Classes that may go there.", default="all", still=_COMPARED)] = ()
+    success: Annotated[
+        Share | None,
+        Key(means="Share of its answers that do the task.", default="as many as of the own ones", still=_COMPARED),
+    ] = None
+    own_success: Annotated[
+        Share | None,
+        Key(
+            means="Share of own answers in time that do the task.",
+            default="that of the class's own task in cost.tasks, else all",
+            still=_COMPARED,
+        ),
+    ] = None
+    request_fee: Annotated[
+        MoneyText | None, Key(means="Paid for each request beside its tokens.", default="nothing", still=_COMPARED)
+    ] = None
+    request_limit: Annotated[
+        RequestRate | None, Key(means="Requests that the account may send.", default="no limit", still=_COMPARED)
+    ] = None
+    token_limit: Annotated[
+        TokenRate | None,
+        Key(means="Tokens of prompts and answers it may send.", default="no limit", still=_COMPARED),
     ] = None
 
 
@@ -232,6 +271,7 @@ class CostSection(Section):
     ] = None
     bought: Annotated[tuple[BoughtSection, ...], Key(means="Classes that a provider serves.")] = ()
     tasks: tuple[TaskSection, ...] = ()
+    against: Annotated[tuple[AgainstSection, ...], Key(means="Providers to compare own devices with.")] = ()
 
 
 def cost_policy(section: CostSection, provenance: Provenance) -> CostPolicy:
@@ -298,6 +338,44 @@ def tasks_of(section: CostSection, classes: tuple[str, ...], provenance: Provena
             )
         )
     return tuple(found)
+
+
+def offers_of(section: CostSection, classes: tuple[str, ...], provenance: Provenance) -> tuple[ProviderOffer, ...]:
+    """What own devices are compared with; a class or tier of another name is an InputError with the nearest."""
+    tiers = {each.value: each for each in Tier}
+    found = []
+    for at, each in enumerate(section.against):
+        where = f"cost.against.{at}"
+        if each.tier not in tiers:
+            raise unknown_name(field=f"{where}.tier", name=each.tier, known=tiers)
+        for name in each.classes:
+            if name not in classes:
+                raise unknown_name(field=f"{where}.classes", name=name, known=classes)
+        found.append(
+            ProviderOffer(
+                provider=each.provider,
+                model=each.model,
+                tier=tiers[each.tier],
+                classes=each.classes,
+                success=provenance.may_say(f"{where}.success", each.success, "fraction"),
+                own_success=provenance.may_say(f"{where}.own_success", each.own_success, "fraction"),
+                request_fee=provenance.may_say(f"{where}.request_fee", _fee_usd(each, where), "USD"),
+                request_limit=provenance.may_say(f"{where}.request_limit", each.request_limit, "req/s"),
+                token_limit=provenance.may_say(f"{where}.token_limit", each.token_limit, "tokens/s"),
+            )
+        )
+    return tuple(found)
+
+
+def _fee_usd(section: AgainstSection, where: str) -> float | None:
+    if section.request_fee is not None and section.request_fee.currency != "USD":
+        raise InputError(
+            field=f"{where}.request_fee",
+            value=str(section.request_fee),
+            problem="is not in USD",
+            fix="Give what a request comes to in USD.",
+        )
+    return None if section.request_fee is None else float(section.request_fee.amount)
 
 
 def _judging(section: EvaluationSection, provenance: Provenance) -> Judging:

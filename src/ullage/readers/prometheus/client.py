@@ -24,6 +24,8 @@ MOST_POINTS = 10_000
 CHUNK_S = 7 * 86_400.0
 MOST_BYTES = 256 * 2**20
 _PAUSE_S, _MOST_PAUSE_S = 0.5, 30.0
+# The time-out is between two pieces of an answer. One that trickles in is given up after so many of them.
+_WHOLE_RATIO = 4.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -100,8 +102,12 @@ class PrometheusClient:
             warnings += [str(each) for each in answer.get("warnings") or ()]
             for each in matrix(answer, where=f"{self.address}: {query}"):
                 times, values = parts.setdefault(tuple(sorted(each.labels.items())), ([], []))
-                times.extend(each.times_s)
-                values.extend(each.values)
+                # A server, or a cache before it, that answers for other times than were asked is not followed.
+                asked_for = [(at, value) for at, value in _pairs(each) if first - step_s < at < last + step_s]
+                if len(asked_for) < len(each.times_s):
+                    warnings.append("values at times that were not asked for were left out")
+                times.extend(at for at, _ in asked_for)
+                values.extend(value for _, value in asked_for)
         if failed is not None and len(missing) == len(chunks):
             raise self._unreached(failed)
         series = tuple(
@@ -134,8 +140,22 @@ class PrometheusClient:
         """A query may be longer than an address, so that it is posted."""
         extensions = {"sni_hostname": self._settings.server_name} if self._settings.server_name else {}
         if "query" in asked:
-            return self._client.post(f"{self.address}{path}", data=dict(asked), extensions=extensions)
-        return self._client.get(f"{self.address}{path}", params=dict(asked), extensions=extensions)
+            sent = self._client.stream("POST", f"{self.address}{path}", data=dict(asked), extensions=extensions)
+        else:
+            sent = self._client.stream("GET", f"{self.address}{path}", params=dict(asked), extensions=extensions)
+        until_s = time.monotonic() + _WHOLE_RATIO * self._settings.timeout_s
+        with sent as response:
+            pieces, size_bytes = [], 0
+            for piece in response.iter_raw():
+                pieces.append(piece)
+                size_bytes += len(piece)
+                if size_bytes > MOST_BYTES:
+                    break
+                if time.monotonic() > until_s:
+                    raise httpx.ReadTimeout("the answer trickled in and did not end", request=response.request)
+        return httpx.Response(
+            response.status_code, headers=response.headers, content=b"".join(pieces), request=response.request
+        )
 
     def _document(self, response: httpx.Response) -> dict[str, Any]:
         if response.status_code in (401, 403):
@@ -192,6 +212,10 @@ def matrix(answer: Mapping[str, Any], *, where: str) -> list[RangeSeries]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"has a series that is not times and values ({error})"
         raise InputError(field=where, value=str(result)[:40], problem=problem, fix="Give the answer whole.") from None
+
+
+def _pairs(series: RangeSeries) -> Sequence[tuple[float, float]]:
+    return list(zip(series.times_s, series.values, strict=True))
 
 
 def _chunks(first_s: float, last_s: float, step_s: float) -> Sequence[tuple[float, float]]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ullage.cost.attribution.causation import Causation
     from ullage.cost.change import BillChange
     from ullage.cost.commitment import CommitmentAdvice
-    from ullage.cost.host_or_buy import HostOrBuy
     from ullage.cost.marginal import Marginal
     from ullage.cost.units import UnitCost
     from ullage.evidence import Figure
@@ -212,35 +211,6 @@ def _rules_table(spread: Sequence[RuleSpread], rules: Sequence[str]) -> Renderab
     for column in table.columns[1:]:
         column.justify = "right"
     return table
-
-
-def against_parts(rows: Sequence[HostOrBuy]) -> list[RenderableType]:
-    """Own devices beside a provider, per success."""
-    if not rows:
-        return []
-    seller = "/".join(part for part in (rows[0].provider, rows[0].model) if part)
-    table = plain_table(
-        f"Host or buy: the same tokens at {seller}, per success",
-        "class",
-        "host",
-        "buy",
-        "cheaper",
-        "even at",
-        "evidence",
-    )
-    for each in rows:
-        even = "never" if each.even_requests is None else f"{each.even_requests:,.0f} requests a month"
-        if each.even_requests and each.capacity_requests and each.even_requests > each.capacity_requests:
-            even += f", beyond the {each.capacity_requests:,.0f} it is sized for"
-        table.add_row(
-            each.class_name,
-            money(float(each.own.value)),
-            money(float(each.bought.value)),
-            "host" if each.is_own_cheaper else "buy",
-            even,
-            evidence_text(each.bought.evidence),
-        )
-    return ["", table]
 
 
 def marginal_parts(marginals: Sequence[Marginal], replicas: Sequence[Figure]) -> list[RenderableType]:
