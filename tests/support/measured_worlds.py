@@ -80,7 +80,7 @@ def hidden_steps(pool: PoolUnderTest, rng: Generator) -> StepModel:
     return calibrated_step(pool.estimate, Factors.of_logs(logs), SOURCE)
 
 
-def tested(pool: PoolUnderTest, hidden: StepModel, test: PlannedTest, rng: Generator) -> DoneTest:
+def run_test(pool: PoolUnderTest, hidden: StepModel, test: PlannedTest, rng: Generator) -> DoneTest:
     """What a tool writes down of the service: every request, with the luck of this run."""
     trial = replay_of(pool.load_of(test), pool.terms.limits)
     seen = replay(hidden, trial)
@@ -151,7 +151,7 @@ def measured_world(
         if isinstance(found, MeasureStop):
             return MeasuredWorld(narrowings=tuple(narrowings), done=state.done, stop=found)
         assert isinstance(found, ChosenTest)
-        done = (*state.done, tested(pool, hidden, found.test, rng))
+        done = (*state.done, run_test(pool, hidden, found.test, rng))
         narrowed = narrow(pool, done)
         narrowings.append(narrowed)
         state = replace(state, done=done, narrowed=narrowed, spent=spent_by(done, pool.replica_usd_per_hour))
