@@ -228,6 +228,7 @@ CASES: dict[str, dict[str, str]] = {
         "evidence.tested_device": "h200-sxm",
         "evidence.tested_tensor_parallel": "2",
         "evidence.accept": "[physics]",
+        "evidence.validated": "[validated.json]",
     },
     "filed": {"prices.files.0.dated": "2026-10-01", "prices.files.0.provider": "lambda"},
     "profiled": {"workload.profile": "log.json"},

@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 
 from support.loadtest_samples import vllm_run
+from support.planned import AS_OF
 from support.tested_worlds import COUNT, TERMS, calibrated, estimate, offered, run, written
 from ullage import verbs
 from ullage.cli.app import run as ullage
-from ullage.errors import ExitCode
+from ullage.errors import ExitCode, InputError, Rejection
+from ullage.load.plan import load_plan
+from ullage.planning.planned_for import pool_memory
 from ullage.service.calibration.replay import RequestTimes
 from ullage.service.calibration.slowed import SlowedTimes
+from ullage.service.calibration.validated import PoolValidity, pool_validity
 from ullage.service.calibration.validation import (
     LEAST_REQUESTS,
     PlannedReplica,
@@ -200,3 +204,44 @@ def test_the_verb_and_its_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixtu
     accepted = verbs.validate([test], plan=plan, stated=StatedTest(accepted=("model",))).to_dict()
     assert document["points"][0]["statistics"] == accepted["points"][0]["statistics"]
     assert [each["name"] for each in accepted["points"][0]["reasons"] if each["name"] == "model"] == []
+
+
+def test_a_saved_validation_holds_for_the_replica_that_was_tested_and_for_no_other(tmp_path: Path) -> None:
+    """Saved from a plan, named in it, and stale as soon as the pool's device, model, parallelism or engine changes."""
+    plan, test, saved = tmp_path / "plan.yaml", tmp_path / "run.json", tmp_path / "validated.json"
+    plan.write_text(PLAN)
+    test.write_text(json.dumps(vllm_run(1.0)))
+    words = ["validate", str(test), "--plan", str(plan), "--as-of", "2026-11-15", "--quiet", "--save", str(saved)]
+    assert ullage(words) == ExitCode.REFUSED
+    assert ullage(words) == ExitCode.WRONG_INPUT, "a file is replaced only if told to"
+    named = PLAN + "evidence: {validated: [validated.json]}\n"
+
+    def validity(text: str) -> PoolValidity:
+        plan.write_text(text)
+        pool = load_plan(plan, as_of=AS_OF).pools[0]
+        memory = pool_memory(pool)
+        assert not isinstance(memory, Rejection)
+        return pool_validity(pool.name, memory, pool.tested.validations)
+
+    assert validity(PLAN).sentence == "not validated: no load test was held against it"
+    as_tested = validity(named)
+    assert not as_tested.is_validated
+    assert "says not validated (" in as_tested.sentence
+    document = json.loads(saved.read_text())
+    saved.write_text(json.dumps({**document, "verdict": "validated", "tested_on": "2026-11-12"}))
+    assert validity(named) == PoolValidity(pool="pool", is_validated=True, sentence="validated on 2026-11-12")
+    for key, value in (
+        ("device", "device: h200-sxm"),
+        ("model", "model: llama-3.2-3b"),
+        ("tp", "device: h100-sxm, tensor_parallel: 2"),
+        ("engine_version", "device: h100-sxm, engine_version: 0.30.0"),
+        ("engine", "device: h100-sxm, engine: sglang"),
+    ):
+        old = "model: llama-3.1-8b" if key == "model" else "device: h100-sxm"
+        found = validity(named.replace(old, value))
+        assert not found.is_validated
+        assert "of another replica" in found.sentence
+        assert f"{key} " in found.sentence
+    saved.write_text(json.dumps({**document, "configuration": 3}))
+    with pytest.raises(InputError, match="no whole validation"):
+        validity(named)

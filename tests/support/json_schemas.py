@@ -55,6 +55,7 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "forecast": (Printed(kind="ServiceForecast", head=("as_of", "seed")),),
     "memory": (Printed(kind="MemoryBudget", head=("as_of",), explained=True), _EXPLAINED, _REFUSAL),
     "calibrate": (Printed(kind="Fitted", head=("as_of",)), Printed(kind="Inspections")),
+    "measure": (Printed(kind="MeasureAnswer", head=_PLANNED), _REFUSAL),
     "validate": (Printed(kind="Validation", head=_PLANNED), _REFUSAL),
     "gate": (Printed(kind="GateAnswer", head=_PLANNED), _REFUSAL),
     "curve": (Printed(kind="CurveAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),

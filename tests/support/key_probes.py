@@ -317,6 +317,7 @@ def write_files(folder: Path) -> None:
     (folder / "bench.json").write_bytes(to_json(vllm_run(1.0)))
     (folder / "steps.csv").write_text(STEPS)
     (folder / "calibration.json").write_text(json.dumps(CALIBRATION))
+    (folder / "validated.json").write_text(json.dumps(VALIDATION))
     (folder / "synthetic.json").write_text(
         json.dumps({"schema": "ullage.synthetic/1", "model": encoded(builtin())}).replace("0.", "0.9")
     )
@@ -329,6 +330,14 @@ def write_files(folder: Path) -> None:
     (folder / "facts" / "devices" / "h100-sxm.toml").write_text(FACT)
 
 
+VALIDATION = {
+    "schema": "ullage.validate/2",
+    "as_of": "2026-11-10",
+    "tested_on": None,
+    "verdict": "validated",
+    "points": [],
+    "configuration": {"model": "llama-3.1-8b"},
+}
 ENGINE_LOG = """\
 (APIServer pid=1) INFO 06-05 06:00:00 [api_server.py:1] vLLM API server version 0.22.0
 (EngineCore pid=2) INFO 06-05 06:00:30 [runner.py:2] Model loading took 15.0 GiB memory and 20.0 seconds

@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.",
     "forecast": "Forecast demand: a fan chart, the busiest hour to plan for, past accuracy, and anomalies.",
+    "measure": "Measure one replica with a load tool, test by test, until the number of replicas is decided.",
     "validate": "Predict load tests from a plan, then score them: validated, not validated, or cannot tell.",
     "gate": "Compare a replica before and after an upgrade: slower or not, replicas, USD; an exit code for CI.",
     "calibrate": "Fit a step model to load tests of any tool; --inspect shows what was read and its anomalies.",

@@ -14,6 +14,7 @@ from ullage.cli.options import (
     AsOf,
     CachedShare,
     Calibration,
+    Force,
     NoColor,
     PlanOption,
     Quiet,
@@ -36,6 +37,11 @@ def command(
     replicas: Replicas = None,
     timeout: Timeout = None,
     accept: Accept = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Keep the verdict, for evidence.validated of the plan file."),
+    ] = None,
+    force: Force = False,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -47,10 +53,14 @@ def command(
     The exit code is 0 where the tests are validated, 3 where one is not, and 5 where they cannot tell.
     """
     from ullage import verbs
+    from ullage.files.whole import check_target, write_whole
+    from ullage.report.encode import to_text
     from ullage.verbs.answer import Refusal
     from ullage.verbs.calibrate_fit import stated_test
     from ullage.verbs.what_if import last, what_if
 
+    if save is not None:
+        check_target(save, field="--save", force=force)
     if plan is None:
         talk("No plan file given: validating the built-in example.", quiet=quiet)
     with progress("validating", quiet=quiet) as report:
@@ -66,4 +76,8 @@ def command(
         )
         found = what_if(ask, changed, traffic)
     code, done = answered(found, json=json, no_color=no_color), last(found)
-    return code if isinstance(done, Refusal) else done.exit_code
+    if isinstance(done, Refusal):
+        return code
+    if save is not None:
+        write_whole(save, to_text(done.to_dict()), field="--save", force=force)
+    return int(done.exit_code)

@@ -1,7 +1,7 @@
 """A plan file with other values, everything else as it was typed: comments, order, blanks; and the diff to read.
 
-A value that is there is replaced where it stands. One that is not is put after the last key of its section, in the
-section's own style. Sections that are not there are made.
+A value that is there is replaced where it stands, a list in brackets as a whole. One that is not is put after the last
+key of its section, in the section's own style. Sections that are not there are made.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def _edited(text: str, path: list[str], value: str, file: str) -> str:
         if found is None:
             return _inserted(text, node, path[place:], value)
         node = found
-    if not isinstance(node, yaml.ScalarNode):
+    is_list = isinstance(node, yaml.SequenceNode) and node.flow_style
+    if not isinstance(node, yaml.ScalarNode) and not is_list:
         problem = "is a section, where one value was expected"
         raise InputError(field=f"{file}: {'.'.join(path)}", value="", problem=problem, fix="Change it by hand.")
     return text[: node.start_mark.index] + value + text[node.end_mark.index :]

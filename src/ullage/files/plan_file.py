@@ -349,6 +349,14 @@ class EvidenceSection(Section):
             moves="step.decode_1_s",
         ),
     ] = None
+    validated: Annotated[
+        tuple[str, ...],
+        Key(
+            means="What `ullage validate --save` wrote for this pool's replica.",
+            default="the plan says that it is not validated",
+            still="It is said on the first screen; no figure follows it.",
+        ),
+    ] = ()
     accept: Annotated[
         tuple[str, ...],
         Key(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ullage.prices.price_list import PriceList
     from ullage.service.calibration.evidence import CalibrationEvidence
     from ullage.service.calibration.pool_step import StepEvidence, StepProfile
+    from ullage.service.calibration.validated import ValidationEvidence
     from ullage.service.loadtests.loadtest import LoadTest
 
 
@@ -59,6 +60,7 @@ def load_step_evidence(
         cached_fraction=section.cached_share,
         replicas=section.tested_replicas,
         accepted=section.accept,
+        validations=tuple(_read_validation(folder / each) for each in section.validated),
         profile=None
         if named is None
         else read_step_profile(
@@ -115,6 +117,14 @@ def read_calibration(file: Path, *, field: str = "--calibration") -> Calibration
 
     document = read_json(file, field=field, fix="Give the file that ullage calibrate wrote.")
     return evidence_of(document if isinstance(document, dict) else {}, file=str(file))
+
+
+def _read_validation(file: Path) -> ValidationEvidence:
+    from ullage.service.calibration.validated import validation_evidence
+
+    fix = "Give the file that ullage validate --save wrote."
+    document = read_json(file, field="evidence.validated", fix=fix)
+    return validation_evidence(document if isinstance(document, dict) else {}, file=str(file))
 
 
 def read_step_profile(

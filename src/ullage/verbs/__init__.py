@@ -19,6 +19,7 @@ from ullage.verbs.forecast import forecast
 from ullage.verbs.gate import gate
 from ullage.verbs.init import init
 from ullage.verbs.ledger import ledger
+from ullage.verbs.measure import measure
 from ullage.verbs.memory import memory
 from ullage.verbs.options import options
 from ullage.verbs.plan import plan
@@ -47,6 +48,7 @@ __all__ = [
     "gate",
     "init",
     "ledger",
+    "measure",
     "memory",
     "options",
     "plan",

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from ullage.service.calibration.agreement import Agreement
     from ullage.service.calibration.calibration import Calibration
     from ullage.service.calibration.document import CalibrationProvenance
+    from ullage.service.calibration.fitted import FittedTests
     from ullage.service.calibration.next_test import NextTest
     from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms
+    from ullage.service.calibration.replay import EngineLimits
+    from ullage.service.calibration.whose import ReplicaUnderTest
+    from ullage.service.loadtests.loadtest import LoadTest
     from ullage.service.steps.coefficients import StepErrorBand
     from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
     from ullage.service.steps.physics import Breach
-    from ullage.service.steps.step_model import MeasuredRange
+    from ullage.service.steps.step_model import MeasuredRange, StepModel
 
 # Which command line the next test is written for, by the reader that understood the user's file.
 _TOOL_OF_READER = {"vllm": "vllm", "sglang": "sglang", "guidellm": "guidellm", "aiperf": "aiperf"}
@@ -169,13 +173,9 @@ def fit_calibration(
 def _fitted(
     files: Sequence[Path], case: Case, runtime: Runtime, terms: RepeatTerms, accepted: Sequence[str], day: datetime.date
 ) -> Fitted:
-    from importlib.metadata import version
-
     from ullage.evidence import Source
     from ullage.load.evidence import load_tests
-    from ullage.service.calibration.document import CalibrationProvenance
     from ullage.service.calibration.fitted import fit_tests
-    from ullage.service.calibration.next_test import next_test
     from ullage.service.calibration.whose import ReplicaUnderTest, differences, refuse
     from ullage.service.steps.step_model import replica_step
 
@@ -193,27 +193,58 @@ def _fitted(
         accepted=accepted,
         field="FILE",
     )
-    tool = _TOOL_OF_READER.get(read[0].reader, "vllm")
+    return fitted_answer(
+        found,
+        step=step,
+        cache=runtime.cache.name,
+        replica=replica,
+        read=read,
+        files=[path.name for path in files],
+        limits=terms.limits,
+        anomalies=(*others, *found.anomalies),
+        day=day,
+    )
+
+
+def fitted_answer(
+    found: FittedTests,
+    *,
+    step: StepModel,
+    cache: str,
+    replica: ReplicaUnderTest,
+    read: Sequence[LoadTest],
+    files: Sequence[str],
+    limits: EngineLimits,
+    anomalies: tuple[EvidenceAnomaly, ...],
+    day: datetime.date,
+) -> Fitted:
+    """A fit with its provenance: what a calibration.json holds."""
+    from importlib.metadata import version
+
+    from ullage.service.calibration.document import CalibrationProvenance
+    from ullage.service.calibration.next_test import next_test
+
+    cuts, tool = replica.sharding, _TOOL_OF_READER.get(read[0].reader, "vllm")
     return Fitted(
         calibration=found.calibration,
         provenance=CalibrationProvenance(
-            model=case.model.name,
-            device=case.device.name,
-            engine=runtime.engine,
+            model=replica.model.name,
+            device=replica.device,
+            engine=replica.engine,
             tp=cuts.tp,
             pp=cuts.pp,
             ep=cuts.ep,
             dp_attention=cuts.dp_attention,
-            kv_dtype=runtime.cache.name,
-            files=tuple(path.name for path in files),
+            kv_dtype=cache,
+            files=tuple(files),
             points=len(found.used),
             ullage_version=version("ullage"),
             date=day.isoformat(),
         ),
-        next_test=next_test(step, step.floor, found.calibration, terms.limits, model=case.model.name, tool=tool),
+        next_test=next_test(step, step.floor, found.calibration, limits, model=replica.model.name, tool=tool),
         left_out=found.left_out,
         breaches=found.breaches,
-        anomalies=(*others, *found.anomalies),
+        anomalies=anomalies,
         agreement=found.agreement,
         tested=found.tested,
         band=found.step.band,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,8 @@ class Validation(VerbAnswer):
     """Each point of the load tests as it was predicted and scored, and the verdict of all of them together.
 
     `cached_fraction` is the share of prompt tokens that the plan counts as cached, `tested_on` the day of the newest
-    test where a file states one.
+    test where a file states one. `configuration` is what the plan's replica is: kept with it, the verdict holds for
+    that one alone.
     """
 
     service: str
@@ -38,6 +39,7 @@ class Validation(VerbAnswer):
     cached_fraction: float
     verdict: Validity
     tested_on: datetime.date | None
+    configuration: Mapping[str, str | int]
     points: tuple[ValidatedPoint, ...]
     as_of: datetime.date
     seed: int
@@ -119,6 +121,7 @@ def _validated(
     from ullage.service.calibration.agreement import day_of
     from ullage.service.calibration.evidence import engine_limits
     from ullage.service.calibration.repeats import RepeatTerms
+    from ullage.service.calibration.validated import validated_configuration
     from ullage.service.calibration.validation import together, validate_point
     from ullage.service.calibration.whose import ReplicaUnderTest, differences
 
@@ -148,6 +151,7 @@ def _validated(
         cached_fraction=planned.cached_fraction,
         verdict=together(points),
         tested_on=max(days, default=None),
+        configuration=validated_configuration(memory),
         points=tuple(points),
         as_of=day,
         seed=seed,

@@ -37,11 +37,31 @@ class SentTest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReplayRun:
+    """One test as a tool is told of it.
+
+    `loaded` is what the engine loads, whose tokenizer counts, and `served` what requests call it; `limits_s` are those
+    of goodput by metric. `trace` is read, `result` is written: a file without its ending, or a folder.
+    """
+
+    url: str
+    loaded: str
+    served: str
+    trace: str
+    requests: int
+    rate_rps: float
+    seed: int
+    result: str
+    limits_s: Mapping[str, float]
+    engine: str = "vllm"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReplayTool:
     """A tool that replays a trace: its command, one word after the other, and what it cannot send."""
 
     name: str
-    words: Callable[[EmitPool, SentTest, str], list[str]]
+    words: Callable[[ReplayRun], list[str]]
     lost: tuple[str, ...]
 
 
@@ -59,74 +79,74 @@ def _model(pool: EmitPool) -> tuple[str, str]:
     return loaded, str(pool.may("served_model") or loaded)
 
 
-def _guidellm(pool: EmitPool, sent: SentTest, result: str) -> list[str]:
-    loaded, served = _model(pool)
-    source = {"kind": "json_file", "path": trace_name(pool, sent.test)}
+def guidellm_words(run: ReplayRun) -> list[str]:
+    source = {"kind": "json_file", "path": run.trace}
     data = json.dumps({"kind": "mooncake", "source": source, "hash_id_block_size": BLOCK_TOKENS})
     return [
         "guidellm", "run",
-        "--backend", f"kind=openai_http,target={_URL},model={served}",
-        "--tokenizer", f"kind=huggingface_auto,model={loaded}",
+        "--backend", f"kind=openai_http,target={run.url},model={run.served}",
+        "--tokenizer", f"kind=huggingface_auto,model={run.loaded}",
         "--data", data,
         "--profile", "kind=replay,time_scale=0.001,schedule_turn=timestamp",
-        "--seed", f"kind=static,value={pool.plan.seed}",
-        "--output", f"kind=json,path={result}.json",
+        "--seed", f"kind=static,value={run.seed}",
+        "--output", f"kind=json,path={run.result}.json",
     ]  # fmt: skip
 
 
-def _vllm(pool: EmitPool, sent: SentTest, result: str) -> list[str]:
-    loaded, served = _model(pool)
+def vllm_words(run: ReplayRun) -> list[str]:
     found = [
-        "vllm", "bench", "serve", "--backend", "openai", "--base-url", _URL, "--endpoint", "/v1/completions",
-        "--model", loaded, "--served-model-name", served,
-        "--dataset-name", "timed_trace", "--dataset-path", trace_name(pool, sent.test),
+        "vllm", "bench", "serve", "--backend", "openai", "--base-url", run.url, "--endpoint", "/v1/completions",
+        "--model", run.loaded, "--served-model-name", run.served,
+        "--dataset-name", "timed_trace", "--dataset-path", run.trace,
         "--timed-trace-chunk-hash-size", str(BLOCK_TOKENS), "--timed-trace-sec-multiplier", "0.001",
-        "--num-prompts", str(sent.requests), "--request-rate", f"{sent.test.rate_rps:.6g}",
-        "--ignore-eos", "--seed", str(pool.plan.seed),
+        "--num-prompts", str(run.requests), "--request-rate", f"{run.rate_rps:.6g}",
+        "--ignore-eos", "--seed", str(run.seed),
         "--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,95,99",
     ]  # fmt: skip
     names = {"ttft": "ttft", "tpot": "tpot", "e2e": "e2el"}
-    limits = [f"{names[metric]}:{limit_s * 1000:g}" for metric, limit_s in limits_s(pool).items()]
+    limits = [f"{names[metric]}:{limit_s * 1000:g}" for metric, limit_s in run.limits_s.items()]
     found += ["--goodput", *limits] if limits else []
-    return [*found, "--save-result", "--save-detailed", "--result-dir", ".", "--result-filename", f"{result}.json"]
+    folder, _, name = run.result.rpartition("/")
+    where = ["--result-dir", ".", "--result-filename", f"{run.result}.json"]
+    if run.result.startswith("/"):
+        where = ["--result-dir", folder, "--result-filename", f"{name}.json"]
+    return [*found, "--save-result", "--save-detailed", *where]
 
 
-def _sglang(pool: EmitPool, sent: SentTest, result: str) -> list[str]:
-    loaded, served = _model(pool)
-    backend = "sglang-oai" if pool.choice.engine == "sglang" else "vllm"
+def _sglang_words(run: ReplayRun) -> list[str]:
+    backend = "sglang-oai" if run.engine == "sglang" else "vllm"
     return [
-        "python3", "-m", "sglang.bench_serving", "--backend", backend, "--base-url", _URL,
-        "--model", loaded, "--served-model-name", served,
-        "--dataset-name", "mooncake", "--dataset-path", sglang_trace_name(pool, sent.test),
-        "--use-trace-timestamps", "--mooncake-num-rounds", "1", "--num-prompts", str(sent.requests),
-        "--seed", str(pool.plan.seed), "--output-file", f"{result}.jsonl", "--output-details",
+        "python3", "-m", "sglang.bench_serving", "--backend", backend, "--base-url", run.url,
+        "--model", run.loaded, "--served-model-name", run.served,
+        "--dataset-name", "mooncake", "--dataset-path", run.trace,
+        "--use-trace-timestamps", "--mooncake-num-rounds", "1", "--num-prompts", str(run.requests),
+        "--seed", str(run.seed), "--output-file", f"{run.result}.jsonl", "--output-details",
     ]  # fmt: skip
 
 
-def _aiperf(pool: EmitPool, sent: SentTest, result: str) -> list[str]:
-    loaded, served = _model(pool)
+def aiperf_words(run: ReplayRun) -> list[str]:
     found = [
-        "aiperf", "profile", "--model", served, "--tokenizer", loaded, "--url", _URL,
+        "aiperf", "profile", "--model", run.served, "--tokenizer", run.loaded, "--url", run.url,
         "--endpoint-type", "completions", "--streaming",
-        "--input-file", trace_name(pool, sent.test), "--custom-dataset-type", "mooncake_trace",
+        "--input-file", run.trace, "--custom-dataset-type", "mooncake_trace",
         "--fixed-schedule", "--isl-block-size", str(BLOCK_TOKENS), "--extra-inputs", "ignore_eos:true",
-        "--random-seed", str(pool.plan.seed),
+        "--random-seed", str(run.seed),
     ]  # fmt: skip
     names = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "e2e": "request_latency"}
-    limits = [f"{names[metric]}:{limit_s * 1000:g}" for metric, limit_s in limits_s(pool).items()]
+    limits = [f"{names[metric]}:{limit_s * 1000:g}" for metric, limit_s in run.limits_s.items()]
     found += ["--goodput", " ".join(limits)] if limits else []
-    return [*found, "--artifact-dir", result]
+    return [*found, "--artifact-dir", run.result]
 
 
 REPLAY_TOOLS = (
     ReplayTool(
         name="guidellm",
-        words=_guidellm,
+        words=guidellm_words,
         lost=("Arrivals, lengths and prefixes are the plan's. Classes are not told apart in its report.",),
     ),
     ReplayTool(
         name="vllm-bench",
-        words=_vllm,
+        words=vllm_words,
         lost=(
             "Arrivals, lengths and prefixes are the plan's. Classes are not told apart in its report.",
             "timed_trace sends by the file's times; --request-rate is stated for the report alone.",
@@ -134,7 +154,7 @@ REPLAY_TOOLS = (
     ),
     ReplayTool(
         name="sglang-bench",
-        words=_sglang,
+        words=_sglang_words,
         lost=(
             (
                 "Arrivals and prefixes are the plan's. Its client ignores stated prompt lengths and makes about "
@@ -146,7 +166,7 @@ REPLAY_TOOLS = (
     ),
     ReplayTool(
         name="aiperf",
-        words=_aiperf,
+        words=aiperf_words,
         lost=("Arrivals, lengths and prefixes are the plan's. Classes are not told apart in its report.",),
     ),
 )
@@ -166,8 +186,22 @@ def script(plan: EmitPlan, pool: EmitPool, tool: ReplayTool, sent: Sequence[Sent
 
 def _command(tool: ReplayTool, pool: EmitPool, sent: SentTest, result: str) -> str:
     """Words with their quotes, an option to a line; the address is the shell's own variable."""
+    loaded, served = _model(pool)
+    trace = sglang_trace_name if tool.words is _sglang_words else trace_name
+    run = ReplayRun(
+        url=_URL,
+        loaded=loaded,
+        served=served,
+        trace=trace(pool, sent.test),
+        requests=sent.requests,
+        rate_rps=sent.test.rate_rps,
+        seed=pool.plan.seed,
+        result=result,
+        limits_s=limits_s(pool),
+        engine=pool.choice.engine,
+    )
     text = ""
-    for word in tool.words(pool, sent, result):
+    for word in tool.words(run):
         quoted = _URL.join(shlex.quote(part) if part else "" for part in word.split(_URL))
         text += f" \\\n  {quoted}" if word.startswith("--") else f" {quoted}"
     return text.strip()

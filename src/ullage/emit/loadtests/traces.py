@@ -35,8 +35,12 @@ def shapes_csv(load: OpenLoop) -> str:
     return "\n".join(lines) + "\n"
 
 
-def mooncake_jsonl(load: OpenLoop, *, block_tokens: int, whole_blocks: bool = False) -> str:
-    """One line a request. With `whole_blocks` prompts are as long as their blocks, for a client that knows no other."""
+def mooncake_jsonl(load: OpenLoop, *, block_tokens: int, whole_blocks: bool = False, first_own: int = 0) -> str:
+    """One line a request. With `whole_blocks` prompts are as long as their blocks, for a client that knows no other.
+
+    Blocks that no two requests share are numbered from `first_own` on, or from the first number after the shared ones:
+    a test that is run after another must not find the other's prompts in the cache.
+    """
     requests = load.requests
     prompts = np.asarray(requests.prompt_tokens, np.int64)
     blocks = np.maximum(1, np.round(prompts / block_tokens) if whole_blocks else -(-prompts // block_tokens))
@@ -45,7 +49,7 @@ def mooncake_jsonl(load: OpenLoop, *, block_tokens: int, whole_blocks: bool = Fa
     shared = np.minimum(np.round(_cached(load) / block_tokens).astype(np.int64), blocks - 1)
     deepest = int(shared.max(initial=0))
     classes = _classes(load)
-    own_from = len(requests.classes) * deepest
+    own_from = max(first_own, len(requests.classes) * deepest)
     lines = []
     for ms, kind, prompt, output, count, hits in zip(
         _arrivals_ms(load), classes, prompts, requests.output_tokens, blocks, shared, strict=True

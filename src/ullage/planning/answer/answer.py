@@ -42,6 +42,7 @@ from ullage.planning.answer.surprises import Surprise, surprises
 from ullage.planning.answer.verdict import Verdict, default_classes, verdict, warnings
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
+from ullage.service.calibration.validated import PoolValidity, pool_validity
 
 LOAD_TEST = Assumption(
     name="next.load_test_time",
@@ -86,6 +87,7 @@ class Answer:
     reconcile_every: Assumption
     assumption_count: int
     stale_count: int
+    validity: tuple[PoolValidity, ...]
     not_built: tuple[str, ...]
 
     @property
@@ -127,6 +129,7 @@ def answer(plan: Plan) -> Answer:
         reconcile_every=policy.reconcile_every,
         assumption_count=len(plan.assumptions),
         stale_count=len(plan.stale),
+        validity=tuple(pool_validity(each.spec.name, each.memory, each.spec.tested.validations) for each in plan.pools),
         not_built=tuple(dict.fromkeys(_words(each.name) for each in plan.stages if isinstance(each.answer, NotBuilt))),
     )
 

@@ -395,6 +395,17 @@ def _orders(found: Answer) -> str:
     return "; ".join(said)
 
 
+def _validity(found: Answer) -> str:
+    """Of one pool its sentence; of several those that are validated, and the first that is not."""
+    if len(found.validity) == 1:
+        return _clean(found.validity[0].sentence, 300)
+    good = [each for each in found.validity if each.is_validated]
+    others = [each for each in found.validity if not each.is_validated]
+    said = [f"{_clean(each.pool)} {each.sentence}" for each in (*good, *others[:1])]
+    more = f"; so are {len(others) - 1} more pools" if len(others) > 1 else ""
+    return _clean("; ".join(said), 300) + more
+
+
 def _basis(found: Answer) -> str:
     due = found.as_of + datetime.timedelta(seconds=number(found.reconcile_every))
     return (
@@ -425,6 +436,7 @@ _GROUPS: tuple[dict[str, Callable[[Answer], str]], ...] = (
         "Drivers": _drivers,
         "Order": _orders,
         "Rests on": _basis,
+        "Tested": _validity,
     },
 )
 

@@ -73,7 +73,7 @@ def _notes(anomalies: Any) -> tuple[str, ...]:
 
 def is_of(evidence: CalibrationEvidence, memory: MemoryBudget) -> bool:
     """Whether this very configuration was tested."""
-    return all(evidence.configuration.get(name) == value for name, value in _configuration(memory).items())
+    return all(evidence.configuration.get(name) == value for name, value in configuration_of(memory).items())
 
 
 def with_calibration(
@@ -85,7 +85,7 @@ def with_calibration(
     dtype are refused unless accepted by name.
     """
     moved = []
-    for name, value in _configuration(memory).items():
+    for name, value in configuration_of(memory).items():
         found = evidence.configuration.get(name)
         if found == value or name in accepted:
             continue
@@ -129,7 +129,7 @@ def engine_limits(runtime: Runtime, kv_tokens: int) -> EngineLimits:
     )
 
 
-def _configuration(memory: MemoryBudget) -> dict[str, str | int]:
+def configuration_of(memory: MemoryBudget) -> dict[str, str | int]:
     """What a calibration holds for, by the names of its provenance."""
     runtime, sharding = memory.runtime, memory.runtime.sharding
     return {

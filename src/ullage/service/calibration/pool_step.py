@@ -18,6 +18,7 @@ from ullage.memory.budget import MemoryBudget
 from ullage.service.calibration.evidence import CalibrationEvidence, engine_limits, is_of, with_calibration
 from ullage.service.calibration.fitted import fit_tests
 from ullage.service.calibration.repeats import RepeatTerms
+from ullage.service.calibration.validated import ValidationEvidence
 from ullage.service.calibration.whose import SCALED, ReplicaUnderTest, differences, known_device, refuse
 from ullage.service.loadtests.loadtest import LoadTest
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
@@ -40,6 +41,7 @@ class StepProfile:
 class StepEvidence:
     """What was measured of a pool's steps. `source` says where the load tests are from, and of which day.
 
+    `validations` are those that were kept: they move no step, and say whether the plan was held against a test.
     `cached_fraction`, `replicas` and `timeout_s` are what the user states of the load tests (repeats.py), `accepted`
     the anomalies that are known and accepted by name.
     """
@@ -51,6 +53,7 @@ class StepEvidence:
     replicas: int | None = None
     timeout_s: float | None = None
     accepted: tuple[str, ...] = ()
+    validations: tuple[ValidationEvidence, ...] = ()
 
     def __post_init__(self) -> None:
         if self.calibrations and self.profile is not None:

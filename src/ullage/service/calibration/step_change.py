@@ -140,6 +140,13 @@ def mixed_request(
     return found
 
 
+def device_time_shares(times: ScaledStep, request: MixedRequest) -> Floats:
+    """What part of the device time of a request each factor moves; they sum to 1."""
+    parts = _parts(times, request)
+    shares: Floats = parts / parts.sum()
+    return shares
+
+
 def _verdict(whole: StepChange, tolerance: float, unseen_fraction: float) -> StepVerdict:
     if whole.low_ratio > 1.0 and whole.ratio > 1.0 + tolerance:
         return StepVerdict.SLOWER

@@ -96,6 +96,18 @@ def quick_start(
     return _tried(trial, probe, rate_rps=rate_rps, seed=seed, map=map).replicas
 
 
+def needed_replicas(
+    trial: Trial,
+    probe: Probe,
+    *,
+    rate_rps: float,
+    seed: int,
+    map: Any = map,  # noqa: A002
+) -> float:
+    """The size as a fraction of replicas: by how much two kinds of steps differ in it, less than one replica too."""
+    return _tried(trial, probe, rate_rps=rate_rps, seed=seed, map=map).needed
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Bracketed:
     """A dozen replicas at a handful of loads: the highest that met every SLO, the lowest that did not."""
