@@ -277,7 +277,7 @@ def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
         f"like; by the capacity surface of this one its {found.replicas} serving replicas fall short in the busiest "
         f"hour with {100 * found.risk.shortfall_fraction:.2g} %, and {fleet}."
     )
-    errors = [abs(each.error_fraction) for each in found.surface.checks if each.tried_rps > 0.0]
+    errors = [abs(each.error_fraction) for each in found.surface.checks if each.is_carried]
     checked = f"; at {len(errors)} drawn points it lies within {100 * max(errors):.0f} % of a trial" if errors else ""
     yield f"{of}Read off a capacity surface of {found.surface.trials} trials{checked}."
     if found.hopeless_fraction > 0.0005:
