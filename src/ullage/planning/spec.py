@@ -25,6 +25,7 @@ from ullage.memory.settings import RuntimeSettings
 from ullage.planning.checks.claims import Claims
 from ullage.planning.manifests import EmitSettings
 from ullage.planning.options.settings import OptionSettings
+from ullage.planning.owners import Owners
 from ullage.prices.book import PriceBook
 from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
@@ -93,6 +94,8 @@ class PoolSpec:
     instance: str | None = None
     # In a scenario step times are known, as a multiple of the step model's.
     step_ratio: Assumption | None = None
+    # What steps may have drifted by since their evidence was past its maximum age.
+    step_drift: Assumption | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +143,7 @@ class PlanSpec:
     # Claims made elsewhere; they are compared with the plan, and are no inputs of it.
     claims: Claims = field(default_factory=Claims)
     options: OptionSettings = field(default_factory=OptionSettings)
+    owners: Owners = field(default_factory=Owners)
     # Names of the cluster, which are written into manifests and move no figure.
     emit: EmitSettings = field(default_factory=EmitSettings)
 
