@@ -16,7 +16,7 @@ import datetime
 import enum
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 
@@ -57,6 +57,27 @@ def weakest(classes: Iterable[Evidence]) -> Evidence:
     'estimated'
     """
     return max(classes, key=lambda evidence: evidence.rank)
+
+
+# What is known of a thing as it was a while ago, as knowledge of what it is now.
+_WEAKENED = {
+    Evidence.STATED: Evidence.ASSUMED,
+    Evidence.MEASURED: Evidence.ESTIMATED,
+    Evidence.CALIBRATED: Evidence.ESTIMATED,
+    Evidence.PROFILED: Evidence.ESTIMATED,
+    Evidence.ESTIMATED: Evidence.ASSUMED,
+    Evidence.ASSUMED: Evidence.ASSUMED,
+}
+
+
+def weakened(known: Evidence) -> Evidence:
+    """The class of what is past its maximum age: a measurement of what was is an estimate of what is, and a statement
+    that nobody renewed is no better than a default.
+
+    >>> str(weakened(Evidence.MEASURED)), str(weakened(Evidence.STATED))
+    ('estimated', 'assumed')
+    """
+    return _WEAKENED[known]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +136,19 @@ class Assumption:
     def is_stale(self, as_of: datetime.date) -> bool:
         """Whether the assumption is past its maximum age on this date."""
         return self.max_age is not None and self.age(as_of) > self.max_age
+
+    def past(self, as_of: datetime.date) -> datetime.timedelta:
+        """How long it has been past its maximum age."""
+        return (
+            datetime.timedelta() if self.max_age is None else max(datetime.timedelta(), self.age(as_of) - self.max_age)
+        )
+
+    def aged(self, max_age: datetime.timedelta, as_of: datetime.date) -> Assumption:
+        """The same with this maximum age, weaker where it is past it; what is decided and not known has no age."""
+        if self.decision or isinstance(self.value, str):
+            return self
+        found = replace(self, max_age=max_age)
+        return replace(found, evidence=weakened(found.evidence)) if found.is_stale(as_of) else found
 
 
 @dataclass(frozen=True, kw_only=True)

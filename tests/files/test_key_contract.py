@@ -30,7 +30,10 @@ from ullage.planning.spec import PlanSpec
 CASES: dict[str, dict[str, str]] = {
     "one": {
         "service": "other",
-        "dated": "2026-10-01",
+        "dated": "2026-06-01",
+        "ages.rates": "1d",
+        "ages.statements": "1d",
+        "owners": "{workload: ana}",
         "workload.classes.chat.name": "talk",
         "workload.classes.chat.rate": "8 req/s",
         "workload.classes.chat.longest_context": "8192",
@@ -225,11 +228,13 @@ CASES: dict[str, dict[str, str]] = {
     "tested": {
         "evidence.cached_share": "90%",
         "evidence.tested_replicas": "4",
+        "evidence.dated": "2026-05-01",
         "evidence.tested_device": "h200-sxm",
         "evidence.tested_tensor_parallel": "2",
         "evidence.accept": "[physics]",
         "evidence.validated": "[validated.json]",
     },
+    "old": {"ages.load_tests": "1d"},
     "filed": {"prices.files.0.dated": "2026-10-01", "prices.files.0.provider": "lambda"},
     "profiled": {"workload.profile": "log.json"},
     "routed": {"routing.chat.class": "code", "workload.events.launch.name": "sale"},
@@ -249,6 +254,8 @@ CASES: dict[str, dict[str, str]] = {
     "seats": {"workload.classes.chat.users.seats": "4000", "workload.classes.chat.users.active": "20%"},
     "tokened": {"workload.classes.chat.tokens": "90 Mtokens/day"},
     "traced": {
+        "ages.trace": "1d",
+        "ages.lengths": "1d",
         "workload.classes.short.rate": "1 req/s",
         "workload.classes.short.match.product": "app-0",
         "workload.trace": "[half.csv]",

@@ -280,6 +280,7 @@ BASES = {
     "experts": MOE,
     "measured": MEASURED,
     "tested": TESTED,
+    "old": TESTED.replace("evidence: {", "evidence: {dated: 2026-11-01, "),
     "filed": FILED,
     "profiled": PROFILED,
     "routed": ROUTED,
@@ -599,7 +600,7 @@ STAGES: Mapping[str, Stage] = {
     "disaggregated": apart,
     **dict.fromkeys(("bill", "power"), bill),
     "risk": risk,
-    **dict.fromkeys(("curve", "point", "fleet"), whole_plan),
+    **dict.fromkeys(("curve", "point", "fleet", "margin"), whole_plan),
     "options": options,
     **dict.fromkeys(("lead", "order"), orders),
 }

@@ -12,9 +12,9 @@ from ullage.evidence import number
 from ullage.planning.document import Plan
 from ullage.prices.purchase import Purchase
 from ullage.uncertainty.buying import Buying, months_on
+from ullage.uncertainty.growth import GROWTH_MONTHS
 from ullage.uncertainty.pool_months import nodes_for, pool_months
 from ullage.uncertainty.pool_study import pool_surface
-from ullage.uncertainty.wander import GROWTH_MONTHS
 from ullage.verbs.buy import buy
 
 AS_OF = datetime.date(2026, 11, 16)

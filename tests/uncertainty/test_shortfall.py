@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -18,7 +18,7 @@ from ullage.fleet.risk.load_draws import DEMAND, drawn_points, load_draws
 from ullage.fleet.risk.quasi_random import normal_scores
 from ullage.fleet.risk.shortfall import ShortfallModel, outage, quiet_hours
 from ullage.fleet.risk.spread import RatioSpread, band_spread, lognormal, quantile_spread
-from ullage.fleet.risk.surface import STEPS, Axis
+from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS, Axis, CapacityEdge, found_edge
 
 
 def _above(replicas: float, middle: float, deviation: float) -> float:
@@ -131,6 +131,35 @@ def test_a_load_that_no_fleet_carries_is_said_so() -> None:
     least = model.least(0.01)
     assert least is not None
     assert model.fraction(least) <= 0.01 < model.fraction(least - 1)
+
+
+def test_an_edge_is_found_where_a_nearly_idle_pool_is_late() -> None:
+    slopes = {PROMPTS: 1.2, OUTPUTS: 0.0, CACHED: -0.3}
+    spreads = {STEPS: lognormal(0.3), PROMPTS: lognormal(0.15), OUTPUTS: lognormal(0.15), CACHED: lognormal(0.1)}
+
+    def excess(ratios: Mapping[str, float]) -> float:
+        return 2.5 * (sum({**slopes, STEPS: 1.0}[name] * math.log(each) for name, each in ratios.items()) - 0.7)
+
+    edge = found_edge(spreads, excess)
+    assert edge is not None
+    assert edge.steps_log == pytest.approx(0.7, abs=1e-3)
+    assert edge.slopes == pytest.approx(slopes, abs=0.01)
+    assert found_edge({STEPS: lognormal(0.05), PROMPTS: lognormal(0.05)}, excess) is None
+
+
+def test_beyond_the_edge_no_fleet_helps_and_that_is_no_shortfall() -> None:
+    given = uncertainties(demand=0.2, steps=0.3)
+    edged = replace(surface(), edge=CapacityEdge(steps_log=0.5, slopes={}))
+    model = risk_model(given=given, over=edged)
+    assert model.hopeless_fraction == pytest.approx(_above(math.exp(0.5), 1.0, 0.3), abs=0.002)
+    assert model.fraction(600) == pytest.approx(0.0, abs=1e-3)
+    free = risk_model(given=given)
+    assert all(model.fraction(each) <= free.fraction(each) for each in (100, 120, 150, 200))
+
+
+def test_a_decided_size_is_carried_even_beyond_a_noisy_edge() -> None:
+    edged = replace(surface(), edge=CapacityEdge(steps_log=0.1, slopes={}))
+    assert edged.anchored(20, 10.0, 1.5).each_rps == surface().anchored(20, 10.0, 1.5).each_rps
 
 
 def test_a_spread_goes_through_its_quantiles_and_refuses_what_falls() -> None:

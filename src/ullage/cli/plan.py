@@ -108,7 +108,7 @@ def _asks_risk(sections: tuple[str, ...], explain: str | None, *, json: bool) ->
     """Whether what is printed has anything of the risk in it; a study takes as long as the plan."""
     if explain is not None:
         return "risk" in explain
-    return json or not sections or bool({"risk", "questions"} & {*sections})
+    return json or not sections or bool({"risk", "questions", "assumptions"} & {*sections})
 
 
 def _keep(

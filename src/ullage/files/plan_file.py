@@ -18,6 +18,7 @@ from ullage.errors import InputError, InternalError
 from ullage.facts.startup import STORAGES
 from ullage.files.keys import KeyPath, KeyRow, known_keys, nearest, put_key, range_at, row_at, rows_of, section_at
 from ullage.files.sections.admission import AdmissionSection
+from ullage.files.sections.ages import AgesSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.class_traffic import OutcomesSection, UsersSection
 from ullage.files.sections.cost import CostSection
@@ -333,6 +334,14 @@ class EvidenceSection(Section):
             moves="step.decode_64_s",
         ),
     ] = None
+    dated: Annotated[
+        datetime.date | None,
+        Key(
+            means="When the load tests and the step profile were made; their age counts from here.",
+            default="the day of planning",
+            moves="margin.evidence_ratio",
+        ),
+    ] = None
     tested_device: Annotated[
         str | None,
         Key(
@@ -506,7 +515,7 @@ class PlanFile(Section):
         Key(
             means="When its statements were made; their age counts from here.",
             default="the day of planning",
-            still="It dates every statement of the file: notes and checks of age follow it, and no figure does.",
+            moves="demand.*.planning_rate",
         ),
     ] = None
     facts: Annotated[
@@ -523,6 +532,16 @@ class PlanFile(Section):
     tools: Annotated[tuple[ToolSection, ...], Key(means="What tasks wait for besides the model.")] = ()
     sites: Annotated[SitesSection | None, Key(means="Regions and zones, with quotas.")] = None
     policy: PolicySection = PolicySection()
+    ages: Annotated[AgesSection, Key(means="Maximum ages of what is stated and measured.")] = AgesSection()
+    owners: Annotated[
+        dict[str, str],
+        Field(default_factory=dict),
+        Key(
+            means="Who looks after a section or a key, such as {workload: ana, workload.classes.chat.rate: ben}.",
+            default=_NONE,
+            still="Names are printed beside assumptions; what moves a plan and has none is said first.",
+        ),
+    ]
     admission: Annotated[AdmissionSection, Field(default_factory=AdmissionSection)]
     reliability: ReliabilitySection = ReliabilitySection()
     rollout: RolloutSection = RolloutSection()

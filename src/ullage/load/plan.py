@@ -40,7 +40,9 @@ def load_plan(
     where = ", ".join((document.file, *changes.texts))
     with located(lambda: document):
         check_dates(read, as_of)
-        provenance = file_provenance(file=where, dated=read.dated or as_of, is_example=source is None)
+        provenance = file_provenance(
+            file=where, dated=read.dated or as_of, is_example=source is None, ages=read.ages, as_of=as_of
+        )
         spec = spec_of(read, _load(read, document, _folder(source), as_of, seed), provenance)
         _look_ahead(spec, read, document)
     found = _with_readings(spec, read, _folder(source))
@@ -201,7 +203,7 @@ def _load_pool(
             device=device.name,
             engine=pool.value("engine"),
             sharding=sharding,
-            as_of=as_of,
+            as_of=evidence.dated or as_of,
         ),
         starts=read_starts([folder / each for each in evidence.startup_logs], date=as_of),
     )

@@ -24,6 +24,7 @@ from ullage.files.plan_file import (
     PoolSection,
 )
 from ullage.files.sections.admission import admission_of
+from ullage.files.sections.ages import check_owners
 from ullage.files.sections.claims import claims_of
 from ullage.files.sections.class_shape import event_inputs, rate_of_tokens, shape_of
 from ullage.files.sections.cost import bought_of, cost_policy, offers_of, tasks_of
@@ -48,16 +49,19 @@ from ullage.memory.kv import cache_cost
 from ullage.memory.settings import RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
+from ullage.planning.owners import Owners
 from ullage.planning.sides import prefill_side
 from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.scaling.settings import ScalingSettings
+from ullage.service.calibration.aged import step_drift
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.service.phase import DECODE_SHARE, OVERLAP, Phase, Side, side_name
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
+from ullage.workload.demand.ageing import rate_drift
 from ullage.workload.demand.stated import StatedShape
 from ullage.workload.demand.traffic import Traffic
 from ullage.workload.synthetic.model import ClassModel, SyntheticModel
@@ -162,6 +166,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
         ),
         emit=emit_of(file.emit, tuple(each.name or POOL for each in sections), provenance),
         claims=claims_of(file.claims, tuple(each.name or POOL for each in sections), provenance),
+        owners=_owners(file, names),
     )
 
 
@@ -171,6 +176,12 @@ def _following(scaling: ScalingSettings, given: ReserveSettings) -> ReserveSetti
         return given
     follows = replace(scaling.machines, name=FOLLOWS.name, value="demand")
     return replace(given, warm=replace(given.warm, follows=follows))
+
+
+def _owners(file: PlanFile, classes: list[str]) -> Owners:
+    pools = tuple(each.name or POOL for each in file.every_pool)
+    check_owners(file.owners, list(PlanFile.model_fields), {"workload.classes": classes, "pools": pools})
+    return Owners(by_key=file.owners, classes=tuple(classes), pools=pools)
 
 
 def _by_name(demands: Iterable[ClassDemand]) -> tuple[ClassDemand, ...]:
@@ -209,15 +220,34 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, provenance: P
         model_source=provenance.source,
         events=event_inputs(file.workload.events, provenance, horizon_s=file.policy.value("horizon")),
     )
+    mean_rate = _mean_rate(section, model, shape, loaded.traffic, provenance)
     return ClassDemand(
         request_class=found,
         pool=_serving(section, file),
         slo_limits=slo_limits(found, evidence=provenance.evidence, source=provenance.source),
-        mean_rate=_mean_rate(section, model, shape, loaded.traffic, provenance),
+        mean_rate=mean_rate,
         longest_context=provenance.says(f"{name}.longest_context", section.longest_context, "tokens"),
-        shape=shape,
+        shape=_aged_shape(name, shape, mean_rate, loaded.traffic, provenance),
         success=section.success,
     )
+
+
+def _aged_shape(
+    name: str, shape: StatedShape | None, mean_rate: Assumption, traffic: Traffic | None, provenance: Provenance
+) -> StatedShape | None:
+    """What is stated of a class, with what its rate has drifted by, and whether its trace's lengths are too old."""
+    as_of = provenance.as_of
+    if as_of is None:
+        return shape
+    # Where a trace is scaled to a stated rate, the trace still says how the rate moves, and its age counts.
+    dated = mean_rate if traffic is None else replace(
+        mean_rate, source=traffic.source, max_age=provenance.ages.age("trace")
+    )  # fmt: skip
+    drift = rate_drift(name, dated.past(as_of))
+    is_old = traffic is not None and as_of - traffic.source.date > provenance.ages.age("lengths")
+    if drift is None and not is_old:
+        return shape
+    return replace(shape or StatedShape(), drift=drift, has_old_lengths=is_old)
 
 
 def _routed_to(file: PlanFile, request_class: str) -> tuple[str, ...]:
@@ -292,7 +322,8 @@ def _mean_rate(
         return provenance.says(name, section.rate, "req/s")
     if traffic is not None:
         rate = traffic.mean_rates_rps[section.name]
-        return Assumption(name=name, value=rate, unit="req/s", evidence=Evidence.MEASURED, source=traffic.source)
+        said = Assumption(name=name, value=rate, unit="req/s", evidence=Evidence.MEASURED, source=traffic.source)
+        return provenance.aged(said, kind="trace")
     if shape is not None and shape.users is not None:
         return provenance.says(name, shape.users.mean_rps, "req/s")
     if section.tokens is not None:
@@ -427,7 +458,15 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         engines=shared.engines,
         alternatives=shared.alternatives,
         instance=pool.instance,
+        step_drift=_step_drift(loaded.tested, provenance),
     )
+
+
+def _step_drift(tested: StepEvidence, provenance: Provenance) -> Assumption | None:
+    """What steps may have changed by since their evidence was past its age; estimates have the age of their facts."""
+    if provenance.as_of is None or tested.dated is None:
+        return None
+    return step_drift(provenance.as_of - tested.dated - provenance.ages.age("load_tests"))
 
 
 def _start(pool: PoolSection, prefix: str, loaded: LoadedPool, shared: Loaded, provenance: Provenance) -> StartSettings:

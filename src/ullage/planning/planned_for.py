@@ -9,6 +9,7 @@ from ullage.evidence import Assumption
 from ullage.fleet.risk.planning_point import PlanningPoint, planned_percentile, planning_point
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.spec import PlanSpec, PoolSpec
+from ullage.service.calibration.aged import aged_steps
 from ullage.service.calibration.pool_step import pool_step
 from ullage.service.calibration.slowed import known_steps
 from ullage.service.steps.step_model import StepModel
@@ -46,9 +47,11 @@ def pool_memory(pool: PoolSpec) -> MemoryBudget | Rejection:
 
 
 def pool_steps(pool: PoolSpec, memory: MemoryBudget) -> StepModel:
-    """The step times of the pool; in a scenario they are known."""
+    """The step times of the pool, past their age where they are; in a scenario they are known."""
     step = pool_step(memory, pool.tested)
-    return step if pool.step_ratio is None else known_steps(step, pool.step_ratio)
+    if pool.step_ratio is not None:
+        return known_steps(step, pool.step_ratio)
+    return step if pool.step_drift is None else aged_steps(step, pool.step_drift)
 
 
 def planned_for(spec: PlanSpec) -> tuple[PlanningPoint, Demand, Demand]:

@@ -26,6 +26,7 @@ from ullage.memory.settings import RuntimeSettings
 from ullage.planning.checks.claims import Claims
 from ullage.planning.manifests import EmitSettings
 from ullage.planning.options.settings import OptionSettings
+from ullage.planning.owners import Owners
 from ullage.prices.book import PriceBook
 from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
@@ -97,6 +98,8 @@ class PoolSpec:
     phase: Phase | None = None
     # In a scenario step times are known, as a multiple of the step model's.
     step_ratio: Assumption | None = None
+    # What steps may have drifted by since their evidence was past its maximum age.
+    step_drift: Assumption | None = None
 
     @property
     def whole(self) -> str:
@@ -151,6 +154,7 @@ class PlanSpec:
     # Claims made elsewhere; they are compared with the plan, and are no inputs of it.
     claims: Claims = field(default_factory=Claims)
     options: OptionSettings = field(default_factory=OptionSettings)
+    owners: Owners = field(default_factory=Owners)
     # Names of the cluster, which are written into manifests and move no figure.
     emit: EmitSettings = field(default_factory=EmitSettings)
 

@@ -133,7 +133,12 @@ def mix_of(demand: Demand, classes: Sequence[RequestClass], replica: Replica) ->
 
 
 def band_of(step: StepModel) -> StepBand:
-    """How far this step model's times may be off: what a fit found on tests it had not seen."""
+    """How far this step model's times may be off: what a fit found on tests it had not seen, and what has drifted."""
+    band = _own_band(step)
+    return band if step.drift is None else band.widened(step.drift)
+
+
+def _own_band(step: StepModel) -> StepBand:
     if step.evidence is Evidence.CALIBRATED and step.band.new == OTHER_LOAD:
         return step_band(
             step.evidence,

@@ -19,10 +19,11 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.uncertainty.buying import months_on
 from ullage.uncertainty.forecast_months import month_rates
+from ullage.uncertainty.growth import GROWTH_MONTHS
 from ullage.uncertainty.pool_months import Floats, Integers, PoolMonths, pool_months
 from ullage.uncertainty.pool_study import pool_surface
 from ullage.uncertainty.study import PRICE_DEVIATION
-from ullage.uncertainty.wander import GROWTH_MONTHS, WANDER
+from ullage.workload.demand.ageing import WANDER
 from ullage.workload.demand.demand import MeasuredClass
 
 FUTURES = 128

@@ -25,9 +25,10 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.book import MissingPrice
 from ullage.prices.packaged import list_fall
 from ullage.prices.purchase import Purchase
+from ullage.uncertainty.growth import GROWTH_MONTHS
 from ullage.uncertainty.pool_months import PoolMonths, pool_months
 from ullage.uncertainty.pool_study import pool_surface
-from ullage.uncertainty.wander import GROWTH_MONTHS, WANDER
+from ullage.workload.demand.ageing import WANDER
 
 _DRAWN, _FRESH = 128, 256
 _DAY_S, _MONTH_DAYS = 86_400.0, 365.0 / 12.0

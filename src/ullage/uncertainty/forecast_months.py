@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ullage.evidence import number
 from ullage.prices.purchase import HOURS_PER_MONTH
-from ullage.uncertainty.wander import WANDER
+from ullage.workload.demand.ageing import WANDER
 from ullage.workload.forecast.forecast import Forecast
 from ullage.workload.synthetic.model import WEEK_S
 

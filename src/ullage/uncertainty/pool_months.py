@@ -21,7 +21,8 @@ from ullage.fleet.risk.load_draws import LoadDraws, Uncertainties, drawn_points,
 from ullage.fleet.risk.surface import CapacitySurface
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.purchase import HOURS_PER_MONTH
-from ullage.uncertainty.wander import GROWTH_MONTHS, WANDER
+from ullage.uncertainty.growth import GROWTH_MONTHS
+from ullage.workload.demand.ageing import WANDER
 from ullage.workload.demand.demand import ClassTraffic
 from ullage.workload.synthetic.model import WEEK_S
 

@@ -18,6 +18,8 @@ from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS
 from ullage.planning.answer.answer import LOAD_TEST
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
+from ullage.prices.age import price_drift
+from ullage.prices.packaged import list_fall
 from ullage.service.stage import band_of
 from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.uncertainty.information import PossibleMeasurement
@@ -147,8 +149,16 @@ def _money(plan: Plan, pool: PoolPlan, bill: Bill | None) -> MachineMoney | None
         other_usd=bill.total_usd - devices_usd if alone else 0.0,
         replicas_per_node=1 if spans else per_node,
         successes=successes,
-        price_deviation_fraction=number(PRICE_DEVIATION),
+        price_deviation_fraction=_price_deviation(plan, pool, bill),
     )
+
+
+def _price_deviation(plan: Plan, pool: PoolPlan, bill: Bill) -> float:
+    """What prices may be off by, and what they have drifted by since they were past their age."""
+    quotes = bill.quotes.devices.get(pool.spec.name)
+    hours = [each.hour for each in quotes] if isinstance(quotes, tuple) else []
+    drift = price_drift(hours, plan.as_of, list_fall(pool.spec.device.name))
+    return math.hypot(number(PRICE_DEVIATION), 0.0 if drift is None else number(drift))
 
 
 def _measurements(plan: Plan, pool: PoolPlan, bill: Bill | None) -> Iterator[PossibleMeasurement]:
@@ -277,7 +287,7 @@ def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
         f"like; by the capacity surface of this one its {found.replicas} serving replicas fall short in the busiest "
         f"hour with {100 * found.risk.shortfall_fraction:.2g} %, and {fleet}."
     )
-    errors = [abs(each.error_fraction) for each in found.surface.checks if each.tried_rps > 0.0]
+    errors = [abs(each.error_fraction) for each in found.surface.checks if each.is_carried]
     checked = f"; at {len(errors)} drawn points it lies within {100 * max(errors):.0f} % of a trial" if errors else ""
     yield f"{of}Read off a capacity surface of {found.surface.trials} trials{checked}."
     if found.hopeless_fraction > 0.0005:

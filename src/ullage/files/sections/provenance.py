@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ullage.evidence import Assumption, Evidence, Source
+from ullage.files.sections.ages import AgesSection
 from ullage.files.sections.section import Section, key_of
 
 
@@ -15,14 +16,23 @@ class Provenance:
 
     evidence: Evidence
     source: Source
+    ages: AgesSection = field(default_factory=AgesSection)
+    as_of: datetime.date | None = None
 
     def says(self, name: str, value: int | float | str, unit: str) -> Assumption:
         """A statement of the file."""
-        return Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source)
+        return self.aged(Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source))
+
+    def aged(self, said: Assumption, *, kind: str = "") -> Assumption:
+        """A statement with the maximum age of its kind, weaker where it is past it."""
+        if self.as_of is None:
+            return said
+        return said.aged(self.ages.age(kind) if kind else self.ages.age_of(said.name), self.as_of)
 
     def decides(self, name: str, value: int | float | str, unit: str) -> Assumption:
-        """As `says`, for what is chosen and not known."""
-        return replace(self.says(name, value, unit), decision=True)
+        """As `says`, for what is chosen and not known, and so has no age."""
+        said = Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source)
+        return replace(said, decision=True)
 
     def may_say(self, name: str, value: int | float | str | None, unit: str) -> Assumption | None:
         """A statement where there is one: of what nothing can stand in for, or what is worked out otherwise."""
@@ -33,7 +43,7 @@ class Provenance:
         named = replace(default, name=name) if name else default
         if value is None:
             return named
-        return replace(named, value=value, low=None, high=None, evidence=self.evidence, source=self.source)
+        return self.aged(replace(named, value=value, low=None, high=None, evidence=self.evidence, source=self.source))
 
     def filled(self, section: Section) -> dict[str, Assumption]:
         """By field, every key of a section that has a sourced default: what the file says, or else the default."""
@@ -45,11 +55,22 @@ class Provenance:
         }
 
 
-def file_provenance(*, file: str, dated: datetime.date, is_example: bool) -> Provenance:
-    """Stated by the user, or assumed by us for the built-in example, which describes no real system."""
+def file_provenance(
+    *,
+    file: str,
+    dated: datetime.date,
+    is_example: bool,
+    ages: AgesSection = AgesSection(),  # noqa: B008
+    as_of: datetime.date | None = None,
+) -> Provenance:
+    """Stated by the user, or assumed by us for the built-in example, which describes no real system.
+
+    On the day `as_of` what is past its maximum age counts as less well known.
+    """
     source = (
         Source(what="built-in example, made up", where="docs/reference/example.md", date=dated)
         if is_example
         else Source(what="plan file", where=file, date=dated)
     )
-    return Provenance(evidence=Evidence.ASSUMED if is_example else Evidence.STATED, source=source)
+    evidence = Evidence.ASSUMED if is_example else Evidence.STATED
+    return Provenance(evidence=evidence, source=source, ages=ages, as_of=as_of)

@@ -10,9 +10,16 @@ their product, since the SLO leaves less time for both: with l the logarithms of
     log slowdown = sum of logs + interplay x sum over pairs of l l'
 
 The interplay is fitted in the corners where several things are slow at once: there an SLO is violated that each of them
-alone would meet. The surface is then checked at points drawn from the same distributions, every other one reflected to
-the slow side: the error found there is part of the answer. The level itself is anchored where the plan's own size was
-decided by many windows.
+alone would meet. Beyond an edge no load is carried: a request that a nearly idle replica serves too late is late on any
+number of them. Its own time is about a product of powers of the ratios, so that the edge is a plane in logarithms,
+
+    log steps + sum of slope x log ratio  =  log of the steps that are too slow with every other ratio at 1
+
+found by trials of a nearly idle pool: along steps with the others at 1, and with each of them slow by itself.
+
+The surface is then checked at points drawn from the same distributions, every other one reflected to the slow side: the
+error found there is part of the answer. The level itself is anchored where the plan's own size was decided by many
+windows.
 """
 
 from __future__ import annotations
@@ -76,6 +83,13 @@ _EDGE, _HALVINGS = 1.2, 3
 _NOTHING = 1e-6
 # The logarithm of a slowdown that no number of replicas makes up for.
 _HOPELESS = 100.0
+# An edge is looked for at this part of the load: a pool that carries less is beyond every sensible number of replicas.
+# A few late requests decide it, so that many windows are asked.
+_SCARCE_FRACTION, _EDGE_WINDOWS = 0.1, 32
+# Where everything is as slow as this score says at once and a scarce load still passes, there is no edge in sight.
+_IN_SIGHT, _SLOW_SCORE = 3.0, 1.28
+# The steps that are looked at first, and the fastest; beside a known edge, the first look is so far on this side of it.
+_FIRST_EDGE, _LEAST_EDGE, _ASIDE = 1.5, 0.5, 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,13 +115,36 @@ UNTRIED = Axis(ratios=(1.0,), logs=(0.0,))
 
 
 @dataclass(frozen=True, kw_only=True)
+class CapacityEdge:
+    """Where no load is carried: steps as slow as `steps_log` says, less `slopes` times the other ratios' logarithms."""
+
+    steps_log: float
+    slopes: Mapping[str, float]
+
+    def is_beyond(self, ratios: Mapping[str, Floats]) -> NDArray[np.bool_]:
+        """By draw.
+
+        >>> edge = CapacityEdge(steps_log=math.log(2.0), slopes={PROMPTS: 1.0})
+        >>> edge.is_beyond({STEPS: np.array([1.5, 1.5]), PROMPTS: np.array([1.3, 1.4])}).tolist()
+        [False, True]
+        """
+        logs = [(1.0 if name == STEPS else self.slopes.get(name, 0.0)) * np.log(each) for name, each in ratios.items()]
+        return np.asarray(np.sum(logs, axis=0) >= self.steps_log)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SurfaceCheck:
-    """One point where the surface was asked and the pool was tried: loads in req/s."""
+    """One point where the surface was asked and the pool was tried: loads in req/s, 0 beyond the edge."""
 
     ratios: Mapping[str, float]
     replicas: int
     surface_rps: float
     tried_rps: float
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether both find a load that is carried."""
+        return min(self.surface_rps, self.tried_rps) > 0.0
 
     @property
     def error_fraction(self) -> float:
@@ -127,6 +164,7 @@ class CapacitySurface:
     axes: Mapping[str, Axis]
     work_s: Mapping[str, float]
     interplay_ratio: float = 0.0
+    edge: CapacityEdge | None = None
     checks: tuple[SurfaceCheck, ...] = ()
     trials: int = 0
 
@@ -140,7 +178,10 @@ class CapacitySurface:
         """How many times the load a request is worth where these ratios are not 1."""
         total, pairs = self.factor_logs(ratios)
         # Far out two slow things multiply beyond every number; a slowdown that no fleet outgrows is enough.
-        return np.asarray(np.exp(np.minimum(total + self.interplay_ratio * pairs, _HOPELESS)))
+        found = np.minimum(total + self.interplay_ratio * pairs, _HOPELESS)
+        if self.edge is not None:
+            found = np.where(self.edge.is_beyond(ratios), _HOPELESS, found)
+        return np.asarray(np.exp(found))
 
     def factor_logs(self, ratios: Mapping[str, Floats]) -> tuple[Floats, Floats]:
         """The sum of the factors' logarithms, and the sum over pairs of those that slow."""
@@ -159,7 +200,7 @@ class CapacitySurface:
     @property
     def error_fraction(self) -> float:
         """The deviation of the surface's error where it was checked; 0 where it was not."""
-        logs = [math.log(each.surface_rps / each.tried_rps) for each in self.checks if each.tried_rps > 0.0]
+        logs = [math.log(each.surface_rps / each.tried_rps) for each in self.checks if each.is_carried]
         return math.sqrt(sum(each**2 for each in logs) / len(logs)) if logs else 0.0
 
     def anchored(self, replicas: int, rate_rps: float, step_ratio: float) -> CapacitySurface:
@@ -167,7 +208,8 @@ class CapacitySurface:
 
         That number was decided by many windows, the surface by few.
         """
-        slow = float(self.slowdowns({STEPS: np.array([step_ratio])})[0])
+        # A point that was decided is carried, on whichever side of the edge its few windows put it.
+        slow = float(replace(self, edge=None).slowdowns({STEPS: np.array([step_ratio])})[0])
         load = rate_rps * slow
         least, most = (float(self.capacity_rps(each)) if each else 0.0 for each in (replicas - 1, replicas))
         moved = load / most if most < load else (load / least * (1 - 1e-9) if least >= load else 1.0)
@@ -211,6 +253,8 @@ def capacity_surface(
         work_s=bases.nominal_probe.work_s,
     )
     own = {name: spreads[name] for name in axes}
+    scarce_rps = max(_SCARCE_FRACTION * own_rps, tried.least_rps)
+    found = replace(found, edge=found_edge(own, lambda ratios: tried.idle_excess(base, ratios, scarce_rps)))
     corners = [each for each in _CORNERS if len(set(each) & set(own)) > 1]
     rows = [[corner.get(name, 0.0) for name in own] for corner in corners]
     fitted = replace(found, interplay_ratio=_interplay(found, _tried_points(found, own, np.array(rows), tried, base)))
@@ -230,6 +274,8 @@ def _interplay(surface: CapacitySurface, points: Sequence[SurfaceCheck]) -> floa
     """How much more than their product slow things are worth together, by least squares through the origin."""
     above, below = 0.0, 0.0
     for each in points:
+        if each.surface_rps <= 0.0:
+            continue
         total, pairs = surface.factor_logs(_as_arrays(each.ratios))
         # Where nothing passes, the load is below the least that was looked for.
         most = float(surface.capacity_rps(each.replicas))
@@ -240,7 +286,36 @@ def _interplay(surface: CapacitySurface, points: Sequence[SurfaceCheck]) -> floa
 
 
 def _expected_rps(surface: CapacitySurface, point: SurfaceCheck) -> float:
-    return float(surface.capacity_rps(point.replicas) / surface.slowdowns(_as_arrays(point.ratios))[0])
+    most = float(surface.capacity_rps(point.replicas))
+    found = most / float(surface.slowdowns(_as_arrays(point.ratios))[0])
+    return found if found > _NOTHING * most else 0.0
+
+
+def found_edge(
+    spreads: Mapping[str, RatioSpread], idle_excess: Callable[[Mapping[str, float]], float]
+) -> CapacityEdge | None:
+    """Where even a scarce load is too much; None where that lies out of sight of every ratio's spread.
+
+    `idle_excess` is the logarithm of the largest part that a nearly idle pool uses of what an SLO allows.
+    """
+
+    def ratio(name: str, score: float) -> float:
+        return float(spreads[name].ratios(np.array([-score if name == CACHED else score]))[0])
+
+    def too_slow_log(others: Mapping[str, float], start: float) -> float:
+        found = crossing(lambda steps: idle_excess({**others, STEPS: steps}), start, least=_LEAST_EDGE)
+        return math.log(max(found, _LEAST_EDGE))
+
+    if not spreads or idle_excess({name: ratio(name, _IN_SIGHT) for name in spreads}) <= 0.0:
+        return None
+    alone = too_slow_log({}, _FIRST_EDGE)
+    slopes = {}
+    for name in spreads:
+        if name != STEPS:
+            slow = ratio(name, _SLOW_SCORE)
+            start = alone - (math.log(slow) if name == PROMPTS else 0.0)
+            slopes[name] = (alone - too_slow_log({name: slow}, math.exp(start - _ASIDE))) / math.log(slow)
+    return CapacityEdge(steps_log=alone, slopes=slopes)
 
 
 def _as_arrays(ratios: Mapping[str, float]) -> dict[str, Floats]:
@@ -346,13 +421,20 @@ class _Tried:
 
     def excess(self, replicas: int, ratios: Mapping[str, float], load_rps: float) -> float:
         """The logarithm of the largest part used of what an SLO allows, at this load."""
-        trial = replace(changed_trial(self._trial, ratios), replicas=replicas)
         counts = _WINDOWS if len(self._strata.weights) > 1 else (sum(_WINDOWS),)
         # A light load has few requests a window, so it is given more windows.
         more = min(_MOST_WINDOWS, max(1, round(self._probe.saturation_rps * replicas / load_rps)))
+        return self._judged(replicas, ratios, load_rps, [more * each for each in counts])
+
+    def idle_excess(self, replicas: int, ratios: Mapping[str, float], load_rps: float) -> float:
+        """The same of a nearly idle pool. Bursts hardly matter to it: every stratum has windows by its weight."""
+        counts = [max(1, round(_EDGE_WINDOWS * each)) for each in self._strata.weights]
+        return self._judged(replicas, ratios, load_rps, counts)
+
+    def _judged(self, replicas: int, ratios: Mapping[str, float], load_rps: float, counts: Sequence[int]) -> float:
+        trial = replace(changed_trial(self._trial, ratios), replicas=replicas)
         self.count += 1
-        sample = sampled(trial, load_rps, self._strata, [more * each for each in counts], map=self._map)
-        return judge(trial, load_rps, sample).excess
+        return judge(trial, load_rps, sampled(trial, load_rps, self._strata, counts, map=self._map)).excess
 
     def highest(self, replicas: int, ratios: Mapping[str, float], near_rps: float | None = None) -> float:
         """The load that the pool carries, between loads on either side of the first violation; 0 where none passes."""

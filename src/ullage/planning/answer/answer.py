@@ -21,6 +21,7 @@ from ullage.errors import NotBuilt
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.fleet.losses import LossVerdict
 from ullage.fleet.utilisation_cap import STATES
+from ullage.planning.answer.basis import InputBasis, input_bases, unowned_drivers
 from ullage.planning.answer.bridge import UNTESTED, line_figures, replica_steps, traffic_steps
 from ullage.planning.answer.parts import (
     BridgeStep,
@@ -85,6 +86,7 @@ class Answer:
     causes: tuple[Cause, ...]
     orders: tuple[DeviceOrder, ...]
     reconcile_every: Assumption
+    bases: tuple[InputBasis, ...]
     assumption_count: int
     stale_count: int
     validity: tuple[PoolValidity, ...]
@@ -101,6 +103,7 @@ def answer(plan: Plan) -> Answer:
     bill = next((each.answer for each in plan.stages if isinstance(each.answer, Bill)), None)
     pools = tuple(_pool(plan, each, bill) for each in plan.pools)
     decided, reasons = verdict(plan)
+    bases = input_bases(plan, bill)
     policy = plan.spec.policy
     until = plan.as_of + datetime.timedelta(seconds=number(policy.horizon))
     orders = tuple(_orders(plan, pools, bill, until))
@@ -110,7 +113,7 @@ def answer(plan: Plan) -> Answer:
         until=until,
         verdict=decided,
         reasons=reasons,
-        warnings=warnings(plan),
+        warnings=(*_unowned(bases), *warnings(plan)),
         surprises=surprises(plan, bill),
         total_usd=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.total_usd"),
         next_step=_next_step(plan, decided, pools, orders, bill),
@@ -127,6 +130,7 @@ def answer(plan: Plan) -> Answer:
         causes=() if bill is None or not bill.is_of_devices else _causes(bill),
         orders=() if decided is Verdict.HOLD else orders,
         reconcile_every=policy.reconcile_every,
+        bases=bases,
         assumption_count=len(plan.assumptions),
         stale_count=len(plan.stale),
         validity=tuple(pool_validity(each.spec.name, each.memory, each.spec.tested.validations) for each in plan.pools),
@@ -244,6 +248,15 @@ def _shed_first(pool: PoolPlan) -> str:
     """The class of the lowest priority; empty where there is only one."""
     classes = sorted((each.request_class for each in pool.demands), key=lambda each: each.priority)
     return classes[-1].name if len(classes) > 1 and classes[-1].priority != classes[0].priority else ""
+
+
+def _unowned(bases: Sequence[InputBasis]) -> tuple[str, ...]:
+    """Where owners are named at all: what explains most of the spread and has none."""
+    found = unowned_drivers(bases)
+    if not found:
+        return ()
+    said = [f"{_words(each.name)} ({100 * number(each.influence):.0f} %)" for each in found if each.influence]
+    return (f"Nobody owns what explains much of the spread: {', '.join(said)}",)
 
 
 def _studied(plan: Plan) -> tuple[str, ...]:

@@ -98,7 +98,9 @@ def _default_traffic(plan: Plan) -> list[str]:
     share = ours / number(demand["demand.token_rate"])
     if share <= MOST_UNTESTED_FRACTION:
         return []
-    return [f"the rate or lengths of {', '.join(names)} ({100 * share:.0f} % of the tokens) are defaults"]
+    is_past = any(each.is_stale(plan.as_of) for each in plan.spec.inputs if each.name.partition(".")[0] in names)
+    what = "defaults or past their maximum age" if is_past else "defaults"
+    return [f"the rate or lengths of {', '.join(names)} ({100 * share:.0f} % of the tokens) are {what}"]
 
 
 def _pool_warnings(pool: PoolPlan) -> list[str]:

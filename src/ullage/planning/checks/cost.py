@@ -13,6 +13,7 @@ from ullage.cost.pool_run import level_runs, month_groups
 from ullage.evidence import Assumption, Evidence
 from ullage.planning.caused import caused_replicas, with_cause
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity, CheckSubject
+from ullage.planning.document import Plan
 
 # A claim that is this close to the bill is a rounding of it.
 _CLOSE_FRACTION = 0.05
@@ -190,12 +191,21 @@ def stale_assumptions(subject: CheckSubject) -> CheckResult:
                 name,
                 CheckSeverity.MISTAKE,
                 f"{len(stale)} of {len(plan.assumptions)} assumptions are past their age, first of all {oldest.name}: "
-                f"{oldest.age(plan.as_of).days} days old, and {oldest.max_age.days} are allowed",
-                "Look it up again, or state it in the plan file with its date.",
+                f"{oldest.age(plan.as_of).days} days old, and {oldest.max_age.days} are allowed"
+                + _whose(subject.plan, stale),
+                "Look it up again, or state it in the plan file with its date: what is older is known by less.",
             )
         )
     compared = f"{len(stale)} of {len(plan.assumptions)} assumptions are past their age"
     return CheckResult(name=name, compared=compared, anomalies=tuple(anomalies))
+
+
+def _whose(plan: Plan, stale: Sequence[Assumption]) -> str:
+    """Whose they are, where owners are named."""
+    owners = [plan.spec.owners.of_input(each.name) or "nobody" for each in stale]
+    counts = {each: owners.count(each) for each in dict.fromkeys(owners)}
+    said = ", ".join(f"{name} {count}" for name, count in counts.items())
+    return f"; owners: {said}" if plan.spec.owners.are_given else ""
 
 
 def unsourced_assumptions(subject: CheckSubject) -> CheckResult:

@@ -132,7 +132,8 @@ SECTIONS = {
     "questions": PageSection(title="Questions a plan must answer", before=(sheet_page.questions,)),
     "inputs": PageSection(title="Inputs", before=(_inputs,)),
     "assumptions": PageSection(
-        title="Assumptions", before=(sheet_page.assumption_table, sheet_page.not_guaranteed_list)
+        title="Assumptions",
+        before=(sheet_page.basis_table, sheet_page.assumption_table, sheet_page.not_guaranteed_list),
     ),
     "stages": PageSection(title="Stages", before=(_stage_section,)),
 }

@@ -150,9 +150,18 @@ def _drivers(found: Answer) -> str:
         return ""
     worst = max(found.risks, key=lambda each: number(each.shortfall))
     named = [(each.name.rpartition("driver.")[2].removesuffix("_fraction"), number(each)) for each in worst.drivers]
-    said = [f"{name.replace('_', ' ')} {_percent(value)}" for name, value in named if value >= 0.005]
+    owners = {each.name: each.owners for each in found.bases}
+    said = [
+        f"{name.replace('_', ' ')} {_percent(value)}{_owned(owners.get(name, ()))}"
+        for name, value in named
+        if value >= 0.005
+    ]
     of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
     return f"{of}{', '.join(said)} of the spread in {'cost' if worst.usd else 'replicas'}" if said else ""
+
+
+def _owned(owners: Sequence[str]) -> str:
+    return f" ({_clean(_listed(owners, most=2))})" if owners else ""
 
 
 def _why(found: Answer) -> str:

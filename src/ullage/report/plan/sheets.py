@@ -8,8 +8,9 @@ import re
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.evidence import Assumption, Evidence, Figure
+from ullage.evidence import Assumption, Evidence, Figure, number
 from ullage.foreign import visible
+from ullage.planning.answer.answer import answer
 from ullage.planning.document import Plan
 from ullage.planning.margins import Margins
 from ullage.planning.not_guaranteed import not_guaranteed
@@ -81,12 +82,35 @@ def margins(plan: Plan) -> list[RenderableType]:
     return ["", table]
 
 
+def basis_table(plan: Plan) -> list[RenderableType]:
+    """What the risk hangs on, by influence, with how it is known, how old it is, and whose it is."""
+    table = plain_table(
+        "What moves the plan, by influence", "input", "explains", "evidence", "age", "at most", "drifted by", "owner"
+    )
+    for each in answer(plan).bases:
+        past = " (past)" if each.is_past else ""
+        table.add_row(
+            each.name.replace("_", " "),
+            "" if each.influence is None else f"{100 * number(each.influence):.0f} %",
+            evidence_text(each.evidence),
+            f"{each.age_days} d{past}",
+            "" if each.max_age_days is None else f"{each.max_age_days} d",
+            "" if each.drift is None else f"{100 * number(each.drift):.2g} %",
+            visible(", ".join([*each.owners, *(f"nobody: {key}" for key in each.unowned)])),
+        )
+    return ["", table]
+
+
 def assumption_table(plan: Plan) -> list[RenderableType]:
-    """What stands in for something nobody stated or measured: every default behind a figure."""
+    """What stands in for something nobody stated or measured, or is too old: every default behind a figure."""
     defaults = [each for each in plan.assumptions if each.evidence is Evidence.ASSUMED]
-    table = plain_table("Assumed, because nobody stated or measured it", "name", "value", "range", "source", "age")
+    owners = plan.spec.owners
+    owned = ("owner",) if owners.are_given else ()
+    title = "Assumed, because nobody stated or measured it"
+    table = plain_table(title, "name", "value", "range", "source", "age", *owned)
     for each in defaults:
-        table.add_row(each.name, show(each.value, each.unit), _range(each), each.source.what, _age(each, plan.as_of))
+        cells = (each.name, show(each.value, each.unit), _range(each), each.source.what, _age(each, plan.as_of))
+        table.add_row(*cells, *([visible(owners.of_input(each.name) or "")] if owned else []))
     return ["", table] if defaults else []
 
 

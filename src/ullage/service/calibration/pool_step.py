@@ -8,6 +8,7 @@ none of them   the roofline, `estimated`
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -54,6 +55,13 @@ class StepEvidence:
     timeout_s: float | None = None
     accepted: tuple[str, ...] = ()
     validations: tuple[ValidationEvidence, ...] = ()
+
+    @property
+    def dated(self) -> datetime.date | None:
+        """The day of the oldest of it; None where there is none."""
+        sources = [each.source for each in self.calibrations] + [source for _, source in self.load_tests]
+        sources += [] if self.profile is None else [self.profile.source]
+        return min((each.date for each in sources), default=None)
 
     def __post_init__(self) -> None:
         if self.calibrations and self.profile is not None:

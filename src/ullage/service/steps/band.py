@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.evidence import Assumption, Evidence, Figure, Source, number, weakened
 
+_TENTH = NormalDist().inv_cdf(0.9)
 _STUDY = Source(
     what="feasibility study of step models on published serving measurements",
     where="docs/explanation/operating-point.md",
@@ -29,6 +32,27 @@ class StepBand:
     slow_ratio: float
     assumption: Assumption
     planned: Figure | None = None
+
+    def widened(self, drift: Assumption) -> StepBand:
+        """The band of what has drifted since it was measured: both add in squares, of logarithms."""
+        moved = _TENTH * number(drift)
+        fast, slow = (math.hypot(math.log(each), moved) for each in (self.fast_ratio, self.slow_ratio))
+        own = self.assumption
+        source = replace(own.source, what=f"{own.source.what}; widened by {drift.name}: {drift.source.what}")
+        return replace(
+            self,
+            evidence=weakened(self.evidence),
+            fast_ratio=math.exp(-fast),
+            slow_ratio=math.exp(slow),
+            assumption=replace(
+                own,
+                value=math.exp(slow),
+                low=math.exp(-fast),
+                high=math.exp(slow),
+                evidence=weakened(own.evidence),
+                source=source,
+            ),
+        )
 
     def __post_init__(self) -> None:
         if not 0.0 < self.fast_ratio <= 1.0 <= self.slow_ratio:

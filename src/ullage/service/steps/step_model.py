@@ -61,7 +61,8 @@ class StepModel:
     """Step times with their floor, evidence, band and range. `measured` is None for what was never measured here.
 
     `request_overhead_s` is what a request spends outside the engine's steps before its first token. `spread` is how far
-    a fit to load tests may be off at any load; `anomalies` are what is wrong with the evidence, worst first.
+    a fit to load tests may be off at any load; `anomalies` are what is wrong with the evidence, worst first. `drift` is
+    what steps may have changed by since the evidence was past its maximum age.
     """
 
     kind: str
@@ -75,6 +76,7 @@ class StepModel:
     spread: FactorSpread | None = None
     notes: tuple[str, ...] = ()
     anomalies: tuple[EvidenceAnomaly, ...] = ()
+    drift: Assumption | None = None
 
     def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
         return np.maximum(self.times.decode_s(sequences, kv_tokens), self.floor.decode_s(sequences, kv_tokens))

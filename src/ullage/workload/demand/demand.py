@@ -16,9 +16,10 @@ from typing import Protocol
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Evidence, Figure, Source, number
+from ullage.evidence import Assumption, Evidence, Figure, Source, number, weakened
 from ullage.workload.anomalies import Anomaly
 from ullage.workload.classes import RequestClass
+from ullage.workload.demand.ageing import drifted_rps
 from ullage.workload.demand.outcomes import ALL_SUCCEED, ClassOutcomes
 from ullage.workload.demand.stated import BorrowedLengths, StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
@@ -225,15 +226,21 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     grown = math.inf if powers > _LARGEST_POWER else (1.0 + number(growth)) ** weeks
     grown *= 1.0 if event is None else max(1.0, number(event))
     middle_rps = mean_rps * number(peak) * grown
-    planning_rps = middle_rps * math.exp(score * RATE_DEVIATION)
+    planning_rps = drifted_rps(
+        middle_rps, middle_rps * math.exp(score * RATE_DEVIATION), number(percentile), shape.drift
+    )
     check_rate(f"demand.{name}.planning_rate", planning_rps)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
         value=planning_rps,
         unit="req/s",
         formula="mean rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)"
-        + ("" if event is None else " x the largest event"),
-        inputs=(stated.mean_rate, peak, growth, horizon, percentile, deviation, *([] if event is None else [event])),
+        + ("" if event is None else " x the largest event")
+        + _with_drift(shape),
+        inputs=(
+            *(stated.mean_rate, peak, growth, horizon, percentile, deviation),
+            *(each for each in (event, shape.drift) if each is not None),
+        ),
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
@@ -271,7 +278,7 @@ def _from_short_trace(
         value=found.model.mean_rate_rps,
         unit="req/s",
         sources=(found.source,),
-        own_evidence=Evidence.MEASURED,
+        own_evidence=_known(shape),
     )
     weeks = number(horizon) / WEEK_S
     score = NormalDist().inv_cdf(number(percentile))
@@ -279,10 +286,13 @@ def _from_short_trace(
     middle_rps = float(logged.value) * number(peak) * grown
     planning = Figure(
         name=f"demand.{name}.planning_rate",
-        value=middle_rps * math.exp(score * number(deviation)),
+        value=drifted_rps(
+            middle_rps, middle_rps * math.exp(score * number(deviation)), number(percentile), shape.drift
+        ),
         unit="req/s",
-        formula="logged rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)",
-        inputs=(logged, peak, growth, horizon, percentile, deviation),
+        formula="logged rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)"
+        + _with_drift(shape),
+        inputs=(logged, peak, growth, horizon, percentile, deviation, *([] if shape.drift is None else [shape.drift])),
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
@@ -301,15 +311,17 @@ def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, 
     name, forecast = stated.request_class.name, found.forecast
     if forecast is None:
         return _from_short_trace(stated, found, horizon, percentile)
+    shape = stated.shape or StatedShape()
+    middle_rps = forecast.planning(0.5)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
-        value=forecast.planning(number(percentile)),
+        value=drifted_rps(middle_rps, forecast.planning(number(percentile)), number(percentile), shape.drift),
         unit="req/s",
-        formula=f"the busiest step of the horizon at the percentile, forecast by {forecast.model}",
-        inputs=(horizon, percentile),
+        formula=f"the busiest step of the horizon at the percentile, forecast by {forecast.model}{_with_drift(shape)}",
+        inputs=(horizon, percentile, *([] if shape.drift is None else [shape.drift])),
         sources=(found.source,),
         # Far above anything on record, it rests on what was assumed of growth and of levels, not on the record.
-        own_evidence=Evidence.MEASURED if forecast.defensible(number(percentile)) else Evidence.ASSUMED,
+        own_evidence=_known(shape) if forecast.defensible(number(percentile)) else Evidence.ASSUMED,
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
@@ -318,18 +330,27 @@ def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, 
         formula="mean over the horizon of the forecast's median",
         inputs=(horizon,),
         sources=(found.source,),
-        own_evidence=Evidence.MEASURED,
+        own_evidence=_known(shape),
     )
     traffic = _traffic(
         stated,
         found.model,
         mean,
         planning,
-        middle_rps=forecast.planning(0.5),
+        middle_rps=middle_rps,
         source=found.source,
         evidence=Evidence.MEASURED,
     )
     return replace(traffic, correlations=found.correlations)
+
+
+def _known(shape: StatedShape) -> Evidence:
+    """How a trace's rate is known: measured, or an estimate where it is past its maximum age."""
+    return Evidence.MEASURED if shape.drift is None else weakened(Evidence.MEASURED)
+
+
+def _with_drift(shape: StatedShape) -> str:
+    return "" if shape.drift is None else ", the deviation with what it has drifted by in squares"
 
 
 def _traffic(
@@ -346,7 +367,10 @@ def _traffic(
     name = stated.request_class.name
     planning_rps = float(planning.value)
 
-    stated_lengths = (stated.shape or StatedShape()).lengths if evidence is not Evidence.MEASURED else {}
+    shape = stated.shape or StatedShape()
+    stated_lengths = shape.lengths if evidence is not Evidence.MEASURED else {}
+    if shape.has_old_lengths:
+        evidence = weakened(evidence)
 
     def read(what: str, value: float, unit: str) -> Figure:
         return Figure(name=f"demand.{name}.{what}", value=value, unit=unit, sources=(source,), own_evidence=evidence)
@@ -561,7 +585,8 @@ def _cached_figure(name: str, model: ClassModel, shape: StatedShape, found: Meas
         )
     own = shape.model is not None and shape.model_source is not None
     if found is not None:
-        source, evidence = (found.source, Evidence.MEASURED) if found.knows_reuse else (_NOT_LOGGED, Evidence.ASSUMED)
+        measured = weakened(Evidence.MEASURED) if shape.has_old_lengths else Evidence.MEASURED
+        source, evidence = (found.source, measured) if found.knows_reuse else (_NOT_LOGGED, Evidence.ASSUMED)
     elif own and shape.model_source is not None:
         source, evidence = shape.model_source, Evidence.STATED
     else:

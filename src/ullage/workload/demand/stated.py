@@ -34,7 +34,8 @@ class StatedShape:
 
     `model` is a whole synthetic model of the class, with its own source in `model_source`. `prompt` and `output` map
     percentiles, as fractions, to tokens. `events` are ratios of demand during planned events inside the horizon.
-    `cached` is the share of prompt tokens that a prefix cache holds.
+    `cached` is the share of prompt tokens that a prefix cache holds. `drift` is what the rate may have drifted by since
+    it was past its maximum age; `has_old_lengths` says that a trace's lengths are past theirs.
     """
 
     model: ClassModel | None = None
@@ -47,6 +48,8 @@ class StatedShape:
     cached: Assumption | None = None
     outcomes: ClassOutcomes | None = None
     users: StatedUsers | None = None
+    drift: Assumption | None = None
+    has_old_lengths: bool = False
 
     def __post_init__(self) -> None:
         if self.peak_hour is not None and float(self.peak_hour.value) < 1.0:

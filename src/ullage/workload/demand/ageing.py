@@ -1,0 +1,72 @@
+"""Traffic that was stated or seen a while ago: how far its level has wandered since it was past its maximum age.
+
+A level wanders as a random walk does, so that its deviation grows with the root of time, and adds to what the rate may
+be off by anyway in squares, as independent errors do.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import replace
+from statistics import NormalDist
+
+from ullage.evidence import Assumption, Evidence, Source, number
+
+_MONTH = datetime.timedelta(days=365.25 / 12.0)
+
+WANDER = Assumption(
+    name="months.wander",
+    value=0.05,
+    unit="ratio",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="default of Ullage: the level of demand wanders by this deviation of its logarithm a month, beside what "
+        "a forecast of the plan's horizon is off by",
+        where="docs/howto/buy-nodes.md",
+        date=datetime.date(2026, 11, 16),
+    ),
+    low=0.02,
+    high=0.15,
+)
+
+
+def rate_drift(name: str, past: datetime.timedelta) -> Assumption | None:
+    """What a class's rate may have drifted by since it was past its age; None where it is not.
+
+    >>> found = rate_drift("chat", datetime.timedelta(days=365.25 / 3.0))
+    >>> None if found is None else round(number(found), 3)
+    0.1
+    """
+    if past <= datetime.timedelta():
+        return None
+    root = math.sqrt(past / _MONTH)
+    assert WANDER.low is not None
+    assert WANDER.high is not None
+    return replace(
+        WANDER,
+        name=f"{name}.rate_drift",
+        value=number(WANDER) * root,
+        low=WANDER.low * root,
+        high=WANDER.high * root,
+        source=replace(
+            WANDER.source, what=f"{WANDER.source.what}; for {past.days} days past its maximum age, with their root"
+        ),
+        max_age=None,
+    )
+
+
+def drifted_rps(middle_rps: float, planning_rps: float, percentile_fraction: float, drift: Assumption | None) -> float:
+    """A percentile of a rate with what it has drifted by in it, its middle as it was.
+
+    >>> from ullage.evidence import Source
+    >>> drift = rate_drift("chat", datetime.timedelta(days=365.25 / 3.0))
+    >>> own = math.exp(NormalDist().inv_cdf(0.95) * 0.2)
+    >>> round(math.log(drifted_rps(1.0, own, 0.95, drift)) / NormalDist().inv_cdf(0.95), 4)
+    0.2236
+    """
+    if drift is None:
+        return planning_rps
+    score = NormalDist().inv_cdf(percentile_fraction)
+    own = math.log(planning_rps / middle_rps)
+    return middle_rps * math.exp(math.copysign(math.hypot(own, score * number(drift)), score))
