@@ -64,12 +64,47 @@ class Retry:
             )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prefixes:
+    """Which tokens a prompt begins with: the first `shared_tokens` of it are those of its `parent`.
+
+    A parent is an earlier request, of which prompt and answer can be shared (the prompt alone where answers are not
+    kept), or a text of the time before: `history_tokens` are the lengths of those, the one used longest ago first,
+    spread over the replicas' caches at the start. Parents are numbered history first, then requests; -1 is none.
+    """
+
+    parent: Numbers
+    shared_tokens: Numbers
+    history_tokens: Numbers | None = None
+    keeps_answers: bool = True
+
+    def __post_init__(self) -> None:
+        if self.parent.shape != self.shared_tokens.shape:
+            raise InputError(
+                field="requests.prefixes.shared_tokens",
+                value=self.shared_tokens.shape,
+                problem=f"does not match the {self.parent.size} parents",
+                fix="Give one number of tokens for each request.",
+            )
+        first = 0 if self.history_tokens is None else self.history_tokens.size
+        own = np.arange(self.parent.size) + first
+        if bool(((self.parent < -1) | (self.parent >= own)).any()):
+            where = int(np.argmax((self.parent < -1) | (self.parent >= own)))
+            raise InputError(
+                field=f"requests.prefixes.parent[{where}]",
+                value=int(self.parent[where]),
+                problem="is not a text that came before",
+                fix="Give the number of an earlier request, counted after the history, or -1.",
+            )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Requests:
     """What is asked for, one element per request, in the order in which they are issued.
 
     `cached_tokens` are prompt tokens whose KV is already there (a prefix hit); `cancel_after_s` is how long the
-    client stays (inf: until it is done). `class_of` and `tenant_of` are indices into `classes` and `tenants`.
+    client stays (inf: until it is done). `class_of` and `tenant_of` are indices into `classes` and `tenants`. With
+    `prefixes` every replica has a prefix cache that finds its own hits; `session_of` is what a sticky router goes by.
     """
 
     prompt_tokens: Numbers
@@ -80,12 +115,14 @@ class Requests:
     class_of: Numbers | None = None
     tenants: tuple[str, ...] = ("all",)
     tenant_of: Numbers | None = None
+    prefixes: Prefixes | None = None
+    session_of: Numbers | None = None
 
     def __post_init__(self) -> None:
         count = self.prompt_tokens.size
         if count == 0:
             raise InputError(field="requests", value=0, problem="is empty", fix="Give at least one request.")
-        for name in ("output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of"):
+        for name in ("output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of", "session_of"):
             given = getattr(self, name)
             if given is not None and given.shape != (count,):
                 raise InputError(
@@ -106,6 +143,13 @@ class Requests:
                     problem=f"covers the whole prompt of {int(self.prompt_tokens[where])} tokens",
                     fix="At least the prompt's last token is computed; give one less.",
                 )
+        if self.prefixes is not None and (self.cached_tokens is not None or self.prefixes.parent.shape != (count,)):
+            raise InputError(
+                field="requests.prefixes",
+                value=self.prefixes.parent.shape,
+                problem=f"is not one parent for each of the {count} requests, or hits are given beside it",
+                fix="Give prefixes, from which hits follow, or cached_tokens.",
+            )
         _require_index("class_of", self.class_of, len(self.classes))
         _require_index("tenant_of", self.tenant_of, len(self.tenants))
 
