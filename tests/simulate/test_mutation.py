@@ -178,6 +178,63 @@ MUTANTS = {
         "interrupt_step(w, replica, now_ps) * gained(w, replica, 1)",
         "interrupt_step(w, replica, now_ps)",
     ),
+    "the last token of a prompt is taken from the cache": (
+        "return min(matched_blocks(w, replica, i), (target - 1) >> shift) << shift",
+        "return min(matched_blocks(w, replica, i), target >> shift) << shift",
+    ),
+    "blocks that others hold take memory again": ("if used + grown > blocks + held:", "if used + grown > blocks:"),
+    "blocks that are let go of are lost": ("replica.shared_blocks += row.blocks", "replica.shared_blocks += 0"),
+    "what was used last goes first": ("n = replica.oldest\n        row", "n = replica.newest\n        row"),
+    "a prefix that is used again keeps its place": (
+        "            if row.blocks > 0:\n                take(w, replica, n)\n            row.blocks = w.nodes[n].size\n"
+        "            keep(w, replica, n)",
+        "            replica.kept_blocks += w.nodes[n].size - row.blocks\n            if row.blocks == 0:\n"
+        "                row.blocks = w.nodes[n].size\n                keep(w, replica, n)\n"
+        "                replica.kept_blocks -= row.blocks",
+    ),
+    "answers are not kept": ("                keep_answer(w, replica, i)\n", ""),
+    "an engine that fails keeps its cache": (
+        "        empty_cache(w, replica)\n    replica.planned = 0",
+        "        pass\n    replica.planned = 0",
+    ),
+    "those that end together leave in the order of the wheel": ("s = sorted_bucket(w, s)", "s = s"),
+    "a live router misses what steps under way pushed out": (
+        "            settle_cache(w, replica, now_ps)\n            found",
+        "            found",
+    ),
+    "a stale router sees the caches of now": (
+        "found = seen_blocks(w, replica, i)",
+        "found = matched_blocks(w, replica, i)",
+    ),
+    "a router never learns of what is gone": (
+        "        note_change(w, replica, n)\n        if row.blocks == 0:",
+        "        if row.blocks == 0:",
+    ),
+    "the guard lets one request more wait": ("- least > w.guard_requests", "- least > w.guard_requests + 1"),
+    "the guard looks at numbers alone": ("and w.load[r] * 1000 > w.guard_milli * least", ""),
+    "any match is good enough": ("most * 1000 < w.match_milli * whole", "False"),
+    "an equal match goes to the busier replica": (
+        "(found == most and w.load[r] < w.load[chosen])",
+        "(found == most and w.load[r] > w.load[chosen])",
+    ),
+    "sessions have no home": ("w.home[i], HOME_STREAM", "i, HOME_STREAM"),
+    "a plan pushes nothing out": (
+        "            make_room_for_plan(w, replica, replica.planned)\n",
+        "            pass\n",
+    ),
+    "a block is cached when it is begun": ("held = min(computed >> w", "held = min(computed + 1 >> w"),
+    "a plan does not count shared blocks": (
+        "    blocks = room_of(w, replica, engine)\n    steps = steps_to_next_finish(w, replica)",
+        "    blocks = engine.blocks\n    steps = steps_to_next_finish(w, replica)",
+    ),
+    "a preemption does not see that shared blocks go": (
+        "while used > room_of(w, replica, engine):",
+        "while used > engine.blocks:",
+    ),
+    "a prompt lets go of its beginning first": (
+        "    row.pins -= 1\n        if row.pins == 0",
+        "    row.pins -= 1\n        if row.pins == 0 and n != w.prompt_node[i]",
+    ),
     "drafted positions are no part of a long step": (
         "else tokens + decodes * engine.width",
         "else tokens + decodes",

@@ -206,7 +206,8 @@ class ReferenceReplica:
     def warm(self, problem: Problem) -> None:
         """What it has at the start: the latest runs of its own that fit."""
         given = problem.prefixes
-        own = [n for n, place in zip(given.warm, given.warm_place, strict=True) if place % problem.replicas == self.index]
+        places = [int(chance) * problem.replicas >> 32 for chance in given.warm_chance]
+        own = [n for n, place in zip(given.warm, places, strict=True) if place == self.index]
         for n in reversed(own):
             if len(self.kept) + given.size[n] > self.engine[EngineField.BLOCKS]:
                 break

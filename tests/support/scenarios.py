@@ -50,8 +50,16 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "retry": ("no", "free", "budget"),
     "replicas": ("one", "few", "five"),
     "types": ("one", "two"),
-    "routing": ("round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv",
-                "sticky", "prefix_aware"),  # fmt: skip
+    "routing": (
+        "round_robin",
+        "random",
+        "power_of_two",
+        "least_outstanding",
+        "least_tokens",
+        "least_kv",
+        "sticky",
+        "prefix_aware",
+    ),  # fmt: skip
     "refresh": ("live", "stale"),
     "platform": ("none", "ready_drain", "failures"),
     "control": ("none", "outstanding", "tokens", "callback"),
@@ -172,9 +180,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
     )  # fmt: skip
 
 
-def _prefixes(
-    row: Row, seed: int, prompt: Int64s, output: Int64s, block_tokens: int, replicas: int
-) -> PrefixTerms:
+def _prefixes(row: Row, seed: int, prompt: Int64s, output: Int64s, block_tokens: int, replicas: int) -> PrefixTerms:
     """Prompts that begin like earlier ones, or like texts of the time before; drawn apart, so that the rest is alike."""
     if row["prefix"] == "no":
         return PrefixTerms()
@@ -183,7 +189,9 @@ def _prefixes(
     first = 0 if history is None else history.size
     parent = np.array([int(rng.integers(-1, first + i)) for i in range(prompt.size)])
     near = rng.random(prompt.size) < 0.5
-    parent = np.where(near, np.maximum(-1, np.arange(prompt.size) + first - 1 - rng.integers(0, 3, prompt.size)), parent)
+    parent = np.where(
+        near, np.maximum(-1, np.arange(prompt.size) + first - 1 - rng.integers(0, 3, prompt.size)), parent
+    )
     ends = np.concatenate([np.zeros(0, np.int64) if history is None else history, prompt + output])
     shared = np.where(parent >= 0, np.minimum(ends[parent], prompt) * rng.choice([0.4, 1.0, 1.0], prompt.size), 0)
     return prefix_terms(
@@ -199,6 +207,7 @@ def _prefixes(
         ),
         block_tokens=block_tokens,
         replicas=replicas,
+        seed=seed & 0xFFFF,
     )
 
 

@@ -14,6 +14,9 @@ ROUTINGS = (
     "round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv", "sticky", "prefix_aware",
 )  # fmt: skip
 
+DEFAULT_ROUTER = "least_outstanding"
+"""What most gateways do where nothing else is asked of them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RouterGuard:
@@ -126,7 +129,7 @@ class Fleet:
     """
 
     replicas: int | tuple[int, ...] = 1
-    routing: str = "least_outstanding"
+    routing: str = DEFAULT_ROUTER
     refresh_s: float = 0.0
     guard: RouterGuard = RouterGuard()
     ready_replicas: int | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InputError, InternalError
+from ullage.workload.parents import kept_parents
 
 PS_PER_S = 10**12
 _LONGEST_S = 9_000_000.0  # 104 days: what int64 picoseconds hold, with room for sums
@@ -96,6 +97,18 @@ class Prefixes:
                 problem="is not a text that came before",
                 fix="Give the number of an earlier request, counted after the history, or -1.",
             )
+
+    def part(self, rows: Numbers) -> Prefixes:
+        """Those of some requests, by a mask or by their numbers in a new order."""
+        first = 0 if self.history_tokens is None else self.history_tokens.size
+        kept = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows)
+        before = np.arange(first)
+        parent, shared = kept_parents(
+            np.concatenate([np.full(first, -1), self.parent]),
+            np.concatenate([np.zeros(first, np.int64), self.shared_tokens]),
+            np.concatenate([before, first + kept]),
+        )
+        return replace(self, parent=parent[first:], shared_tokens=shared[first:])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ullage.errors import InputError
+from ullage.simulate.kernel.arithmetic import chances32
+from ullage.simulate.kernel.codes import HOME_STREAM
 from ullage.simulate.load import Prefixes, Requests
 from ullage.simulate.problem import Int32s, Int64s, PrefixTerms
 
@@ -14,7 +16,7 @@ from ullage.simulate.problem import Int32s, Int64s, PrefixTerms
 _MOST_ROWS = 1 << 28
 
 
-def prefix_terms(requests: Requests, *, block_tokens: int, replicas: int) -> PrefixTerms:
+def prefix_terms(requests: Requests, *, block_tokens: int, replicas: int, seed: int) -> PrefixTerms:
     """The tree of all prompts, in whole blocks, cut wherever two part or one ends."""
     given = requests.prefixes
     if given is None:
@@ -45,7 +47,8 @@ def prefix_terms(requests: Requests, *, block_tokens: int, replicas: int) -> Pre
         prompt=prompt_node[history:].astype(np.int32),
         answer=np.where(end > prompt, _node(keys, own, end), -1)[history:].astype(np.int32),
         warm=warm.astype(np.int32),
-        warm_place=owner[warm].astype(np.int32),
+        # Where a sticky router sends those that go back to it.
+        warm_chance=chances32(seed, owner[warm], HOME_STREAM),
     )
 
 

@@ -139,7 +139,7 @@ class PrefixTerms:
     A node is a run of `size` blocks that every prompt contains as a whole or not at all, after `begin` blocks of its
     `parent` (-1: none) and those before. A request's prompt ends, in whole blocks, with `prompt` (-1: it has none), and
     its answer, where that is kept, with `answer`. `warm` are nodes that caches have at the start, the one used longest
-    ago first, each on replica `warm_place` modulo their number.
+    ago first, each on the replica that `warm_chance` of 2**32 falls on.
     """
 
     parent: Int32s = field(default_factory=_none)
@@ -148,7 +148,7 @@ class PrefixTerms:
     prompt: Int32s = field(default_factory=_none)
     answer: Int32s = field(default_factory=_none)
     warm: Int32s = field(default_factory=_none)
-    warm_place: Int32s = field(default_factory=_none)
+    warm_chance: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def is_used(self) -> bool:

@@ -296,7 +296,7 @@ def _nodes(arena: _Arena, problem: Problem) -> Any:
 def _warm(problem: Problem, rows: Any, cached: Any) -> None:
     """What caches have at the start: of each replica's nodes the latest that fit, a node as a whole or not at all."""
     given = problem.prefixes
-    places = given.warm_place % problem.replicas if given.warm.size else given.warm_place
+    places = (given.warm_chance * problem.replicas) >> 32
     for replica in np.unique(places).tolist():
         blocks = int(problem.engines[problem.replica_type[replica], EngineField.BLOCKS])
         own = given.warm[places == replica]

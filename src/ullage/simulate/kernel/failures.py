@@ -20,7 +20,7 @@ from ullage.simulate.kernel.codes import (
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import book_decode_steps, book_mixed_time, stop_running
 from ullage.simulate.kernel.endings import end_attempt, leave
-from ullage.simulate.kernel.prefixes import empty_cache, make_room_for_plan
+from ullage.simulate.kernel.prefixes import empty_cache, make_room_for_plan, settle_cache
 from ullage.simulate.kernel.queues import unlink
 from ullage.simulate.kernel.replicas import become_ready, change_state, drain, switch_off
 from ullage.simulate.kernel.routing import show_load
@@ -108,6 +108,8 @@ def platform_event(w: World, replica: ReplicaRow, kind: int, now_ps: int) -> Non
     if kind == EVENT_FAIL:
         if state != DOWN:
             replica.returns = READY if state in (READY, STARTING) else OFF
+            if w.has_prefix == 1:
+                settle_cache(w, replica, now_ps)
             if state != OFF:
                 switch_off(w, replica, now_ps)
             evict(w, replica, now_ps, FAILED)
