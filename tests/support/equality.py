@@ -44,8 +44,8 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
     }.items():  # fmt: skip
         pairs.append((f"replica {name}", _of_replicas(reference, name), run.replicas[field]))
     if problem.prefixes.is_used:
-        for name in ("peak_blocks", "evicted_blocks"):
-            pairs.append((f"replica {name}", _of_replicas(reference, name), run.replicas[name]))
+        names = ("peak_blocks", "evicted_blocks")
+        pairs += [(f"replica {name}", _of_replicas(reference, name), run.replicas[name]) for name in names]
         there = np.array([[_there(each, n) for n in range(problem.prefixes.size.size)] for each in reference.replicas])
         pairs.append(("blocks in caches", there, world.cached["blocks"].reshape(there.shape)))
     busy = np.array([each.busy_ps for each in reference.replicas])

@@ -19,8 +19,8 @@ The rules that are easy to miss:
   it keeps the tokens its replica's step brings, the same for all, and what it does not keep is free again at the step's
   end. A request that would get more than its output's last token drops the rest.
 - With a prefix cache a block of a prompt is on a replica once. It is held while a running request's prompt contains it,
-  and kept afterwards, the end of a prompt being taken as used before its beginning. A request that is admitted finds the
-  leading blocks of its prompt that are there, less the one with its last token where all are. Blocks enter when the
+  and kept afterwards, the end of a prompt being taken as used before its beginning. A request that is admitted finds
+  the leading blocks of its prompt that are there, less the one with its last token where all are. Blocks enter when the
   step that computed them ends, those of an answer when it is complete. Kept blocks make room, the one used longest ago
   first, after running requests have theirs and after every admission. An engine that stops loses them all.
 - What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no

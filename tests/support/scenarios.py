@@ -59,7 +59,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "least_kv",
         "sticky",
         "prefix_aware",
-    ),  # fmt: skip
+    ),
     "refresh": ("live", "stale"),
     "platform": ("none", "ready_drain", "failures"),
     "control": ("none", "outstanding", "tokens", "callback"),
@@ -99,6 +99,22 @@ def covering_rows() -> tuple[tuple[tuple[str, str], ...], ...]:
         left -= pairs_of(best)
         rows.append(tuple((name, best[name]) for name in names))
     return tuple(rows)
+
+
+def prefix_row(number: int) -> Row:
+    """Features under which routers have prefixes to find: several replicas, tight caches, nothing else in the way."""
+    row = {name: levels[0] for name, levels in FEATURES.items()}
+    return row | {
+        "prefix": ("cold", "warm")[number % 2],
+        "routing": ("prefix_aware", "prefix_aware", "sticky")[number % 3],
+        "refresh": ("live", "stale")[number // 2 % 2],
+        "guard": ("off", "tight")[number // 4 % 2],
+        "replicas": ("few", "five")[number // 3 % 2],
+        "kv": ("tight", "loose")[number // 8 % 2],
+        "outputs": ("long", "same")[number // 5 % 2],
+        "block": ("1", "4")[number // 7 % 2],
+        "load": ("open", "bursts")[number // 6 % 2],
+    }
 
 
 def pairs_of(row: Row) -> set[tuple[str, str, str, str]]:
@@ -181,7 +197,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
 
 
 def _prefixes(row: Row, seed: int, prompt: Int64s, output: Int64s, block_tokens: int, replicas: int) -> PrefixTerms:
-    """Prompts that begin like earlier ones, or like texts of the time before; drawn apart, so that the rest is alike."""
+    """Prompts that begin like earlier ones, or like texts of the time before; drawn apart: the rest stays alike."""
     if row["prefix"] == "no":
         return PrefixTerms()
     rng = np.random.default_rng([seed, 78])

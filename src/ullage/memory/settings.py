@@ -42,7 +42,8 @@ class RuntimeSettings:
     `step_tokens` are the tokens one step may compute (vLLM's max_num_batched_tokens, SGLang's
     chunked_prefill_size). `kv_pool_bytes` sizes the cache outright, in place of a fraction. Offloaded bytes are of
     one device. `prefix_cache` says whether hits are as stated, simulated, or none; `router` is what gives requests to
-    replicas, with knowledge that is renewed every `router_refresh_s`. `source` is where the stated values come from; `logged` names those that an engine's log states.
+    replicas, with knowledge that is renewed every `router_refresh_s`. `source` is where the stated values come from;
+    `logged` names those that an engine's log states.
     """
 
     source: Source

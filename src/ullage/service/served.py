@@ -18,7 +18,7 @@ from ullage.errors import InternalError, unknown_name
 from ullage.memory.settings import OFF, PREFIX_CACHES, PREFIX_ROUTERS, SIMULATED
 from ullage.service.replica import Replica
 from ullage.service.steps.floor import Floor, PeakUse
-from ullage.service.trial.mix import simulated_class, simulated_prefixes
+from ullage.service.trial.mix import known_sessions, simulated_class, simulated_prefixes
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import play
 from ullage.simulate.fleet import DEFAULT_ROUTER, ROUTINGS, Fleet
@@ -208,6 +208,7 @@ def serve(
             output_tokens=served.output_tokens,
             cached_tokens=None if finds else np.minimum(served.cached_tokens, served.prompt_tokens - 1),
             prefixes=simulated_prefixes(stream) if finds else None,
+            session_of=known_sessions(stream) if finds else None,
             classes=tuple(replace(simulated_class(each), total_timeout_s=pool.timeout_s) for each in own),
             class_of=served.class_index,
         ),

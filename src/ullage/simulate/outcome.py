@@ -290,9 +290,9 @@ def _replicas(rows: NDArray[Any]) -> tuple[ReplicaOutcome, ...]:
             prefill_busy_s=prefill_s, decode_busy_s=decode_s, mixed_busy_s=mixed_s, on_s=on_s,
             peak_blocks=peak, evicted_blocks=evicted,
         )
-        for index, (steps, prefill, decode, preemptions, peak, evicted, prefill_s, decode_s, mixed_s, on_s) in enumerate(
-            zip(*counts, *times_s, strict=True)
-        )
+        for index, (
+            steps, prefill, decode, preemptions, peak, evicted, prefill_s, decode_s, mixed_s, on_s,
+        ) in enumerate(zip(*counts, *times_s, strict=True))
     )  # fmt: skip
 
 

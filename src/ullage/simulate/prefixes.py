@@ -14,6 +14,8 @@ from ullage.simulate.problem import Int32s, Int64s, PrefixTerms
 
 # What a cache knows of a run of blocks takes 24 bytes for each replica: 6 GiB at most.
 _MOST_ROWS = 1 << 28
+GOES_ON_FRACTION = 0.8
+"""Of an earlier prompt: what contains this much of it is the next turn. The rest is what block sizes round off."""
 
 
 def prefix_terms(requests: Requests, *, block_tokens: int, replicas: int, seed: int) -> PrefixTerms:
@@ -53,7 +55,11 @@ def prefix_terms(requests: Requests, *, block_tokens: int, replicas: int, seed: 
 
 
 def homes(requests: Requests) -> Int32s:
-    """What a sticky router tells requests by: their session, or else the first prompt that theirs goes back to."""
+    """What a sticky router tells requests by: their session, or the one that their prompts show.
+
+    A prompt that contains nearly all of an earlier one goes on where that left off. One that shares less, such as
+    instructions that all begin with, does not.
+    """
     if requests.session_of is not None:
         return np.asarray(requests.session_of, np.int32)
     given = requests.prefixes
@@ -64,12 +70,16 @@ def homes(requests: Requests) -> Int32s:
             problem="sends sessions to their replicas, and the requests do not say which session they belong to",
             fix="Give requests their sessions or prefixes, or choose another router.",
         )
-    history = 0 if given.history_tokens is None else given.history_tokens.size
-    root = np.concatenate([np.full(history, -1), np.asarray(given.parent, np.int64)])
-    root = np.where(root < 0, np.arange(root.size), root)
-    while (further := root[root]) is not None and bool((further != root).any()):
-        root = further
-    return root[history:].astype(np.int32)
+    before = np.zeros(0, np.int64) if given.history_tokens is None else np.asarray(given.history_tokens, np.int64)
+    prompt = np.concatenate([before, np.asarray(requests.prompt_tokens, np.int64)])
+    parent = np.asarray(given.parent, np.int64)
+    own = np.arange(prompt.size)
+    first = own.copy()
+    goes_on = (parent >= 0) & (given.shared_tokens >= GOES_ON_FRACTION * prompt[parent])
+    first[before.size :] = np.where(goes_on, parent, own[before.size :])
+    while bool((first[first] != first).any()):
+        first = first[first]
+    return first[before.size :].astype(np.int32)
 
 
 def _lengths(requests: Requests, given: Prefixes, block_tokens: int) -> tuple[Int64s, Int64s]:

@@ -39,8 +39,8 @@ DEFAULT_SPAN_S = 600.0
 MOST_REQUESTS = 50_000_000
 CHAINED = "Which prompt begins like which is read from the block hashes of the trace."
 CHAINS_ASSUMED = (
-    "Which prompt begins like which is assumed: a later turn like its session's turn before, another prompt like one of "
-    "its class as far back as the stated reuse distance, or, without one, like all of its class."
+    "Which prompt begins like which is assumed: a later turn like its session's turn before, another prompt like one "
+    "of its class as far back as the stated reuse distance, or, without one, like all of its class."
 )
 
 
@@ -144,7 +144,8 @@ class Simulated(VerbAnswer):
         if hits.is_simulated:
             found.append(
                 f"Prefix caches are simulated block by block: {hits.share_fraction:.1%} of prompt tokens were found, "
-                f"requests held {hits.blocks_fraction:.0%} of a replica's blocks at most, shared ones once. {self.prefixes}"
+                f"requests held {hits.blocks_fraction:.0%} of a replica's blocks at most, shared ones once. "
+                f"{self.prefixes}"
             )
         if self.left_out_count:
             found.append(f"{self.left_out_count:,} requests of the trace have no time or no length, and were left out.")

@@ -234,13 +234,14 @@ def _routing_notes(places: Sequence[Ranked]) -> list[str]:
         return []
     change = run.score.value / own.score.value - 1.0
     verdict = "pays" if run.score.high < own.score.low else "does not surely pay"
-    return [
+    said = (
         f"{PREFIX_AWARE}: {own.replicas} -> {run.replicas} replicas, {change:+.0%} ({run.evidence}); it {verdict} at "
-        "this load. Its caches are simulated, with prompts that begin like earlier ones as assumed from sessions, reuse "
-        "distances and classes; without it hits are as stated. Measure first: the share of prompt tokens that your "
-        "engines find cached behind the router you have (vLLM: prefix_cache_hits / prefix_cache_queries), and replay a "
-        "trace with block hashes (ullage simulate --routing prefix_aware)."
-    ]
+        "this load. Its caches are simulated, with prompts that begin like earlier ones as assumed from sessions, "
+        "reuse distances and classes; without it hits are as stated. Measure first: the share of prompt tokens that "
+        "your engines find cached behind the router you have (vLLM: prefix_cache_hits / prefix_cache_queries), and "
+        "replay a trace with block hashes (ullage simulate --routing prefix_aware)."
+    )
+    return [said]
 
 
 def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from ullage.workload.definitions import TpotCount
 from ullage.workload.synthetic.model import CELL_S, SyntheticModel, cells_in, recipe
 from ullage.workload.synthetic.modulation import Modulation, drawn_levels
 from ullage.workload.synthetic.prefixes import prefix_chains
-from ullage.workload.synthetic.stream import Recipe, Stream, generate
+from ullage.workload.synthetic.stream import NO_SESSION, Recipe, Stream, generate
 
 Floats = NDArray[np.float64]
 
@@ -37,8 +37,8 @@ class LoadAt(Protocol):
 class MixLoad:
     """A synthetic model's classes, always in its own proportions, without season and growth.
 
-    A prompt's cached part is taken as cached where a cache of `cache_blocks` still holds it; with `chains` every replica
-    has a prefix cache of its own that is simulated, and prompts begin like others (workload/synthetic/prefixes.py).
+    A prompt's cached part is taken as cached where a cache of `cache_blocks` still holds it; with `chains` every
+    replica has a prefix cache that is simulated, and prompts begin like others (workload/synthetic/prefixes.py).
     Without `bursts`
     arrivals are Poisson, everything else the same. Of a mix that is part of another, `whole` are the bursts of all
     classes of that one and `places` where its own stand among them: a part meets the bursts that the whole meets.
@@ -183,6 +183,7 @@ class MixLoad:
                 output_tokens=stream.output_tokens,
                 cached_tokens=None if self.chains else np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
                 prefixes=simulated_prefixes(stream) if self.chains else None,
+                session_of=known_sessions(stream) if self.chains else None,
                 classes=self._load_classes,
                 class_of=stream.class_index,
             ),
@@ -206,9 +207,17 @@ _MOST_DRAWN_REQUESTS = 4_000_000
 
 
 def simulated_prefixes(stream: Stream) -> Prefixes:
-    """Which prompt of a stream begins like which, for caches that are simulated; answers are kept with their prompts."""
+    """Which prompt of a stream begins like which, for caches that are simulated and keep answers with prompts."""
     chains = prefix_chains(stream)
     return Prefixes(parent=chains.parent, shared_tokens=chains.shared_tokens, history_tokens=chains.history_tokens)
+
+
+def known_sessions(stream: Stream) -> NDArray[np.int32] | None:
+    """The session of each request, one of its own where it has none; None where no request has one."""
+    if bool((stream.session == NO_SESSION).all()):
+        return None
+    alone = int(stream.session.max()) + 1 + np.arange(stream.requests)
+    return np.where(stream.session == NO_SESSION, alone, stream.session).astype(np.int32)
 
 
 def called(request_class: RequestClass, name: str) -> RequestClass:

@@ -105,9 +105,9 @@ class Trial:
     """One pool of `replicas` of one type, the mix that `load_at` makes, and what its classes are held to.
 
     `deadlines_s` are when clients of a class give up; a request that ends by its deadline is lost, and counts against
-    the error budget, `error_fraction`. The router, `routing`, knows of loads and caches as of `refresh_s` ago. `idle_error_fractions` are those that an idle replica loses too (answers longer
+    the error budget, `error_fraction`. `idle_error_fractions` are those that an idle replica loses too (answers longer
     than the deadline allows): no number of replicas serves them, so the budget is what load adds to them. `basis` says
-    which step times the replica has.
+    which step times the replica has. The router learns of loads and caches every `refresh_s`, or sees the present.
     """
 
     replica: Replica

@@ -90,7 +90,7 @@ def _previous_turns(session: Int32s) -> Int64s:
 
 
 def _common_texts(stream: Stream, asked: NDArray[np.bool_]) -> tuple[Int64s, Int64s, Int64s]:
-    """One text for each class, and how far into it each request goes: a few lengths, since prompts part where they do."""
+    """One text for each class, and how far into it each request goes, in a few lengths: every one cuts the text."""
     text = np.full(stream.requests, -1, np.int64)
     shared = np.zeros(stream.requests, np.int64)
     lengths: list[int] = []
