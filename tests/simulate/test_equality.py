@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.equality import check_equal
-from support.scenarios import FEATURES, covering_rows, pairs_of, scenario
+from support.scenarios import FEATURES, covering_rows, pairs_of, prefix_row, scenario
 from ullage.simulate.compile import compile_problem
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Fleet
@@ -33,6 +33,11 @@ def test_kernel_and_reference_agree(row: int) -> None:
     for seed in range(PROBLEMS_PER_ROW):
         found = check_equal(scenario(features, 1000 * row + seed))
         assert not found, (features, 1000 * row + seed, found)
+
+
+@pytest.mark.parametrize("number", range(48))
+def test_they_agree_on_prefixes_that_routers_go_by(number: int) -> None:
+    assert not check_equal(scenario(prefix_row(number), 9000 + number))
 
 
 @pytest.mark.parametrize("kv_blocks", [900, 4000])

@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +22,12 @@ import pytest
 from support.equality import differences, kernel_callback, reference_callback
 from support.plain import on_plain_state
 from support.reference import Reference
-from support.scenarios import covering_rows, scenario
+from support.scenarios import covering_rows, prefix_row, scenario
 from ullage.simulate import kernel, world
 from ullage.simulate.problem import Problem
 
 COMPILED = os.environ.get("ULLAGE_MUTANTS") == "compiled"
-MOST_PROBLEMS = 640
+MOST_PROBLEMS, MOST_HITS = 640, 240
 LONGEST_HANG_S = 4
 
 # name: (line, planted line). Every line must occur in one file of the kernel; the first occurrence is changed.
@@ -183,6 +183,58 @@ MUTANTS = {
         "else tokens + decodes",
     ),
 }
+# Bugs of the prefix cache and of routers that go by it, on problems in which there are prefixes to find.
+PREFIX_MUTANTS = {
+    "the last token of a prompt is taken from the cache": (
+        "return min(matched_blocks(w, replica, i), (target - 1) >> shift) << shift",
+        "return min(matched_blocks(w, replica, i), target >> shift) << shift",
+    ),
+    "blocks that others hold take memory again": ("if used + grown > blocks + held:", "if used + grown > blocks:"),
+    "blocks that are let go of are lost": ("replica.shared_blocks += row.blocks", "replica.shared_blocks += 0"),
+    "what was used last goes first": ("n = replica.oldest\n        row", "n = replica.newest\n        row"),
+    "answers are not kept": ("                keep_answer(w, replica, i)\n", ""),
+    "an engine that fails keeps its cache": (
+        "        empty_cache(w, replica)\n    replica.planned = 0",
+        "        pass\n    replica.planned = 0",
+    ),
+    "a live router misses what steps under way pushed out": (
+        "            settle_cache(w, replica, now_ps)\n            found",
+        "            found",
+    ),
+    "a stale router sees the caches of now": (
+        "found = seen_blocks(w, replica, i)",
+        "found = matched_blocks(w, replica, i)",
+    ),
+    "a router never learns of what is gone": (
+        "        note_change(w, replica, n)\n        if row.blocks == 0:",
+        "        if row.blocks == 0:",
+    ),
+    "the guard lets one request more wait": ("- least > w.guard_requests", "- least > w.guard_requests + 1"),
+    "the guard looks at numbers alone": ("and w.load[r] * 1000 > w.guard_milli * least", ""),
+    "any match is good enough": ("most * 1000 < w.match_milli * whole", "False"),
+    "an equal match goes to the busier replica": (
+        "(found == most and w.load[r] < w.load[chosen])",
+        "(found == most and w.load[r] > w.load[chosen])",
+    ),
+    "sessions have no home": ("w.home[i], HOME_STREAM", "i, HOME_STREAM"),
+    "a plan pushes nothing out": (
+        "            make_room_for_plan(w, replica, replica.planned)\n",
+        "            pass\n",
+    ),
+    "a block is cached when it is begun": ("held = min(computed >> w", "held = min(computed + 1 >> w"),
+    "a plan does not count shared blocks": (
+        "    blocks = room_of(w, replica, engine)\n    steps = steps_to_next_finish(w, replica)",
+        "    blocks = engine.blocks\n    steps = steps_to_next_finish(w, replica)",
+    ),
+    "a preemption does not see that shared blocks go": (
+        "while used > room_of(w, replica, engine):",
+        "while used > engine.blocks:",
+    ),
+    "a prompt lets go of its beginning first": (
+        "    row.pins -= 1\n        if row.pins == 0",
+        "    row.pins -= 1\n        if row.pins == 0 and n != w.prompt_node[i]",
+    ),
+}
 KERNEL = Path(kernel.__file__).parent
 # Uncompiled, the same source is plain Python.
 PLAIN = "VERSION = 'plain'\ninline = shared = once = compiled = entry = lambda function: function\n"
@@ -193,6 +245,12 @@ def expected(number: int) -> tuple[Problem, Reference]:
     """A problem and the reference's answer, shared by all mutants; the event budget bounds a mutant that loops."""
     rows = covering_rows()
     problem = scenario(dict(rows[number % len(rows)]), 5000 + number, most_requests=16)
+    return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
+
+
+@functools.cache
+def expected_hits(number: int) -> tuple[Problem, Reference]:
+    problem = scenario(prefix_row(number), 9000 + number, most_requests=24)
     return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
 
 
@@ -238,9 +296,9 @@ def alarm(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def is_caught(simulator: Any) -> bool:
-    for number in range(MOST_PROBLEMS):
-        problem, reference = expected(number)
+def is_caught(simulator: Any, known: Callable[[int], tuple[Problem, Reference]], most: int) -> bool:
+    for number in range(most):
+        problem, reference = known(number)
         try:
             with alarm(LONGEST_HANG_S * (10 if COMPILED else 1)):
                 found = differences(problem, reference, simulator.run_problem(problem, kernel_callback))
@@ -272,4 +330,10 @@ def test_growing_logs_and_settling_often_change_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
-    assert is_caught(make_simulator(tmp_path, MUTANTS[name])), f"{name}: not caught"
+    assert is_caught(make_simulator(tmp_path, MUTANTS[name]), expected, MOST_PROBLEMS), f"{name}: not caught"
+
+
+@pytest.mark.parametrize("name", PREFIX_MUTANTS)
+def test_a_planted_bug_of_the_prefix_cache_is_caught(name: str, tmp_path: Path) -> None:
+    simulator = make_simulator(tmp_path, PREFIX_MUTANTS[name])
+    assert is_caught(simulator, expected_hits, MOST_HITS), f"{name}: not caught"

@@ -18,6 +18,11 @@ The rules that are easy to miss:
 - With speculation a decode takes `WIDTH` tokens of the budget and blocks for as many, or nothing where fewer are left;
   it keeps the tokens its replica's step brings, the same for all, and what it does not keep is free again at the step's
   end. A request that would get more than its output's last token drops the rest.
+- With a prefix cache a block of a prompt is on a replica once. It is held while a running request's prompt contains it,
+  and kept afterwards, the end of a prompt being taken as used before its beginning. A request that is admitted finds
+  the leading blocks of its prompt that are there, less the one with its last token where all are. Blocks enter when the
+  step that computed them ends, those of an answer when it is complete. Kept blocks make room, the one used longest ago
+  first, after running requests have theirs and after every admission. An engine that stops loses them all.
 - What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no
   outside event at some time can depend on a boundary at that time.
 """
@@ -44,6 +49,8 @@ from ullage.simulate.problem import (
     SignalKind,
 )
 
+# A block of the prefix cache: the run it belongs to, and its place in it.
+Block = tuple[int, int]
 # Kinds of steps, by which busy time is counted.
 PREFILL, DECODE, MIXED = range(3)
 # The counters' names, outcomes first in the order of their codes, and the column of each.
@@ -73,6 +80,9 @@ class ReferenceRequest:
     decoding: bool = False  # has emitted a token since its last admission
     scheduled: int = 0  # tokens in the step under way that are kept
     drafted: int = 0  # and positions computed beside them
+    prompt_blocks: list[Block] = field(default_factory=list)
+    answer_blocks: list[Block] = field(default_factory=list)
+    shared: int = 0  # of its blocks, those that are in the prefix cache
     first_ps: int = -1
     outside_ps: int = 0
     finish_ps: int = -1
@@ -130,6 +140,11 @@ class ReferenceReplica:
     emitted: int = 0
     preemptions: int = 0
     seen: int = 0
+    held: set[Block] = field(default_factory=set)  # the prefix cache: what running requests hold
+    kept: list[Block] = field(default_factory=list)  # and what nobody does, oldest use first
+    seen_blocks: set[Block] = field(default_factory=set)
+    peak_blocks: int = 0
+    evicted_blocks: int = 0
 
     @property
     def outstanding(self) -> int:
@@ -148,12 +163,77 @@ class ReferenceReplica:
         return (tokens + (1 << shift) - 1) >> shift
 
     def blocks_used(self) -> int:
-        return sum(self.blocks(each.computed + each.drafted) for each in self.running)
+        own = sum(self.blocks(each.computed + each.drafted) - each.shared for each in self.running)
+        return own + len(self.held)
+
+    def there(self) -> set[Block]:
+        return self.held | set(self.kept)
+
+    def hold(self, request: ReferenceRequest) -> None:
+        there = self.there()
+        request.shared = leading(request.prompt_blocks, there)
+        self.held |= there & set(request.prompt_blocks)
+        self.kept = [each for each in self.kept if each not in self.held]
+
+    def fill(self) -> None:
+        shift = self.engine[EngineField.BLOCK_SHIFT]
+        for each in self.running:
+            each.shared = max(each.shared, min(each.computed >> shift, len(each.prompt_blocks)))
+            self.held |= set(each.prompt_blocks[: each.shared])
+
+    def release(self, request: ReferenceRequest, *, answer: bool = False) -> None:
+        """A request that is no longer on the running list lets go of its blocks, from the end."""
+        request.shared = 0
+        used = {block for each in self.running for block in each.prompt_blocks}
+        for block in reversed(request.answer_blocks if answer else []):
+            self.kept = [each for each in self.kept if each != block]
+            if block in used:
+                self.held.add(block)
+            else:
+                self.kept.append(block)
+        for block in reversed(request.prompt_blocks):
+            if block in self.held and block not in used:
+                self.held.remove(block)
+                self.kept.append(block)
+
+    def make_room(self) -> None:
+        used = self.blocks_used()
+        over = max(0, used + len(self.kept) - self.engine[EngineField.BLOCKS])
+        self.peak_blocks = max(self.peak_blocks, used)
+        self.evicted_blocks += over
+        del self.kept[:over]
+
+    def warm(self, problem: Problem) -> None:
+        """What it has at the start: the latest runs of its own that fit."""
+        given = problem.prefixes
+        places = [int(chance) * problem.replicas >> 32 for chance in given.warm_chance]
+        own = [n for n, place in zip(given.warm, places, strict=True) if place == self.index]
+        for n in reversed(own):
+            if len(self.kept) + given.size[n] > self.engine[EngineField.BLOCKS]:
+                break
+            self.kept = [(int(n), x) for x in reversed(range(given.size[n]))] + self.kept
 
     def gain(self) -> int:
         """Tokens that the step under way, or the next, brings a decoding request."""
         rate = self.engine[EngineField.RATE_1024]
         return ((self.steps + 1) * rate >> 10) - (self.steps * rate >> 10)
+
+
+def leading(blocks: list[Block], there: set[Block]) -> int:
+    """How many blocks from the first on are there."""
+    count = 0
+    while count < len(blocks) and blocks[count] in there:
+        count += 1
+    return count
+
+
+def path_blocks(problem: Problem, node: int) -> list[Block]:
+    """The blocks of a run and of all before it, from the first on."""
+    found: list[Block] = []
+    while node >= 0:
+        found = [(node, x) for x in range(problem.prefixes.size[node])] + found
+        node = int(problem.prefixes.parent[node])
+    return found
 
 
 class Reference:
@@ -185,6 +265,14 @@ class Reference:
             )
             for r, kind in enumerate(problem.replica_type.tolist())
         ]
+        self.has_prefix = problem.prefixes.is_used
+        if self.has_prefix:
+            for each in self.requests:
+                each.prompt_blocks = path_blocks(problem, int(problem.prefixes.prompt[each.number]))
+                whole = path_blocks(problem, int(problem.prefixes.answer[each.number]))
+                each.answer_blocks = whole[len(each.prompt_blocks) :]
+            for replica in self.replicas:
+                replica.warm(problem)
         self.now_ps = 0
         self.issued = 0
         self.attempts = 0
@@ -258,6 +346,7 @@ class Reference:
             self.refresh_ps += self.problem.refresh_ps
             for each in self.replicas:
                 each.seen = self.load_of(each)
+                each.seen_blocks = each.there()
         elif rank == k.RANK_SAMPLE:
             self.sample_ps += self.problem.sample_ps
             self.sample()
@@ -409,7 +498,22 @@ class Reference:
             others = [each for each in ready if each is not first]
             second = others[self.pick(request, 1, len(others))]
             return second if visible_load(second) < visible_load(first) else first
-        return min(ready, key=visible_load)
+        least = min(ready, key=visible_load)
+        chosen, enough = least, True
+        if routing == RouterArrays.STICKY:
+            home: int = chance32(self.problem.seed, int(self.problem.home[request.number]), k.HOME_STREAM)
+            chosen = ready[home * len(ready) >> 32]
+        elif routing == RouterArrays.PREFIX_AWARE:
+            blocks = request.prompt_blocks
+            found = {
+                each.index: leading(blocks, each.seen_blocks if self.problem.refresh_ps > 0 else each.there())
+                for each in ready
+            }
+            chosen = min(ready, key=lambda each: (-found[each.index], visible_load(each)))
+            enough = found[chosen.index] * 1000 >= self.problem.guard.match_milli * len(blocks)
+        load, spare = visible_load(chosen), visible_load(least)
+        guarded = load - spare > self.problem.guard.requests and load * 1000 > self.problem.guard.milli * spare
+        return chosen if enough and not guarded else least
 
     def pick(self, request: ReferenceRequest, draw: int, choices: int) -> int:
         chance: int = chance32(self.problem.seed, request.number, 2 * request.attempts + draw)
@@ -436,8 +540,11 @@ class Reference:
         gain = replica.gain()
         replica.steps += 1
         replica.step = None
-        for request in list(replica.running):
+        for request in replica.running:
             request.drafted = 0
+        replica.fill()
+        finished = []
+        for request in list(replica.running):
             if request.scheduled == 0 or request.computed < request.target:
                 continue
             brought = gain if request.decoding else 1
@@ -455,6 +562,16 @@ class Reference:
             if request.emitted == request.output:
                 self.leave(replica, replica.running, request)
                 self.finish(request)
+                finished.append(request)
+        self.release_finished(replica, finished)
+
+    def release_finished(self, replica: ReferenceReplica, finished: list[ReferenceRequest]) -> None:
+        """Those that end together let go one after the other, in order of their numbers."""
+        left = sorted(finished, key=lambda each: each.number)
+        for place, request in enumerate(left):
+            replica.running += left[place + 1 :]
+            replica.release(request, answer=True)
+            replica.running = [each for each in replica.running if each not in left]
 
     def account(self, replica: ReferenceReplica, step: ReferenceStep) -> None:
         """Books the step's time up to now: to the replica by kind, to each group by tokens and by KV held."""
@@ -473,7 +590,10 @@ class Reference:
         for request in sorted(replica.running + replica.waiting, key=lambda each: -each.number):
             outcome = request.ends_at(self.now_ps)
             if outcome is not None:
-                self.leave(replica, replica.running if request in replica.running else replica.waiting, request)
+                was_running = request in replica.running
+                self.leave(replica, replica.running if was_running else replica.waiting, request)
+                if was_running:
+                    replica.release(request)
                 self.end(request, outcome)
 
     def leave(self, replica: ReferenceReplica, queue: list[ReferenceRequest], request: ReferenceRequest) -> None:
@@ -537,14 +657,22 @@ class Reference:
             request.computed += kept
             budget -= new
             place += 1
+        replica.make_room()
         while not preempted and replica.waiting and budget > 0:
             if len(replica.running) >= engine[EngineField.MAX_SEQUENCES]:
                 break
             request = replica.waiting[0]
+            if self.has_prefix:
+                shift = engine[EngineField.BLOCK_SHIFT]
+                found = leading(request.prompt_blocks, replica.there())
+                request.cached = min(found, (request.target - 1) >> shift) << shift
             new = min(request.target - request.cached, longest, budget)
-            if replica.blocks_used() + replica.blocks(request.cached + new) > blocks:
+            needed = replica.blocks(request.cached + new) - leading(request.prompt_blocks, replica.held)
+            if replica.blocks_used() + needed > blocks:
                 break
             self.admit(replica, request, new)
+            replica.hold(request)
+            replica.make_room()
             budget -= new
         return preempted
 
@@ -555,6 +683,7 @@ class Reference:
 
     def preempt(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
         replica.running.remove(request)
+        replica.release(request)
         self.count(request, "recomputed_tokens", request.computed - request.scheduled - request.cached)
         request.computed = request.scheduled = request.drafted = 0
         request.decoding = False
@@ -639,6 +768,7 @@ class Reference:
         replica.state = k.OFF
         replica.ready_ps = NEVER_PS
         replica.on_ps += self.now_ps - replica.on_since_ps
+        replica.kept = []
 
     def evict(self, replica: ReferenceReplica, outcome: int) -> None:
         """The replica stops in the middle of its step and everything on it ends like this."""
@@ -649,7 +779,9 @@ class Reference:
         for queue in (replica.running, replica.waiting):
             for request in list(queue):
                 self.leave(replica, queue, request)
+                request.shared = 0
                 self.end(request, outcome)
+        replica.held, replica.kept = set(), []
 
     def control(self) -> None:
         terms = self.problem.control

@@ -13,6 +13,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
+from ullage.simulate.load import Prefixes, Requests
+from ullage.simulate.prefixes import prefix_terms
 from ullage.simulate.problem import (
     NEVER_PS,
     ClassField,
@@ -20,9 +22,11 @@ from ullage.simulate.problem import (
     ControlTerms,
     EngineField,
     EventKind,
+    GuardTerms,
     Int8s,
     Int32s,
     Int64s,
+    PrefixTerms,
     Problem,
     RetryTerms,
     RouterArrays,
@@ -46,13 +50,24 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "retry": ("no", "free", "budget"),
     "replicas": ("one", "few", "five"),
     "types": ("one", "two"),
-    "routing": ("round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv"),
+    "routing": (
+        "round_robin",
+        "random",
+        "power_of_two",
+        "least_outstanding",
+        "least_tokens",
+        "least_kv",
+        "sticky",
+        "prefix_aware",
+    ),
     "refresh": ("live", "stale"),
     "platform": ("none", "ready_drain", "failures"),
     "control": ("none", "outstanding", "tokens", "callback"),
     "step": ("affine", "table", "coarse"),
     "horizon": ("none", "cut"),
     "speculation": ("no", "yes"),
+    "prefix": ("no", "cold", "warm"),
+    "guard": ("off", "tight"),
 }
 Row = dict[str, str]
 
@@ -84,6 +99,22 @@ def covering_rows() -> tuple[tuple[tuple[str, str], ...], ...]:
         left -= pairs_of(best)
         rows.append(tuple((name, best[name]) for name in names))
     return tuple(rows)
+
+
+def prefix_row(number: int) -> Row:
+    """Features under which routers have prefixes to find: several replicas, tight caches, nothing else in the way."""
+    row = {name: levels[0] for name, levels in FEATURES.items()}
+    return row | {
+        "prefix": ("cold", "warm")[number % 2],
+        "routing": ("prefix_aware", "prefix_aware", "sticky")[number % 3],
+        "refresh": ("live", "stale")[number // 2 % 2],
+        "guard": ("off", "tight")[number // 4 % 2],
+        "replicas": ("few", "five")[number // 3 % 2],
+        "kv": ("tight", "loose")[number // 8 % 2],
+        "outputs": ("long", "same")[number // 5 % 2],
+        "block": ("1", "4")[number // 7 % 2],
+        "load": ("open", "bursts")[number // 6 % 2],
+    }
 
 
 def pairs_of(row: Row) -> set[tuple[str, str, str, str]]:
@@ -128,7 +159,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
     if row["control"] != "none":
         at_start[: int(rng.integers(1, replicas + 1))] = 1
     cached = np.zeros(0, np.int32)
-    if row["cached"] == "yes":
+    if row["cached"] == "yes" and row["prefix"] == "no":
         cached = ((prompt - 1) * rng.random(requests)).astype(np.int32)
     cancel = np.zeros(0, np.int64)
     if row["cancel"] == "yes":
@@ -147,6 +178,10 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         group_class=np.array([0, 1, 2, 1] if groups == 3 else [0], np.int16),
         arrival_ps=np.zeros(0, np.int64) if closed else arrival,
         prompt_tokens=prompt.astype(np.int32), output_tokens=output.astype(np.int32), cached_tokens=cached,
+        prefixes=_prefixes(row, seed, prompt, output, 1 << int(engines[0, EngineField.BLOCK_SHIFT]), replicas),
+        home=np.random.default_rng([seed, 79]).integers(0, 6, requests).astype(np.int32),
+        guard=GuardTerms(requests=seed % 3, milli=1000 + 250 * (seed % 5), match_milli=100 * (seed % 8))
+        if row["guard"] == "tight" else GuardTerms(),
         group=rng.integers(0, 4, requests).astype(np.int16) if groups == 3 else np.zeros(0, np.int16),
         cancel_after_ps=cancel,
         client_start_ps=starts,
@@ -159,6 +194,37 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         gauges=row["control"] != "none",
         start_delays_ps=_start_delays(row, rng, span),
     )  # fmt: skip
+
+
+def _prefixes(row: Row, seed: int, prompt: Int64s, output: Int64s, block_tokens: int, replicas: int) -> PrefixTerms:
+    """Prompts that begin like earlier ones, or like texts of the time before; drawn apart: the rest stays alike."""
+    if row["prefix"] == "no":
+        return PrefixTerms()
+    rng = np.random.default_rng([seed, 78])
+    history = rng.integers(1, 2 * int(prompt.max()) + 2, int(rng.integers(1, 6))) if row["prefix"] == "warm" else None
+    first = 0 if history is None else history.size
+    parent = np.array([int(rng.integers(-1, first + i)) for i in range(prompt.size)])
+    near = rng.random(prompt.size) < 0.5
+    parent = np.where(
+        near, np.maximum(-1, np.arange(prompt.size) + first - 1 - rng.integers(0, 3, prompt.size)), parent
+    )
+    ends = np.concatenate([np.zeros(0, np.int64) if history is None else history, prompt + output])
+    shared = np.where(parent >= 0, np.minimum(ends[parent], prompt) * rng.choice([0.4, 1.0, 1.0], prompt.size), 0)
+    return prefix_terms(
+        Requests(
+            prompt_tokens=prompt,
+            output_tokens=output,
+            prefixes=Prefixes(
+                parent=parent,
+                shared_tokens=shared.astype(np.int64),
+                history_tokens=history,
+                keeps_answers=bool(rng.random() < 0.8),
+            ),
+        ),
+        block_tokens=block_tokens,
+        replicas=replicas,
+        seed=seed & 0xFFFF,
+    )
 
 
 def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:

@@ -53,7 +53,18 @@ _StepProfile = Annotated[
         "--step-profile", metavar="FILE", help="A CSV of measured steps, or aiconfigurator where it is installed."
     ),
 ]
-_Routing = Annotated[str, typer.Option("--routing", metavar="NAME", help="How requests are given to replicas.")]
+_Routing = Annotated[
+    str,
+    typer.Option("--routing", metavar="NAME", help="Who gets a request: least_outstanding, sticky, prefix_aware, ..."),
+]
+_RouterRefresh = Annotated[
+    str | None,
+    typer.Option("--router-refresh", metavar="TIME", help="How often the router learns of loads and caches."),
+]
+_PrefixCache = Annotated[
+    str | None,
+    typer.Option("--prefix-cache", metavar="HITS", help="Prefix hits: stated, simulated or off."),
+]
 _QueueLimit = Annotated[
     int | None, typer.Option("--queue-limit", min=0, help="Requests that may wait at a replica; more are refused.")
 ]
@@ -127,6 +138,8 @@ def command(
     prefill: _Prefill = None,
     transfer: _Transfer = None,
     routing: _Routing = "least_outstanding",
+    router_refresh: _RouterRefresh = None,
+    prefix_cache: _PrefixCache = None,
     queue_limit: _QueueLimit = None,
     timeout: Timeout = None,
     rate: Rate = None,
@@ -176,7 +189,8 @@ def command(
         least_fraction=1.0 if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
     pool = ServedPool(replicas=replicas, routing=routing, waiting_requests=queue_limit, poll_steps=poll_steps)
-    pool = replace(pool, timeout_s=parse_duration(timeout, "--timeout"))
+    refresh_s = parse_duration(router_refresh, "--router-refresh") or 0.0
+    pool = replace(pool, timeout_s=parse_duration(timeout, "--timeout"), refresh_s=refresh_s, prefix_cache=prefix_cache)
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, slos=slo or [], as_of=as_of, seed=seed, progress=report), changed, traffic)

@@ -58,6 +58,8 @@ from ullage.files.sections.sites import SitesSection
 from ullage.files.sections.speculation import SpeculationSection
 from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
+from ullage.memory.settings import PREFIX_CACHES
+from ullage.simulate.fleet import DEFAULT_ROUTER, ROUTINGS
 from ullage.units import DURATION, FRACTION, TOKENS
 
 # Defaults of the file itself. Those that a stage works with stand in that stage, with their sources.
@@ -445,6 +447,34 @@ class PoolSection(Section):
     speculation: Annotated[SpeculationSection | None, Key(means="Tokens drafted ahead, where it speculates.")] = None
     disaggregated: Annotated[
         DisaggregatedSection | None, Key(means="Prefill and decode on replicas of their own, where they are.")
+    ] = None
+    prefix_cache: Annotated[
+        str | None,
+        Key(
+            means="Where prefix hits come from: as the traffic states them where one replica's cache would still hold "
+            "them, from the simulated cache of each replica, or none.",
+            default="stated; simulated where the router goes by prefixes or sessions",
+            moves="curve.sustained_rps",
+            choices=PREFIX_CACHES,
+        ),
+    ] = None
+    router: Annotated[
+        str | None,
+        Key(
+            means="How requests are given to replicas: sticky sends a session to one of them, prefix_aware a prompt to "
+            "the one that has most of it, both unless that one is much busier than others.",
+            default=DEFAULT_ROUTER,
+            moves="fleet.replicas",
+            choices=ROUTINGS,
+        ),
+    ] = None
+    router_refresh: Annotated[
+        Duration | None,
+        Key(
+            means="How often the router learns of loads and of what caches hold.",
+            default="it sees the present",
+            moves="fleet.replicas",
+        ),
     ] = None
     approved_concurrency: Annotated[
         Count | None,

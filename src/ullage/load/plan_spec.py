@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ullage.errors import InputError, unknown_name
@@ -46,7 +46,7 @@ from ullage.fleet.warm import FOLLOWS
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.kv import cache_cost
-from ullage.memory.settings import RuntimeSettings, resolve
+from ullage.memory.settings import PREFIX_CACHES, RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.owners import Owners
@@ -58,6 +58,7 @@ from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.aged import step_drift
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.service.phase import DECODE_SHARE, OVERLAP, Phase, Side, side_name
+from ullage.simulate.fleet import ROUTINGS
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
@@ -438,6 +439,9 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         tp,
         concurrency,
         provenance.may_say(f"{prefix}.instance", pool.instance, ""),
+        provenance.may_say(f"{prefix}.prefix_cache", pool.prefix_cache, ""),
+        provenance.may_say(f"{prefix}.router", pool.router, ""),
+        provenance.may_say(f"{prefix}.router_refresh", pool.router_refresh, "s"),
         start.storage,
         start.bandwidth,
         least,
@@ -516,7 +520,16 @@ def _settings(pool: PoolSection, context_tokens: int, draft: Model | None, prove
         kv_dtype=pool.kv_dtype,
         max_context_tokens=context_tokens,
         speculation=_speculation(pool, draft, provenance),
+        prefix_cache=_known("pool.prefix_cache", pool.prefix_cache, PREFIX_CACHES),
+        router=_known("pool.router", pool.router, ROUTINGS),
+        router_refresh_s=pool.router_refresh or 0.0,
     )
+
+
+def _known(field: str, name: str | None, known: Sequence[str]) -> str | None:
+    if name is not None and name not in known:
+        raise unknown_name(field=field, name=name, known=known)
+    return name
 
 
 def _speculation(pool: PoolSection, draft: Model | None, provenance: Provenance) -> Speculation | None:

@@ -28,6 +28,10 @@ _MOST_STEP_TOKENS = 1 << 22
 _MOST_SEQUENCES = 1 << 20
 _MOST_BLOCK_TOKENS = 1 << 14
 _MOST_BYTES = 1 << 60
+STATED, SIMULATED, OFF = PREFIX_CACHES = ("stated", "simulated", "off")
+"""Hits as the traffic states them, from a simulated cache of each replica, or none."""
+PREFIX_ROUTERS = ("sticky", "prefix_aware")
+"""Routers whose only use is that prompts find their beginnings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +41,9 @@ class RuntimeSettings:
 
     `step_tokens` are the tokens one step may compute (vLLM's max_num_batched_tokens, SGLang's
     chunked_prefill_size). `kv_pool_bytes` sizes the cache outright, in place of a fraction. Offloaded bytes are of
-    one device. `source` is where the stated values come from; `logged` names those that an engine's log states.
+    one device. `prefix_cache` says whether hits are as stated, simulated, or none; `router` is what gives requests to
+    replicas, with knowledge that is renewed every `router_refresh_s`. `source` is where the stated values come from;
+    `logged` names those that an engine's log states.
     """
 
     source: Source
@@ -57,6 +63,9 @@ class RuntimeSettings:
     vision: bool = True
     adapters: Adapters | None = None
     speculation: Speculation | None = None
+    prefix_cache: str | None = None
+    router: str | None = None
+    router_refresh_s: float = 0.0
     weight_offload_bytes: int = 0
     kv_offload_bytes: int = 0
     logged: Mapping[str, Source] = field(default_factory=dict)
@@ -73,6 +82,11 @@ class RuntimeSettings:
         _require_count("KV memory", self.kv_pool_bytes, _MOST_BYTES, "bytes")
         for name, offloaded in (("weight offload", self.weight_offload_bytes), ("KV offload", self.kv_offload_bytes)):
             _require_count(name, offloaded or None, _MOST_BYTES, "bytes")
+
+    @property
+    def simulates_prefixes(self) -> bool:
+        """Whether each replica's prefix cache is simulated: asked for, or because the router goes by what is in it."""
+        return self.prefix_cache == SIMULATED or (self.prefix_cache is None and self.router in PREFIX_ROUTERS)
 
     @property
     def loads_mtp(self) -> bool:

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.errors import InternalError
+from ullage.errors import InternalError, unknown_name
+from ullage.memory.settings import OFF, PREFIX_CACHES, PREFIX_ROUTERS, SIMULATED
 from ullage.service.replica import Replica
 from ullage.service.steps.floor import Floor, PeakUse
-from ullage.service.trial.mix import simulated_class
+from ullage.service.trial.mix import known_sessions, simulated_class, simulated_prefixes
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import play
-from ullage.simulate.fleet import Fleet
+from ullage.simulate.fleet import DEFAULT_ROUTER, ROUTINGS, Fleet
 from ullage.simulate.histogram import LogHistogram
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.outcome import Counts, GroupOutcome, Outcome, Series
@@ -38,14 +39,25 @@ class ServedPool:
 
     `replicas` is None where it is left to who knows the traffic: as many as it needs, or one. `waiting_requests` bounds
     the queue of a replica, `timeout_s` is when a client gives up; None is never. `poll_steps`
-    is how many steps the scheduler takes between two looks for new requests, for load tests that are repeated.
+    is how many steps the scheduler takes between two looks for new requests, for load tests that are repeated. The
+    router's knowledge is renewed every `refresh_s`. `prefix_cache` says whether hits are as stated, found by simulated
+    caches, or none; left out, they are simulated where the traffic says which prompt begins like which, or where the
+    router goes by it.
     """
 
     replicas: int | None = None
-    routing: str = "least_outstanding"
+    routing: str = DEFAULT_ROUTER
     waiting_requests: int | None = None
     timeout_s: float | None = None
     poll_steps: int = 1
+    refresh_s: float = 0.0
+    prefix_cache: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.routing not in ROUTINGS:
+            raise unknown_name(field="--routing", name=self.routing, known=ROUTINGS)
+        if self.prefix_cache is not None and self.prefix_cache not in PREFIX_CACHES:
+            raise unknown_name(field="--prefix-cache", name=self.prefix_cache, known=PREFIX_CACHES)
 
     @property
     def count(self) -> int:
@@ -54,7 +66,13 @@ class ServedPool:
     @property
     def is_plain(self) -> bool:
         """Nobody is refused and nobody gives up earlier than the plan says."""
-        return self.waiting_requests is None and self.timeout_s is None and self.routing == "least_outstanding"
+        plain = self.waiting_requests is None and self.timeout_s is None and self.prefix_cache is None
+        return plain and self.routing == DEFAULT_ROUTER and self.refresh_s == 0.0
+
+    def simulates_prefixes(self, stream: Stream) -> bool:
+        if self.prefix_cache is not None:
+            return self.prefix_cache == SIMULATED
+        return stream.parent is not None or self.routing in PREFIX_ROUTERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +132,20 @@ class Law:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrefixUse:
+    """What prefix caches did. Without simulated caches hits are as stated, and blocks are not known.
+
+    `share` is of prompt tokens of requests that completed, `blocks_fraction` the most blocks that requests held on any
+    replica at once, shared ones counted once.
+    """
+
+    is_simulated: bool
+    share_fraction: float
+    blocks_fraction: float | None
+    evicted_blocks: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Served:
     """What a pool made of a stream. Queues, caches and use are read while requests came."""
 
@@ -132,6 +164,7 @@ class Served:
     busy_fraction: float
     preemptions: int
     recomputed_tokens: int
+    hits: PrefixUse
     peak: PeakUse
     laws: tuple[Law, ...]
     drift: Drift
@@ -161,17 +194,21 @@ def serve(
 ) -> Served:
     """Simulate the stream on the pool. Classes of the stream that `classes` does not name have no SLOs.
 
-    A prefix counts as cached where a cache of one replica's size would still hold it.
+    A prefix counts as cached where a simulated cache of its replica has it, or else where a cache of one replica's size
+    would still hold it.
     """
     engine = replica.engine
     slo_class = {each.name: each for each in classes}
-    served = stream.served_by_cache(engine.kv_tokens / BLOCK_TOKENS)
+    finds = pool.simulates_prefixes(stream)
+    served = stream.served_by_cache(-1.0 if pool.prefix_cache == OFF else engine.kv_tokens / BLOCK_TOKENS)
     own = [slo_class.get(name) or RequestClass(name=name, slos=()) for name in stream.class_names]
     load = OpenLoop(
         requests=Requests(
             prompt_tokens=served.prompt_tokens,
             output_tokens=served.output_tokens,
-            cached_tokens=np.minimum(served.cached_tokens, served.prompt_tokens - 1),
+            cached_tokens=None if finds else np.minimum(served.cached_tokens, served.prompt_tokens - 1),
+            prefixes=simulated_prefixes(stream) if finds else None,
+            session_of=known_sessions(stream) if finds else None,
             classes=tuple(replace(simulated_class(each), total_timeout_s=pool.timeout_s) for each in own),
             class_of=served.class_index,
         ),
@@ -179,7 +216,7 @@ def serve(
     )
     outcome = play(
         replace(engine, waiting_requests=pool.waiting_requests),
-        Fleet(replicas=pool.count, routing=pool.routing),
+        Fleet(replicas=pool.count, routing=pool.routing, refresh_s=pool.refresh_s),
         load,
         seed=seed,
         sample_s=max(stream.span_s / _SAMPLES, 1e-3),
@@ -213,6 +250,7 @@ def _read(
         busy_fraction=min(1.0, _mean(series.utilisation[came])),
         preemptions=total.preemptions,
         recomputed_tokens=total.recomputed_tokens,
+        hits=_hits(outcome, kv_blocks=replica.engine.kv_blocks, is_simulated=pool.simulates_prefixes(stream)),
         peak=peak,
         laws=_laws(stream, total, peak),
         drift=_drift(series, stream),
@@ -221,6 +259,16 @@ def _read(
         if not law.holds:
             raise InternalError(law=law.name, left=law.left_value, right=law.right_value)
     return served
+
+
+def _hits(outcome: Outcome, *, kv_blocks: int, is_simulated: bool) -> PrefixUse:
+    total = outcome.total
+    return PrefixUse(
+        is_simulated=is_simulated,
+        share_fraction=total.cached_tokens / total.prompt_tokens if total.prompt_tokens else 0.0,
+        blocks_fraction=max(each.peak_blocks for each in outcome.replicas) / kv_blocks if is_simulated else None,
+        evicted_blocks=sum(each.evicted_blocks for each in outcome.replicas) if is_simulated else None,
+    )
 
 
 def _has(outcome: Outcome, name: str) -> bool:

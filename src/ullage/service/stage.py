@@ -15,7 +15,7 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
-from ullage.memory.settings import whole
+from ullage.memory.settings import OFF, RuntimeSettings, whole
 from ullage.service.calibration.replay import CROWD_FRACTION
 from ullage.service.curve.curve import ServiceCurve, replica_curve
 from ullage.service.curve.margin import NO_POLICY
@@ -30,6 +30,7 @@ from ullage.service.trial.bases import Bases, bases_of
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.trial import NOMINAL, Trial
 from ullage.simulate.engine import Engine
+from ullage.simulate.fleet import DEFAULT_ROUTER
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import Demand
 from ullage.workload.synthetic.stream import BLOCK_TOKENS
@@ -119,16 +120,22 @@ def calibrated_step(
     )
 
 
-def mix_of(demand: Demand, classes: Sequence[RequestClass], replica: Replica) -> MixLoad:
+def mix_of(
+    demand: Demand, classes: Sequence[RequestClass], replica: Replica, settings: RuntimeSettings | None = None
+) -> MixLoad:
     """The busy hour of the demand, as one replica sees it.
 
     A prefix counts as cached where a cache of one replica's size would still hold it after all the traffic of the
-    service: a router that sends sessions back to their replica does better than this.
+    service: a router that sends sessions back to their replica does better than this. Where the pool's `settings` have
+    prefix caches simulated, hits are what those find.
     """
     return MixLoad(
         model=demand.busy_model,
         classes=tuple(classes),
-        cache_blocks=replica.engine.kv_tokens / BLOCK_TOKENS,
+        cache_blocks=-1.0
+        if settings is not None and settings.prefix_cache == OFF
+        else replica.engine.kv_tokens / BLOCK_TOKENS,
+        chains=settings is not None and settings.simulates_prefixes,
     )
 
 
@@ -181,8 +188,10 @@ def pool_bases(
     replica = replica_of(step, memory)
     trial = Trial(
         replica=replica,
-        load_at=mix_of(demand, classes, replica),
+        load_at=mix_of(demand, classes, replica, memory.runtime.settings),
         classes=tuple(classes),
+        routing=memory.runtime.settings.router or DEFAULT_ROUTER,
+        refresh_s=memory.runtime.settings.router_refresh_s,
         deadlines_s=deadlines_s or {},
     )
     return bases_of(trial, band or band_of(step), seed=seed)

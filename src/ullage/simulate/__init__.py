@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ullage.simulate.engine import Engine, StepTable
-from ullage.simulate.fleet import Autoscaler, Fleet, FleetEvent, Signals, failure_events
-from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Requests, Retry, poisson
+from ullage.simulate.fleet import Autoscaler, Fleet, FleetEvent, RouterGuard, Signals, failure_events
+from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Prefixes, Requests, Retry, poisson
 
 if TYPE_CHECKING:
     from ullage.simulate.outcome import Outcome
@@ -27,8 +27,10 @@ __all__ = [
     "LoadClass",
     "OpenLoop",
     "Outcome",
+    "Prefixes",
     "Requests",
     "Retry",
+    "RouterGuard",
     "Signals",
     "StepTable",
     "failure_events",

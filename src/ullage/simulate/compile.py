@@ -10,8 +10,9 @@ import numpy as np
 
 from ullage.errors import InputError
 from ullage.simulate.engine import Engine, StepTable
-from ullage.simulate.fleet import Autoscaler, Fleet
+from ullage.simulate.fleet import Autoscaler, Fleet, RouterGuard
 from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Requests, Retry
+from ullage.simulate.prefixes import homes, prefix_terms
 from ullage.simulate.problem import (
     NEVER_PS,
     PS_PER_S,
@@ -20,6 +21,7 @@ from ullage.simulate.problem import (
     ControlTerms,
     EngineField,
     EventKind,
+    GuardTerms,
     Int16s,
     Int64s,
     Problem,
@@ -73,6 +75,7 @@ def compile_problem(
         event_ps=event_ps, event_replica=event_replica, event_kind=event_kind,
         routing=RouterArrays[fleet.routing.upper()],
         refresh_ps=to_ps(fleet.refresh_s),
+        guard=_guard(fleet.guard),
         control=_control(fleet.autoscaler),
         start_delays_ps=_start_delays(fleet.autoscaler),
         classes=_classes(requests.classes),
@@ -81,6 +84,9 @@ def compile_problem(
         prompt_tokens=np.asarray(requests.prompt_tokens, np.int32),
         output_tokens=np.asarray(requests.output_tokens, np.int32),
         cached_tokens=_optional(requests.cached_tokens, np.int32),
+        prefixes=prefix_terms(requests, block_tokens=_block_tokens(engines), replicas=fleet.total_replicas,
+                              seed=seed & 0xFFFFFFFF),
+        home=homes(requests) if fleet.routing == "sticky" else np.zeros(0, np.int32),
         group=_groups(requests),
         cancel_after_ps=_cancellations(requests),
         client_start_ps=_client_starts(load),
@@ -95,6 +101,11 @@ def compile_problem(
         attribute=attribution,
         most_events=most_events,
     )  # fmt: skip
+
+
+def _block_tokens(engines: Sequence[Engine]) -> int:
+    """The size of blocks, which replicas that share a router's knowledge of prefixes must share."""
+    return min(each.block_tokens for each in engines)
 
 
 def _engine_row(engine: Engine) -> list[int]:
@@ -164,6 +175,12 @@ def _control(autoscaler: Autoscaler | None) -> ControlTerms:
         window_ticks=autoscaler.window_ticks,
         least_replicas=autoscaler.least_replicas,
         most_replicas=autoscaler.most_replicas,
+    )
+
+
+def _guard(guard: RouterGuard) -> GuardTerms:
+    return GuardTerms(
+        requests=guard.requests, milli=round(guard.ratio * 1000), match_milli=round(guard.match_fraction * 1000)
     )
 
 

@@ -10,7 +10,36 @@ import numpy as np
 
 from ullage.errors import InputError, unknown_name
 
-ROUTINGS = ("round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv")
+ROUTINGS = (
+    "round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv", "sticky", "prefix_aware",
+)  # fmt: skip
+
+DEFAULT_ROUTER = "least_outstanding"
+"""What most gateways do where nothing else is asked of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouterGuard:
+    """When a sticky or prefix-aware router leaves its replica for the least loaded one.
+
+    Where it has more than `requests` outstanding above the least loaded and more than `ratio` times as many; and, for a
+    prefix-aware one, where it has less than `match_fraction` of the prompt. The defaults are those of SGLang's router
+    (balance_abs_threshold 64, balance_rel_threshold 1.5, cache_threshold 0.3), which compares the most with the least
+    loaded of all; here the replica in question is compared.
+    """
+
+    requests: int = 64
+    ratio: float = 1.5
+    match_fraction: float = 0.3
+
+    def __post_init__(self) -> None:
+        if self.requests < 0 or self.ratio < 0 or not 0.0 <= self.match_fraction <= 1.0:
+            raise InputError(
+                field="fleet.guard",
+                value=(self.requests, self.ratio, self.match_fraction),
+                problem="is negative, or the share of a match is not between 0 and 1",
+                fix="Give, for example, requests=64, ratio=1.5, match_fraction=0.3.",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +123,15 @@ class Fleet:
     `ready_replicas` of them (all, when None) serve from the start, the others when an event or the autoscaler
     starts them. With `refresh_s` above 0 the router's view of loads is renewed only that often. The loads it
     compares: outstanding requests (`power_of_two`, `least_outstanding`), prompt tokens of outstanding requests
-    (`least_tokens`), KV tokens held plus tokens queued (`least_kv`).
+    (`least_tokens`), KV tokens held plus tokens queued (`least_kv`). `sticky` sends a session to one replica and
+    `prefix_aware` a request to the replica that has most of its prompt, both as far as `guard` lets them; with
+    `refresh_s` they too know of loads and caches as of the last look.
     """
 
     replicas: int | tuple[int, ...] = 1
-    routing: str = "least_outstanding"
+    routing: str = DEFAULT_ROUTER
     refresh_s: float = 0.0
+    guard: RouterGuard = RouterGuard()
     ready_replicas: int | None = None
     events: tuple[FleetEvent, ...] = ()
     autoscaler: Autoscaler | None = None

@@ -6,6 +6,7 @@ import numpy as np
 
 from ullage.errors import InternalError
 from ullage.simulate.outcome import OUTCOMES
+from ullage.simulate.problem import EngineField
 from ullage.simulate.world import KernelRun
 
 
@@ -41,6 +42,19 @@ def check_laws(run: KernelRun) -> None:
     )
     left = replicas["outstanding"] + replicas["kv_tokens"] + replicas["prefill_kv_tokens"] + replicas["queue_tokens"]
     _equal("nothing is left on a replica", 0, int(left.sum()))
+    if run.problem.prefixes.is_used:
+        _check_caches(run, replicas)
+
+
+def _check_caches(run: KernelRun, replicas: np.ndarray[tuple[int, ...], np.dtype[np.void]]) -> None:
+    """Blocks are counted once: what caches have is what is kept, nobody holds any more, and memory held it all."""
+    cached = run.world.given("cached")
+    _equal("no run of blocks is held when all requests have ended", 0, int(cached["pins"].sum()))
+    _equal("no block is shared when nobody holds any", 0, int(np.abs(replicas["shared_blocks"]).sum()))
+    _equal("blocks in caches = blocks that are kept", int(cached["blocks"].sum()), int(replicas["kept_blocks"].sum()))
+    blocks = run.problem.engines[run.problem.replica_type, EngineField.BLOCKS]
+    over = np.maximum(replicas["peak_blocks"], replicas["kept_blocks"]) > blocks
+    _equal("replicas that held more blocks than they have", 0, int(over.sum()))
 
 
 def _equal(law: str, left: int, right: int) -> None:

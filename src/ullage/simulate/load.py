@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InputError, InternalError
+from ullage.workload.parents import kept_parents
 
 PS_PER_S = 10**12
 _LONGEST_S = 9_000_000.0  # 104 days: what int64 picoseconds hold, with room for sums
@@ -64,12 +65,59 @@ class Retry:
             )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prefixes:
+    """Which tokens a prompt begins with: the first `shared_tokens` of it are those of its `parent`.
+
+    A parent is an earlier request, of which prompt and answer can be shared (the prompt alone where answers are not
+    kept), or a text of the time before: `history_tokens` are the lengths of those, the one used longest ago first,
+    spread over the replicas' caches at the start. Parents are numbered history first, then requests; -1 is none.
+    """
+
+    parent: Numbers
+    shared_tokens: Numbers
+    history_tokens: Numbers | None = None
+    keeps_answers: bool = True
+
+    def __post_init__(self) -> None:
+        if self.parent.shape != self.shared_tokens.shape:
+            raise InputError(
+                field="requests.prefixes.shared_tokens",
+                value=self.shared_tokens.shape,
+                problem=f"does not match the {self.parent.size} parents",
+                fix="Give one number of tokens for each request.",
+            )
+        first = 0 if self.history_tokens is None else self.history_tokens.size
+        own = np.arange(self.parent.size) + first
+        if bool(((self.parent < -1) | (self.parent >= own)).any()):
+            where = int(np.argmax((self.parent < -1) | (self.parent >= own)))
+            raise InputError(
+                field=f"requests.prefixes.parent[{where}]",
+                value=int(self.parent[where]),
+                problem="is not a text that came before",
+                fix="Give the number of an earlier request, counted after the history, or -1.",
+            )
+
+    def part(self, rows: Numbers) -> Prefixes:
+        """Those of some requests, by a mask or by their numbers in a new order."""
+        first = 0 if self.history_tokens is None else self.history_tokens.size
+        kept = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows)
+        before = np.arange(first)
+        parent, shared = kept_parents(
+            np.concatenate([np.full(first, -1), self.parent]),
+            np.concatenate([np.zeros(first, np.int64), self.shared_tokens]),
+            np.concatenate([before, first + kept]),
+        )
+        return replace(self, parent=parent[first:], shared_tokens=shared[first:])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Requests:
     """What is asked for, one element per request, in the order in which they are issued.
 
     `cached_tokens` are prompt tokens whose KV is already there (a prefix hit); `cancel_after_s` is how long the
-    client stays (inf: until it is done). `class_of` and `tenant_of` are indices into `classes` and `tenants`.
+    client stays (inf: until it is done). `class_of` and `tenant_of` are indices into `classes` and `tenants`. With
+    `prefixes` every replica has a prefix cache that finds its own hits; `session_of` is what a sticky router goes by.
     """
 
     prompt_tokens: Numbers
@@ -80,12 +128,14 @@ class Requests:
     class_of: Numbers | None = None
     tenants: tuple[str, ...] = ("all",)
     tenant_of: Numbers | None = None
+    prefixes: Prefixes | None = None
+    session_of: Numbers | None = None
 
     def __post_init__(self) -> None:
         count = self.prompt_tokens.size
         if count == 0:
             raise InputError(field="requests", value=0, problem="is empty", fix="Give at least one request.")
-        for name in ("output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of"):
+        for name in ("output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of", "session_of"):
             given = getattr(self, name)
             if given is not None and given.shape != (count,):
                 raise InputError(
@@ -106,6 +156,13 @@ class Requests:
                     problem=f"covers the whole prompt of {int(self.prompt_tokens[where])} tokens",
                     fix="At least the prompt's last token is computed; give one less.",
                 )
+        if self.prefixes is not None and (self.cached_tokens is not None or self.prefixes.parent.shape != (count,)):
+            raise InputError(
+                field="requests.prefixes",
+                value=self.prefixes.parent.shape,
+                problem=f"is not one parent for each of the {count} requests, or hits are given beside it",
+                fix="Give prefixes, from which hits follow, or cached_tokens.",
+            )
         _require_index("class_of", self.class_of, len(self.classes))
         _require_index("tenant_of", self.tenant_of, len(self.tenants))
 

@@ -64,6 +64,8 @@ class RouterArrays(enum.IntEnum):
     LEAST_OUTSTANDING = codes.LEAST_OUTSTANDING
     LEAST_TOKENS = codes.LEAST_TOKENS
     LEAST_KV = codes.LEAST_KV
+    STICKY = codes.STICKY
+    PREFIX_AWARE = codes.PREFIX_AWARE
 
 
 class EventKind(enum.IntEnum):
@@ -114,6 +116,46 @@ class RetryTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GuardTerms:
+    """When a router leaves the replica that has the prefix or the session for the least loaded one.
+
+    It has `requests` more outstanding than that and `milli` / 1000 times as many; or, where the router looks for
+    prefixes, less than `match_milli` / 1000 of the prompt's blocks.
+    """
+
+    requests: int = NEVER_PS
+    milli: int = 0
+    match_milli: int = 0
+
+
+def _none() -> Int32s:
+    return np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixTerms:
+    """Prompts as paths in a tree; length 0 where there is no prefix cache.
+
+    A node is a run of `size` blocks that every prompt contains as a whole or not at all, after `begin` blocks of its
+    `parent` (-1: none) and those before. A request's prompt ends, in whole blocks, with `prompt` (-1: it has none), and
+    its answer, where that is kept, with `answer`. `warm` are nodes that caches have at the start, the one used longest
+    ago first, each on the replica that `warm_chance` of 2**32 falls on.
+    """
+
+    parent: Int32s = field(default_factory=_none)
+    begin: Int32s = field(default_factory=_none)
+    size: Int32s = field(default_factory=_none)
+    prompt: Int32s = field(default_factory=_none)
+    answer: Int32s = field(default_factory=_none)
+    warm: Int32s = field(default_factory=_none)
+    warm_chance: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def is_used(self) -> bool:
+        return self.prompt.size > 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """Everything a run depends on. Optional per-request arrays have length 0 when the feature is unused."""
 
@@ -130,6 +172,7 @@ class Problem:
     event_kind: Int8s
     routing: RouterArrays = RouterArrays.LEAST_OUTSTANDING
     refresh_ps: int = 0  # 0: the router sees the present; otherwise its view is renewed this often
+    guard: GuardTerms = GuardTerms()
     control: ControlTerms = ControlTerms()
 
     classes: Int64s
@@ -137,7 +180,9 @@ class Problem:
     arrival_ps: Int64s  # open loop: sorted; closed loop: written by the run
     prompt_tokens: Int32s
     output_tokens: Int32s
-    cached_tokens: Int32s
+    cached_tokens: Int32s  # given; none with a prefix cache, which finds its own
+    prefixes: PrefixTerms = field(default_factory=PrefixTerms)
+    home: Int32s = field(default_factory=_none)  # a sticky router sends equal ones to one replica
     group: Int16s
     cancel_after_ps: Int64s
     client_start_ps: Int64s  # length 0: open loop

@@ -154,7 +154,7 @@ def run_problem(problem: Problem, callback: Callback | None = None) -> KernelRun
 def _make_world(problem: Problem) -> World:
     """Makes and fills the arrays; a feature that is not used takes no room."""
     arena = _Arena()
-    requests, replicas = problem.requests, problem.replicas
+    requests, replicas, prefixes = problem.requests, problem.replicas, problem.prefixes
     classes, groups = problem.classes.shape[0], problem.group_class.size
     slots = int(problem.engines[:, EngineField.MAX_SEQUENCES].max())
     block = 1 << int(problem.engines[:, EngineField.BLOCK_SHIFT].max())
@@ -177,6 +177,9 @@ def _make_world(problem: Problem) -> World:
     samples = arena.records(state.SampleRow, _LOG_ROWS * replicas if has_samples else 0)
     gauges = arena.records(state.GaugeRow, _LOG_ROWS if has_gauges else 0)
     controls = arena.records(state.ControlRow, _LOG_ROWS if problem.control.kind else 0)
+    cached = arena.records(state.CacheRow, replicas * problem.prefixes.size.size)
+    replica_rows = _replicas(arena, problem, slots=slots, wheel=wheel, block=block, levels=levels)
+    _warm(problem, replica_rows, cached)
     due_ps, load = arena.numbers(_INT64, leaves, codes.NEVER), arena.numbers(_INT64, leaves, codes.NEVER)
     load[:replicas] = np.where(problem.ready_at_start, 0, codes.NEVER)
     ready = np.flatnonzero(problem.ready_at_start)
@@ -189,7 +192,7 @@ def _make_world(problem: Problem) -> World:
         has_samples=int(has_samples), has_gauges=int(has_gauges), start_delay_count=problem.start_delays_ps.size,
         has_cancel=int(cancels), has_deadline=int(deadlines),
         clock=_clock(arena, problem, ready=ready.size),
-        replicas=_replicas(arena, problem, slots=slots, wheel=wheel, block=block, levels=levels),
+        replicas=replica_rows,
         engines=engines, segments=segments, classes=arena.filled(state.ClassTerms, ClassField, problem.classes),
         group_class=_own(problem.group_class, np.int64),
         events=arena.records(state.EventRow, problem.event_ps.size, when_ps=problem.event_ps,
@@ -205,11 +208,15 @@ def _make_world(problem: Problem) -> World:
         pending=arena.numbers(_INT32, replicas * slots), phases=arena.numbers(_INT32, replicas * block),
         queues=arena.records(state.QueueRow, replicas * levels, head=-1, tail=-1),
         class_decodes=arena.numbers(_INT32, replicas * classes),
+        nodes=_nodes(arena, problem), cached=cached,
         requests=arena.records(state.RequestRow, requests),
         arrival_ps=(arena.numbers(_INT64, requests, codes.NEVER) if problem.closed
                     else _own(problem.arrival_ps, np.int64)),
         prompt_tokens=_own(problem.prompt_tokens, np.int32), output_tokens=_own(problem.output_tokens, np.int32),
-        cached_tokens=_own(problem.cached_tokens, np.int32),
+        cached_tokens=(arena.numbers(_INT32, requests) if prefixes.is_used
+                       else _own(problem.cached_tokens, np.int32)),
+        prompt_node=_own(prefixes.prompt, np.int32), answer_node=_own(prefixes.answer, np.int32),
+        held_blocks=arena.numbers(_INT32, prefixes.prompt.size), home=_own(problem.home, np.int32),
         group=_own(problem.group if groups > 1 else problem.group[:0], np.int32),
         cancel_after_ps=_own(problem.cancel_after_ps, np.int64), think_ps=_own(think_ps, np.int64),
         client=arena.numbers(_INT32, requests if problem.closed else 0),
@@ -239,6 +246,8 @@ def _terms(problem: Problem) -> dict[str, int]:
     terms = {
         "most_events": problem.most_events, "seed": problem.seed,
         "routing": problem.routing, "refresh_period_ps": problem.refresh_ps,
+        "guard_requests": problem.guard.requests, "guard_milli": problem.guard.milli,
+        "match_milli": problem.guard.match_milli,
         "control": control.kind, "control_period_ps": control.period_ps, "ready_delay_ps": control.ready_delay_ps,
         "signal": control.signal, "target_milli": control.target_milli, "window_ticks": max(1, control.window_ticks),
         "least_replicas": control.least_replicas, "most_replicas": control.most_replicas,
@@ -247,7 +256,8 @@ def _terms(problem: Problem) -> dict[str, int]:
         "retry_shed": retry.on_shed, "retry_timeout": retry.on_timeout, "retry_failure": retry.on_failure,
         "measure_from_ps": problem.measure_from_ps, "measure_until_ps": problem.measure_until_ps,
         "sample_period_ps": problem.sample_ps, "is_closed": problem.closed,
-        "has_cached": problem.cached_tokens.size > 0, "has_outside": _has_outside(problem),
+        "has_cached": problem.cached_tokens.size > 0 or problem.prefixes.is_used,
+        "has_prefix": problem.prefixes.is_used, "has_outside": _has_outside(problem),
         "has_speculation": _has_speculation(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
@@ -274,7 +284,32 @@ def _replicas(arena: _Arena, problem: Problem, *, slots: int, wheel: int, block:
         state=np.where(problem.ready_at_start, codes.READY, codes.OFF),
         free=index * slots, pending_at=index * slots, wheel_at=index * wheel, bits_at=index * (wheel >> 5),
         phases_at=index * block, queues_at=index * levels, class_decodes_at=index * problem.classes.shape[0],
+        cached_at=index * problem.prefixes.size.size, oldest=-1, newest=-1, changed=-1,
     )  # fmt: skip
+
+
+def _nodes(arena: _Arena, problem: Problem) -> Any:
+    given = problem.prefixes
+    return arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, size=given.size)
+
+
+def _warm(problem: Problem, rows: Any, cached: Any) -> None:
+    """What caches have at the start: of each replica's nodes the latest that fit, a node as a whole or not at all."""
+    given = problem.prefixes
+    places = (given.warm_chance * problem.replicas) >> 32
+    for replica in np.unique(places).tolist():
+        blocks = int(problem.engines[problem.replica_type[replica], EngineField.BLOCKS])
+        own = given.warm[places == replica]
+        total = np.cumsum(given.size[own][::-1])
+        kept = own[own.size - int(np.searchsorted(total, blocks, side="right")) :].astype(np.int64)
+        if kept.size == 0:
+            continue
+        at = replica * given.size.size + kept
+        cached["blocks"][at] = given.size[kept]
+        cached["before"][at] = np.concatenate([[-1], kept[:-1]])
+        cached["after"][at] = np.concatenate([kept[1:], [-1]])
+        row = rows[replica]
+        row["oldest"], row["newest"], row["kept_blocks"] = kept[0], kept[-1], given.size[kept].sum()
 
 
 def _slots(arena: _Arena, replicas: int, slots: int) -> Any:

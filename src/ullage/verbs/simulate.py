@@ -37,6 +37,11 @@ ARRIVALS = ("poisson", "constant")
 DEFAULT_SPAN_S = 600.0
 """How long traffic that is made rather than replayed lasts: long enough for thousands of requests of a busy replica."""
 MOST_REQUESTS = 50_000_000
+CHAINED = "Which prompt begins like which is read from the block hashes of the trace."
+CHAINS_ASSUMED = (
+    "Which prompt begins like which is assumed: a later turn like its session's turn before, another prompt like one "
+    "of its class as far back as the stated reuse distance, or, without one, like all of its class."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +123,7 @@ class Simulated(VerbAnswer):
     served: Served
     seed: int
     as_of: datetime.date
+    prefixes: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -133,6 +139,13 @@ class Simulated(VerbAnswer):
             found.append(
                 f"The backlog was still growing when the last request came ({share:.0%} of what arrived stayed "
                 "behind): this load is not sustained, and a longer run would show longer waits."
+            )
+        hits = self.served.hits
+        if hits.is_simulated:
+            found.append(
+                f"Prefix caches are simulated block by block: {hits.share_fraction:.1%} of prompt tokens were found, "
+                f"requests held {hits.blocks_fraction:.0%} of a replica's blocks at most, shared ones once. "
+                f"{self.prefixes}"
             )
         if self.left_out_count:
             found.append(f"{self.left_out_count:,} requests of the trace have no time or no length, and were left out.")
@@ -292,6 +305,7 @@ def simulate(
         served=served,
         seed=seed,
         as_of=run.as_of,
+        prefixes=CHAINED if stream.parent is not None else CHAINS_ASSUMED,
     )
 
 

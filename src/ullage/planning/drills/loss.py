@@ -91,17 +91,20 @@ def cache_drill(scenario: PoolScenario) -> DrillResult:
 
     def load(seed: int) -> OpenLoop:
         calm = scenario.calm(seed, span.run_s)
-        cached = calm.requests.cached_tokens
-        if cached is None:
+        own, is_cold = calm.requests, arrival_s(calm) >= span.hit_s
+        if own.prefixes is not None:
+            alone = replace(own.prefixes, parent=np.where(is_cold, -1, own.prefixes.parent))
+            return replace(calm, requests=replace(own, prefixes=alone))
+        if own.cached_tokens is None:
             return calm
-        cold = np.where(arrival_s(calm) >= span.hit_s, 0, cached)
-        return replace(calm, requests=replace(calm.requests, cached_tokens=cold))
+        return replace(calm, requests=replace(own, cached_tokens=np.where(is_cold, 0, own.cached_tokens)))
 
     def play(more: int, runs: int = 1) -> DrillAttainment:
         return scenario.play(Scenario(fleet=Fleet(replicas=scenario.replicas + more), load_of=load), span, runs=runs)
 
     calm = scenario.calm(scenario.seed, span.run_s).requests
-    cached = 0.0 if calm.cached_tokens is None else float(calm.cached_tokens.sum()) / float(calm.prompt_tokens.sum())
+    found = calm.cached_tokens if calm.prefixes is None else calm.prefixes.shared_tokens
+    cached = 0.0 if found is None else float(found.sum()) / float(calm.prompt_tokens.sum())
     return scenario.judged(
         "cache-miss",
         "cache-miss shock",
@@ -302,6 +305,7 @@ def _thinned(load: OpenLoop, keep: np.ndarray[tuple[int, ...], np.dtype[np.float
             output_tokens=own.output_tokens[kept],
             cached_tokens=None if own.cached_tokens is None else own.cached_tokens[kept],
             class_of=None if own.class_of is None else own.class_of[kept],
+            prefixes=None if own.prefixes is None else own.prefixes.part(kept),
         ),
     )
 

@@ -10,7 +10,7 @@ from ullage.cost.quotes import PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.facts.device import Device
 from ullage.facts.model import Model
-from ullage.memory.settings import RuntimeSettings
+from ullage.memory.settings import OFF, RuntimeSettings
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.options.settings import (
@@ -25,6 +25,8 @@ from ullage.planning.spec import PoolSpec
 from ullage.prices.book import PriceBook
 from ullage.service.calibration.pool_step import NO_EVIDENCE
 
+PREFIX_AWARE = "prefix-aware routing"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -36,9 +38,12 @@ class Candidate:
 
 
 def candidates_of(
-    pool: PoolSpec, settings: OptionSettings, *, book: PriceBook | None, buying: PriceChoice
+    pool: PoolSpec, settings: OptionSettings, *, book: PriceBook | None, buying: PriceChoice, reuses: bool = False
 ) -> tuple[Candidate, ...]:
-    """The pool as it is, then every other combination, each once, in the order of the axes."""
+    """The pool as it is, then every other combination, each once, in the order of the axes.
+
+    Where prompts reuse prefixes, one of them is the pool behind a router that goes by them.
+    """
     own = pool.settings.sharding
     devices = _devices(pool, settings, book, buying)
     axes = (
@@ -63,7 +68,8 @@ def candidates_of(
         if _key(made) not in seen:
             seen.add(_key(made))
             found.append(Candidate(name=_name(made, pool), pool=made, is_own=False))
-    found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in _speculating(pool)]
+    others = [*_speculating(pool), *(_routing(pool) if reuses else ())]
+    found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in others]
     if len(found) > MOST_CANDIDATES:
         raise InputError(
             field="options",
@@ -87,6 +93,13 @@ def _speculating(pool: PoolSpec) -> list[PoolSpec]:
         _other(pool, model=pool.model, device=pool.device, settings=replace(pool.settings, speculation=each))
         for each in others
     ]
+
+
+def _routing(pool: PoolSpec) -> list[PoolSpec]:
+    """The pool behind a router that goes by prefixes; its steps are the same, so what was measured of them holds."""
+    if pool.settings.router == "prefix_aware" or pool.settings.prefix_cache == OFF:
+        return []
+    return [replace(pool, settings=replace(pool.settings, router="prefix_aware", prefix_cache=None))]
 
 
 def _devices(
@@ -164,6 +177,11 @@ def _name(made: PoolSpec, own: PoolSpec) -> str:
         ("budget ", made.settings.step_tokens, own.settings.step_tokens),
         ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
         ("", _drafting(made), _drafting(own)),
+        ("", made.settings.router, own.settings.router),
     )
-    more = "".join(f", {reported}{value}" for reported, value, usual in extra if value != usual)
+    more = "".join(
+        f", {reported}{value}".replace("prefix_aware", PREFIX_AWARE)
+        for reported, value, usual in extra
+        if value != usual
+    )
     return f"{made.device.name} {' '.join(parts)}{more}"

@@ -16,7 +16,7 @@ from typing import Any
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
 from ullage.planning.options.apart import ApartOption, apart_option
-from ullage.planning.options.candidates import Candidate, candidates_of
+from ullage.planning.options.candidates import PREFIX_AWARE, Candidate, candidates_of
 from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
 from ullage.planning.options.ranking import Ranked, Refused, ranked
@@ -121,7 +121,13 @@ def pool_options(
     map: Any = map,  # noqa: A002
 ) -> PoolOptions:
     """The candidates of one pool: screened, bounded, ranked, and the best of them followed through the months."""
-    candidates = candidates_of(pool, asked.spec.options, book=asked.spec.prices, buying=asked.spec.buying)
+    candidates = candidates_of(
+        pool,
+        asked.spec.options,
+        book=asked.spec.prices,
+        buying=asked.spec.buying,
+        reuses=any(max(each.reuse.later_turn_fractions) > 0.0 for each in asked.demand.busy_model.classes),
+    )
     fits, refused = _screened(candidates, asked)
     trials = [CandidateTrial(fit, map=map) for fit in fits]
     places, gone = ranked(trials, rounds=rounds)
@@ -225,6 +231,24 @@ def _speculation_notes(places: Sequence[Ranked]) -> list[str]:
     return notes
 
 
+def _routing_notes(places: Sequence[Ranked]) -> list[str]:
+    """What a router that goes by prefixes would do to the pool as it is, and what to measure before it."""
+    own = next((each.measured for each in places if each.measured.fit.candidate.is_own), None)
+    run = next((each.measured for each in places if PREFIX_AWARE in each.measured.name), None)
+    if own is None or run is None:
+        return []
+    change = run.score.value / own.score.value - 1.0
+    verdict = "pays" if run.score.high < own.score.low else "does not surely pay"
+    said = (
+        f"{PREFIX_AWARE}: {own.replicas} -> {run.replicas} replicas, {change:+.0%} ({run.evidence}); it {verdict} at "
+        "this load. Its caches are simulated, with prompts that begin like earlier ones as assumed from sessions, "
+        "reuse distances and classes; without it hits are as stated. Measure first: the share of prompt tokens that "
+        "your engines find cached behind the router you have (vLLM: prefix_cache_hits / prefix_cache_queries), and "
+        "replay a trace with block hashes (ullage simulate --routing prefix_aware)."
+    )
+    return [said]
+
+
 def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     notes = []
     missing = {
@@ -241,6 +265,7 @@ def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     if len(variants) > 1:
         notes.append(f"You state that {' and '.join(sorted(variants))} answer equally well; nothing here judges it.")
     notes += _speculation_notes(places)
+    notes += _routing_notes(places)
     if len(places) > 1 and not places[0].is_sure:
         one, other = places[0].measured, places[1].measured
         notes.append(f"{one.name} and {other.name} are too close to tell: another seed may swap them.")

@@ -109,9 +109,11 @@ def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
         if candidate.is_own:
             raise
         return refused_candidate("scheduler", error, candidate)
-    mix = mix_of(asked.demand, asked.classes, replica)
+    mix = mix_of(asked.demand, asked.classes, replica, candidate.pool.settings)
     rate_rps = asked.rate_rps
-    load = mix(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)
+    # No cache holds more than one without end would, which bounds a simulated one.
+    most = replace(mix, chains=False, cache_blocks=math.inf) if mix.chains else mix
+    load = most(rate_rps=rate_rps, span_s=_DRAWN_REQUESTS / rate_rps, seed=asked.seed)
     planned = asked.point.of_pool(band_of(step), asked.demand)
     band = planned.band
     inputs = rests_on(step, memory, asked.demand, asked.slo_limits)

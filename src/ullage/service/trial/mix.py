@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InputError, unknown_name
-from ullage.simulate.load import LoadClass, OpenLoop, Requests
+from ullage.simulate.load import LoadClass, OpenLoop, Prefixes, Requests
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.definitions import TpotCount
 from ullage.workload.synthetic.model import CELL_S, SyntheticModel, cells_in, recipe
 from ullage.workload.synthetic.modulation import Modulation, drawn_levels
-from ullage.workload.synthetic.stream import Recipe, generate
+from ullage.workload.synthetic.prefixes import prefix_chains
+from ullage.workload.synthetic.stream import NO_SESSION, Recipe, Stream, generate
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +37,9 @@ class LoadAt(Protocol):
 class MixLoad:
     """A synthetic model's classes, always in its own proportions, without season and growth.
 
-    A prompt's cached part is taken as cached where a cache of `cache_blocks` still holds it. Without `bursts`
+    A prompt's cached part is taken as cached where a cache of `cache_blocks` still holds it; with `chains` every
+    replica has a prefix cache that is simulated, and prompts begin like others (workload/synthetic/prefixes.py).
+    Without `bursts`
     arrivals are Poisson, everything else the same. Of a mix that is part of another, `whole` are the bursts of all
     classes of that one and `places` where its own stand among them: a part meets the bursts that the whole meets.
     """
@@ -44,6 +47,7 @@ class MixLoad:
     model: SyntheticModel
     classes: tuple[RequestClass, ...]
     cache_blocks: float = 0.0
+    chains: bool = False
     bursts: bool = True
     whole: tuple[Modulation, ...] = ()
     places: tuple[int, ...] = ()
@@ -67,7 +71,7 @@ class MixLoad:
     @cached_property
     def _hash(self) -> int:
         """Found once: a mix of fifty classes has twenty thousand values."""
-        return hash((self.model, self.classes, self.cache_blocks, self.bursts, self.whole, self.places))
+        return hash((self.model, self.classes, self.cache_blocks, self.chains, self.bursts, self.whole, self.places))
 
     def part(self, names: Container[str]) -> MixLoad:
         """Some of the classes, at the rates and with the bursts that they have among the others."""
@@ -169,11 +173,17 @@ class MixLoad:
             ratio *= 2.0
             drawn = generate(replace(base, rates_rps=base.rates_rps * ratio), np.random.default_rng((seed, 1)))
         stream = drawn.served_by_cache(self.cache_blocks)
+        if self.chains:
+            # A prefix is used again after as much time, at whatever rate: a part of the traffic meets a part of it.
+            distance = np.rint(drawn.reuse_blocks * ratio).astype(np.int32)
+            stream = replace(drawn, reuse_blocks=np.where(drawn.reuse_blocks > 0, np.maximum(1, distance), 0))
         return OpenLoop(
             requests=Requests(
                 prompt_tokens=stream.prompt_tokens,
                 output_tokens=stream.output_tokens,
-                cached_tokens=np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
+                cached_tokens=None if self.chains else np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
+                prefixes=simulated_prefixes(stream) if self.chains else None,
+                session_of=known_sessions(stream) if self.chains else None,
                 classes=self._load_classes,
                 class_of=stream.class_index,
             ),
@@ -194,6 +204,20 @@ class _Drawn:
 # What was drawn last. A request is 21 bytes, so these are 80 MB at most.
 _DRAWN = [_Drawn(mix=None, rate_rps=0.0, span_s=0.0, loads={})]
 _MOST_DRAWN_REQUESTS = 4_000_000
+
+
+def simulated_prefixes(stream: Stream) -> Prefixes:
+    """Which prompt of a stream begins like which, for caches that are simulated and keep answers with prompts."""
+    chains = prefix_chains(stream)
+    return Prefixes(parent=chains.parent, shared_tokens=chains.shared_tokens, history_tokens=chains.history_tokens)
+
+
+def known_sessions(stream: Stream) -> NDArray[np.int32] | None:
+    """The session of each request, one of its own where it has none; None where no request has one."""
+    if bool((stream.session == NO_SESSION).all()):
+        return None
+    alone = int(stream.session.max()) + 1 + np.arange(stream.requests)
+    return np.where(stream.session == NO_SESSION, alone, stream.session).astype(np.int32)
 
 
 def called(request_class: RequestClass, name: str) -> RequestClass:

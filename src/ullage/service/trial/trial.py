@@ -17,7 +17,7 @@ from ullage.errors import InputError, InternalError
 from ullage.service.replica import Replica
 from ullage.service.trial.mix import LoadAt, MixLoad, called
 from ullage.simulate.engine import Engine
-from ullage.simulate.fleet import Fleet
+from ullage.simulate.fleet import DEFAULT_ROUTER, Fleet
 from ullage.simulate.load import Load, LoadClass, OpenLoop
 from ullage.simulate.outcome import Outcome, RequestArrays
 from ullage.simulate.simulation import simulate
@@ -107,7 +107,7 @@ class Trial:
     `deadlines_s` are when clients of a class give up; a request that ends by its deadline is lost, and counts against
     the error budget, `error_fraction`. `idle_error_fractions` are those that an idle replica loses too (answers longer
     than the deadline allows): no number of replicas serves them, so the budget is what load adds to them. `basis` says
-    which step times the replica has.
+    which step times the replica has. The router learns of loads and caches every `refresh_s`, or sees the present.
     """
 
     replica: Replica
@@ -115,7 +115,8 @@ class Trial:
     classes: tuple[RequestClass, ...]
     replicas: int = 1
     span_s: float = WINDOW_S
-    routing: str = "least_outstanding"
+    routing: str = DEFAULT_ROUTER
+    refresh_s: float = 0.0
     error_fraction: float = 0.001
     deadlines_s: Mapping[str, float] = field(default_factory=dict)
     idle_error_fractions: Mapping[str, float] = field(default_factory=dict)
@@ -136,7 +137,13 @@ class Trial:
 
     @property
     def fleet(self) -> Fleet:
-        return Fleet(replicas=self.replicas, routing=self.routing)
+        return self.routed(Fleet(replicas=self.replicas))
+
+    def routed(self, fleet: Fleet) -> Fleet:
+        """The same replicas and events behind this pool's router."""
+        if (fleet.routing, fleet.refresh_s) == (self.routing, self.refresh_s):
+            return fleet
+        return replace(fleet, routing=self.routing, refresh_s=self.refresh_s)
 
     def with_steps(self, ratio: float) -> Trial:
         """The same pool with every step `ratio` times as long: conservative where that is longer."""
@@ -181,7 +188,7 @@ class Trial:
         chosen = engines or (self.replica.engine,)
         return play(
             chosen if guard is None else tuple(guard.of(each) for each in chosen),
-            fleet or self.fleet,
+            self.fleet if fleet is None else self.routed(fleet),
             load,
             seed=seed,
             warmup_s=self.warmup_s if warmup_s is None else warmup_s,
@@ -209,6 +216,7 @@ class Trial:
                 self.replicas,
                 self.span_s,
                 self.routing,
+                self.refresh_s,
                 tuple(sorted((places.get(name, name), each_s) for name, each_s in self.deadlines_s.items())),
             )
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import overload
@@ -44,6 +46,19 @@ def scramble32(x: int) -> int:
     """A 32-bit mixing function that never leaves 63 bits, so that it runs uncompiled without wrapping."""
     x = ((x ^ (x >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
     x = ((x ^ (x >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def chances32(seed: int, numbers: Any, draw: int) -> Any:
+    """`chance32` of many numbers at once, for the driver."""
+    return _scrambled(
+        _scrambled(_scrambled(np.int64(seed)) ^ np.asarray(numbers, np.int64)) ^ (draw * 0x9E3779B1 & 0xFFFFFFFF)
+    )
+
+
+def _scrambled(x: Any) -> Any:
+    for _ in range(2):
+        x = ((x ^ (x >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
     return x ^ (x >> 16)
 
 

@@ -6,6 +6,7 @@ from ullage.simulate.kernel.books import settle_all
 from ullage.simulate.kernel.codes import DRAINING, SETTLE_STEPS
 from ullage.simulate.kernel.compiling import inline, once
 from ullage.simulate.kernel.completion import book_decode_steps, complete_finished, complete_mixed, drop_given_up
+from ullage.simulate.kernel.prefixes import make_room_for_plan
 from ullage.simulate.kernel.replicas import switch_off
 from ullage.simulate.kernel.routing import show_load
 from ullage.simulate.kernel.scheduling import start_step
@@ -19,6 +20,8 @@ def boundary(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """A replica's step or plan ends: complete it, drop what was given up, start the next."""
     outstanding = replica.outstanding
     if replica.planned > 0:
+        if w.has_prefix == 1:
+            make_room_for_plan(w, replica, replica.planned)
         book_decode_steps(w, replica, replica.planned, now_ps)
     elif replica.mixed == 1:
         complete_mixed(w, replica, now_ps)

@@ -22,6 +22,7 @@ from ullage.simulate.kernel.books import (
 from ullage.simulate.kernel.codes import CANCELLED, NOT_MARKED, RUNNING, TIMED_OUT
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.endings import end_attempt, finish_request, is_cancelled, leave
+from ullage.simulate.kernel.prefixes import fill_prefix, keep_answer, release_prefix
 from ullage.simulate.kernel.queues import (
     clear_bit,
     free_slot,
@@ -166,6 +167,8 @@ def complete_mixed(w: World, replica: ReplicaRow, now_ps: int) -> None:
         s = w.pending[replica.pending_at + x]
         slot = w.slots[s]
         i = slot.request
+        if w.has_prefix == 1:
+            fill_prefix(w, replica, i, slot.done)
         if slot.scheduled > 0 and slot.done == w.prompt_tokens[i] + w.requests[i].emitted:
             start_decoding(w, replica, s, now_ps)
     replica.mixed = 0
@@ -184,6 +187,26 @@ def stop_decoding(w: World, replica: ReplicaRow, s: int, i: int, held: int) -> N
         w.class_decodes[replica.class_decodes_at + class_of(w, i)] -= 1
 
 
+@compiled
+def sorted_bucket(w: World, s: int) -> int:
+    """The slots of a bucket by number of their requests: who leaves last is kept longest, and must not depend on us."""
+    first = -1
+    while s >= 0:
+        following = w.slots[s].next
+        before = -1
+        after = first
+        while after >= 0 and w.slots[after].request < w.slots[s].request:
+            before = after
+            after = w.slots[after].next
+        w.slots[s].next = after
+        if before >= 0:
+            w.slots[before].next = s
+        else:
+            first = s
+        s = following
+    return first
+
+
 @once
 def complete_finished(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """Every request in the bucket of this step index has its last token."""
@@ -192,10 +215,15 @@ def complete_finished(w: World, replica: ReplicaRow, now_ps: int) -> None:
     if s >= 0:
         w.wheel[replica.wheel_at + bucket] = -1
         clear_bit(w, replica, bucket)
+        if w.has_prefix == 1:
+            s = sorted_bucket(w, s)
         while s >= 0:
             slot = w.slots[s]
             i = slot.request
             following = slot.next
+            if w.has_prefix == 1:
+                keep_answer(w, replica, i)
+                release_prefix(w, replica, i)
             stop_decoding(w, replica, s, i, slot.length)
             if w.has_speculation == 1:
                 replica.decode_tokens -= slot.length - (w.prompt_tokens[i] + w.output_tokens[i] - 1)
@@ -219,6 +247,8 @@ def stop_running(w: World, replica: ReplicaRow, s: int) -> tuple[int, int]:
         emitted = held - w.prompt_tokens[i] + 1
         take_off_wheel(w, replica, s)
         stop_decoding(w, replica, s, i, held)
+    if w.has_prefix == 1:
+        release_prefix(w, replica, i)
     free_slot(w, replica, s)
     return held, emitted
 

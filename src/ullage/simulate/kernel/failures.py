@@ -20,6 +20,7 @@ from ullage.simulate.kernel.codes import (
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import book_decode_steps, book_mixed_time, stop_running
 from ullage.simulate.kernel.endings import end_attempt, leave
+from ullage.simulate.kernel.prefixes import empty_cache, make_room_for_plan, settle_cache
 from ullage.simulate.kernel.queues import unlink
 from ullage.simulate.kernel.replicas import become_ready, change_state, drain, switch_off
 from ullage.simulate.kernel.routing import show_load
@@ -42,6 +43,8 @@ def interrupt_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
     if replica.planned > 0:
         under_way = 1
         whole = steps_until(w, replica, now_ps) - 1
+        if w.has_prefix == 1:
+            make_room_for_plan(w, replica, whole + 1)
         if whole > 0:
             end_ps = plan_end(w, replica, whole)
             book_decode_steps(w, replica, whole, end_ps)
@@ -88,6 +91,8 @@ def evict(w: World, replica: ReplicaRow, now_ps: int, outcome: int) -> None:
             unlink(w, replica, queue, i)
             leave(w, replica, i, now_ps)
             end_attempt(w, i, now_ps, outcome, 0, w.requests[i].emitted)
+    if w.has_prefix == 1:
+        empty_cache(w, replica)
     replica.planned = 0
     replica.mixed = 0
     replica.pending = 0
@@ -103,6 +108,8 @@ def platform_event(w: World, replica: ReplicaRow, kind: int, now_ps: int) -> Non
     if kind == EVENT_FAIL:
         if state != DOWN:
             replica.returns = READY if state in (READY, STARTING) else OFF
+            if w.has_prefix == 1:
+                settle_cache(w, replica, now_ps)
             if state != OFF:
                 switch_off(w, replica, now_ps)
             evict(w, replica, now_ps, FAILED)

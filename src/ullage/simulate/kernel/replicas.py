@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ullage.simulate.kernel.codes import DRAINING, NEVER, OFF, READY
 from ullage.simulate.kernel.compiling import compiled
+from ullage.simulate.kernel.prefixes import empty_cache
 from ullage.simulate.kernel.routing import list_ready, show_load
 from ullage.simulate.kernel.state import ReplicaRow, World
 
@@ -26,6 +27,8 @@ def become_ready(w: World, replica: ReplicaRow) -> None:
 def switch_off(w: World, replica: ReplicaRow, now_ps: int) -> None:
     replica.ready_ps = NEVER
     replica.on_ps += now_ps - replica.on_since_ps
+    if w.has_prefix == 1:
+        empty_cache(w, replica)
     change_state(w, replica, OFF)
 
 

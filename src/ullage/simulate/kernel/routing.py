@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from ullage.simulate.kernel.arithmetic import chance32
-from ullage.simulate.kernel.codes import LEAST_KV, LEAST_OUTSTANDING, LEAST_TOKENS, NEVER, RANDOM, READY, ROUND_ROBIN
+from ullage.simulate.kernel.codes import (
+    HOME_STREAM,
+    LEAST_KV,
+    LEAST_OUTSTANDING,
+    LEAST_TOKENS,
+    NEVER,
+    PREFIX_AWARE,
+    RANDOM,
+    READY,
+    ROUND_ROBIN,
+    STICKY,
+)  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, inline
+from ullage.simulate.kernel.prefixes import matched_blocks, seen_blocks, settle_cache, tell_router
 from ullage.simulate.kernel.state import ReplicaRow, World
 from ullage.simulate.kernel.steps import kv_now
 from ullage.simulate.kernel.trees import build_tree, replay
@@ -24,7 +36,7 @@ def load_of(w: World, replica: ReplicaRow, now_ps: int) -> int:
 def show_load(w: World, replica: ReplicaRow) -> None:
     """Tells the router's tree about a replica whose load or readiness changed."""
     if w.replica_count > 1 and w.routing >= LEAST_OUTSTANDING:
-        load = replica.outstanding if w.routing == LEAST_OUTSTANDING else replica.prompt_tokens
+        load = replica.prompt_tokens if w.routing == LEAST_TOKENS else replica.outstanding
         if w.refresh_period_ps > 0:
             load = replica.seen_load
         w.load[replica.index] = load if replica.state == READY else NEVER
@@ -37,6 +49,9 @@ def refresh_router(w: World, now_ps: int) -> None:
     for r in range(w.replica_count):
         replica = w.replicas[r]
         replica.seen_load = load_of(w, replica, now_ps)
+        if w.has_prefix == 1:
+            settle_cache(w, replica, now_ps)
+            tell_router(w, replica)
         w.load[r] = replica.seen_load if replica.state == READY else NEVER
     if w.replica_count > 1:
         build_tree(w.load_tree, w.load, w.leaves)
@@ -95,6 +110,46 @@ def route_by_kv(w: World, now_ps: int) -> int:
 
 
 @inline
+def is_overloaded(w: World, r: int, least: int) -> bool:
+    """The guard: so many more requests than the least loaded has, and so many times as many."""
+    return w.load[r] - least > w.guard_requests and w.load[r] * 1000 > w.guard_milli * least
+
+
+@compiled
+def route_home(w: World, i: int) -> int:
+    """The replica that the request's session always goes to while the same are ready, or the least loaded one."""
+    home = w.ready[(chance32(w.seed, w.home[i], HOME_STREAM) * w.clock.ready) >> 32]
+    spare = w.load_tree[1]
+    return spare if is_overloaded(w, home, w.load[spare]) else home
+
+
+@compiled
+def route_to_prefix(w: World, i: int, now_ps: int) -> int:
+    """Where most of the prompt is, the less loaded one of two; the least loaded one where that is little or guarded."""
+    spare = w.load_tree[1]
+    chosen = spare
+    most = -1
+    for x in range(w.clock.ready):
+        r = w.ready[x]
+        replica = w.replicas[r]
+        found = 0
+        if w.has_prefix == 1 and w.refresh_period_ps > 0:
+            found = seen_blocks(w, replica, i)
+        elif w.has_prefix == 1:
+            settle_cache(w, replica, now_ps)
+            found = matched_blocks(w, replica, i)
+        if found > most or (found == most and w.load[r] < w.load[chosen]):
+            most = found
+            chosen = r
+    whole = 0
+    if w.has_prefix == 1 and w.prompt_node[i] >= 0:
+        whole = w.nodes[w.prompt_node[i]].begin + w.nodes[w.prompt_node[i]].size
+    if most * 1000 < w.match_milli * whole or is_overloaded(w, chosen, w.load[spare]):
+        chosen = spare
+    return chosen
+
+
+@inline
 def route(w: World, i: int, attempt: int, now_ps: int) -> int:
     """The replica for a request, or -1 when none is ready."""
     r = 0
@@ -105,6 +160,10 @@ def route(w: World, i: int, attempt: int, now_ps: int) -> int:
             r = route_by_chance(w, i, attempt, now_ps)
         elif w.routing == LEAST_KV and w.refresh_period_ps == 0:
             r = route_by_kv(w, now_ps)
+        elif w.routing == STICKY:
+            r = route_home(w, i)
+        elif w.routing == PREFIX_AWARE:
+            r = route_to_prefix(w, i, now_ps)
         else:
             r = w.load_tree[1]
     return r

@@ -18,6 +18,7 @@ from ullage.simulate.kernel.books import (
 from ullage.simulate.kernel.codes import NEVER, PREEMPTED, QUEUE, RUNNING, WAITING
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import stop_running
+from ullage.simulate.kernel.prefixes import hit_tokens, hold_prefix, make_room, pinned_blocks, room_of
 from ullage.simulate.kernel.queues import (
     link,
     queue_front,
@@ -145,7 +146,7 @@ def schedule_running(w: World, replica: ReplicaRow) -> tuple[int, int, bool]:
             new = min(target - held, engine.long_prefill, budget)
         growth = ((held + new + mask) >> shift) - ((held + mask) >> shift)
         lost = False
-        while used + growth > engine.blocks and not lost:
+        while used + growth > room_of(w, replica, engine) and not lost:
             victim = victim_of(w, replica)
             loser = w.slots[victim]
             given = loser.scheduled
@@ -203,7 +204,7 @@ def walk(w: World, replica: ReplicaRow) -> tuple[int, int, int, int, int, int, b
 def preempt_tails(w: World, replica: ReplicaRow, used: int) -> int:
     """First come first served: the last admitted give way until the decodes' next tokens fit."""
     engine = w.engines[replica.engine]
-    while used > engine.blocks:
+    while used > room_of(w, replica, engine):
         preempt(w, replica, replica.tail, 0)
         used = blocks_after_step(w, replica, engine.block_shift)
     return used
@@ -216,10 +217,11 @@ def preempt_tails(w: World, replica: ReplicaRow, used: int) -> int:
 def steps_that_fit(w: World, replica: ReplicaRow, steps: int) -> int:
     """With speculation: how many of so many steps have the blocks they need; the first one has."""
     engine = w.engines[replica.engine]
+    blocks = room_of(w, replica, engine)
     fit = 1
     while fit < steps:
         middle = (fit + steps + 1) >> 1
-        if blocks_with(w, replica, engine.block_shift, gained(w, replica, middle - 1) + engine.width) <= engine.blocks:
+        if blocks_with(w, replica, engine.block_shift, gained(w, replica, middle - 1) + engine.width) <= blocks:
             fit = middle
         else:
             steps = middle - 1
@@ -233,6 +235,7 @@ def plan_decode(w: World, replica: ReplicaRow, kv_tokens: int, used: int, exact:
     shift = engine.block_shift
     mask = (1 << shift) - 1
     n = replica.decodes
+    blocks = room_of(w, replica, engine)
     steps = steps_to_next_finish(w, replica)
     g = kv_tokens >> engine.kv_shift
     if g >= engine.kv_segments - 1:
@@ -240,20 +243,20 @@ def plan_decode(w: World, replica: ReplicaRow, kv_tokens: int, used: int, exact:
     else:
         steps = min(steps, steps_to_gain(w, replica, (((g + 1) << engine.kv_shift) - kv_tokens + n - 1) // n))
     most = gained(w, replica, steps - 1) + engine.width
-    if steps > 1 and replica.kv_tokens + n * (most + mask) > engine.blocks << shift:
+    if steps > 1 and replica.kv_tokens + n * (most + mask) > blocks << shift:
         if w.has_speculation == 1:
             steps = steps_that_fit(w, replica, steps)
         else:
             if not exact:
                 used = blocks_after_step(w, replica, shift)
             # Every block size of steps each sequence needs exactly one more block.
-            rounds = (engine.blocks - used) // n
+            rounds = (blocks - used) // n
             fit = 1 + (rounds << shift)
             if fit < steps:
                 used += rounds * n
                 while fit < steps:
                     used += w.phases[replica.phases_at + (-(replica.step + fit) & mask)]
-                    if used > engine.blocks:
+                    if used > blocks:
                         break
                     fit += 1
                 steps = min(steps, fit)
@@ -273,11 +276,11 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
     engine = w.engines[replica.engine]
     shift = engine.block_shift
     mask = (1 << shift) - 1
-    blocks = engine.blocks
     longest = engine.long_prefill
     while True:
         preempted = False
         exact = False
+        blocks = room_of(w, replica, engine)
         tokens = 0
         pairs = 0
         replica.pending = 0
@@ -287,6 +290,9 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
         budget = engine.token_budget - decodes * engine.width
         bound = (kv_tokens + decodes * mask) >> shift
         used = bound  # an upper bound, made exact where it matters
+        if w.has_prefix == 1:
+            used = blocks_after_step(w, replica, shift)
+            exact = True
         tail = replica.tail
         last = w.slots[tail]
         walked = replica.prefills > 1 or (replica.prefills == 1 and last.last_step >= 0)
@@ -315,6 +321,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
             else:
                 preempted = True
                 preempt(w, replica, tail, 0)
+                blocks = room_of(w, replica, engine)
         if used > blocks and tokens == 0 and not walked:
             if not exact:
                 used = blocks_after_step(w, replica, shift)
@@ -330,23 +337,32 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
         if walked:
             decodes, tokens, pairs, kv_tokens, used, budget, preempted = walk(w, replica)
             exact = True
+        if w.has_prefix == 1:
+            make_room(w, replica, used)
+            blocks = room_of(w, replica, engine)
         if replica.waiting > 0 and not preempted:
             sequences = replica.decodes + replica.prefills
             while budget > 0 and sequences < engine.max_sequences:
                 i = queue_front(w, replica)
                 if i < 0:
                     break
-                done = cached_of(w, i)
+                done = cached_of(w, i) if w.has_prefix == 0 else hit_tokens(w, replica, i)
+                held = 0 if w.has_prefix == 0 else pinned_blocks(w, replica, i)
                 new = min(w.prompt_tokens[i] + w.requests[i].emitted - done, longest, budget)
                 grown = (done + new + mask) >> shift
                 if used + grown > blocks and not exact:
                     used += blocks_after_step(w, replica, shift) - bound
                     exact = True
-                if used + grown > blocks:
+                if used + grown > blocks + held:
                     break
                 admit(w, replica, i, now_ps, done, new)
                 sequences += 1
                 used += grown
+                if w.has_prefix == 1:
+                    w.cached_tokens[i] = done
+                    hold_prefix(w, replica, i)
+                    blocks = room_of(w, replica, engine)
+                    make_room(w, replica, used)
                 budget -= new
                 tokens += new
                 pairs += (new * (2 * done + new + 1)) >> 1

@@ -109,6 +109,16 @@ class ReplicaRow:
     down_causes: int
     returns: int
 
+    # The prefix cache (prefixes.py); blocks that requests hold beyond those there are, kept though nobody holds them.
+    cached_at: int
+    shared_blocks: int
+    kept_blocks: int
+    peak_blocks: int
+    evicted_blocks: int
+    oldest: Int32
+    newest: Int32
+    changed: Int32  # since the router last looked: the first of a list
+
 
 class SlotRow:
     """A running request's place on its replica."""
@@ -130,6 +140,25 @@ class RequestRow:
     after: Int32  # in the waiting queue; the slot of a running request, which is in no queue
     before: Int32
     status: Int32  # the state, plus 16 times (replica + 1)
+
+
+class NodeRow:
+    """A run of blocks that every prompt contains as a whole or not at all; `begin` blocks stand before it."""
+
+    parent: Int32  # -1: a beginning
+    begin: Int32
+    size: Int32
+
+
+class CacheRow:
+    """A node on a replica."""
+
+    blocks: Int32  # so many of its first ones are here
+    pins: Int32  # running requests whose prompts contain it
+    before: Int32  # in the list of what is kept, by last use
+    after: Int32
+    seen: Int32  # blocks as the router last saw them
+    changed: Int32  # the next that has changed since then plus 2, or 0: it has not changed
 
 
 class EngineTerms:
@@ -290,6 +319,9 @@ class World:
 
     routing: int
     refresh_period_ps: int
+    guard_requests: int
+    guard_milli: int
+    match_milli: int
     control: int
     control_period_ps: int
     ready_delay_ps: int
@@ -321,6 +353,7 @@ class World:
     has_cached: int
     has_outside: int
     has_speculation: int
+    has_prefix: int
     has_histograms: int
     keep_requests: int
     attribute: int
@@ -354,12 +387,20 @@ class World:
     queues: Rows[QueueRow]
     class_decodes: Rows[Int32]
 
+    # The prefix cache: by node, and by replica and node.
+    nodes: Rows[NodeRow]
+    cached: Rows[CacheRow]
+
     # By request; empty where the feature is not used.
     requests: Rows[RequestRow]
     arrival_ps: Rows[int]
     prompt_tokens: Rows[Int32]
     output_tokens: Rows[Int32]
-    cached_tokens: Rows[Int32]
+    cached_tokens: Rows[Int32]  # with a prefix cache: what the latest admission found
+    prompt_node: Rows[Int32]
+    answer_node: Rows[Int32]
+    held_blocks: Rows[Int32]
+    home: Rows[Int32]
     group: Rows[Int32]
     cancel_after_ps: Rows[int]
     think_ps: Rows[int]

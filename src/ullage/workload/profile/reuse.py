@@ -89,7 +89,7 @@ def reuse_of(trace: Trace, *, tenants: Sequence[str] = (), in_order: bool) -> Re
     """The curve of a trace with block hashes, all tenants sharing one cache, and each tenant in a cache of its own."""
     if not trace.knows("block_hashes"):
         return None
-    block_tokens = trace.block_tokens or _block_tokens(trace)
+    block_tokens = trace.block_tokens or inferred_block_tokens(trace)
     unchained, any_place = _recurring(trace)
     shared = _curve_of(trace, "true", in_order, block_tokens, unchained)
     if shared is None:
@@ -318,7 +318,7 @@ def _sizes(distinct: int) -> list[int]:
     return sizes
 
 
-def _block_tokens(trace: Trace) -> int | None:
+def inferred_block_tokens(trace: Trace) -> int | None:
     """The block size that all prompts agree with: n blocks hold more than (n - 1) and at most n times it."""
     if not trace.knows("prompt_tokens"):
         return None

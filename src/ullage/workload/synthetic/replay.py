@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
 
 from ullage.errors import InputError
 from ullage.workload.answers import one_row
+from ullage.workload.profile.reuse import inferred_block_tokens
 from ullage.workload.synthetic.modulation import measured, shared_coins
-from ullage.workload.synthetic.stream import LONGEST_S, NO_SESSION, PS_PER_S, Stream, joined, thin
+from ullage.workload.synthetic.prefixes import hashed_parents
+from ullage.workload.synthetic.stream import LONGEST_S, NO_SESSION, PS_PER_S, Int32s, Stream, joined, thin
 
 if TYPE_CHECKING:
     from ullage.workload.trace import Trace
@@ -37,13 +39,15 @@ def replayed(trace: Trace) -> Stream:
             problem=f"has no common clock ({trace.clock.value}), so that its requests have no order to replay",
             fix="Use its lengths in a synthetic model instead.",
         )
+    hashes = ", block_hashes" if trace.knows("block_hashes") else ""
     found = trace.query(
-        """
+        f"""
         SELECT arrival_s, prompt_tokens, output_tokens,
                least(coalesce(cached_tokens, 0), prompt_tokens - 1) AS cached_tokens,
                coalesce(class, 'all') AS class,
                coalesce(dense_rank() OVER (ORDER BY tenant NULLS LAST), 1) - 1 AS tenant,
                CASE WHEN session IS NULL THEN -1 ELSE dense_rank() OVER (ORDER BY session NULLS LAST) - 1 END AS session
+               {hashes}
         FROM trace WHERE arrival_s IS NOT NULL AND prompt_tokens IS NOT NULL AND output_tokens IS NOT NULL
         ORDER BY arrival_s, prompt_tokens, output_tokens
         """
@@ -64,6 +68,7 @@ def replayed(trace: Trace) -> Stream:
             problem="is longer than a stream can be, 104 days",
             fix="Replay a part of it.",
         )
+    parent, shared_tokens = _parents(trace, found)
     arrival_ps = np.round((arrival_s - arrival_s[0]) * PS_PER_S).astype(np.int64)
     return Stream(
         arrival_ps=arrival_ps,
@@ -79,7 +84,19 @@ def replayed(trace: Trace) -> Stream:
         deadlines_s=(math.inf,) * len(names),
         until_ps=int(arrival_ps[-1]) + 1,
         left_out_count=int(one_row(trace.query("SELECT count(*) FROM trace"))[0]) - int(arrival_ps.size),
+        parent=parent,
+        shared_tokens=shared_tokens,
     )
+
+
+def _parents(trace: Trace, found: dict[str, Any]) -> tuple[Int32s | None, Int32s | None]:
+    """Which prompt begins like which, where the trace has hashes of blocks of a known size."""
+    if "block_hashes" not in found:
+        return None, None
+    block_tokens = trace.block_tokens or inferred_block_tokens(trace)
+    if block_tokens is None:
+        return None, None
+    return hashed_parents(found["prompt_tokens"], found["block_hashes"], block_tokens)
 
 
 def scaled(stream: Stream, factor: float, rng: Generator) -> Stream:

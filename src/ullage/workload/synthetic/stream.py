@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ullage.compile_cache import forgive_cache
 from ullage.errors import InputError, InternalError
+from ullage.workload.parents import kept_parents
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -47,6 +48,8 @@ class Stream:
     `reuse_blocks` is how large a cache must be, in blocks of its source, still to hold it. `session` and
     `tenant` are numbers without meaning outside the stream; NO_SESSION stands where none is known. A batch
     class has a finite entry in `deadlines_s`. `left_out_count` rows of the source had no length and are not here.
+    Where the source tells prompts apart by their blocks, the first `shared_tokens` of a prompt are those of request
+    `parent` (-1: of none).
     """
 
     arrival_ps: Int64s
@@ -61,6 +64,8 @@ class Stream:
     deadlines_s: tuple[float, ...]
     until_ps: int
     left_out_count: int = 0
+    parent: Int32s | None = None
+    shared_tokens: Int32s | None = None
 
     @property
     def requests(self) -> int:
@@ -87,7 +92,9 @@ class Stream:
 
     def where(self, keep: Bools | Int64s) -> Stream:
         """The rows that a mask or an increasing index selects."""
-        return replace(self, **{name: getattr(self, name)[keep] for name in COLUMNS})
+        parent, shared_tokens = _kept_parents(self.parent, self.shared_tokens, keep)
+        columns = {name: getattr(self, name)[keep] for name in COLUMNS}
+        return replace(self, **columns, parent=parent, shared_tokens=shared_tokens)
 
     def served_by_cache(self, blocks: float) -> Stream:
         """The same requests before a cache of this many blocks: what lies further back is computed again."""
@@ -106,6 +113,16 @@ COLUMNS: tuple[str, ...] = (
 )
 
 
+def _kept_parents(
+    parent: Int32s | None, shared_tokens: Int32s | None, keep: Bools | Int64s
+) -> tuple[Int32s | None, Int32s | None]:
+    if parent is None or shared_tokens is None:
+        return None, None
+    rows = np.flatnonzero(keep) if keep.dtype == np.bool_ else np.asarray(keep)
+    found, shared = kept_parents(parent, shared_tokens, rows)
+    return found.astype(np.int32), shared.astype(np.int32)
+
+
 def joined(streams: list[Stream]) -> Stream:
     """One stream of several that share a window, a row for every row, sorted by arrival; classes are told by name."""
     names = tuple(dict.fromkeys(name for each in streams for name in each.class_names))
@@ -116,13 +133,28 @@ def joined(streams: list[Stream]) -> Stream:
     )
     columns["session"] = np.concatenate(_told_apart([each.session for each in streams]))
     order = np.argsort(columns["arrival_ps"], kind="stable")
+    parent, shared_tokens = _kept_parents(*_all_parents(streams), order)
     return Stream(
         **{name: column[order] for name, column in columns.items()},
+        parent=parent,
+        shared_tokens=shared_tokens,
         class_names=names,
         deadlines_s=tuple(deadline_s[name] for name in names),
         until_ps=max(each.until_ps for each in streams),
         left_out_count=max(each.left_out_count for each in streams),
     )
+
+
+def _all_parents(streams: list[Stream]) -> tuple[Int32s | None, Int32s | None]:
+    """Parents of several streams one after the other; none where one of them does not know."""
+    parents, shared, first = [], [], 0
+    for each in streams:
+        if each.parent is None or each.shared_tokens is None:
+            return None, None
+        parents.append(np.where(each.parent < 0, -1, each.parent + first).astype(np.int32))
+        shared.append(each.shared_tokens)
+        first += each.requests
+    return np.concatenate(parents), np.concatenate(shared)
 
 
 def _told_apart(sessions: list[Int32s]) -> list[Int32s]:

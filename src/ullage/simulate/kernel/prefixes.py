@@ -1,0 +1,254 @@
+"""The prefix cache of a replica: which blocks of which prompts it has, who holds them, and which go first.
+
+Prompts are paths in a tree of *nodes*, runs of blocks that every prompt contains as a whole or not at all, so that what
+an engine does block by block is done here run by run. A node has so many of its first blocks on a replica. It is pinned
+while a running request's prompt contains it; what is not pinned is kept in order of last use, and the last blocks of
+the node used longest ago go first when memory is needed: vLLM's free queue, and the leaves of SGLang's radix tree.
+
+What is on a replica is closed under prefixes: a node has blocks only where all before it are there. A running request
+uses everything before a node it uses, and lets go of its prompt from the end; so a node is never used later than what
+it follows.
+
+Blocks that several requests hold take memory once: `shared_blocks` is how many more blocks requests hold than there
+are, and is added to what a replica has where the sum of what requests hold is compared with it.
+"""
+
+from __future__ import annotations
+
+from ullage.simulate.kernel.books import gained
+from ullage.simulate.kernel.codes import PREFIX_AWARE
+from ullage.simulate.kernel.compiling import compiled, inline
+from ullage.simulate.kernel.state import CacheRow, EngineTerms, ReplicaRow, World
+from ullage.simulate.kernel.steps import blocks_with, steps_until
+
+
+@inline
+def room_of(w: World, replica: ReplicaRow, engine: EngineTerms) -> int:
+    """What the blocks that requests hold, added up, may come to."""
+    return engine.blocks if w.has_prefix == 0 else engine.blocks + replica.shared_blocks
+
+
+@inline
+def cached_at(w: World, replica: ReplicaRow, n: int) -> CacheRow:
+    return w.cached[replica.cached_at + n]
+
+
+# ---- what is kept though no request holds it, oldest use first --------------------------------------------
+
+
+@inline
+def keep(w: World, replica: ReplicaRow, n: int) -> None:
+    """A node that nobody holds any more is the last to go."""
+    row = cached_at(w, replica, n)
+    newest = replica.newest
+    row.before = newest
+    row.after = -1
+    if newest >= 0:
+        cached_at(w, replica, newest).after = n
+    else:
+        replica.oldest = n
+    replica.newest = n
+    replica.kept_blocks += row.blocks
+
+
+@inline
+def take(w: World, replica: ReplicaRow, n: int) -> None:
+    """A node leaves the list: it is used again, or has no block left."""
+    row = cached_at(w, replica, n)
+    if row.before >= 0:
+        cached_at(w, replica, row.before).after = row.after
+    else:
+        replica.oldest = row.after
+    if row.after >= 0:
+        cached_at(w, replica, row.after).before = row.before
+    else:
+        replica.newest = row.before
+    replica.kept_blocks -= row.blocks
+
+
+@inline
+def note_change(w: World, replica: ReplicaRow, n: int) -> None:
+    """A router that looks now and then learns of it when it looks."""
+    row = cached_at(w, replica, n)
+    if w.routing == PREFIX_AWARE and w.refresh_period_ps > 0 and row.changed == 0:
+        row.changed = replica.changed + 2
+        replica.changed = n
+
+
+@compiled
+def tell_router(w: World, replica: ReplicaRow) -> None:
+    """The router sees what the replica has now."""
+    n = replica.changed
+    while n >= 0:
+        row = cached_at(w, replica, n)
+        n = row.changed - 2
+        row.changed = 0
+        row.seen = row.blocks
+    replica.changed = -1
+
+
+@compiled
+def make_room(w: World, replica: ReplicaRow, used: int) -> None:
+    """Lets go of what is kept until requests have the blocks they hold, `used` in all; the last of the oldest first."""
+    needed = used - replica.shared_blocks
+    replica.peak_blocks = max(replica.peak_blocks, needed)
+    over = needed + replica.kept_blocks - w.engines[replica.engine].blocks
+    while over > 0 and replica.oldest >= 0:
+        n = replica.oldest
+        row = cached_at(w, replica, n)
+        gone = min(over, row.blocks)
+        row.blocks -= gone
+        replica.kept_blocks -= gone
+        replica.evicted_blocks += gone
+        over -= gone
+        note_change(w, replica, n)
+        if row.blocks == 0:
+            take(w, replica, n)
+
+
+@compiled
+def make_room_for_plan(w: World, replica: ReplicaRow, steps: int) -> None:
+    """The same for so many steps of the plan under way: decodes grow, so the last of them needs the most."""
+    engine = w.engines[replica.engine]
+    make_room(w, replica, blocks_with(w, replica, engine.block_shift, gained(w, replica, steps - 1) + engine.width))
+
+
+@compiled
+def settle_cache(w: World, replica: ReplicaRow, now_ps: int) -> None:
+    """What the steps begun by now have pushed out is gone before anyone looks."""
+    if replica.planned > 0 and replica.kept_blocks > 0:
+        make_room_for_plan(w, replica, steps_until(w, replica, now_ps))
+
+
+@compiled
+def empty_cache(w: World, replica: ReplicaRow) -> None:
+    """An engine that stops takes its cache with it."""
+    n = replica.oldest
+    while n >= 0:
+        row = cached_at(w, replica, n)
+        row.blocks = 0
+        note_change(w, replica, n)
+        n = row.after
+    replica.oldest = -1
+    replica.newest = -1
+    replica.kept_blocks = 0
+
+
+# ---- what a request finds, holds, adds and leaves ---------------------------------------------------------
+
+
+@compiled
+def matched_blocks(w: World, replica: ReplicaRow, i: int) -> int:
+    """Blocks of the prompt, from its beginning, that are here."""
+    n = w.prompt_node[i]
+    while n >= 0:
+        found = cached_at(w, replica, n).blocks
+        if found > 0:
+            return w.nodes[n].begin + found
+        n = w.nodes[n].parent
+    return 0
+
+
+@compiled
+def seen_blocks(w: World, replica: ReplicaRow, i: int) -> int:
+    """The same as the router saw it when it last looked."""
+    n = w.prompt_node[i]
+    while n >= 0:
+        found = cached_at(w, replica, n).seen
+        if found > 0:
+            return w.nodes[n].begin + found
+        n = w.nodes[n].parent
+    return 0
+
+
+@compiled
+def pinned_blocks(w: World, replica: ReplicaRow, i: int) -> int:
+    """Those of them that running requests hold already: they take no more memory."""
+    n = w.prompt_node[i]
+    while n >= 0:
+        row = cached_at(w, replica, n)
+        if row.pins > 0 and row.blocks > 0:
+            return w.nodes[n].begin + row.blocks
+        n = w.nodes[n].parent
+    return 0
+
+
+@inline
+def hit_tokens(w: World, replica: ReplicaRow, i: int) -> int:
+    """Tokens that need not be computed, in whole blocks; the last token always is."""
+    shift = w.engines[replica.engine].block_shift
+    target = w.prompt_tokens[i] + w.requests[i].emitted
+    return min(matched_blocks(w, replica, i), (target - 1) >> shift) << shift
+
+
+@compiled
+def hold_prefix(w: World, replica: ReplicaRow, i: int) -> None:
+    """A request is admitted: it holds its prompt's blocks that are here, and will hold those it computes."""
+    held = matched_blocks(w, replica, i)
+    w.held_blocks[i] = held
+    replica.shared_blocks += held
+    n = w.prompt_node[i]
+    while n >= 0:
+        row = cached_at(w, replica, n)
+        if row.pins == 0 and row.blocks > 0:
+            take(w, replica, n)
+            replica.shared_blocks -= row.blocks
+        row.pins += 1
+        n = w.nodes[n].parent
+
+
+@compiled
+def fill_prefix(w: World, replica: ReplicaRow, i: int, computed: int) -> None:
+    """A step has ended: whole blocks of the prompt that it computed are in the cache, once."""
+    leaf = w.prompt_node[i]
+    if leaf < 0:
+        return
+    held = min(computed >> w.engines[replica.engine].block_shift, w.nodes[leaf].begin + w.nodes[leaf].size)
+    if held <= w.held_blocks[i]:
+        return
+    replica.shared_blocks += held - w.held_blocks[i]
+    w.held_blocks[i] = held
+    n = leaf
+    while n >= 0:
+        row = cached_at(w, replica, n)
+        here = min(w.nodes[n].size, held - w.nodes[n].begin)
+        if here > row.blocks:
+            replica.shared_blocks -= here - row.blocks
+            row.blocks = here
+            note_change(w, replica, n)
+        elif here > 0:
+            break
+        n = w.nodes[n].parent
+
+
+@compiled
+def release_prefix(w: World, replica: ReplicaRow, i: int) -> None:
+    """A request leaves the running list: what nobody else holds is kept, its beginning longest."""
+    replica.shared_blocks -= w.held_blocks[i]
+    w.held_blocks[i] = 0
+    n = w.prompt_node[i]
+    while n >= 0:
+        row = cached_at(w, replica, n)
+        row.pins -= 1
+        if row.pins == 0 and row.blocks > 0:
+            replica.shared_blocks += row.blocks
+            keep(w, replica, n)
+        n = w.nodes[n].parent
+
+
+@compiled
+def keep_answer(w: World, replica: ReplicaRow, i: int) -> None:
+    """The blocks of a finished answer are kept with its prompt: the next turn begins with both."""
+    n = w.answer_node[i]
+    while n >= 0 and n != w.prompt_node[i]:
+        row = cached_at(w, replica, n)
+        if row.pins == 0:
+            if row.blocks > 0:
+                take(w, replica, n)
+            row.blocks = w.nodes[n].size
+            keep(w, replica, n)
+        else:
+            replica.shared_blocks -= w.nodes[n].size - row.blocks
+            row.blocks = w.nodes[n].size
+        note_change(w, replica, n)
+        n = w.nodes[n].parent
