@@ -412,6 +412,15 @@ class PoolSection(Section):
         Count | None,
         Key(means="Sequences that run at once.", default=_ENGINES_OWN, moves="memory.activations_bytes"),
     ] = None
+    poll_steps: Annotated[
+        Count | None,
+        Range(least=1, most=65536),
+        Key(
+            means="Decode steps between two looks for new requests (SGLang's --scheduler-recv-interval).",
+            default=_ENGINES_OWN,
+            moves="curve.sustained_rps",
+        ),
+    ] = None
     max_context: Annotated[
         Tokens | None,
         Range(least=2, most=100000000, dimension=TOKENS),

@@ -37,15 +37,13 @@ class ServedPool:
     """The replicas that serve the stream, and when work is refused or given up.
 
     `replicas` is None where it is left to who knows the traffic: as many as it needs, or one. `waiting_requests` bounds
-    the queue of a replica, `timeout_s` is when a client gives up; None is never. `poll_steps`
-    is how many steps the scheduler takes between two looks for new requests, for load tests that are repeated.
+    the queue of a replica, `timeout_s` is when a client gives up; None is never.
     """
 
     replicas: int | None = None
     routing: str = "least_outstanding"
     waiting_requests: int | None = None
     timeout_s: float | None = None
-    poll_steps: int = 1
 
     @property
     def count(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,7 @@ def fit_calibration(
     model: str | Path,
     device: str,
     engine: str | None = None,
+    engine_version: str | None = None,
     tp: int = 1,
     pp: int = 1,
     ep: int = 1,
@@ -124,7 +125,7 @@ def fit_calibration(
     max_sequences: int | None = None,
     budget_tokens: int | None = None,
     kv_dtype: str | None = None,
-    poll_steps: int = 1,
+    poll_steps: int | None = None,
     stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
     as_of: datetime.date | None = None,
 ) -> Fitted:
@@ -148,16 +149,17 @@ def fit_calibration(
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage calibrate", date=day),
         engine=engine,
+        version=engine_version,
         sharding=Sharding(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention),
         max_sequences=max_sequences,
         step_tokens=budget_tokens,
+        poll_steps=poll_steps,
         kv_dtype=kv_dtype,
     )
     case = Case(model=load_model(model), device=find_device(device), settings=settings)
     outcome = case.outcome()
-    limits = replace(engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens), poll_steps=poll_steps)
     terms = RepeatTerms(
-        limits=limits,
+        limits=engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens),
         replicas=stated.replicas,
         cached_fraction=stated.cached_fraction,
         timeout_s=stated.timeout_s,

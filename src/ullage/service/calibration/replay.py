@@ -28,6 +28,10 @@ CROWD_FRACTION = 0.02
 tokens from the same loop. At fifty of them a first token takes twice as long to get out as at none."""
 
 
+# Steps of so many sequences and of one tell how a step grows.
+_CROWD_SEQUENCES = 64.0
+
+
 class RequestTimes(StepTimes, Protocol):
     """Step times, and what a request spends outside the steps before its first token."""
 
@@ -40,7 +44,8 @@ class EngineLimits:
     """What bounds the scheduler of the replica that was tested.
 
     `poll_steps` is how many decode steps the scheduler takes between two looks for new requests: 1 for all engines
-    unless they are told otherwise (SGLang's --scheduler-recv-interval). With speculation a step computes
+    unless they are told otherwise (SGLang's --scheduler-recv-interval). An engine that `reserves_answers` lets a
+    request in only when its whole answer fits the cache, as TensorRT-LLM does. With speculation a step computes
     `step_positions` of each decoding sequence and brings it `tokens_per_step`.
     """
 
@@ -49,6 +54,7 @@ class EngineLimits:
     kv_tokens: int
     block_tokens: int = 16
     poll_steps: int = 1
+    reserves_answers: bool = False
     tokens_per_step: float = 1.0
     step_positions: int = 1
 
@@ -121,9 +127,11 @@ class Replayed:
 def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
     """Simulate the trial; nothing in it is left to chance."""
     limits = trial.limits
-    sequences = min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
+    sequences = _sequences(trial)
     longest = int((trial.prompt_tokens + trial.output_tokens).max())
     held = min(limits.kv_tokens, sequences * longest)
+    unseen_s = _unseen_s(times, trial, sequences)
+    alone_s, each_s = (0.0, 0.0) if trial.clients is not None else polling_s(times, limits.poll_steps)
     engine = Engine(
         step=step_table(times, max_sequences=sequences, budget_tokens=limits.budget_tokens, kv_tokens=held),
         kv_blocks=max(limits.kv_tokens, longest + limits.step_positions - 1 + 2 * limits.block_tokens)
@@ -131,8 +139,8 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
         block_tokens=limits.block_tokens,
         max_sequences=sequences,
         budget_tokens=max(limits.budget_tokens, sequences * limits.step_positions),
-        request_overhead_s=times.request_overhead_s,
-        crowd_overhead_s=CROWD_FRACTION * times.request_overhead_s,
+        request_overhead_s=times.request_overhead_s + alone_s,
+        crowd_overhead_s=CROWD_FRACTION * times.request_overhead_s + each_s,
         tokens_per_step=limits.tokens_per_step,
         step_positions=limits.step_positions,
     )
@@ -142,7 +150,6 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
         cached_tokens=trial.cached_tokens,
         classes=(LoadClass(total_timeout_s=trial.timeout_s),),
     )
-    unseen_s = _unseen_s(times, trial, sequences)
     load: ClosedLoop | OpenLoop
     if trial.clients is not None:
         load = ClosedLoop(requests=requests, clients=trial.clients, think_s=np.roll(unseen_s, -trial.clients))
@@ -165,6 +172,30 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
         sent_count=int(trial.prompt_tokens.size),
         outside_s=outside_s,
     )
+
+
+def _sequences(trial: LoadTestReplay) -> int:
+    """Sequences that may run at once: by the scheduler, by the clients, and by the answers that were promised room."""
+    limits = trial.limits
+    most = min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
+    if not limits.reserves_answers:
+        return most
+    each = float((trial.prompt_tokens + trial.output_tokens).mean())
+    return min(most, max(1, int(limits.kv_tokens / each)))
+
+
+def polling_s(times: StepTimes, poll_steps: int) -> tuple[float, float]:
+    """What a request waits on average for a scheduler that looks for new ones every few decode steps only.
+
+    The first value is that beside one running sequence, the second what each further one adds: half of the steps
+    between two looks, at a thousand tokens a sequence. An idle engine looks all the time, which this leaves out.
+    """
+    if poll_steps <= 1:
+        return 0.0, 0.0
+    counts = np.array([1.0, _CROWD_SEQUENCES])
+    few_s, many_s = times.decode_s(counts, 1_000.0 * counts).tolist()
+    slope_s = (many_s - few_s) / (_CROWD_SEQUENCES - 1.0)
+    return (poll_steps / 2.0) * few_s, (poll_steps / 2.0) * max(0.0, slope_s)
 
 
 def _unseen_s(times: RequestTimes, trial: LoadTestReplay, sequences: int) -> Floats:
