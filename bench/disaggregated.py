@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from bench.published.cases import CONFIGS, DATA, DEVICES, ENGINES, LEAST_FRACTION, cache_dtype, published_model
+from bench.published.cases import DATA, DEVICES, ENGINES, LEAST_FRACTION, NAMES, cache_dtype, published_model
 from bench.published.fit import Floats, Solution
 from bench.published.score import score, table
 from bench.speculation import LAYERS_FRACTION, acceptance, without_family
@@ -113,7 +113,7 @@ def split_rows() -> Iterator[SplitRow | str]:
 def _row(row: dict[str, str]) -> SplitRow | str:
     engine = OWN_ENGINES.get(row["engine"], row["engine"])
     statistic = "p50" if row["statistic"] == "as named" else "mean"
-    if row["hardware"] not in OWN_DEVICES or (row["family"], row["precision"]) not in CONFIGS:
+    if row["hardware"] not in OWN_DEVICES or (row["family"], row["precision"]) not in NAMES:
         return f"{row['hardware']} or {row['family']} in {row['precision']} is not known"
     if not row[f"ttft_{statistic}_ms"] or not row[f"tpot_{statistic}_ms"]:
         return f"states no {statistic} of TTFT and TPOT"

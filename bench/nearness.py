@@ -15,12 +15,11 @@ from pathlib import Path
 
 import numpy as np
 from bench.published.calibrated import as_test, terms_of
-from bench.published.cases import CONFIGS, DATA, Case, serving_cases
+from bench.published.cases import Case, published_model, serving_cases
 from bench.published.fit import Floats, Timed
 from bench.published.score import score
 
 from ullage.facts.device import find_device
-from ullage.readers.models import read_model
 from ullage.service.calibration.calibration import Measurement, prior_covariance, sensitivity
 from ullage.service.calibration.repeats import measurement_of
 from ullage.service.steps.coefficients import coefficients
@@ -70,14 +69,14 @@ def rows_by_group() -> dict[tuple[str, str, str, str, int], list[Row]]:
     for case in serving_cases():
         if not isinstance(case, Case) or case.apart:
             continue
-        if (case.key, case.age_years) not in known:
+        if (case.run_key, case.age_years) not in known:
             device = find_device(case.device)
             found = coefficients(case.engine, device.architecture, vendor=device.vendor, years=case.age_years)
             times = Timed(case, found.values)
             asked = measurement_of(as_test(case).points[0], terms_of(case))
             assert isinstance(asked, Measurement)
-            known[case.key, case.age_years] = sensitivity(times, case.floor, np.zeros(len(PARAMETERS)), asked)
-        base, slopes = known[case.key, case.age_years]
+            known[case.run_key, case.age_years] = sensitivity(times, case.floor, np.zeros(len(PARAMETERS)), asked)
+        base, slopes = known[case.run_key, case.age_years]
         key = (case.family, case.precision, case.device, case.engine, case.work.sharding.tp)
         measured = np.log([case.ttft_s, case.tpot_s])
         shape = (case.prompt_tokens, case.output_tokens)
@@ -108,7 +107,7 @@ def write(groups: dict[tuple[str, str, str, str, int], list[Row]]) -> None:
 
 def _entries(groups: dict[tuple[str, str, str, str, int], list[Row]]) -> Iterator[str]:
     for (family, precision, device, engine, tp), rows in sorted(groups.items()):
-        model = read_model(DATA / "model_configs" / f"{CONFIGS[family, precision]}_config.json")
+        model = published_model(family, precision)
         factors = zip(PARAMETERS, np.exp(fit(rows)).tolist(), strict=True)
         lines = [
             f'family = "{family}"',

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from bench.published.cases import DATA, Case, as_data_parallel, serving_cases
+from bench.published.cases import DATA, Case, serving_cases
 from bench.published.fit import Simulated, Solution, Timed, linearise, solve
 from bench.published.score import score, table
 
@@ -69,7 +69,7 @@ def speculated_cases() -> Iterator[Speculated]:
             if row["apart"] == LABEL and isinstance(case, Case):
                 is_data_parallel = row["dp_attn"] == "True"
                 drafted = _drafted(case.engine, is_data_parallel=is_data_parallel)
-                own = as_data_parallel(case) if is_data_parallel else case
+                own = case.as_data_parallel if is_data_parallel else case
                 yield Speculated(case=own, draft_tokens=drafted, tokens_per_step=accepted[drafted])
 
 

@@ -144,7 +144,7 @@ class Simulated:
         self.cases = tuple(cases)
         self.first: dict[tuple[object, ...], int] = {}
         for place, case in enumerate(self.cases):
-            self.first.setdefault(case.key, place)
+            self.first.setdefault(case.run_key, place)
         # Workers are forked with the simulator loaded; each would compile or load it for itself.
         simulate_case(self.cases[0], efficiencies_of(prior().coefficients))
 
@@ -153,13 +153,13 @@ class Simulated:
         chosen = range(len(self.cases)) if places is None else places
         wanted: dict[tuple[object, ...], int] = {}
         for place in chosen:
-            wanted.setdefault((self.cases[place].key, tuple(coefficients[place])), place)
+            wanted.setdefault((self.cases[place].run_key, tuple(coefficients[place])), place)
         jobs = [(place, coefficients[place]) for place in wanted.values()]
         # Workers are forked here, so they see these cases without copying them.
         _CASES[:] = self.cases
         with ProcessPoolExecutor(2, mp_context=_FORK) as pool:
             values = dict(zip(wanted, pool.map(_job, jobs, chunksize=16), strict=True))
-        found = np.array([values[self.cases[place].key, tuple(coefficients[place])] for place in chosen])
+        found = np.array([values[self.cases[place].run_key, tuple(coefficients[place])] for place in chosen])
         logs: Floats = np.log(found)
         return logs
 

@@ -60,6 +60,8 @@ CASES: dict[str, dict[str, str]] = {
         "pool.memory_fraction": "70%",
         "pool.token_budget": "1024",
         "pool.max_sequences": "64",
+        "pool.poll_steps": "16",
+        "pool.batch_wait_steps": "16",
         "pool.max_context": "16384",
         "pool.kv_dtype": "fp8",
         "pool.approved_concurrency": "8",

@@ -87,3 +87,23 @@ def test_a_trial_is_closed_or_open() -> None:
 
     with pytest.raises(InputError, match="either a closed loop or an open one"):
         replace(trial(2), clients=None)
+
+
+def test_a_seldom_polling_scheduler_delays_requests_of_an_open_loop_too() -> None:
+    base = trial(1, poll_steps=1, per_client=64)
+    arrivals = np.cumsum(np.full(base.prompt_tokens.size, 0.05))
+    found = [
+        replay(Flat(), replace(base, clients=None, arrival_s=arrivals, limits=replace(base.limits, poll_steps=steps)))
+        for steps in (1, 30)
+    ]
+    often, seldom = (each.statistic("ttft", "p50") for each in found)
+    assert seldom > often
+    assert found[0].statistic("tpot", "p50") == found[1].statistic("tpot", "p50")
+
+
+def test_an_engine_that_reserves_answers_lets_in_as_many_as_fit() -> None:
+    base = trial(16)
+    room = int(4.5 * float((base.prompt_tokens + base.output_tokens).mean()))
+    limits = [replace(base.limits, kv_tokens=room, reserves_answers=each) for each in (False, True)]
+    eager, patient = (replay(Flat(), replace(base, limits=each)) for each in limits)
+    assert patient.statistic("ttft", "p50") > eager.statistic("ttft", "p50")

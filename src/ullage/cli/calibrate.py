@@ -10,10 +10,12 @@ import typer
 from ullage.cli.options import (
     Accept,
     AsJson,
+    BatchWait,
     CachedShare,
     Device,
     DpAttention,
     Engine,
+    EngineVersion,
     Ep,
     Force,
     KvDtype,
@@ -22,6 +24,7 @@ from ullage.cli.options import (
     Model,
     NoColor,
     Out,
+    PollSteps,
     Pp,
     Replicas,
     Timeout,
@@ -55,6 +58,7 @@ def command(
     model: Model = None,
     device: Device = None,
     engine: Engine = None,
+    engine_version: EngineVersion = None,
     tp: Tp = 1,
     pp: Pp = 1,
     ep: Ep = 1,
@@ -63,9 +67,8 @@ def command(
     max_sequences: MaxSequences = None,
     token_budget: TokenBudget = None,
     kv_dtype: KvDtype = None,
-    poll_steps: Annotated[
-        int, typer.Option("--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval).")
-    ] = 1,
+    poll_steps: PollSteps = None,
+    batch_wait_steps: BatchWait = None,
     cached_share: CachedShare = None,
     replicas: Replicas = None,
     timeout: Timeout = None,
@@ -86,6 +89,7 @@ def command(
             model=model,
             device=device,
             engine=engine,
+            engine_version=engine_version,
             tp=tp,
             pp=pp,
             ep=ep,
@@ -95,6 +99,7 @@ def command(
             budget_tokens=parse_tokens(token_budget, "--token-budget"),
             kv_dtype=kv_dtype,
             poll_steps=poll_steps,
+            batch_wait_steps=batch_wait_steps,
             stated=stated_test(cached_share, replicas, timeout, accept),
         )
         if out is not None:

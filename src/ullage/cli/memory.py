@@ -14,11 +14,13 @@ from ullage.cli.options import (
     DpAttention,
     Engine,
     EngineLogs,
+    EngineVersion,
     Ep,
     Explain,
     Facts,
     KvDtype,
     MaxSequences,
+    MemoryFraction,
     NoColor,
     Pp,
     Speculation,
@@ -33,12 +35,6 @@ _ModelArgument = Annotated[
 ]
 _Concurrency = Annotated[
     int | None, typer.Option("--concurrency", help="Sequences of that context that must fit at once. Default: 1.")
-]
-_EngineVersion = Annotated[
-    str | None, typer.Option("--engine-version", metavar="VERSION", help="Its version. Default: the newest known.")
-]
-_MemoryFraction = Annotated[
-    str | None, typer.Option("--memory-fraction", metavar="SHARE", help="The engine's memory fraction: 0.9 or 90%.")
 ]
 _KvMemory = Annotated[
     str | None, typer.Option("--kv-memory", metavar="BYTES", help="The cache's size, in place of a fraction.")
@@ -73,8 +69,8 @@ def command(
     concurrency: _Concurrency = None,
     kv_dtype: KvDtype = None,
     engine: Engine = None,
-    engine_version: _EngineVersion = None,
-    memory_fraction: _MemoryFraction = None,
+    engine_version: EngineVersion = None,
+    memory_fraction: MemoryFraction = None,
     token_budget: TokenBudget = None,
     max_sequences: MaxSequences = None,
     kv_memory: _KvMemory = None,

@@ -132,6 +132,24 @@ Device = Annotated[
 Engine = Annotated[
     str | None, typer.Option("--engine", metavar="NAME", help="The engine. Default: as a log says, or vllm.")
 ]
+EngineVersion = Annotated[
+    str | None, typer.Option("--engine-version", metavar="VERSION", help="Its version. Default: the newest known.")
+]
+MemoryFraction = Annotated[
+    str | None, typer.Option("--memory-fraction", metavar="SHARE", help="The engine's memory fraction: 0.9 or 90%.")
+]
+PollSteps = Annotated[
+    int | None,
+    typer.Option(
+        "--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval). Default: its own."
+    ),
+]
+BatchWait = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-wait-steps", min=1, help="Steps that requests wait to be let in together (TensorRT-LLM's batch_wait)."
+    ),
+]
 Tp = Annotated[int, typer.Option("--tp", help="Tensor parallelism: devices that share every layer.")]
 Pp = Annotated[int, typer.Option("--pp", help="Pipeline parallelism: stages.")]
 Ep = Annotated[int, typer.Option("--ep", help="Expert parallelism: groups of experts, out of the tp devices.")]

@@ -11,6 +11,7 @@ import typer
 from ullage.cli.options import (
     AsJson,
     AsOf,
+    BatchWait,
     Beside,
     CachedShare,
     Calibration,
@@ -19,14 +20,17 @@ from ullage.cli.options import (
     Device,
     DpAttention,
     Engine,
+    EngineVersion,
     Ep,
     KvDtype,
     KvTokens,
     LoadTests,
     MaxSequences,
+    MemoryFraction,
     Model,
     NoColor,
     PlanOption,
+    PollSteps,
     Pp,
     Quiet,
     Rate,
@@ -84,10 +88,9 @@ _Requests = Annotated[
 ]
 _LengthsFrom = Annotated[
     str | None,
-    typer.Option("--lengths-from", metavar="SHARE", help="Made-up lengths: drawn from this share up. Default: alike."),
-]
-_PollSteps = Annotated[
-    int, typer.Option("--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval).")
+    typer.Option(
+        "--lengths-from", metavar="SHARE", help="Made-up lengths: from this share up. Default: alike, of clients 80%."
+    ),
 ]
 _Span = Annotated[
     str | None,
@@ -121,12 +124,14 @@ def command(
     model: Model = None,
     device: Device = None,
     engine: Engine = None,
+    engine_version: EngineVersion = None,
     tp: Tp = 1,
     pp: Pp = 1,
     ep: Ep = 1,
     dp_attention: DpAttention = 1,
     context: Context = None,
     kv_tokens: KvTokens = None,
+    memory_fraction: MemoryFraction = None,
     max_sequences: MaxSequences = None,
     token_budget: TokenBudget = None,
     kv_dtype: KvDtype = None,
@@ -151,7 +156,8 @@ def command(
     requests: _Requests = None,
     lengths_from: _LengthsFrom = None,
     cached_share: CachedShare = None,
-    poll_steps: _PollSteps = 1,
+    poll_steps: PollSteps = None,
+    batch_wait_steps: BatchWait = None,
     span: _Span = None,
     slo: Slos = None,
     column: Columns = None,
@@ -176,7 +182,10 @@ def command(
     if plan is None and model is None:
         talk("No replica named: that of the built-in example.", quiet=quiet)
     chosen = ReplicaChoice(
-        model=model, device=device, engine=engine, tp=tp, pp=pp, ep=ep, dp_attention=dp_attention,
+        model=model, device=device, engine=engine, engine_version=engine_version, poll_steps=poll_steps,
+        batch_wait_steps=batch_wait_steps,
+        memory_fraction=parse_share(memory_fraction, "--memory-fraction"),
+        tp=tp, pp=pp, ep=ep, dp_attention=dp_attention,
         max_sequences=max_sequences, budget_tokens=parse_tokens(token_budget, "--token-budget"), kv_dtype=kv_dtype,
         max_context_tokens=parse_tokens(context, "--context"), speculation=speculation, calibration=calibration,
         kv_tokens=kv_tokens, step_profile=step_profile, neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0,
@@ -186,9 +195,9 @@ def command(
         prompt_tokens=prompt_tokens, output_tokens=output_tokens, arrivals=arrivals,
         rate_rps=parse_rate(rate), span_s=parse_duration(span, "--span"), load_tests=tuple(map(str, load_test or ())),
         clients=clients, request_count=requests, cached_fraction=parse_share(cached_share, "--cached-share"),
-        least_fraction=1.0 if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
+        least_fraction=None if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
-    pool = ServedPool(replicas=replicas, routing=routing, waiting_requests=queue_limit, poll_steps=poll_steps)
+    pool = ServedPool(replicas=replicas, routing=routing, waiting_requests=queue_limit)
     refresh_s = parse_duration(router_refresh, "--router-refresh") or 0.0
     pool = replace(pool, timeout_s=parse_duration(timeout, "--timeout"), refresh_s=refresh_s, prefix_cache=prefix_cache)
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)

@@ -98,6 +98,7 @@ def _sglang(pool: EmitPool) -> EngineCommand:
         _taken(pool, "max-running-requests", "limit.engine_running_requests"),
         _taken(pool, "max-queued-requests", "limit.replica_queue_requests"),
         _budget(pool, "chunked-prefill-size"),
+        *([_taken(pool, "scheduler-recv-interval", "poll steps")] if pool.find("poll steps") else []),
         _taken(pool, "max-total-tokens", "memory.kv_tokens"),
         _dtype(pool, "kv-cache-dtype", {"bf16": "auto", "fp16": "auto", "fp32": "auto", "fp8": "fp8_e4m3"}),
         *_priority(pool, "enable-priority-scheduling", True),

@@ -39,13 +39,7 @@ class Catalogue:
     def find(self, name: str, *, field: str | None = None) -> Sheet:
         """The sheet of this name or alias; an unknown or ambiguous one is an InputError under `field`."""
         field = field or self.kind.noun
-        wanted = bare_name(name)
-        exact = self.sheets.get(name.strip().lower()) or self.sheets.get(wanted)
-        if exact is not None:
-            return exact
-        found = [sheet for sheet in self if wanted in _bare_names(sheet)]
-        short = short_name(name)
-        found = found or [sheet for sheet in self if short in {short_name(each) for each in _names(sheet)}]
+        found = self._meant(name)
         if len(found) == 1:
             return found[0]
         if found:
@@ -57,6 +51,22 @@ class Catalogue:
             )
         known = {*self.sheets, *(alias.lower() for sheet in self for alias in sheet.aliases)}
         raise unknown_name(field=field, name=name, known=known, fix=f"Add one: {self.kind.howto}")
+
+    def may_find(self, name: str) -> Sheet | None:
+        """The one sheet of this name or alias; None where there is none, or several."""
+        found = self._meant(name)
+        return found[0] if len(found) == 1 else None
+
+    def _meant(self, name: str) -> list[Sheet]:
+        """The sheets that a name can mean: those it names outright, else by alias, else as people shorten it."""
+        wanted = bare_name(name)
+        exact = self.sheets.get(name.strip().lower()) or self.sheets.get(wanted)
+        if exact is not None:
+            return [exact]
+        short = short_name(name)
+        return [sheet for sheet in self if wanted in _bare_names(sheet)] or [
+            sheet for sheet in self if short in {short_name(each) for each in _names(sheet)}
+        ]
 
     def alternatives(self, name: str) -> tuple[str, ...]:
         """Other sheets that a name such as `h100` could have meant, beside the one it finds: h100-nvl, h100-pcie."""

@@ -71,6 +71,8 @@ ENGINES = SheetKind(
         "reserve_at_least": _default("bytes", "least memory left outside the fraction"),
         "token_budget": _default("tokens", "tokens of one step"),
         "max_sequences": _default("count", "sequences that run at once"),
+        "poll_steps": _default("count", "decode steps between two looks for new requests"),
+        "reserves_answers": _default("flag", "whether a request is let in only when its whole answer fits the cache"),
         "block_size": _default("tokens", "tokens of one KV block"),
         "graph_sequences": _default("count", "sequences of the largest captured graph"),
         "graph_memory": _default("bytes", "memory of the captured graphs"),
@@ -139,15 +141,20 @@ def engine_defaults(
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """The numbers of a version, for comparing.
+    """The numbers of a version or of an image's tag, for comparing.
 
-    >>> version_key("v0.8.5.post1")
-    (0, 8, 5)
+    >>> version_key("v0.8.5.post1"), version_key("lmsysorg/sglang:v0.5.9-cu130")
+    ((0, 8, 5), (0, 5, 9))
     """
-    found = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
+    found = re.match(r"v?(\d+(?:\.\d+)*)", _tag(version))
     if found is None:
         raise InputError(field="version", value=version, problem="is not a version", fix="Give one such as 0.32.0.")
     return tuple(int(part) for part in found[1].split("."))
+
+
+def _tag(version: str) -> str:
+    """What stands behind the colon of an image's name; a version as it is."""
+    return version.strip().rpartition(":")[2]
 
 
 def in_range(version: str, versions: str) -> bool:
@@ -231,7 +238,7 @@ def _asked_version(sheet: Sheet, version: str | None) -> str:
     if version is None:
         return _ends(sheet.texts["versions"])[1]
     version_key(version)
-    return version.strip().removeprefix("v")
+    return _tag(version).removeprefix("v")
 
 
 def _known_version(sheet: Sheet, version: str, *, nearest: bool) -> tuple[str, str]:

@@ -47,6 +47,7 @@ from ullage.facts.model import (
     WeightFormat,
     grouped,
 )
+from ullage.facts.quantised import find_quantised, requantised
 from ullage.facts.sheet import FactRow, Field, RowKind, Sheet, SheetKind
 
 Part = TypeVar("Part")
@@ -131,8 +132,17 @@ def models() -> Catalogue:
 
 
 def find_model(name: str, catalogue: Catalogue | None = None, *, field: str = "model") -> Model:
-    """The model of this name or alias (its Hugging Face repository), from ours or from a user's catalogue."""
-    return model_of((models() if catalogue is None else catalogue).find(name, field=field))
+    """The model of this name or alias (its Hugging Face repository), from ours or from a user's catalogue.
+
+    A checkpoint that has no sheet is a model of the catalogue in the format that its name says (quantised.py).
+    """
+    known = models() if catalogue is None else catalogue
+    stated = known.may_find(name)
+    found = find_quantised(name, known) if stated is None else None
+    if found is None:
+        return model_of(known.find(name, field=field))
+    sheet, said = found
+    return requantised(model_of(sheet), said, name)
 
 
 def model_of(sheet: Sheet) -> Model:

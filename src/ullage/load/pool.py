@@ -194,6 +194,8 @@ def _curve_inputs(
 class ReplicaChoice:
     """The replica by name. Without a model and a device, that of the plan file (or of the built-in example).
 
+    Without an `engine_version` the engine is the newest known; `poll_steps` are the decode steps between two looks for
+    new requests, by default the engine's own, and `batch_wait_steps` what a request waits for others to be let in with.
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
     `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT].
     `step_profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time
@@ -203,12 +205,16 @@ class ReplicaChoice:
     model: str | Path | None = None
     device: str | None = None
     engine: str | None = None
+    engine_version: str | None = None
     tp: int = 1
     pp: int = 1
     ep: int = 1
     dp_attention: int = 1
+    memory_fraction: float | None = None
     max_sequences: int | None = None
     budget_tokens: int | None = None
+    poll_steps: int | None = None
+    batch_wait_steps: int | None = None
     max_context_tokens: int | None = None
     kv_dtype: str | None = None
     kv_tokens: int | None = None
@@ -271,9 +277,13 @@ def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, Ste
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage simulate", date=day),
         engine=None if choice.engine is None else engines.find(choice.engine, field="engine").name,
+        version=choice.engine_version,
         sharding=Sharding(tp=choice.tp, pp=choice.pp, ep=choice.ep, dp_attention=choice.dp_attention),
+        memory_fraction=choice.memory_fraction,
         max_sequences=choice.max_sequences,
         step_tokens=choice.budget_tokens,
+        poll_steps=choice.poll_steps,
+        batch_wait_steps=choice.batch_wait_steps,
         max_context_tokens=choice.max_context_tokens,
         kv_dtype=choice.kv_dtype,
         speculation=parse_speculation(choice.speculation, load_model, as_of=day),

@@ -34,6 +34,18 @@ NO_MEMORY = Assumption(
     ),
 )
 
+EVERY_STEP = Assumption(
+    name="poll steps",
+    value=1,
+    unit="count",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="an engine whose sheet says nothing looks for new requests before every step, as the usual three do",
+        where="facts/engines",
+        date=datetime.date(2026, 11, 16),
+    ),
+)
+
 SGLANG_SEQUENCES = Assumption(
     name="max sequences",
     value=2048,

@@ -17,7 +17,7 @@ from ullage.facts.device import Device
 from ullage.facts.engine import EngineDefaults, engine_defaults
 from ullage.facts.model import Model
 from ullage.memory.adapters import Adapters
-from ullage.memory.assumed import FRAGMENTATION, NO_MEMORY, SGLANG_SEQUENCES
+from ullage.memory.assumed import EVERY_STEP, FRAGMENTATION, NO_MEMORY, SGLANG_SEQUENCES
 from ullage.memory.kv import KvDtype, kv_dtype
 from ullage.memory.sharding import Sharding, check_sharding
 from ullage.memory.speculation import Speculation, check_speculation
@@ -26,6 +26,7 @@ USUAL_ENGINE = "vllm"
 
 _MOST_STEP_TOKENS = 1 << 22
 _MOST_SEQUENCES = 1 << 20
+_MOST_POLL_STEPS = 1 << 16
 _MOST_BLOCK_TOKENS = 1 << 14
 _MOST_BYTES = 1 << 60
 STATED, SIMULATED, OFF = PREFIX_CACHES = ("stated", "simulated", "off")
@@ -42,8 +43,10 @@ class RuntimeSettings:
     `step_tokens` are the tokens one step may compute (vLLM's max_num_batched_tokens, SGLang's
     chunked_prefill_size). `kv_pool_bytes` sizes the cache outright, in place of a fraction. Offloaded bytes are of
     one device. `prefix_cache` says whether hits are as stated, simulated, or none; `router` is what gives requests to
-    replicas, with knowledge that is renewed every `router_refresh_s`. `source` is where the stated values come from;
-    `logged` names those that an engine's log states.
+    replicas, with knowledge that is renewed every `router_refresh_s`. `poll_steps` are the decode steps between two
+    looks for new requests (SGLang's scheduler_recv_interval), `batch_wait_steps` those that a request waits for others
+    to be let in with (TensorRT-LLM's batch_wait_timeout_iters), none by default. `source` is where the stated values
+    come from; `logged` names those that an engine's log states.
     """
 
     source: Source
@@ -54,6 +57,8 @@ class RuntimeSettings:
     memory_fraction: float | None = None
     step_tokens: int | None = None
     max_sequences: int | None = None
+    poll_steps: int | None = None
+    batch_wait_steps: int | None = None
     block_tokens: int | None = None
     kv_dtype: str | None = None
     max_context_tokens: int | None = None
@@ -77,6 +82,8 @@ class RuntimeSettings:
             raise InputError(field="memory fraction", value=fraction, problem="is not a share of the memory", fix=fix)
         _require_count("token budget", self.step_tokens, _MOST_STEP_TOKENS, "tokens")
         _require_count("max sequences", self.max_sequences, _MOST_SEQUENCES, "sequences")
+        _require_count("poll steps", self.poll_steps, _MOST_POLL_STEPS, "steps")
+        _require_count("batch wait steps", self.batch_wait_steps, _MOST_POLL_STEPS, "steps")
         _require_count("block size", self.block_tokens, _MOST_BLOCK_TOKENS, "tokens")
         _require_count("context", self.max_context_tokens, 1 << 31, "tokens")
         _require_count("KV memory", self.kv_pool_bytes, _MOST_BYTES, "bytes")
@@ -114,6 +121,8 @@ class Runtime:
     memory_fraction: Assumption
     step_tokens: Assumption
     max_sequences: Assumption
+    poll_steps: Assumption
+    reserves_answers: bool
     block_tokens: Assumption
     kv_dtype: Assumption
     max_context: Assumption
@@ -181,6 +190,8 @@ def resolve(
         memory_fraction=_value(settings, defaults, "memory_fraction", settings.memory_fraction, "fraction"),
         step_tokens=step_tokens,
         max_sequences=_max_sequences(settings, defaults),
+        poll_steps=_poll_steps(settings, defaults),
+        reserves_answers=bool(defaults.number("reserves_answers")),
         block_tokens=_value(settings, defaults, "block_size", settings.block_tokens, "tokens"),
         kv_dtype=_kv_dtype(settings, model),
         max_context=_max_context(settings, model),
@@ -229,6 +240,12 @@ def _max_sequences(settings: RuntimeSettings, defaults: EngineDefaults) -> Assum
     if settings.max_sequences is None and "max_sequences" not in defaults.values and defaults.engine == "sglang":
         return SGLANG_SEQUENCES
     return _value(settings, defaults, "max_sequences", settings.max_sequences, "sequences")
+
+
+def _poll_steps(settings: RuntimeSettings, defaults: EngineDefaults) -> Assumption:
+    if settings.poll_steps is not None:
+        return settings.stated("poll steps", settings.poll_steps, "count")
+    return defaults.values.get("poll_steps", EVERY_STEP)
 
 
 def _kv_dtype(settings: RuntimeSettings, model: Model) -> Assumption:

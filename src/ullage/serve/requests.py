@@ -202,7 +202,10 @@ class ReplicaRequest(VerbRequest):
     ep: Count = 1
     dp_attention: Count = 1
     engine: Text | None = None
+    engine_version: Text | None = None
     max_sequences: Count | None = None
+    poll_steps: Count | None = None
+    batch_wait_steps: Count | None = None
     token_budget: Text | None = None
     kv_dtype: Text | None = None
 
@@ -214,7 +217,6 @@ class MemoryRequest(ReplicaRequest):
     device: Annotated[Text, Field(min_length=1, examples=["h100-sxm"])]
     context: Text | None = None
     concurrency: Count | None = None
-    engine_version: Text | None = None
     memory_fraction: Text | None = None
     engine_logs: Uploads = []
 

@@ -38,18 +38,15 @@ class ServedPool:
     """The replicas that serve the stream, and when work is refused or given up.
 
     `replicas` is None where it is left to who knows the traffic: as many as it needs, or one. `waiting_requests` bounds
-    the queue of a replica, `timeout_s` is when a client gives up; None is never. `poll_steps`
-    is how many steps the scheduler takes between two looks for new requests, for load tests that are repeated. The
-    router's knowledge is renewed every `refresh_s`. `prefix_cache` says whether hits are as stated, found by simulated
-    caches, or none; left out, they are simulated where the traffic says which prompt begins like which, or where the
-    router goes by it.
+    the queue of a replica, `timeout_s` is when a client gives up; None is never. The router's knowledge is renewed
+    every `refresh_s`. `prefix_cache` says whether hits are as stated, found by simulated caches, or none; left out,
+    they are simulated where the traffic says which prompt begins like which, or where the router goes by it.
     """
 
     replicas: int | None = None
     routing: str = DEFAULT_ROUTER
     waiting_requests: int | None = None
     timeout_s: float | None = None
-    poll_steps: int = 1
     refresh_s: float = 0.0
     prefix_cache: str | None = None
 

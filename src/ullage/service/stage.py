@@ -16,7 +16,7 @@ from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import OFF, RuntimeSettings, whole
-from ullage.service.calibration.replay import CROWD_FRACTION
+from ullage.service.calibration.replay import CROWD_FRACTION, polling_s
 from ullage.service.curve.curve import ServiceCurve, replica_curve
 from ullage.service.curve.margin import NO_POLICY
 from ullage.service.curve.point import OperatingPoint, replica_point
@@ -64,6 +64,7 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     given = runtime.settings.speculation
     sequences, budget = scheduler_limits(memory)
     # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
+    alone_s, each_s = polling_s(step, whole(runtime.poll_steps), runtime.settings.batch_wait_steps or 0)
     block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
     return Replica(
         engine=Engine(
@@ -72,8 +73,8 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             block_tokens=block,
             max_sequences=sequences,
             budget_tokens=budget,
-            request_overhead_s=step.request_overhead_s,
-            crowd_overhead_s=CROWD_FRACTION * step.request_overhead_s,
+            request_overhead_s=step.request_overhead_s + alone_s,
+            crowd_overhead_s=CROWD_FRACTION * step.request_overhead_s + each_s,
             tokens_per_step=1.0 if given is None else given.rate_tokens,
             step_positions=1 if given is None else given.positions,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +120,7 @@ def fit_calibration(
     model: str | Path,
     device: str,
     engine: str | None = None,
+    engine_version: str | None = None,
     tp: int = 1,
     pp: int = 1,
     ep: int = 1,
@@ -128,7 +129,8 @@ def fit_calibration(
     max_sequences: int | None = None,
     budget_tokens: int | None = None,
     kv_dtype: str | None = None,
-    poll_steps: int = 1,
+    poll_steps: int | None = None,
+    batch_wait_steps: int | None = None,
     stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
     as_of: datetime.date | None = None,
 ) -> Fitted:
@@ -136,8 +138,9 @@ def fit_calibration(
 
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves. Other limits that
     are not stated are the engine's defaults. `poll_steps` is how many steps the scheduler takes between two looks for
-    new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval). `stated` is what the user knows
-    of the tests and their files do not say.
+    new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval), `batch_wait_steps` how many a
+    request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). `stated` is what the user
+    knows of the tests and their files do not say.
     """
     from ullage.evidence import Source
     from ullage.facts.device import find_device
@@ -152,16 +155,18 @@ def fit_calibration(
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage calibrate", date=day),
         engine=engine,
+        version=engine_version,
         sharding=Sharding(tp=tp, pp=pp, ep=ep, dp_attention=dp_attention),
         max_sequences=max_sequences,
         step_tokens=budget_tokens,
+        poll_steps=poll_steps,
+        batch_wait_steps=batch_wait_steps,
         kv_dtype=kv_dtype,
     )
     case = Case(model=load_model(model), device=find_device(device), settings=settings)
     outcome = case.outcome()
-    limits = replace(engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens), poll_steps=poll_steps)
     terms = RepeatTerms(
-        limits=limits,
+        limits=engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens),
         replicas=stated.replicas,
         cached_fraction=stated.cached_fraction,
         timeout_s=stated.timeout_s,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ullage.load.pool import CurveInputs, PoolSides
     from ullage.memory.budget import MemoryBudget
     from ullage.service.calibration.prediction import Prediction
-    from ullage.service.calibration.repeats import NotRepeatable
+    from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms
     from ullage.service.curve.sizing import JudgedPool
     from ullage.service.loadtests.loadtest import Point
     from ullage.service.served import Served, ServedPool
@@ -50,7 +50,8 @@ class LoadChoice:
 
     `rate_rps` is the total rate it is brought to; `traffic_ratio` multiplies it, as more users would. Made-up requests
     come at that rate, or from so many `clients`, each of which sends again when it has its answer. Their lengths are
-    drawn evenly from `least_fraction` of those stated up to all of them, and `cached_fraction` of a prompt is a hit.
+    drawn evenly from `least_fraction` of those stated up to all of them (None: alike at a rate, and from 80 % up of
+    clients, as published tests have them), and `cached_fraction` of a prompt is a hit.
     """
 
     traces: tuple[str, ...] = ()
@@ -65,7 +66,7 @@ class LoadChoice:
     load_tests: tuple[str, ...] = ()
     clients: int | None = None
     request_count: int | None = None
-    least_fraction: float = 1.0
+    least_fraction: float | None = None
     cached_fraction: float | None = None
 
     def __post_init__(self) -> None:
@@ -399,16 +400,10 @@ def _repeated(
     """Each point of the load tests, or the test that so many clients would run, on one replica of the pool."""
     from ullage.load.evidence import load_tests
     from ullage.service.calibration.calibration import Measurement
-    from ullage.service.calibration.evidence import engine_limits
     from ullage.service.calibration.prediction import predict
-    from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, repeatable
+    from ullage.service.calibration.repeats import NotRepeatable, repeatable
 
-    terms = RepeatTerms(
-        limits=replace(engine_limits(memory.runtime, memory.kv_tokens), poll_steps=pool.poll_steps),
-        replicas=pool.count if pool.count > 1 else None,
-        cached_fraction=load.cached_fraction,
-        timeout_s=pool.timeout_s,
-    )
+    terms = repeat_terms(load, memory, pool)
     files = [Path(each) for each in load.load_tests]
     stems = [each.stem for each in files]
     named = [
@@ -417,7 +412,7 @@ def _repeated(
         for point in test.points
     ]
     if load.clients is not None:
-        named.append((f"{load.clients} clients", _made_test(load)))
+        named.append((f"{load.clients} clients", clients_test(load)))
     found = [repeatable(replace(point, name=which), terms) for which, point in named]
     return RepeatedTests(
         replica=name,
@@ -428,8 +423,26 @@ def _repeated(
     )
 
 
-def _made_test(load: LoadChoice) -> Point:
-    """The point that clients with such requests would be, before anybody ran it."""
+def repeat_terms(load: LoadChoice, memory: MemoryBudget, pool: ServedPool) -> RepeatTerms:
+    """What is taken of a test that its file does not say: the scheduler's limits, and what is stated beside it."""
+    from ullage.service.calibration.evidence import engine_limits
+    from ullage.service.calibration.repeats import RepeatTerms
+
+    return RepeatTerms(
+        limits=engine_limits(memory.runtime, memory.kv_tokens),
+        replicas=pool.count if pool.count > 1 else None,
+        cached_fraction=load.cached_fraction,
+        timeout_s=pool.timeout_s,
+    )
+
+
+def clients_test(load: LoadChoice) -> Point:
+    """The point that clients with such requests would be, before anybody ran it.
+
+    Lengths that nobody stated a spread of are spread as in most published tests: clients whose requests are all alike
+    march in step, which those of a service never do.
+    """
+    from ullage.service.calibration.lengths import ASSUMED
     from ullage.service.calibration.replay import PROMPTS_PER_CLIENT
     from ullage.service.loadtests.loadtest import (
         LengthLaw,
@@ -442,7 +455,12 @@ def _made_test(load: LoadChoice) -> Point:
     )
 
     assert load.clients is not None
-    law = LengthLaw.FIXED if load.least_fraction >= 1.0 else LengthLaw.UNIFORM
+    least = load.least_fraction
+    stated = LengthRule(
+        law=LengthLaw.FIXED if (least or 0.0) >= 1.0 else LengthLaw.UNIFORM,
+        least_fraction=least or 0.0,
+        said_by="stated",
+    )
     return Point(
         name=f"{load.clients} clients",
         subject=LoadTestSubject(),
@@ -452,7 +470,7 @@ def _made_test(load: LoadChoice) -> Point:
         tokens=Tokens(
             nominal_prompt_tokens=load.prompt_tokens,
             nominal_output_tokens=load.output_tokens,
-            rule=LengthRule(law=law, least_fraction=load.least_fraction, said_by="stated"),
+            rule=ASSUMED if least is None else stated,
         ),
     )
 
@@ -522,11 +540,12 @@ def _made(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
         count = max(1, int(rng.poisson(rate_rps * span_s)))
         arrival_s = np.sort(rng.uniform(0.0, span_s, count))
     count = arrival_s.size
-    prompt = uniform_lengths(load.prompt_tokens, count, least_fraction=load.least_fraction, rng=rng)
+    least = 1.0 if load.least_fraction is None else load.least_fraction
+    prompt = uniform_lengths(load.prompt_tokens, count, least_fraction=least, rng=rng)
     stream = Stream(
         arrival_ps=np.rint(arrival_s * PS_PER_S).astype(np.int64),
         prompt_tokens=prompt,
-        output_tokens=uniform_lengths(load.output_tokens, count, least_fraction=load.least_fraction, rng=rng),
+        output_tokens=uniform_lengths(load.output_tokens, count, least_fraction=least, rng=rng),
         cached_tokens=np.minimum(np.rint((load.cached_fraction or 0.0) * prompt), prompt - 1).astype(np.int32),
         reuse_blocks=np.zeros(count, np.int32),
         class_index=np.zeros(count, np.int16),

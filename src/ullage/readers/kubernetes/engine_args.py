@@ -36,6 +36,7 @@ _FLAGS: Mapping[str, Mapping[str, str]] = {
         "--ep-size": "expert_parallel",
         "--max-running-requests": "max_sequences",
         "--chunked-prefill-size": "token_budget",
+        "--scheduler-recv-interval": "poll_steps",
         "--mem-fraction-static": "memory_fraction",
         "--context-length": "max_context",
         "--kv-cache-dtype": "kv_dtype",

@@ -65,6 +65,7 @@ class RepeatTerms:
             self.limits,
             max_sequences=subject.max_sequences or self.limits.max_sequences,
             budget_tokens=subject.step_tokens or self.limits.budget_tokens,
+            poll_steps=subject.poll_steps or self.limits.poll_steps,
         )
 
 

@@ -231,7 +231,7 @@ class Tokens:
 class LoadTestSubject:
     """What was tested, as far as the file says. `replicas` are those behind one address.
 
-    `max_sequences` and `step_tokens` are the scheduler's, where launch arguments lie beside the result.
+    `max_sequences`, `step_tokens` and `poll_steps` are the scheduler's, where launch arguments lie beside the result.
     """
 
     model: str | None = None
@@ -247,6 +247,7 @@ class LoadTestSubject:
     dataset: str | None = None
     max_sequences: int | None = None
     step_tokens: int | None = None
+    poll_steps: int | None = None
     notes: tuple[str, ...] = ()
 
 
