@@ -119,13 +119,15 @@ class MixLoad:
                     name=places[each.name],
                     mean_rate_rps=share,
                     season=(1.0,) * HOURS_PER_WEEK,
+                    bursts=_rounded(each.bursts),
                     weekly_growth_fraction=0.0,
                     launches=(),
                 )
                 for each, share in zip(self.model.classes, self._shares.tolist(), strict=True)
             )
         )
-        return replace(self, model=model, classes=tuple(called(each, places[each.name]) for each in self.classes))
+        classes = tuple(called(each, places[each.name]) for each in self.classes)
+        return replace(self, model=model, classes=classes, whole=tuple(_rounded(each) for each in self.whole))
 
     @cached_property
     def _tables(self) -> Recipe:
@@ -143,7 +145,7 @@ class MixLoad:
     def _modulations(self) -> tuple[Modulation, ...]:
         """Of all classes whose bursts are drawn together."""
         drawn = self.whole or tuple(each.bursts for each in self.model.classes)
-        return drawn if self.bursts else (Modulation(),) * len(drawn)
+        return tuple(_rounded(each) for each in drawn) if self.bursts else (Modulation(),) * len(drawn)
 
     @cached_property
     def _places(self) -> tuple[int, ...]:
@@ -209,6 +211,11 @@ def _forget_oldest() -> None:
         kept += load.requests.count
         if kept > _MOST_DRAWN_REQUESTS or place >= _MOST_DRAWN:
             _DRAWN.pop(key, None)
+
+
+def _rounded(bursts: Modulation) -> Modulation:
+    """Bursts to twelve digits: those of two rates of one class differ beyond that, by rounding alone."""
+    return replace(bursts, variances=tuple(float(f"{each:.12g}") for each in bursts.variances))
 
 
 def called(request_class: RequestClass, name: str) -> RequestClass:
