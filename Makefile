@@ -81,8 +81,10 @@ bench-profile: .venv/.dev ## a profile of fifty million rows in plain scans of t
 	$(BIN)/python bench/trace_profile.py
 bench-stream: .venv/.dev ## nanoseconds a request of a generated stream, beside numpy's exponential draw
 	$(BIN)/python bench/stream.py
-bench-curve: .venv/.dev ## CPU seconds of a curve, a point and a size, and how often two seeds agree
+bench-curve: .venv/.dev ## CPU seconds of a curve, a point and a size
 	$(BIN)/python bench/curve.py
+bench-seeds: .venv/.dev ## whether seeds find the same number, and what a sub-pool costs; ARGS="--seeds 100" or --sub-pool
+	$(BIN)/python bench/seeds.py $(ARGS)
 bench-forecast: .venv/.dev ## forecasts against what came, beside the naive forecast
 	$(BIN)/python bench/forecast.py
 bench-ready: .venv/.dev ## time to ready against published start-ups

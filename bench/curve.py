@@ -1,12 +1,10 @@
-"""What a size, a curve and a point cost, and whether another seed gives the same answer.
+"""What a size, a curve and a point cost.
 
     python bench/curve.py
-    python bench/curve.py --seeds 20
 
 CPU seconds on one thread after start-up, of the verbs as a user calls them, on the built-in example. A size is asked
 for 50, 2,000 and 100,000 req/s, each as a multiple of the first in the same run: what a pool costs to size should not
-grow with the pool. With --seeds, four plans are sized with that many seeds each: how often each number was found, how
-far apart the numbers are, and how often one seed's answer lies within what another says it cannot tell apart.
+grow with the pool. Whether another seed gives the same answer is asked in bench/seeds.py.
 """
 
 from __future__ import annotations
@@ -14,13 +12,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import functools
-import itertools
-import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import TypeVar
 
 from ullage import verbs
@@ -33,16 +26,6 @@ T = TypeVar("T")
 AS_OF = datetime.date(2026, 11, 15)
 RATES_RPS = (50.0, 2_000.0, 100_000.0)
 
-ONE_REPLICA = """
-version: 1
-service: one replica
-dated: 2026-11-15
-workload:
-  classes:
-    - {name: chat, rate: 0.5 req/s, longest_context: 8192, slo: {ttft_p95: 1s, tpot_p95: 60ms}}
-pool: {model: llama-3.1-8b, device: h100-sxm}
-"""
-
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
     started_s = time.process_time()
@@ -50,9 +33,9 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return found, time.process_time() - started_s
 
 
-def sized(file: Path | None = None, *, rate_rps: float | None = None, seed: int = 0) -> PoolSize:
+def sized(*, rate_rps: float | None = None, seed: int = 0) -> PoolSize:
     rate = None if rate_rps is None else f"{rate_rps:.0f} req/s"
-    found = verbs.size(file, rate=rate, as_of=AS_OF, seed=seed, workers=1)
+    found = verbs.size(None, rate=rate, as_of=AS_OF, seed=seed, workers=1)
     assert isinstance(found, SizeAnswer), found
     return found.size
 
@@ -97,52 +80,9 @@ def _said(size: PoolSize) -> str:
     return f"{found.replicas} replicas, {verdict}, {found.windows} windows at the answer"
 
 
-# ---- whether another seed says the same ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    name: str
-    file: Path | None = None
-    rate_rps: float | None = None
-
-
-def agreement(seeds: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for asked in _plans(Path(folder)):
-            _agreement(asked, [sized(asked.file, rate_rps=asked.rate_rps, seed=seed) for seed in range(seeds)])
-
-
-def _plans(folder: Path) -> tuple[Asked, ...]:
-    starter, small = folder / "starter.yaml", folder / "small.yaml"
-    starter.write_text(verbs.init(model="qwen3-32b", as_of=AS_OF))
-    small.write_text(ONE_REPLICA)
-    return (
-        Asked(name="built-in example"),
-        Asked(name="starter plan of qwen3-32b", file=starter),
-        Asked(name="one replica", file=small),
-        Asked(name="built-in example at 300 req/s", rate_rps=300.0),
-    )
-
-
-def _agreement(asked: Asked, sizes: Sequence[PoolSize]) -> None:
-    numbers = [each.conservative_replicas for each in sizes]
-    pairs = list(itertools.permutations(range(len(sizes)), 2))
-    inside = sum(sizes[one].low_replicas <= numbers[other] <= sizes[one].high_replicas for one, other in pairs)
-    counts = ", ".join(f"{number} x {count}" for number, count in sorted(Counter(numbers).items()))
-    decided = sum(each.conservative.is_decided for each in sizes)
-    print(f"{asked.name}: {counts}; {max(numbers) - min(numbers)} apart; {decided} of {len(sizes)} decided")
-    print(f"  another seed's number within what a seed cannot tell apart: {inside} of {len(pairs)} pairs")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, help="size four plans with so many seeds each, two at least")
-    given = parser.parse_args().seeds
-    if given is None:
-        speed()
-    else:
-        agreement(max(2, given))
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    speed()
 
 
 if __name__ == "__main__":

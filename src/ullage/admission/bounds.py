@@ -198,22 +198,26 @@ def _first_tokens(clients: Clients, deadlines: Mapping[str, Deadline], pace: Pac
     load = clients.steady(offered_rps)
     latest_s = {name: each.latest_first_token_s for name, each in deadlines.items()}
     guard = Guard(running_requests=pace.running_requests, waiting_requests=None, first_token_s=latest_s)
+    alike: dict[tuple[object, ...], list[str]] = {}
     for each in sorted(clients.classes, key=lambda one: one.priority):
         if any(slo.metric in (Metric.TTFT, Metric.E2E) for slo in each.slos):
-            guard = _with_latest(clients, load, guard, each.name)
+            terms = (each.priority, each.slos, each.definitions, latest_s[each.name])
+            alike.setdefault(terms, []).append(each.name)
+    for names in alike.values():
+        guard = _with_latest(clients, load, guard, names)
     return guard
 
 
-def _with_latest(clients: Clients, load: OpenLoop, guard: Guard, name: str) -> Guard:
-    """The guard with the latest first token of one class at which those who stay keep what waiting counts towards."""
-    grid = age_grid(guard.first_token_s[name])
+def _with_latest(clients: Clients, load: OpenLoop, guard: Guard, names: Sequence[str]) -> Guard:
+    """The guard with the latest first token of classes that are held to the same, at which those who stay keep it."""
+    grid = age_grid(guard.first_token_s[names[0]])
 
     def at(place: int) -> Guard:
-        return replace(guard, first_token_s={**guard.first_token_s, name: grid[place]})
+        return replace(guard, first_token_s={**guard.first_token_s, **dict.fromkeys(names, grid[place])})
 
     def passes(place: int) -> bool:
         kept = slos_met(clients, clients.run(load, guard=at(place), patient=True))
-        return all(each.is_clear for each in kept if each.class_name == name and each.is_on_wait)
+        return all(each.is_clear for each in kept if each.class_name in names and each.is_on_wait)
 
     return at(max(0, last_passing(len(grid), passes)))
 

@@ -21,6 +21,7 @@ from ullage.admission.policy import AdmissionPolicy, Success
 from ullage.evidence import number
 from ullage.service.curve.curve import ServiceCurve
 from ullage.service.replica import Replica
+from ullage.service.trial.attainment import rows_by_class
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.trial import Guard, Trial, requests_of
 from ullage.simulate.fleet import Fleet, FleetEvent
@@ -99,6 +100,7 @@ class Clients:
             guard=guard,
             fleet=fleet,
             warmup_s=WARMUP_FRACTION * self.span_s if from_s is None else from_s,
+            is_shared=True,
             **kept,
         )
 
@@ -235,8 +237,7 @@ def window_latencies(clients: Clients, load: OpenLoop, outcome: Outcome, *, from
     Gaps between tokens are not kept request by request, so there are none of them here.
     """
     times = requests_of(outcome)
-    inside = (times.arrival_s >= from_s) & (times.arrival_s < until_s)
-    class_of = np.zeros(inside.size, np.int16) if load.requests.class_of is None else load.requests.class_of
+    by_class = rows_by_class(load, (times.arrival_s >= from_s) & (times.arrival_s < until_s))
     names = [each.name for each in load.requests.classes]
     found = {
         Metric.TTFT: times.first_token_s - times.arrival_s + times.outside_s,
@@ -244,7 +245,7 @@ def window_latencies(clients: Clients, load: OpenLoop, outcome: Outcome, *, from
         Metric.TPOT: (times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1),
     }
     return {
-        (each.name, metric): values[inside & (class_of == names.index(each.name))]
+        (each.name, metric): values[by_class[names.index(each.name)]]
         for each in clients.classes
         for metric, values in found.items()
     }

@@ -14,6 +14,7 @@ replica is full, and a few stand for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,11 +76,33 @@ def engine_flags(planned: PlannedLoad, guard: Guard, engine: str, map: Any = map
     grid = concurrency_grid(planned.trial.replica.engine.max_sequences)
     waiting = guard.waiting_requests if engine in _QUEUE_FLAG else None
     allowed = set(planned.under(None, map)[1])
-    for running in (each for each in grid if each >= guard.running_requests):
-        flags = Guard(running_requests=running, waiting_requests=waiting, first_token_s={})
-        if set(planned.under(flags, map)[1]) <= allowed:
-            return flags
-    return Guard(running_requests=grid[-1], waiting_requests=None, first_token_s={})
+    looser = [each for each in grid if each >= guard.running_requests]
+
+    def flags(place: int) -> Guard:
+        return Guard(running_requests=looser[place], waiting_requests=waiting, first_token_s={})
+
+    found = first_passing(len(looser), lambda place: set(planned.under(flags(place), map)[1]) <= allowed)
+    if found == len(looser):
+        return Guard(running_requests=grid[-1], waiting_requests=None, first_token_s={})
+    return flags(found)
+
+
+def first_passing(count: int, passes: Callable[[int], bool]) -> int:
+    """The first of `count` places that passes, `count` where none does, if later ones pass whenever earlier ones do.
+
+    Outwards from the first in steps that double, because most limits can be kept nearly as strict as they are.
+
+    >>> [first_passing(10, lambda place: place >= border) for border in (0, 1, 6, 9, 10)]
+    [0, 1, 6, 9, 10]
+    """
+    low, look, stride = -1, 0, 1
+    while look < count and not passes(look):
+        low, look, stride = look, look + stride, 2 * stride
+    high = min(look, count)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return high
 
 
 def limit_proofs(

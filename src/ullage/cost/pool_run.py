@@ -83,7 +83,7 @@ def _run(
     mix = trial.load_at
     level = replace(trial, load_at=replace(mix, model=model) if isinstance(mix, MixLoad) else mix)
     load = level.load(total, seed, span_s=span_s)
-    outcome = level.play(load, seed=seed, warmup_s=0.0, keep_requests=True, attribution=True)
+    outcome = level.play(load, seed=seed, warmup_s=0.0, keep_requests=True, attribution=True, is_shared=True)
     return LevelOutcome(hours_fraction=1.0 / LEVELS, span_s=span_s, requests=load.requests, outcome=outcome)
 
 

@@ -13,6 +13,7 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ullage.scaling.formula import evaluate
 from ullage.scaling.hpa import (
@@ -96,9 +97,9 @@ class KedaSpec:
     modifiers: ScalingModifiers | None = None
     behavior: ScalingBehavior | None = None
 
-    @property
+    @cached_property
     def hpa(self) -> HpaSpec:
-        """The HPA that KEDA makes: it never goes below one replica."""
+        """The HPA that KEDA makes: it never goes below one replica. A loop asks for it at every tick."""
         metrics: tuple[HpaMetric, ...]
         if self.modifiers is not None:
             metrics = (_metric(self.modifiers.kind, self.modifiers.target_value, "composite"),)

@@ -249,6 +249,15 @@ class ReplicaTerms:
     ttft_limit_s: float
 
 
+_COUNTED = {
+    Signal.RUNNING: ("running",),
+    Signal.WAITING: ("waiting",),
+    Signal.OUTSTANDING: ("running", "waiting"),
+    Signal.ACTIVE_TOKENS: ("kv_tokens",),
+    Signal.TOKEN_BACKLOG: ("queue_tokens",),
+}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SignalReader:
     """Reads queries off a run under way. `lost` says of every scrape whether it went missing; drawn before the run."""
@@ -288,7 +297,11 @@ class SignalReader:
     def _signal(self, signal: Signal, query: MetricQuery, seen: Signals, places: Places) -> float:
         if signal in (Signal.REQUEST_RATE, Signal.TOKEN_RATE, Signal.BUSY):
             return self._rate(signal, query, seen, places)
-        rows = seen.gauges[places]
+        # Scrapes that all arrived are every so many rows: a part of the table, not a copy of its rows.
+        end = int(places[-1]) - 1
+        rows = seen.gauges[int(places[0]) : end if end >= 0 else None : -self._stride]
+        if self.lost is not None:
+            rows = seen.gauges[places]
         if signal in (Signal.TTFT_P95, Signal.TTFT_ATTAINMENT):
             return self._ttft(signal, query, seen, rows)
         if signal is Signal.QUEUE_AGE:
@@ -298,6 +311,8 @@ class SignalReader:
 
     def _level(self, signal: Signal, query: MetricQuery, rows: NDArray[np.void]) -> float:
         """A gauge: its mean over the window, summed over pods or a pod's mean."""
+        if signal in _COUNTED and query.aggregate is Aggregate.SUM:
+            return float(sum(rows[name].sum() for name in _COUNTED[signal])) / len(rows)
         pods = np.maximum(1, rows["ready"])
         if signal is Signal.SATURATION:
             # As the router computes it: how near the pods are to a full queue or a full cache.
@@ -308,14 +323,10 @@ class SignalReader:
                 return float(rows["fullest_kv_tokens"].mean()) / self.replica.kv_tokens
             use = rows["kv_tokens"] / self.replica.kv_tokens
             return float((use if query.aggregate is Aggregate.SUM else use / pods).mean())
-        names = {
-            Signal.RUNNING: ("running",),
-            Signal.WAITING: ("waiting",),
-            Signal.OUTSTANDING: ("running", "waiting"),
-            Signal.ACTIVE_TOKENS: ("kv_tokens",),
-            Signal.TOKEN_BACKLOG: ("queue_tokens",),
-        }[signal]
-        count = np.sum([rows[name] for name in names], axis=0)
+        first, *others = _COUNTED[signal]
+        count = rows[first]
+        for each in others:
+            count = count + rows[each]
         return float((count if query.aggregate is Aggregate.SUM else count / pods).mean())
 
     def _rate(self, signal: Signal, query: MetricQuery, seen: Signals, places: Places) -> float:

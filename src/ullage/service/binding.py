@@ -198,7 +198,7 @@ class _State:
 
 def _state(trial: Trial, rate_rps: float, seeds: Sequence[int], map: Any) -> _State:  # noqa: A002
     def run(seed: int) -> Outcome:
-        return trial.play(trial.load(rate_rps, seed), seed=seed, sample_s=trial.span_s / SAMPLES)
+        return trial.play(trial.load(rate_rps, seed), seed=seed, sample_s=trial.span_s / SAMPLES, is_shared=True)
 
     outcomes: list[Outcome] = list(map(run, seeds))
     latencies: dict[tuple[str, Metric], LogHistogram] = {}

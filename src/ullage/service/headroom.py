@@ -13,12 +13,13 @@ violates an SLO that is named, or cannot be told.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.evidence import Assumption, Figure
-from ullage.service.trial.decide import Decision, Effort, decide
+from ullage.service.trial.decide import Decision, Effort, decide, decide_beside
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.search import LeastReplicas, rare_traffic, tested_pool
 from ullage.service.trial.trial import Trial
@@ -103,8 +104,17 @@ def headroom(
     `sized` is the search that ended with this pool: what it found not to hold is not tried again.
     """
     stretched, tried_rps = rare_traffic(trial, rate_rps)
+    ask = _Asked(
+        trial=stretched,
+        rate_rps=tried_rps,
+        probe=probe,
+        seed=seed,
+        base=_base(stretched, tried_rps, sized),
+        fewer=sized.below if sized is not None and sized.tested_replicas < sized.replicas else None,
+        map=map,
+    )
     lines = [
-        _margin(change, _decisions(change, stretched, tried_rps, probe, seed, sized, map))
+        _margin(change, functools.cache(functools.partial(ask.decided, change)), functools.partial(ask.scouted, change))
         for change in CHANGES
         if not change.needs_mix or isinstance(trial.load_at, MixLoad)
     ]
@@ -112,45 +122,82 @@ def headroom(
     return replace(found, figures=_figures(found, inputs))
 
 
-def _decisions(
-    change: LoadChange,
-    trial: Trial,
-    rate_rps: float,
-    probe: Probe,
-    seed: int,
-    sized: LeastReplicas | None,
-    map: Any,  # noqa: A002
-) -> Callable[[int], Decision]:
-    """The pool and its load at every rung of the change, each decided once."""
-    # One sub-pool stands for every number of a large pool, so that a step fewer was the same pool under more traffic.
-    is_sub_pool = sized is not None and sized.tested_replicas < sized.replicas
-    fewer = sized.below if sized is not None and is_sub_pool and change is CHANGES[0] else None
+def _base(trial: Trial, rate_rps: float, sized: LeastReplicas | None) -> Decision | None:
+    """What the size's search decided of this very pool at this rate; None where it was of another."""
+    if sized is None or sized.replicas != trial.replicas:
+        return None
+    _, tested_rps = tested_pool(trial, rate_rps, trial.replicas)
+    return sized.at if math.isclose(sized.tested_rps, tested_rps, rel_tol=1e-9) else None
 
-    @functools.cache
-    def at(place: int) -> Decision:
-        changed, load_rps = change.made(trial, rate_rps, change.rungs[place])
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """The pool and its load, and what its size's search knows of them.
+
+    `base` decided the pool as planned, and `fewer` one step fewer: one sub-pool stands for every number of a large
+    pool, so that a step fewer was the same pool under more traffic.
+    """
+
+    trial: Trial
+    rate_rps: float
+    probe: Probe
+    seed: int
+    base: Decision | None
+    fewer: Decision | None
+    map: Any
+
+    def decided(self, change: LoadChange, place: int) -> Decision:
+        """A rung, decided by as many windows as that takes."""
+        tested, load_rps, known = self._tested(change, place)
+        return known or decide(tested, load_rps, self.probe, seed=self.seed, effort=EFFORT, map=self.map)
+
+    def scouted(self, change: LoadChange, place: int) -> Decision | None:
+        """A rung by a few windows, beside the plan itself; None where that was decided by none."""
+        if self.base is None:
+            return None
+        tested, load_rps, known = self._tested(change, place)
+        return known or decide_beside(
+            tested, load_rps, self.probe, self.base, seed=self.seed, effort=EFFORT, map=self.map
+        )
+
+    def _tested(self, change: LoadChange, place: int) -> tuple[Trial, float, Decision | None]:
+        """The pool that stands for the changed one, its load, and what is known of it already."""
+        changed, load_rps = change.made(self.trial, self.rate_rps, change.rungs[place])
         tested, tested_rps = tested_pool(changed, load_rps, changed.replicas)
-        if fewer is not None and tested.replicas < changed.replicas and tested_rps >= fewer.rate_rps:
-            return fewer
-        return decide(tested, tested_rps, probe, seed=seed, effort=EFFORT, map=map)
-
-    return at
+        is_fewer = self.fewer is not None and change is CHANGES[0] and tested.replicas < changed.replicas
+        known = self.fewer if is_fewer and self.fewer is not None and tested_rps >= self.fewer.rate_rps else None
+        return tested, tested_rps, known
 
 
-def _margin(change: LoadChange, at: Callable[[int], Decision]) -> LoadMargin:
-    """The last rung that holds, looked for from below: the least pool has little to spare, and overload takes long."""
+def _margin(
+    change: LoadChange, at: Callable[[int], Decision], scouted: Callable[[int], Decision | None] = lambda _: None
+) -> LoadMargin:
+    """The last rung that holds, looked for from below: the least pool has little to spare, and overload takes long.
+
+    Where few windows can show where to look they do; the rung that they end with must hold by many.
+    """
     rungs = change.rungs
+    seen: dict[int, Decision] = {}
+
+    def look_at(place: int) -> Decision:
+        if place not in seen:
+            seen[place] = scouted(place) or at(place)
+        return seen[place]
+
     low, high, stride = -1, len(rungs), 2 if rungs is TRAFFIC_RUNGS else 1
     while high - low > 1:
         look = min(low + stride, len(rungs) - 1) if high == len(rungs) else (low + high) // 2
-        low, high = (look, high) if at(look).holds else (low, look)
+        low, high = (look, high) if look_at(look).holds else (low, look)
         stride *= 2
+    while low >= 0 and not at(low).holds:
+        seen[low] = at(low)
+        low, high = low - 1, low
     return LoadMargin(
         name=change.name,
         what=change.what,
         holds_fraction=rungs[low] if low >= 0 else 0.0,
         breaks_fraction=rungs[high] if high < len(rungs) else None,
-        breaks=_named(at(high)) if high < len(rungs) else "",
+        breaks=_named(look_at(high)) if high < len(rungs) else "",
     )
 
 

@@ -29,6 +29,9 @@ class Metric(enum.Enum):
     ITL = "itl"
     E2E = "e2e"
 
+    # Every histogram is looked up by it; a member is one of a kind, and its own hash spells out its name each time.
+    __hash__ = object.__hash__
+
     def __str__(self) -> str:
         return self.value
 

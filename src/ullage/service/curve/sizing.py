@@ -135,6 +135,7 @@ def size_pool(
             effort=BRIEF,
             start=start,
             is_bought=False,
+            beside=conservative.at,
             map=map,
         )
     at_size = _at_size(bases, conservative)

@@ -72,21 +72,31 @@ def tallies(outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *
     if found is None:
         raise InternalError(law="a run that asked for its requests has them", left=None, right=load.requests.count)
     names = [each.name for each in load.requests.classes]
-    class_of = load.requests.class_of
     windows = math.ceil(span_s / WINDOW_S)
     window = np.floor(np.nan_to_num(found.arrival_s, nan=-1.0) / WINDOW_S).astype(np.int64)
-    inside = (window >= 0) & (window < windows)
+    by_class = rows_by_class(load, (window >= 0) & (window < windows))
     counted: dict[str, SloTally] = {}
     for each in classes:
-        mine = inside & (class_of == names.index(each.name) if class_of is not None else True)
+        rows = by_class[names.index(each.name)]
+        own, came = RequestArrays(**{name: column[rows] for name, column in vars(found).items()}), window[rows]
         for slo in each.slos:
-            good, known = _met(found, slo)
+            good, known = _met(own, slo)
             counted[f"{each.name} {slo.name}"] = SloTally(
                 required_fraction=slo.percentile_fraction,
-                sent=np.bincount(window[mine & known], minlength=windows),
-                good=np.bincount(window[mine & known & good], minlength=windows),
+                sent=np.bincount(came[known], minlength=windows),
+                good=np.bincount(came[known & good], minlength=windows),
             )
     return counted
+
+
+def rows_by_class(load: OpenLoop, inside: Bools) -> list[Ints]:
+    """Of each class of a load the requests that are inside, in their order; all classes are looked for at once."""
+    rows, class_of = np.flatnonzero(inside), load.requests.class_of
+    if class_of is None:
+        return [rows]
+    own = np.asarray(class_of)[rows]
+    ends = np.cumsum(np.bincount(own, minlength=len(load.requests.classes)))
+    return np.split(rows[np.argsort(own, kind="stable")], ends[:-1])
 
 
 def _met(found: RequestArrays, slo: Slo) -> tuple[Bools, Bools]:
@@ -94,7 +104,7 @@ def _met(found: RequestArrays, slo: Slo) -> tuple[Bools, Bools]:
 
     Gaps between tokens are not kept by request, so a limit on them is judged by their mean in each request.
     """
-    ended = np.isin(found.outcome, _ENDED_WELL)
+    ended = (found.outcome == _ENDED_WELL[0]) | (found.outcome == _ENDED_WELL[1])
     started = np.isfinite(found.first_token_s)
     running = found.outcome == _UNFINISHED
     with np.errstate(invalid="ignore"):

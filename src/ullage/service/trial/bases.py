@@ -75,7 +75,7 @@ def _idle_errors(trial: Trial, scale: Probe, seed: int) -> Mapping[str, float]:
         return {}
     rate_rps = scale.saturation_rps / _IDLE_PARTS
     load = trial.load(rate_rps, seed, span_s=_IDLE_REQUESTS / rate_rps)
-    outcome = trial.play(load, seed=seed, warmup_s=0.0)
+    outcome = trial.play(load, seed=seed, warmup_s=0.0, is_shared=True)
     names = [each.name for each in load.requests.classes]
     class_of = np.zeros(load.requests.count, np.int64) if load.requests.class_of is None else load.requests.class_of
     found = {}

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,9 @@ _UNSURE = 1e-6
 _HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 8.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
+
+# Few windows err by at most so many times, or it is not their luck that differs.
+_MOST_LUCK = 3.0
 
 Floats = NDArray[np.float64]
 
@@ -134,6 +137,12 @@ class Sample:
         return np.concatenate(
             [np.full(len(part), weight / len(part)) for weight, part in zip(self.weights, self.windows, strict=True)]
         )
+
+    def first(self, counts: Sequence[int]) -> Sample | None:
+        """The first so many windows of every stratum; None where there are fewer."""
+        if len(counts) != len(self.windows) or any(len(a) < b for a, b in zip(self.windows, counts, strict=True)):
+            return None
+        return replace(self, windows=tuple(part[:count] for part, count in zip(self.windows, counts, strict=True)))
 
     def mean(self, read: Callable[[Window], float]) -> Interval:
         """The mean over all windows of the load, with an interval that covers what another seed would find."""
@@ -336,6 +345,55 @@ def decide(
         counts = allocated(strata, _worst_spreads(found), counts, more)
 
 
+def decide_beside(
+    trial: Trial,
+    rate_rps: float,
+    probe: Probe,
+    base: Decision,
+    *,
+    seed: int,
+    effort: Effort,
+    map: Any = map,  # noqa: A002
+) -> Decision:
+    """What a few windows say of a load or pool beside one that many decided, `base`, of the same classes.
+
+    Both meet the same windows, heavy and light alike, so what the few miss too much or too little at `base` they do
+    here: each share is corrected by it, and is as uncertain in proportion. Where `base` has other windows, or too few,
+    the load is decided by itself, with `effort`.
+    """
+    strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
+    counts = scout_windows(strata)
+    few = base.sample.first(counts)
+    is_alike = few is not None and base.instability is None
+    is_alike = is_alike and tuple(each.name for each in base.judged) == criteria_names(trial)
+    if few is None or not is_alike or [one.seed for one in few.each] != strata.first_seeds(counts):
+        return decide(trial, rate_rps, probe, seed=seed, effort=effort, map=map)
+    found = judge(trial, rate_rps, sampled(trial, rate_rps, strata, counts, map=map))
+    if found.instability is not None:
+        return found
+    by_few = few.judged({each.name: each.allowed_fraction for each in base.judged})
+    judged = tuple(
+        _corrected(here, one, many) for here, one, many in zip(found.judged, by_few, base.judged, strict=True)
+    )
+    return replace(found, judged=judged, is_decided=_are_decided([each.distance for each in judged]))
+
+
+def _corrected(here: Judged, by_few: Judged, by_many: Judged) -> Judged:
+    """A share that few windows found, by what the same few and many found beside it."""
+    missed = here.missed_fraction + by_many.missed_fraction
+    if by_few.missed_fraction > 0.0:
+        luck = by_many.missed_fraction / by_few.missed_fraction
+        missed = here.missed_fraction * min(max(luck, 1.0 / _MOST_LUCK), _MOST_LUCK)
+    missed = min(missed, 1.0)
+    relative = by_many.error_fraction / by_many.missed_fraction if by_many.missed_fraction > 0.0 else 0.0
+    return replace(here, missed_fraction=missed, error_fraction=max(relative * missed, by_many.error_fraction))
+
+
+def scout_windows(strata: Strata) -> tuple[int, ...]:
+    """So few windows show where to look: one of every stratum, or some of the only one."""
+    return (1,) * len(strata.weights) if len(strata.weights) > 1 else SCOUT.first_windows(strata)
+
+
 def _is_plain(found: Decision, freedom: int) -> bool:
     """Whether a few windows decide by more than their own uncertainty: something surely fails, or all surely holds."""
     if found.instability is not None or freedom < 1:
@@ -368,8 +426,7 @@ def sampled(
     map: Any = map,  # noqa: A002
 ) -> Sample:
     """So many windows of every stratum, each simulated once however often it is asked for."""
-    seeds = [seed for part, count in zip(strata.seeds, counts, strict=True) for seed in part[:count]]
-    found = iter(list(map(lambda seed: look(trial, rate_rps, seed), seeds)))
+    found = iter(list(map(lambda seed: look(trial, rate_rps, seed), strata.first_seeds(counts))))
     return Sample(
         weights=strata.weights,
         windows=tuple(tuple(next(found) for _ in range(count)) for count in counts),
@@ -381,14 +438,13 @@ def judge(trial: Trial, rate_rps: float, sample: Sample) -> Decision:
     """Every SLO and error budget by the windows at hand."""
     judged = sample.judged(dict(_criteria(trial)))
     unstable = sample.instability
-    decided = [each.distance for each in judged]
-    if unstable is not None:
-        is_decided = unstable.is_decided
-    elif any(each <= -DECIDED_ERRORS for each in decided):
-        is_decided = True
-    else:
-        is_decided = all(each >= DECIDED_ERRORS for each in decided)
+    is_decided = _are_decided([each.distance for each in judged]) if unstable is None else unstable.is_decided
     return Decision(rate_rps=rate_rps, judged=judged, sample=sample, is_decided=is_decided, instability=unstable)
+
+
+def _are_decided(distances: Sequence[float]) -> bool:
+    """Whether something surely fails, or all surely holds."""
+    return any(each <= -DECIDED_ERRORS for each in distances) or all(each >= DECIDED_ERRORS for each in distances)
 
 
 def _criteria(trial: Trial) -> Iterator[tuple[str, float]]:

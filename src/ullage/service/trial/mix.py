@@ -19,7 +19,7 @@ from ullage.errors import InputError, unknown_name
 from ullage.simulate.load import LoadClass, OpenLoop, Prefixes, Requests
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.definitions import TpotCount
-from ullage.workload.synthetic.model import CELL_S, SyntheticModel, cells_in, recipe
+from ullage.workload.synthetic.model import CELL_S, HOURS_PER_WEEK, SyntheticModel, cells_in, recipe
 from ullage.workload.synthetic.modulation import Modulation, drawn_levels
 from ullage.workload.synthetic.prefixes import prefix_chains
 from ullage.workload.synthetic.stream import NO_SESSION, Recipe, Stream, generate
@@ -111,10 +111,27 @@ class MixLoad:
 
     @cached_property
     def nameless(self) -> MixLoad:
-        """The same mix with its classes called by their places."""
+        """The same mix with its classes called by their places, and a rate of one: equal for mixes that draw alike.
+
+        Season, growth and launches are no part of it, because no window has any of them.
+        """
         places = {name: str(place) for place, name in enumerate(self.names)}
-        model = SyntheticModel(classes=tuple(replace(each, name=places[each.name]) for each in self.model.classes))
-        return replace(self, model=model, classes=tuple(called(each, places[each.name]) for each in self.classes))
+        model = SyntheticModel(
+            classes=tuple(
+                replace(
+                    each,
+                    name=places[each.name],
+                    mean_rate_rps=share,
+                    season=(1.0,) * HOURS_PER_WEEK,
+                    bursts=_rounded(each.bursts),
+                    weekly_growth_fraction=0.0,
+                    launches=(),
+                )
+                for each, share in zip(self.model.classes, self._shares.tolist(), strict=True)
+            )
+        )
+        classes = tuple(called(each, places[each.name]) for each in self.classes)
+        return replace(self, model=model, classes=classes, whole=tuple(_rounded(each) for each in self.whole))
 
     @cached_property
     def _tables(self) -> Recipe:
@@ -122,14 +139,17 @@ class MixLoad:
         return _tables(self.model)
 
     @cached_property
-    def _mean_rates_rps(self) -> Floats:
-        return np.array([each.mean_rate_rps for each in self.model.classes])
+    def _shares(self) -> Floats:
+        """Of all requests by class. Digits beyond the twelfth are rounding, and twice the traffic has the same mix."""
+        rates_rps = np.array([each.mean_rate_rps for each in self.model.classes])
+        shares: Floats = np.round(rates_rps / rates_rps.sum(), 12)
+        return shares
 
     @cached_property
     def _modulations(self) -> tuple[Modulation, ...]:
         """Of all classes whose bursts are drawn together."""
         drawn = self.whole or tuple(each.bursts for each in self.model.classes)
-        return drawn if self.bursts else (Modulation(),) * len(drawn)
+        return tuple(_rounded(each) for each in drawn) if self.bursts else (Modulation(),) * len(drawn)
 
     @cached_property
     def _places(self) -> tuple[int, ...]:
@@ -142,36 +162,32 @@ class MixLoad:
         return tuple(simulated_class(slo_class[each.name]) for each in self.model.classes)
 
     def _recipe(self, span_s: float, seed: int) -> Recipe:
-        """Rates by cell and class of one seed's window, at the model's own rate, without season and growth.
+        """Rates by cell and class of one seed's window, for one request a second, without season and growth.
 
         Bursts move the rate inside the window; its mean is held at the model's, class by class. A load is then what it
         says, and how wrong the mean may be stays where it belongs: in the forecast's percentile, not in the trial.
         """
         levels = _known_levels(self._modulations, span_s, seed)
-        rates_rps = (levels[:, list(self._places)] if self.whole else levels) * self._mean_rates_rps
+        rates_rps = (levels[:, list(self._places)] if self.whole else levels) * self._shares
         return replace(self._tables, span_s=span_s, rates_rps=rates_rps)
 
     def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
         """Draw a window; pools of several sizes and on both step bases are tried at one rate, on the same windows."""
-        drawn = _DRAWN[0]
-        if drawn.mix is not self or (drawn.rate_rps, drawn.span_s) != (rate_rps, span_s):
-            drawn = _DRAWN[0] = _Drawn(mix=self, rate_rps=rate_rps, span_s=span_s, loads={})
-        found = drawn.loads.get(seed)
+        key = (self.nameless, rate_rps, span_s, seed)
+        found = _DRAWN.get(key)
         if found is None:
-            found = self._draw(rate_rps, span_s, seed)
-            if (len(drawn.loads) + 1) * found.requests.count <= _MOST_DRAWN_REQUESTS:
-                drawn.loads[seed] = found
-        return found
+            found = _DRAWN[key] = self._draw(rate_rps, span_s, seed)
+            if len(_DRAWN) % _LOOKED_AFTER == 0:
+                _forget_oldest()
+        return found if found.requests.classes == self._load_classes else found.with_classes(self._load_classes)
 
     def _draw(self, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
-        total_rps = sum(each.mean_rate_rps for each in self.model.classes)
         base = self._recipe(span_s, seed)
-        ratio = rate_rps / total_rps
-        drawn = generate(replace(base, rates_rps=base.rates_rps * ratio), np.random.default_rng((seed, 1)))
+        drawn = generate(replace(base, rates_rps=base.rates_rps * rate_rps), np.random.default_rng((seed, 1)))
         while drawn.arrival_ps.size == 0:
             # A span too short for one request of a trickle is given some: from none nothing can be learnt.
-            ratio *= 2.0
-            drawn = generate(replace(base, rates_rps=base.rates_rps * ratio), np.random.default_rng((seed, 1)))
+            rate_rps *= 2.0
+            drawn = generate(replace(base, rates_rps=base.rates_rps * rate_rps), np.random.default_rng((seed, 1)))
         stream = drawn.served_by_cache(self.cache_blocks)
         if self.chains:
             # A prefix is used again after as much time, at whatever rate: a part of the traffic meets a part of it.
@@ -191,19 +207,25 @@ class MixLoad:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Drawn:
-    """Windows of one mix at one rate, by seed."""
-
-    mix: MixLoad | None
-    rate_rps: float
-    span_s: float
-    loads: dict[int, OpenLoop]
-
-
 # What was drawn last. A request is 21 bytes, so these are 80 MB at most.
-_DRAWN = [_Drawn(mix=None, rate_rps=0.0, span_s=0.0, loads={})]
-_MOST_DRAWN_REQUESTS = 4_000_000
+_DRAWN: dict[tuple[object, ...], OpenLoop] = {}
+_MOST_DRAWN, _MOST_DRAWN_REQUESTS = 256, 4_000_000
+# Whether they are too many is asked once for so many new ones.
+_LOOKED_AFTER = 8
+
+
+def _forget_oldest() -> None:
+    """Several threads draw at once: each list is made in one piece, an iterator would see the others' changes."""
+    kept = 0
+    for place, (key, load) in enumerate(reversed(list(_DRAWN.items()))):
+        kept += load.requests.count
+        if kept > _MOST_DRAWN_REQUESTS or place >= _MOST_DRAWN:
+            _DRAWN.pop(key, None)
+
+
+def _rounded(bursts: Modulation) -> Modulation:
+    """Bursts to twelve digits: those of two rates of one class differ beyond that, by rounding alone."""
+    return replace(bursts, variances=tuple(float(f"{each:.12g}") for each in bursts.variances))
 
 
 def simulated_prefixes(stream: Stream) -> Prefixes:

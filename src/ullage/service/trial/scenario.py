@@ -32,5 +32,6 @@ def watched(trial: Trial, scenario: Scenario, *, until_s: float, seed: int) -> T
         warmup_s=0.0,
         until_s=until_s,
         keep_requests=True,
+        is_shared=True,
     )
     return tallies(outcome, load, trial.classes, span_s=until_s)

@@ -26,8 +26,10 @@ from ullage.service.trial.decide import (
     Effort,
     criteria_names,
     decide,
+    decide_beside,
     judge,
     sampled,
+    scout_windows,
 )
 from ullage.service.trial.strata import strata_of
 from ullage.service.trial.trial import Trial
@@ -252,11 +254,13 @@ def least_replicas(
     effort: Effort = FULL,
     start: int | None = None,
     is_bought: bool = True,
+    beside: Decision | None = None,
     map: Any = map,  # noqa: A002
 ) -> LeastReplicas:
     """The least pool that surely meets every SLO at this rate; scouts show where to look, many windows decide.
 
-    A number that is shown and not bought is the least that passes, sure or not.
+    A number that is shown and not bought is the least that passes, sure or not. `beside` is a pool of the same classes
+    that many windows decided; few then tell the numbers of this one (decide.py).
     """
     _require_positive(rate_rps)
     if rate_rps * trial.span_s < RARE_REQUESTS:
@@ -266,7 +270,7 @@ def least_replicas(
         trial, rate_rps = rare_traffic(trial, rate_rps)
     strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
     # One window of every stratum shows where to look; what is bought is decided by many.
-    scouts = [1] * len(strata.weights) if len(strata.weights) > 1 else SCOUT.first_windows(strata)
+    scouts = scout_windows(strata)
     likely = likely_replicas(rate_rps, probe.saturation_rps)
     grain = grain_replicas(likely)
     effort = effort if grain == 1 else _coarse(effort, is_bought=is_bought)
@@ -278,6 +282,8 @@ def least_replicas(
 
     def decided(replicas: int, *, in_passing: bool) -> Decision:
         pool, load_rps = tested_pool(trial, rate_rps, replicas)
+        if beside is not None:
+            return decide_beside(pool, load_rps, probe, beside, seed=seed, effort=effort, map=map)
         return decide(pool, load_rps, probe, seed=seed, effort=effort, in_passing=in_passing, map=map)
 
     def at(replicas: int) -> Decision:
@@ -291,13 +297,11 @@ def least_replicas(
 
     # Fewer replicas are more excess, so numbers are looked through from the far end.
     most = -(-MOST_REPLICAS // grain)
-    near = last_passing(
-        lambda place: scout(-place * grain),
-        -math.ceil((start or likely) / grain),
-        least=-most - 1,
-        most=-1,
-        close_excess=_SCOUTED_EXCESS,
-    )
+    near = -math.ceil((start or likely) / grain)
+    if beside is None:
+        near = last_passing(
+            lambda place: scout(-place * grain), near, least=-most - 1, most=-1, close_excess=_SCOUTED_EXCESS
+        )
 
     def least(look: int) -> int:
         return -grain * last_passing(lambda place: excess(-place * grain), look, least=-most - 1, most=-1)

@@ -39,6 +39,10 @@ class Strata:
     def candidates(self) -> int:
         return sum(len(each) for each in self.seeds)
 
+    def first_seeds(self, counts: Sequence[int]) -> list[int]:
+        """The first so many of every stratum, one stratum after the other."""
+        return [seed for part, count in zip(self.seeds, counts, strict=True) for seed in part[:count]]
+
 
 def strata_of(load_at: LoadAt, *, span_s: float, seed: int, work_s: Mapping[str, float]) -> Strata:
     """The strata of a mix; a load without bursts has one, because all of its windows are alike."""

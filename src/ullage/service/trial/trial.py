@@ -16,6 +16,7 @@ from typing import Any
 from ullage.errors import InputError, InternalError
 from ullage.service.replica import Replica
 from ullage.service.trial.mix import LoadAt, MixLoad, called
+from ullage.service.trial.shared_runs import shared_run
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import DEFAULT_ROUTER, Fleet
 from ullage.simulate.load import Load, LoadClass, OpenLoop
@@ -182,18 +183,28 @@ class Trial:
         fleet: Fleet | None = None,
         engines: tuple[Engine, ...] = (),
         warmup_s: float | None = None,
+        is_shared: bool = False,
         **kept: Any,
     ) -> Outcome:
-        """Simulate a load on this pool, or on another fleet of the same replicas; `kept` is as in `play` above."""
+        """Simulate a load on this pool, or on another fleet of the same replicas; `kept` is as in `play` above.
+
+        A run that `is_shared` is remembered for pools that do the same under other names.
+        """
         chosen = engines or (self.replica.engine,)
-        return play(
-            chosen if guard is None else tuple(guard.of(each) for each in chosen),
-            self.fleet if fleet is None else self.routed(fleet),
-            load,
-            seed=seed,
-            warmup_s=self.warmup_s if warmup_s is None else warmup_s,
-            **kept,
-        )
+        served = self.fleet if fleet is None else self.routed(fleet)
+        warmup_s = self.warmup_s if warmup_s is None else warmup_s
+
+        def played() -> Outcome:
+            limited = chosen if guard is None else tuple(guard.of(each) for each in chosen)
+            return play(limited, served, load, seed=seed, warmup_s=warmup_s, **kept)
+
+        if not is_shared or served.autoscaler is not None:
+            return played()
+        limits = None if guard is None else (guard.running_requests, guard.waiting_requests)
+        own = self.replica
+        kinds = tuple(own.key if each is own.engine else Replica(engine=each).key for each in chosen)
+        terms = (kinds, limits, served, seed, warmup_s, tuple(sorted(kept.items())))
+        return shared_run(load, terms, played)
 
     def allowed_error_fraction(self, class_name: str) -> float:
         return self.error_fraction + self.idle_error_fractions.get(class_name, 0.0)

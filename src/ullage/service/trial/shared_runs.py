@@ -1,0 +1,73 @@
+"""Runs that pools of one plan have in common: of twenty pools many differ in what their classes are called alone.
+
+A run is known again by what it is made of: the replicas and the fleet, every request and when it comes, and on what
+terms its class is served. Names are no part of it, and are put in when it is handed out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ullage.simulate.load import Load, OpenLoop
+from ullage.simulate.outcome import Outcome
+
+# A run of many requests is one of a kind, and would take more to remember than to repeat.
+_MOST_REQUESTS = 30_000
+_MOST_RUNS, _MOST_KEPT_REQUESTS = 512, 1_000_000
+# Whether they are too many is asked once for so many new ones.
+_LOOKED_AFTER = 8
+_KNOWN: dict[tuple[object, ...], tuple[int, tuple[str, ...], Outcome]] = {}
+
+
+def shared_run(load: Load, terms: tuple[object, ...], played: Callable[[], Outcome]) -> Outcome:
+    """The outcome of a load on these terms: as it was played before, or played now."""
+    if not isinstance(load, OpenLoop) or load.requests.count > _MOST_REQUESTS:
+        return played()
+    names = tuple(each.name for each in load.requests.classes)
+    key = (terms, _content(load))
+    known = _KNOWN.get(key)
+    if known is None:
+        known = _KNOWN[key] = load.requests.count, names, played()
+        if len(_KNOWN) % _LOOKED_AFTER == 0:
+            _forget_oldest()
+    return known[2] if known[1] == names else _renamed(known[2], dict(zip(known[1], names, strict=True)))
+
+
+def _content(load: OpenLoop) -> tuple[object, ...]:
+    """What a load is, but for what its classes are called."""
+    requests, digest = load.requests, hashlib.blake2b(digest_size=16)
+    arrays = (
+        load.arrival_s,
+        load.arrival_ps,
+        requests.prompt_tokens,
+        requests.output_tokens,
+        requests.cached_tokens,
+        requests.cancel_after_s,
+        requests.class_of,
+        requests.tenant_of,
+    )
+    for each in arrays:
+        digest.update(b"-" if each is None else np.ascontiguousarray(each).tobytes())
+    classes = tuple(replace(each, name="") for each in requests.classes)
+    return digest.digest(), requests.count, classes, requests.tenants, load.retry
+
+
+def _renamed(known: Outcome, new_names: dict[str, str]) -> Outcome:
+    return replace(
+        known,
+        groups=tuple(replace(each, class_name=new_names[each.class_name]) for each in known.groups),
+        itl={new_names[name]: each for name, each in known.itl.items()},
+    )
+
+
+def _forget_oldest() -> None:
+    """Several threads play at once: the list is made in one piece, an iterator would see the others' changes."""
+    kept = 0
+    for place, (key, (requests, _, _)) in enumerate(reversed(list(_KNOWN.items()))):
+        kept += requests
+        if kept > _MOST_KEPT_REQUESTS or place >= _MOST_RUNS:
+            _KNOWN.pop(key, None)
