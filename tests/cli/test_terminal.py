@@ -168,3 +168,5 @@ def test_control_c_always_ends(how: str) -> None:
     stopped = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert stopped.returncode == ExitCode.INTERRUPTED, stopped.stderr
     assert stopped.stderr.endswith("error: interrupted; nothing was written\n")
+    # A destructor's own complaint, which is Python's, may stand before it; otherwise there is one line.
+    assert stopped.stderr.count("\n") == 1 or how == "Swallows()"
