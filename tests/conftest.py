@@ -57,7 +57,7 @@ def shared_data() -> Path:
 
 
 # `make check` is two minutes because each of its six thousand tests costs next to nothing. One that takes longer than
-# this is named at the end of a run, so that somebody makes it cheaper or marks it slow; a busy machine names a few more.
+# this is named at the end of a run, so that somebody makes it cheaper or marks it slow; a busy machine names more.
 QUICK_CPU_S = 0.5
 _CPU_S = pytest.StashKey[float]()
 
