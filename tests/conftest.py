@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.kept_plans import folder, keep_windows, name_folder
+from support.kept_plans import folder, keep_windows, kept_plans, name_folder
 from support.shared_data import ABSENT, find_shared_data
 
 # quick: `make check` and `make test`; full: `make soak`. Deadlines are timing assertions, so there are none.
@@ -45,6 +45,15 @@ def _kept_in_the_session() -> None:
     # Some hundred programs would each compile their source anew where the environment forbids to write it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder() / "bytecode")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Around the fixtures of its module too, most of which are plans."""
+    if item.get_closest_marker("fresh"):
+        return (yield)
+    with kept_plans():
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -106,6 +106,7 @@ def test_a_pipe_gets_no_colour_and_one_width() -> None:
     assert max(len(line) for line in plain.stdout.splitlines()) <= 110
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from support import kept_plans
 from support.kept_plans import typed_environment
 from ullage.planning import pipeline
@@ -32,6 +34,7 @@ def test_outside_everything_is_worked_out() -> None:
     assert pipeline.plan is before
 
 
+@pytest.mark.slow
 def test_the_typed_command_is_the_program() -> None:
     shown = subprocess.run(["ullage", "--version"], capture_output=True, text=True, env=typed_environment(), check=True)
     assert shown.stdout.startswith("ullage ")

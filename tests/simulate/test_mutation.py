@@ -251,6 +251,7 @@ def is_caught(simulator: Any) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_kernel_itself_passes_uncompiled(tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path)
     for number in range(64):
@@ -258,6 +259,7 @@ def test_the_kernel_itself_passes_uncompiled(tmp_path: Path) -> None:
         assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
 
 
+@pytest.mark.slow
 def test_growing_logs_and_settling_often_change_nothing(tmp_path: Path) -> None:
     """Paths that tiny problems do not reach by themselves: full logs and timers, settled accounts, carried sums."""
     simulator = make_simulator(
@@ -270,6 +272,7 @@ def test_growing_logs_and_settling_often_change_nothing(tmp_path: Path) -> None:
         assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
     assert is_caught(make_simulator(tmp_path, MUTANTS[name])), f"{name}: not caught"

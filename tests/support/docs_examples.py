@@ -122,7 +122,7 @@ def _ended(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[st
         sys.argv = before[0]
         os.environ.clear()
         os.environ.update(before[1])
-    texts = (each.buffer.getvalue().decode() for each in (shown, said))  # type: ignore[attr-defined]
+    texts = (each.buffer.getvalue().decode() for each in (shown, said))
     return subprocess.CompletedProcess(arguments, code, *texts)
 
 
