@@ -143,13 +143,14 @@ class KeptWindows(dict[Any, Any]):
 def plain(value: Any) -> Any:
     """A value as nothing but its type's name and what it holds, so that equal ones read alike in every process.
 
-    Fields alone: what an object has worked out beside them, such as its hash, is another in the next process.
+    Fields alone: what an object has worked out beside them, such as its hash, is another in the next process. What can
+    change, a list of calls say, is no value.
     """
     if isinstance(value, Enum):
         return [type(value).__qualname__, value.name]
     if value is None or isinstance(value, str | int | float | bytes):
         return value
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple):
         return [plain(each) for each in value]
     if isinstance(value, Mapping):
         return [[plain(name), plain(each)] for name, each in value.items()]
