@@ -42,18 +42,19 @@ services:
 # Without npm's registry the page is not built, and the tests that need it are skipped with a message.
 page-if-possible: .venv/.dev
 	@$(MAKE) --no-print-directory page || echo "page: not built; the tests that need it are skipped" >&2
-test: .venv/.dev services page-if-possible lint types pythons ## lint, types and every test
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
-	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+# One session, a file of tests on one core: what is planned and simulated for one test is there for the next.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+test: .venv/.dev services page-if-possible lint types pythons ## lint, types and every test: twenty minutes on two cores
+	$(PYTEST) $(ARGS)
 
-check: .venv/.dev page-if-possible lint types pythons ## lint, types and the quick tests: two minutes
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+check: .venv/.dev page-if-possible lint types pythons ## lint, types and the tests that cost next to nothing: two minutes
+	$(PYTEST) -m "not slow" $(ARGS)
 
-coverage: .venv/.dev page-if-possible ## what the quick tests reach, lines and branches; fails below the floor in pyproject.toml
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
+coverage: .venv/.dev page-if-possible ## what the tests reach, lines and branches; fails below the floor in pyproject.toml
+	$(PYTEST) --ignore tests/docs --cov --cov-report=term:skip-covered $(ARGS)
 
 soak: .venv/.dev page-if-possible ## every test with many more random cases
-	HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n 2 $(ARGS)
+	HYPOTHESIS_PROFILE=full $(PYTEST) $(ARGS)
 
 fuzz: .venv/.dev ## damaged files of six families, ten minutes each; ARGS="--seconds 60 --family traces --seed 7"
 	PYTHONPATH=tests $(BIN)/python -m support.fuzz $(ARGS)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.kept_plans import name_folder
+from support.kept_plans import folder, keep_windows, kept_plans, name_folder
 from support.shared_data import ABSENT, find_shared_data
 
 # quick: `make check` and `make test`; full: `make soak`. Deadlines are timing assertions, so there are none.
@@ -19,15 +22,38 @@ settings.register_profile("full", max_examples=2000, deadline=None, suppress_hea
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+_KEPT = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of one session share the plans they make: they find the folder in their environment."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.stash[_KEPT] = Path(tempfile.mkdtemp(prefix="ullage-tests-"))
+        name_folder(config.stash[_KEPT])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """What was kept is some hundred megabytes, and of no use to the next session."""
+    if _KEPT in config.stash:
+        shutil.rmtree(config.stash[_KEPT], ignore_errors=True)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _plans_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Workers of one session share the plans they make, and the programs that tests start share their bytecode."""
-    own = tmp_path_factory.getbasetemp()
-    shared = own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
-    name_folder(shared / "plans")
+def _kept_in_the_session() -> None:
+    """Tests find the windows that others simulated, and the programs that they start share their bytecode."""
+    keep_windows()
     # Some hundred programs would each compile their source anew where the environment forbids to write it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ["PYTHONPYCACHEPREFIX"] = str(shared / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder() / "bytecode")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Around the fixtures of its module too, most of which are plans."""
+    if item.get_closest_marker("fresh"):
+        return (yield)
+    with kept_plans():
+        return (yield)
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +65,54 @@ def shared_data() -> Path:
     return found
 
 
+# `make check` is two minutes because each of its six thousand tests costs next to nothing. One that takes longer than
+# this is named at the end of a run, so that somebody makes it cheaper or marks it slow; a busy machine names more.
+QUICK_CPU_S = 0.5
+_CPU_S = pytest.StashKey[float]()
+
+
+def _cpu_s() -> float:
+    """CPU time of this process, all its threads, and the programs that it has waited for."""
+    now = os.times()
+    return now.user + now.system + now.children_user + now.children_system
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_CPU_S] = _cpu_s()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    if call.when == "teardown" and _CPU_S in item.stash:
+        item.user_properties.append(("cpu_s", _cpu_s() - item.stash[_CPU_S]))
+    return (yield)
+
+
+def _say_costs(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the tests cost, and which of the quick ones are none; the reports of workers carry both here."""
+    cost_s = {
+        report.nodeid: (float(value), "slow" in report.keywords)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "cpu_s"
+    }
+    quick_s, slow_s = (sum(cpu_s for cpu_s, slow in cost_s.values() if slow is wanted) for wanted in (False, True))
+    terminalreporter.write_line(f"CPU seconds of tests: {quick_s:.0f} quick, {slow_s:.0f} slow")
+    heavy = sorted(
+        ((cpu_s, name) for name, (cpu_s, slow) in cost_s.items() if cpu_s > QUICK_CPU_S and not slow), reverse=True
+    )
+    if heavy:
+        terminalreporter.write_line(f"{len(heavy)} over {QUICK_CPU_S} CPU seconds that are not marked slow:")
+    for cpu_s, name in heavy[:20]:
+        terminalreporter.write_line(f"{cpu_s:6.1f} {name}")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    _say_costs(terminalreporter)
     skipped = [each for each in terminalreporter.stats.get("skipped", []) if ABSENT in str(each.longrepr)]
     if skipped:
         terminalreporter.write_line(f"{len(skipped)} tests skipped: {ABSENT}", yellow=True)

@@ -111,7 +111,13 @@ def _gather(folder: Path, files: list[str], *, workers: int, quick: bool) -> Non
         *(f"--ignore={each}" for each in LEFT_OUT), *(["--cov-append"] if files else []), *files,
     ]  # fmt: skip
     print(f"gathering which tests run which lines, of {len(files) or 'all'} files", file=sys.stderr, flush=True)
-    env = {**environment(), "COVERAGE_FILE": str(folder / "coverage"), "ULLAGE_TIMES": str(fresh)}
+    # A plan that the session keeps would run its lines in the first test that asks for it, and in no other.
+    env = {
+        **environment(),
+        "ULLAGE_TEST_NOTHING_KEPT": "1",
+        "COVERAGE_FILE": str(folder / "coverage"),
+        "ULLAGE_TIMES": str(fresh),
+    }
     ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     (folder / "gather.log").write_text(ended.stdout + ended.stderr)
     if ended.returncode not in (0, 1, 5) or not fresh.exists():

@@ -15,6 +15,7 @@ weights = st.floats(min_value=0.01, max_value=100.0)
 claims = st.lists(st.tuples(amounts, weights, st.integers(0, 3)), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @given(amounts, claims)
 def test_shares_add_up_to_the_capacity_or_to_all_that_is_wanted(capacity: float, claimed: Claims) -> None:
     wanted, weight, priority = zip(*claimed, strict=True)

@@ -59,6 +59,7 @@ def test_in_overload_those_admitted_at_the_limits_meet_their_slos(seed: int, rat
     assert "chat ttft_p95" in [each.name for each in bare if not each.is_kept]
 
 
+@pytest.mark.slow
 def test_the_stage_checks_the_same_itself() -> None:
     checks = limits().checks
     assert all(each.is_kept for each in checks if each.protection == "limits")
@@ -106,11 +107,13 @@ def test_a_stricter_slo_never_raises_the_queue(loose_s: float, strict_s: float) 
     assert all(strict.ages_s[name] < loose.ages_s[name] for name in loose.ages_s)
 
 
+@pytest.mark.slow
 def test_a_stricter_pace_never_raises_the_concurrency() -> None:
     found = [bounds(tpot_s=each_s).guard.running_requests for each_s in (0.05, 0.0145, 0.014, 0.0135)]
     assert found == sorted(found, reverse=True)
 
 
+@pytest.mark.slow
 def test_more_replicas_never_lower_the_limits_of_the_pool() -> None:
     found = [limits(replicas) for replicas in (1, 2, 3, 8, 20)]
     for few, many in itertools.pairwise(found):
@@ -136,6 +139,7 @@ def test_classes_share_the_engine_time_of_the_pool(replicas: int) -> None:
     assert batch.shed_from_ratio < chat.shed_from_ratio == batch.shed_wholly_ratio
 
 
+@pytest.mark.slow
 def test_tenants_share_the_pool_by_weight_and_none_above_its_own_limit() -> None:
     def tenant(name: str, share: float, weight: float, most: float) -> Tenant:
         return Tenant(name=name, share=stated("s", share), weight=stated("w", weight), most=stated("m", most))
@@ -162,6 +166,7 @@ def test_what_is_lost_already_is_shed_first_and_the_urgent_last() -> None:
 # ---- deadlines -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_deadline_shorter_than_prefill_is_refused_with_one_that_is_not() -> None:
     def under(deadline_s: float) -> AdmissionLimits | Rejection:
         return limits_under(chat_deadline(deadline_s))
@@ -195,6 +200,7 @@ def test_every_figure_walks_back_to_sources() -> None:
         assert all(isinstance(each, Assumption | Source) for each in leaves)
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_same_on_one_core_and_on_several() -> None:
     with thread_map(workers=3) as spread:
         found = limits_under(policy(), map=spread)

@@ -38,6 +38,7 @@ def test_every_limit_class_step_and_note_is_printed() -> None:
     assert "tenant" not in page.partition("Shed in this order")[0]
 
 
+@pytest.mark.slow
 def test_tenants_have_a_table_where_there_are_some() -> None:
     both = tuple(
         Tenant(name=name, share=stated("s", share), weight=stated("w", 1.0), most=stated("m", 1.0))

@@ -87,6 +87,7 @@ def test_hot_is_not_slower_than_warm_nor_warm_than_cold(memory: MemoryBudget, st
     assert np.all(hot <= warm)
 
 
+@pytest.mark.slow
 @given(st.lists(logs, min_size=1, max_size=3))
 def test_so_it_is_whatever_was_measured(given_logs: list[dict[str, float]]) -> None:
     found = ready(SMALL, start("network-disk", *(measured(**each) for each in given_logs)))
@@ -95,6 +96,7 @@ def test_so_it_is_whatever_was_measured(given_logs: list[dict[str, float]]) -> N
     assert np.all(hot <= warm)
 
 
+@pytest.mark.slow
 @given(
     st.floats(min_value=1e7, max_value=1e11),
     st.floats(min_value=1.0, max_value=5.0),
@@ -114,6 +116,7 @@ def test_more_weight_bytes_are_never_faster(level: Level) -> None:
         assert np.all(lighter < heavier)
 
 
+@pytest.mark.slow
 @given(st.floats(min_value=1e8, max_value=1e11), st.floats(min_value=1.0, max_value=10.0))
 def test_a_faster_disk_is_never_slower(rate: float, factor: float) -> None:
     slow, fast = (ready(SMALL, start(rate=(each, each, each))) for each in (rate, rate * factor))

@@ -39,6 +39,7 @@ _CHOICES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(rows(), bill_lines(), _CHOICES)
 def test_rows_sum_to_every_line_and_nothing_is_negative(
     given_rows: list[Row], lines: list[BillLine], choice: AttributionChoice

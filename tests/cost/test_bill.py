@@ -41,6 +41,7 @@ def _use(**changed: object) -> ServiceUse:
     return replace(made, **changed)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(services(), any_quotes())
 def test_lines_sum_to_the_bill_to_the_cent(use: ServiceUse, prices: Quotes) -> None:
     bill = monthly_bill(use, prices, policy())
@@ -53,6 +54,7 @@ def test_lines_sum_to_the_bill_to_the_cent(use: ServiceUse, prices: Quotes) -> N
     assert fixed + variable == bill.total_cents
 
 
+@pytest.mark.slow
 @given(services(), any_quotes(), st.sampled_from(sorted(ATTRIBUTION_RULES)), st.sampled_from(Idle))
 def test_attribution_sums_to_the_lines_under_every_rule(use: ServiceUse, prices: Quotes, rule: str, idle: Idle) -> None:
     bill = monthly_bill(use, prices, policy())
@@ -65,6 +67,7 @@ def test_attribution_sums_to_the_lines_under_every_rule(use: ServiceUse, prices:
         assert sum(row.cents[place] for row in found.rows) == line.cents
 
 
+@pytest.mark.slow
 @given(services(), any_quotes(), st.floats(1.0, 5.0), st.integers(0, 12))
 def test_raising_a_price_never_lowers_the_bill(use: ServiceUse, prices: Quotes, ratio: float, which: int) -> None:
     names = list(prices.items)
@@ -80,6 +83,7 @@ def test_raising_a_price_never_lowers_the_bill(use: ServiceUse, prices: Quotes, 
         assert (other.cents or 0) >= (one.cents or 0)
 
 
+@pytest.mark.slow
 @given(services(), any_quotes())
 def test_without_traffic_the_reserve_is_paid_unless_every_minimum_is_0(use: ServiceUse, prices: Quotes) -> None:
     bill = monthly_bill(without_traffic(use), prices, policy())
@@ -101,6 +105,7 @@ def test_without_traffic_the_reserve_is_paid_unless_every_minimum_is_0(use: Serv
     assert sum(monthly_bill(none, prices, policy()).cents_of(name) for name in devices) == 0
 
 
+@pytest.mark.slow
 @given(services(), any_quotes())
 def test_every_figure_is_explained_down_to_sources(use: ServiceUse, prices: Quotes) -> None:
     bill = monthly_bill(use, prices, policy())
@@ -187,6 +192,7 @@ def test_a_fleet_that_follows_exactly_is_never_idle_and_one_that_is_held_has_no_
         assert usage.used_fraction == pytest.approx((used - used * 0.02) / (1.0 - used * 0.02))
 
 
+@pytest.mark.slow
 @given(services(), any_quotes())
 def test_giving_machines_back_never_costs_more(use: ServiceUse, prices: Quotes) -> None:
     """Hours within the steady fleet, whatever is committed."""

@@ -40,6 +40,7 @@ def _at_work(before: Bill, after: Bill) -> set[str]:
     return {each.name for each in found.causes if abs(each.cents) > 20}
 
 
+@pytest.mark.slow
 @given(services(), any_quotes(), services(), any_quotes())
 def test_causes_sum_to_the_whole_for_any_two_bills(
     use: ServiceUse, prices: Quotes, other: ServiceUse, other_prices: Quotes
@@ -52,6 +53,7 @@ def test_causes_sum_to_the_whole_for_any_two_bills(
         assert sum(each.by_line.values()) == each.cents
 
 
+@pytest.mark.slow
 @given(services(), any_quotes())
 def test_nothing_moved_nothing_explained(use: ServiceUse, prices: Quotes) -> None:
     bill = monthly_bill(use, prices, policy())

@@ -64,6 +64,7 @@ def test_rows_are_the_priced_lines(use: ServiceUse, given_quotes: Quotes) -> Non
         assert row.period == row.billing_period == PERIOD
 
 
+@pytest.mark.slow
 @given(rows())
 def test_parts_sum_to_every_line_in_money_and_quantity(
     given_rows: list[tuple[int, float, float, int, int, bool]],

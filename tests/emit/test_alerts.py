@@ -126,6 +126,7 @@ def tried(folder: Path, text: str, alert: str, when: str, given: Series, *, fire
     return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alert", CASES)
 def test_an_alert_fires_where_it_must_and_is_silent_elsewhere(alert: str, tmp_path: Path) -> None:
     when, fires, silent = CASES[alert]
@@ -140,6 +141,7 @@ def test_preempted_requests_press_on_memory_too(tmp_path: Path) -> None:
     assert tried(tmp_path, rules(), "UllageMemoryPressure", "20m", taken, fires=True) == ""
 
 
+@pytest.mark.slow
 def test_a_slow_burn_is_a_ticket_and_a_fast_one_a_page(tmp_path: Path) -> None:
     (found,) = yaml.safe_load_all(rules())
     burns = [each for group in found["groups"] for each in group["rules"] if each.get("alert") == "UllageSloBurn"]

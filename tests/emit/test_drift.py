@@ -71,6 +71,7 @@ _TREES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(_TEXTS, _TREES, min_size=1, max_size=4))
 def test_every_tree_reads_back_without_its_reasons(tree: dict[str, Any]) -> None:
     assert yaml.safe_load(yaml_text(["a head: # with signs"], tree)) == plain(tree)

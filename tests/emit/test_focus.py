@@ -156,6 +156,7 @@ def test_rows_sum_to_the_bill_and_products_match_whatever_the_amounts(charges: l
         ) < Decimal("0.0001")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(min_size=1, max_size=12), st.text(max_size=20), max_size=4))
 def test_any_tag_survives_the_file(tags: dict[str, str]) -> None:
     (row,) = _rows(focus_csv([dataclasses.replace(USE, tags=tags)], account_id="svc-1"))

@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +69,7 @@ def amount(written: Any) -> Fraction:
     return Fraction(found[1]) * _SCALES[found[2] or ""]
 
 
+@pytest.mark.slow
 @given(plans())
 def test_workloads_say_what_the_plan_says(values: dict[str, Any]) -> None:
     (found,) = documents(emitted("deployment", figures=values))
@@ -95,6 +97,7 @@ def test_workloads_say_what_the_plan_says(values: dict[str, Any]) -> None:
     assert values["rollout.drain"] - 1e-6 <= drain_s < values["rollout.drain"] + 1
 
 
+@pytest.mark.slow
 @given(plans())
 def test_autoscalers_say_what_the_plan_says(values: dict[str, Any]) -> None:
     (keda,) = documents(emitted("keda", figures=values))
@@ -111,6 +114,7 @@ def test_autoscalers_say_what_the_plan_says(values: dict[str, Any]) -> None:
     assert hpa["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == values["scaling.down_window_s"]
 
 
+@pytest.mark.slow
 @given(plans())
 def test_gateways_say_what_the_plan_says(values: dict[str, Any]) -> None:
     (policy,) = documents(emitted("envoy-gateway", figures=values))
@@ -129,6 +133,7 @@ def test_gateways_say_what_the_plan_says(values: dict[str, Any]) -> None:
     assert budget["spec"]["maxUnavailable"] == max(1, values["reserve.maintenance_replicas"])
 
 
+@pytest.mark.slow
 @given(plans())
 def test_rules_hold_the_plans_thresholds(values: dict[str, Any]) -> None:
     (rules,) = documents(emitted("prometheus", figures=values))

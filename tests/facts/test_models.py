@@ -140,6 +140,7 @@ def _script() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_sheets_say_what_the_reader_reads(shared_data: Path) -> None:
     """Each sheet is the model its config gives, but for what a sheet says about itself."""
     script = _script()

@@ -123,6 +123,7 @@ pool: {model: llama-3.1-8b, device: h100-sxm}
 """
 
 
+@pytest.mark.slow
 def test_a_trace_gives_rates_shapes_and_the_workload_stage(tmp_path: Path) -> None:
     _week_of_requests(tmp_path)
     found = verbs.plan(_file(tmp_path, TRACED), as_of=AS_OF, quick=True)
@@ -136,6 +137,7 @@ def test_a_trace_gives_rates_shapes_and_the_workload_stage(tmp_path: Path) -> No
     assert found.find("demand.long.prompt_p50").value == pytest.approx(4000, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

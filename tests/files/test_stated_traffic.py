@@ -101,6 +101,7 @@ def test_an_edited_synthetic_model_is_the_class(tmp_path: Path) -> None:
     assert found.classes[0].model.mean_rate_rps == builtin().classes[0].mean_rate_rps
 
 
+@pytest.mark.slow
 def test_a_saved_profile_plans_like_its_trace(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     at = np.sort(rng.uniform(0.0, 3 * 86_400.0, 30_000))

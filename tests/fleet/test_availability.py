@@ -144,6 +144,7 @@ def _share_enough(events: list[FleetEvent], replicas: int, needed: int, until_s:
     return (enough_s + (until_s - last_s) * (int((down == 0).sum()) >= needed)) / until_s
 
 
+@pytest.mark.slow
 def test_the_steady_state_is_what_drawn_failures_show() -> None:
     """The events that the simulator of fleets is fed spend this share of their time with enough replicas up."""
     case = domains(((4, 4), (4, 3)), replica=often(0.02, 3.0), node=often(0.03, 2.0), zone=often(0.02, 5.0))
@@ -170,6 +171,7 @@ def test_the_steady_state_is_what_drawn_failures_show() -> None:
         assert drawn == pytest.approx(availability(needed, case).fraction, abs=0.01)
 
 
+@pytest.mark.slow
 def test_crews_are_what_a_drawn_repair_shop_shows() -> None:
     """Twelve replicas on six nodes, one crew for devices and one for nodes, followed failure by failure."""
     case = domains(((2,) * 6,), replica=often(0.05), node=often(0.08))

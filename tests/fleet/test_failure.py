@@ -93,6 +93,7 @@ def test_it_is_the_least_of_the_binomial_rule(replicas: int, down: float, target
     assert answer.without.fraction == pytest.approx(enough(replicas))
 
 
+@pytest.mark.slow
 @given(
     replicas=st.integers(1, 40),
     zones=st.integers(2, 4),

@@ -90,6 +90,7 @@ def test_every_scenario_has_a_title() -> None:
     assert tuple(TITLES) == tuple(SCENARIOS)
 
 
+@pytest.mark.slow
 def test_what_reserves_cover_holds_and_the_rest_is_said_to_be_uncovered() -> None:
     table = checked(reserves(), effort=QUICK)
     assert [each.name for each in table.checks] == list(SCENARIOS)

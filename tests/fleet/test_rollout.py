@@ -164,6 +164,7 @@ def test_nothing_may_move_is_refused() -> None:
         Rollout(strategy=choice("rollout.strategy", "recreate", "", "test"))
 
 
+@pytest.mark.slow
 def test_a_canary_runs_until_a_slow_version_is_seen() -> None:
     """Versions that are slower by what is looked for are found in nine cases of ten, good ones held back in one of
     twenty: tried with a plain test of means, on as many requests as are asked for."""

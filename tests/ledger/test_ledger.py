@@ -47,6 +47,7 @@ def test_a_body_is_read_back_as_it_was_written_under_the_same_digest(value: obje
     assert again.digest == body.digest == digest_of(body.canonical)
 
 
+@pytest.mark.slow
 def test_the_same_plan_is_kept_once_and_found_by_the_first_digits(address: str) -> None:
     with opened(address, create=True) as ledger:
         first, second = entry("a", size=5000), entry("b")
@@ -155,6 +156,7 @@ def test_retention_removes_bodies_by_rule_and_keeps_what_is_needed(address: str)
         assert ledger.verify() == (5, [])
 
 
+@pytest.mark.slow
 def test_what_was_exported_is_taken_over_once(address: str, tmp_path: Path) -> None:
     bodies = [entry(str(number), size=number) for number in range(450)]
     with opened(str(tmp_path / "other.sqlite"), create=True) as source, opened(address, create=True) as target:
@@ -252,6 +254,7 @@ def test_a_ledger_of_a_newer_version_is_refused(address: str) -> None:
         open_ledger(address)
 
 
+@pytest.mark.slow
 def test_a_restart_of_the_server_is_waited_for() -> None:
     with server() as running, opened(running.address, create=True) as ledger:
         assert ledger.keep(entry("before"), at=NOW)
@@ -305,6 +308,7 @@ def test_a_full_disk_loses_the_write_in_flight_alone(tmp_path: Path) -> None:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_the_server_loses_the_write_in_flight_alone(postgres: Server, tmp_path: Path) -> None:
     disk = postgres.folder / "disk"
     disk.mkdir()

@@ -104,6 +104,7 @@ def test_traffic_scales_every_class_alike(file: Path, text: str, ratio: float) -
         assert [each.value for each in new.slo_limits] == [each.value for each in old.slo_limits]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [2, 60])
 def test_traffic_scales_what_a_trace_measured(tmp_path: Path, hours: int) -> None:
     """Short logs borrow their season, long ones are forecast: both plan for twice as much."""

@@ -112,6 +112,7 @@ def test_a_stated_cached_share_is_that_of_every_prompt_drawn(tmp_path: Path) -> 
     assert set(found.classes[0].model.reuse.first_turn_fractions) == {0.35}
 
 
+@pytest.mark.slow
 def test_a_cached_share_that_nobody_stated_is_assumed(tmp_path: Path) -> None:
     assert demand(tmp_path, "rate: 10 req/s").figures["demand.chat.cached_fraction"].evidence is Evidence.ASSUMED
     silent = demand(tmp_path, more=log(tmp_path)).figures["demand.chat.cached_fraction"]
@@ -166,6 +167,7 @@ def test_users_without_a_number_are_asked_for(tmp_path: Path) -> None:
         spec_of(tmp_path, "users: {think_time: 30s}")
 
 
+@pytest.mark.slow
 def test_a_rate_beside_a_trace_scales_it(tmp_path: Path) -> None:
     own = demand(tmp_path, more=log(tmp_path))
     scaled = demand(tmp_path, "rate: 5 req/s", more=log(tmp_path))

@@ -49,6 +49,7 @@ def accepted(model: Model, **stated: object) -> MemoryBudget:
     return found
 
 
+@pytest.mark.slow
 @given(name=names, device=device_names, engine=engines, tp=degrees, dtype=dtypes, fraction=st.floats(0.3, 1.0))
 def test_lines_add_up_to_the_device_and_headroom_is_never_negative(
     name: str, device: str, engine: str, tp: int, dtype: str, fraction: float
@@ -72,6 +73,7 @@ def test_lines_add_up_to_the_device_and_headroom_is_never_negative(
     assert found.kv_blocks * found.kv_block_bytes == found.line(LineName.KV_CACHE).line_bytes
 
 
+@pytest.mark.slow
 @given(name=names, tp=degrees, engine=engines)
 def test_more_devices_never_lower_the_tokens_of_a_replica(name: str, tp: int, engine: str) -> None:
     """With the lines that do not depend on tp held equal, more tp leaves more cache and never dearer tokens."""
@@ -93,6 +95,7 @@ def test_more_devices_never_lower_the_tokens_of_a_replica(name: str, tp: int, en
     assert pair[1].kv_tokens >= pair[0].kv_tokens * (1 - slack / pair[0].device_bytes)
 
 
+@pytest.mark.slow
 @given(name=names, tp=degrees, pair=st.sampled_from((("fp8", "bf16"), ("bf16", "fp32"), ("nvfp4", "fp8"))))
 def test_a_larger_cache_dtype_never_raises_the_tokens(name: str, tp: int, pair: tuple[str, str]) -> None:
     """Exactly, but for hybrids with states: their page is a state rounded up to whole tokens of the dtype."""
@@ -110,6 +113,7 @@ def test_a_larger_cache_dtype_never_raises_the_tokens(name: str, tp: int, pair: 
     assert small.kv_tokens >= large.kv_tokens * (1 - slack)
 
 
+@pytest.mark.slow
 @given(name=names, fraction=st.integers(50, 94))
 def test_a_larger_fraction_never_lowers_the_tokens(name: str, fraction: int) -> None:
     less, more = (
@@ -122,6 +126,7 @@ def test_a_larger_fraction_never_lowers_the_tokens(name: str, fraction: int) -> 
     assert more.kv_tokens >= less.kv_tokens
 
 
+@pytest.mark.slow
 @given(
     name=names,
     context=st.sampled_from((512, 4096, 32768, 131072)),

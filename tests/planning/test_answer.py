@@ -178,6 +178,7 @@ def test_devices_asked_for_today_are_there_after_their_lead_time() -> None:
     assert order.is_late
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PLANS)
 def test_every_figure_of_the_answer_is_found_by_name_and_explained_to_its_sources(text: str | None) -> None:
     plan = planned(text)

@@ -64,6 +64,7 @@ def test_a_built_stage_hands_over_figures(plan: Plan) -> None:
         assert bool(stage.figures) == (stage.is_built and not isinstance(stage.answer, NotGiven)), stage.name
 
 
+@pytest.mark.slow
 def test_every_number_is_explained_down_to_sources(plan: Plan) -> None:
     numbers: list[Figure | Assumption] = [*plan.figures, *plan.assumptions]
     for each in numbers:
@@ -89,11 +90,13 @@ def test_every_input_is_listed_among_the_assumptions(plan: Plan) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.fresh
 def test_one_input_one_seed_one_answer(plan: Plan) -> None:
     """Worked out anew, and not taken from what the session keeps."""
     assert verbs.plan(as_of=AS_OF, seed=0) == plan
 
 
+@pytest.mark.slow
 def test_what_a_stage_has_to_say_reaches_the_reader(plan: Plan) -> None:
     """An approximation that only the value knows is one the reader was not told of."""
     said = [note for stage in plan.stages for note in stage.notes]

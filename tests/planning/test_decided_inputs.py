@@ -63,6 +63,7 @@ def log(folder: Path, weeks: int) -> None:
     (folder / "log.csv").write_text("\n".join(["arrival_s,prompt_tokens,output_tokens", *rows]) + "\n")
 
 
+@pytest.mark.slow
 def test_the_planning_percentile_is_read_off_the_forecast_of_a_trace(tmp_path: Path) -> None:
     log(tmp_path, 4)
     found = {}

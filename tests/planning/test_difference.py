@@ -49,6 +49,7 @@ def compared(*files: Path) -> Difference:
     return found
 
 
+@pytest.mark.fresh
 def test_a_plan_does_not_differ_from_itself_fresh_or_saved(folder: Path) -> None:
     same = compared(folder / "old.yaml", folder / "old.json")
     assert same.is_empty

@@ -28,6 +28,7 @@ def looked(traffic: str | None = None, **changes: Any) -> PlanEstimate:
     return found
 
 
+@pytest.mark.slow
 def test_more_traffic_takes_more_and_the_same_question_has_one_answer() -> None:
     sizes = [looked(each).pools[0] for each in ("x0.3", "x1", "x3")]
     replicas = [each.steady_replicas for each in sizes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import pytest
 import yaml
 
 from support.planned import AS_OF, ONE_REPLICA
@@ -13,6 +14,7 @@ from ullage.planning.answer.answer import answer
 from ullage.report.plan.json_document import plan_json
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_plan_answers_as_the_plan_does() -> None:
     plan = verbs.plan(yaml.safe_load(ONE_REPLICA), as_of=AS_OF, quick=True)
     assert not isinstance(plan, Rejection)

@@ -97,6 +97,7 @@ def test_a_longer_start_never_shrinks_the_plan() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.fresh
 def test_the_same_input_gives_the_same_bytes() -> None:
     first = json.dumps(plan_json(planned()), sort_keys=True)
     answered.cache_clear()

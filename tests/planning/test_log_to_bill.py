@@ -115,6 +115,7 @@ def value(plan: Plan, name: str) -> float:
     return found
 
 
+@pytest.mark.slow
 def test_the_log_is_read_whole(plan: Plan) -> None:
     assert value(plan, "workload.requests") == 3 * (22 * 3600 + 2 * 6 * 3600)
     # From the first request to the last, which comes a second before midnight.

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +88,7 @@ def test_no_mix_is_cheaper_than_the_programs(problem: MixProblem) -> None:
         assert math.isclose(found.usd_per_hour, best, rel_tol=1e-6)
 
 
+@pytest.mark.slow
 @given(problems(), st.integers(1, 8))
 def test_a_larger_quota_never_costs_more(problem: MixProblem, more: int) -> None:
     wider = replace(problem, quotas={device: quota + more for device, quota in problem.quotas.items()})

@@ -253,6 +253,7 @@ def test_a_real_prometheus_gives_what_was_put_in(tmp_path: Path) -> None:
     assert "vllm:gpu_cache_usage_perc" in kinds[NoteKind.RENAMED].what
 
 
+@pytest.mark.slow
 def test_promql_of_every_query_is_taken_by_a_real_prometheus(tmp_path: Path) -> None:
     from ullage.readers.prometheus.observe import queries
     from ullage.readers.prometheus.steps import StepGrid

@@ -40,6 +40,7 @@ def error_usd(needed: Needed) -> float:
     return abs(needed.usd_per_month) + 1e7 * abs(needed.usd_per_success)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", PLANTED, ids=str)
 def test_a_planted_drift_is_charged_to_its_cause(kept: KeptCase, cause: DriftCause) -> None:
     found = held(kept, PLANTED[cause])
@@ -49,6 +50,7 @@ def test_a_planted_drift_is_charged_to_its_cause(kept: KeptCase, cause: DriftCau
     assert {each.cause for each in found.inputs if each.verdict is InputVerdict.DRIFTED} >= {cause}
 
 
+@pytest.mark.slow
 def test_the_size_of_a_drift_lies_in_its_interval(kept: KeptCase) -> None:
     sizes = {"arrival rate": 1.3, "mean output": 1.4, "cached share of prompts": 0.6}
     for cause, name in (
@@ -62,6 +64,7 @@ def test_the_size_of_a_drift_lies_in_its_interval(kept: KeptCase) -> None:
         assert row.low * 0.97 <= row.stated_value * sizes[name] <= row.high * 1.03, row
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_nothing_was_planted(kept: KeptCase) -> None:
     for seed in range(6):
         found = held(kept, Planted(), weeks=1.0, seed=seed)
@@ -72,6 +75,7 @@ def test_nothing_is_found_where_nothing_was_planted(kept: KeptCase) -> None:
         assert found.past == ()
 
 
+@pytest.mark.slow
 def test_two_drifts_share_the_error_and_both_sums_are_whole(kept: KeptCase) -> None:
     both = Planted(inputs=DriftInputs(traffic_ratio=1.3, output_ratio=1.5))
     causes = held(kept, both).causes
@@ -133,6 +137,7 @@ def test_gaps_do_not_look_like_less_traffic(kept: KeptCase) -> None:
     assert {each.verdict for each in found.inputs if each.name == "arrival rate"} == {InputVerdict.HOLDS}
 
 
+@pytest.mark.slow
 def test_updates_change_what_drifted_and_nothing_else(kept: KeptCase) -> None:
     quiet, _ = plan_updates(kept.expected, held(kept, Planted()), weeks=2.0)
     assert quiet == ()

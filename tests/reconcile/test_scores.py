@@ -130,6 +130,7 @@ def test_a_ratio_by_day_has_an_interval_that_holds_the_truth() -> None:
     assert ratio_by_day(np.full(48, np.nan), np.ones(48), at_s[:48]) is None
 
 
+@pytest.mark.slow
 def test_a_backtest_is_short_less_often_at_a_higher_percentile(kept: KeptCase) -> None:
     seen = kept.production.observation(
         Planted(inputs=DriftInputs(traffic_ratio=6.0)), start_s=kept.start_s, weeks=5.0, seed=4

@@ -38,6 +38,7 @@ def answers(kept: KeptCase, folder: Path, planted: Planted = DRIFTED) -> str:
     return str(write_answers(folder, open_metrics(seen, scrape_s=900.0, replicas=kept.production.replicas)))
 
 
+@pytest.mark.slow
 def test_a_kept_plan_is_listed_shown_exported_and_taken_over(
     kept: KeptCase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +88,7 @@ def valid(verb: str, found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_drift_is_found_in_files_kept_and_written_as_a_diff(
     kept: KeptCase, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_a_drift_is_found_in_files_kept_and_written_as_a_diff(
     assert json.loads(capsys.readouterr().out)["found"]["risk"]["stretches"] == 2
 
 
+@pytest.mark.slow
 def test_the_page_and_its_markdown_name_the_verdict(
     kept: KeptCase, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +137,7 @@ def test_the_page_and_its_markdown_name_the_verdict(
     assert "needs no change" in page
 
 
+@pytest.mark.slow
 def test_a_real_prometheus_and_files_of_it_say_the_same(
     kept: KeptCase, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,6 +133,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(value=st.dictionaries(st.text(), JSON))
 def test_text_reads_back_as_the_value(value: dict[str, Any]) -> None:
     assert json.loads(to_text(value)) == value

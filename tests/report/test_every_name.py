@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.planned import AS_OF, planned
+from support.planned import AS_OF, SMALL, planned
 from ullage import verbs
 from ullage.cli.app import _command
 from ullage.cli.help import VERBS
@@ -61,27 +61,6 @@ def test_every_name_of_a_memory_budget_is_explained() -> None:
     made = verbs.memory("llama-3.1-8b", device="h100-sxm")
     assert isinstance(made.found, MemoryBudget)
     assert_explained(made.to_dict(), made.explained)
-
-
-SMALL: dict[str, Any] = {
-    "version": 1,
-    "service": "small",
-    "dated": "2026-11-15",
-    "workload": {
-        "classes": [
-            {
-                "name": "chat",
-                "rate": "2 req/s",
-                "longest_context": 4096,
-                "slo": {"ttft_p95": "2s", "tpot_p95": "80ms"},
-                "prompt": {"p50": 300, "p95": 900},
-                "output": {"p50": 100, "p95": 300},
-            }
-        ]
-    },
-    "pool": {"model": "llama-3.1-8b", "device": "h100-sxm"},
-    "options": {"devices": ["h100-sxm", "h200-sxm"], "tensor_parallel": [1, 2]},
-}
 
 
 @pytest.mark.parametrize("verb", ["size", "options", "drill", "cost"])

@@ -67,6 +67,7 @@ def test_bars_add_up_before_the_eye(fleet: SteadyFleet) -> None:
     assert max(len(line.rstrip()) for line in text_of(steady_parts(wide)).splitlines()[:4]) <= 110
 
 
+@pytest.mark.slow
 def test_what_binds_stands_first_and_every_distance_is_shown(fleet: SteadyFleet) -> None:
     given = pool(500, 50, class_with_slos("chat", ttft_p95=1.0), span_s=60.0)
     room = headroom(fleet.trial, fleet.size.probe, rate_rps=fleet.size.rate_rps, seed=1)

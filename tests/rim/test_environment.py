@@ -33,6 +33,7 @@ def python(*arguments: str, cwd: Path | None = None, **environment: str | None) 
     )
 
 
+@pytest.mark.slow
 def test_without_a_home_or_a_place_to_write() -> None:
     plain = python(*ULLAGE, *MEMORY)
     bare = python(*ULLAGE, *MEMORY, cwd=Path("/proc/self"), HOME=None, XDG_CACHE_HOME="/proc/none", TMPDIR="/proc/none")
@@ -40,6 +41,7 @@ def test_without_a_home_or_a_place_to_write() -> None:
     assert bare.stdout == plain.stdout
 
 
+@pytest.mark.slow
 def test_warnings_may_be_errors(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("arrival_s,prompt_tokens,output_tokens\n" + "".join(f"{at},10,5\n" for at in range(50)))
@@ -48,6 +50,7 @@ def test_warnings_may_be_errors(tmp_path: Path) -> None:
         assert strict.returncode == ExitCode.OK, strict.stderr
 
 
+@pytest.mark.slow
 def test_the_order_of_hashes_does_not_reach_the_answer(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     rows = "".join(f"{at},10,5,{'ab'[at % 2]},{'xyz'[at % 3]}\n" for at in range(60))

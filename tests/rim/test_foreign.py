@@ -56,6 +56,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [[], ["--json"], ["--synthesize"]])
 def test_profile_shows_what_a_log_says_and_does_nothing(
     log: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -97,6 +98,7 @@ def named(service: str) -> PlanAnswer:
     return replace(found, spec=replace(found.spec, name=service))
 
 
+@pytest.mark.slow
 def test_a_service_of_any_name_has_a_screen_a_comment_and_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
     plan = named(HOSTILE)
     answer(*plan_page(plan), *plan_document(plan))

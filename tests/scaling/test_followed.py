@@ -101,6 +101,7 @@ def bills() -> tuple[Bill, Bill]:
     return held, found
 
 
+@pytest.mark.slow
 def test_the_saving_that_is_said_is_the_difference_of_two_bills() -> None:
     held, released = bills()
     name = "bill.released_saving_usd"
@@ -133,6 +134,7 @@ def test_the_bill_has_the_hours_of_the_rule_and_idle_ones_apart() -> None:
     assert divided.row("idle").cents[place] == released.cents_of("idle_hours")
 
 
+@pytest.mark.slow
 def test_two_plans_apart_by_it_are_told_apart_by_it() -> None:
     """The difference is charged to the hours that devices are paid, not to a price that nobody changed."""
     plan, (held, released) = planned(), bills()

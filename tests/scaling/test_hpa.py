@@ -323,6 +323,7 @@ def our_spec(given: dict[str, Any]) -> HpaSpec:
     )
 
 
+@pytest.mark.slow
 def test_a_literal_controller_agrees_over_random_series() -> None:
     rng = np.random.default_rng(20261116)
     changes = skipped = 0

@@ -238,6 +238,7 @@ def test_the_rate_ahead_follows_the_trend_or_the_season() -> None:
 SERIES = 1500
 
 
+@pytest.mark.slow
 def test_a_literal_scaled_object_agrees_over_random_series() -> None:
     rng = np.random.default_rng(20261117)
     zeros = changes = 0
@@ -288,6 +289,7 @@ def test_a_literal_scaled_object_agrees_over_random_series() -> None:
     assert min(zeros, changes) > SERIES
 
 
+@pytest.mark.slow
 def test_a_literal_knative_agrees_over_random_series() -> None:
     rng = np.random.default_rng(20261118)
     panics = zeros = 0

@@ -286,6 +286,7 @@ def test_rules_are_compared_on_the_same_traffic() -> None:
     assert len(found.chart.at_s) == len(found.chart.ready_replicas)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_large_pool_does_what_the_whole_does() -> None:
     """A hundred and sixty replicas at most, played whole and as sixty-four with their share of everything."""
     whole = replace(pool(), limits=replace(LIMITS, most_replicas=160, nodes_per_minute=30.0, step_replicas=40))

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any
 
+import pytest
 from mcp import Client, StdioServerParameters
 
 from ullage import verbs
@@ -28,6 +29,7 @@ def asked(*calls: tuple[str, dict[str, Any]]) -> tuple[list[Any], list[Any]]:
     return asyncio.run(go())
 
 
+@pytest.mark.slow
 def test_an_agent_looks_and_neither_writes_nor_reads_files() -> None:
     memory = {"model": "llama-3.1-8b", "device": "h100-sxm", "as_of": "2026-11-15"}
     tools, found = asked(

@@ -91,6 +91,7 @@ def _put(plan: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return plan
 
 
+@pytest.mark.slow
 def test_nothing_is_opened_by_any_key_that_the_guard_lets_pass(tmp_path: Path) -> None:
     """Every key of the plan file in turn names a file that is there; who opens it is caught by the interpreter."""
     canary = tmp_path / "canary.csv"

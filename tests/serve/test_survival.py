@@ -56,6 +56,7 @@ def test_a_killed_service_loses_no_kept_plan_and_leaves_no_process(tmp_path: Pat
         assert [each["kind"] for each in listed["entries"]] == ["plan"]
 
 
+@pytest.mark.slow
 def test_a_first_process_that_dies_is_started_again(tmp_path: Path) -> None:
     with running_service(tmp_path) as service, service.client(None) as client:
         (first,) = children_of(service.process.pid)
@@ -70,6 +71,7 @@ def test_a_first_process_that_dies_is_started_again(tmp_path: Path) -> None:
         assert children_of(service.process.pid) != [first]
 
 
+@pytest.mark.slow
 def test_a_ledger_may_be_a_database(tmp_path: Path) -> None:
     with server() as database, running_service(tmp_path, ULLAGE_LEDGER=database.address) as service:
         with service.client(None) as client:

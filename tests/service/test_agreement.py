@@ -88,6 +88,7 @@ def test_the_engines_clock_and_a_serious_finding_count_less(tmp_path: Path) -> N
     assert "overload" in endless.reason
 
 
+@pytest.mark.slow
 def test_a_common_fit_follows_the_heavier_test(step: StepModel, tmp_path: Path) -> None:
     """The weights reach the fit: with the slow test five years old, the factors are nearly those of the new one."""
     new, old = a_test(tmp_path, "new"), a_test(tmp_path, "old", k=1.6, day="20211101")

@@ -74,6 +74,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_pool_is_short_of_by_construction_binds(name: str) -> None:
     found, room = bound(name)

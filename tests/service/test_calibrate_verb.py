@@ -25,6 +25,7 @@ def files(folder: Path, *, same: bool = False) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_two_files_give_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "calibration.json"
     assert run(["calibrate", *files(tmp_path), *WHAT, "--out", str(out)]) == ExitCode.OK
@@ -39,6 +40,7 @@ def test_two_files_give_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixt
     assert {each["point"].split()[0] for each in document["calibration"]["held_out"]} == points
 
 
+@pytest.mark.slow
 def test_the_same_files_give_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = []
     for _ in range(2):
@@ -65,6 +67,7 @@ def test_an_unknown_name_is_wrong_input(wrong: list[str], tmp_path: Path, capsys
     assert wrong[1] in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_more_points_make_a_narrower_band(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One point leaves the band of an estimate's parts, more points that of their fit; the page says it."""
     widths = []
@@ -86,6 +89,7 @@ def test_a_test_of_another_model_is_refused_by_name(tmp_path: Path, capsys: pyte
     assert run(["calibrate", str(path), *WHAT, "--accept", "model"]) == ExitCode.OK
 
 
+@pytest.mark.slow
 def test_simulate_gives_what_calibrate_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To the last digit: both repeat the test by the same function, with the same lengths and arrivals."""
     out = tmp_path / "calibration.json"

@@ -70,6 +70,7 @@ def error_at(calibration: Calibration | None, unseen: Sequence[int]) -> float:
     return float(np.mean(errors))
 
 
+@pytest.mark.slow
 def test_known_factors_come_back() -> None:
     tests = [measured(1), measured(16), measured(128, prompt=2048, output=512), measured(32, prompt=4096, output=64)]
     found = calibrate(TIMES, FLOOR, tests)
@@ -139,6 +140,7 @@ def test_without_a_target_there_is_nothing_to_fit() -> None:
         calibrate(TIMES, FLOOR, [Measurement(name="empty", trial=trial(2), targets=())])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", COMMANDS)
 def test_the_next_test_asks_for_what_is_not_known(tool: str) -> None:
     found = calibrate(TIMES, FLOOR, [measured(16, prompt=16, output=512)])

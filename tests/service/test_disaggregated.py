@@ -115,6 +115,7 @@ def test_a_pool_without_room_refuses_by_name_of_none() -> None:
     assert np.flatnonzero(~np.isfinite(found.end_s)).tolist() == [4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 7, 40])
 def test_clients_send_when_answers_come(clients: int) -> None:
     """The k-th answer lets the next request go: never more in flight than clients, and never fewer."""

@@ -219,6 +219,7 @@ def test_a_prediction_of_a_load_that_was_not_tested_lies_in_its_band(step: StepM
         assert (prediction.doublings > 0.1) == (clients > 32)
 
 
+@pytest.mark.slow
 def test_bands_are_wider_with_fewer_points_and_further_away(step: StepModel) -> None:
     def width(fit: FittedTests, clients: int) -> float:
         asked = measurement_of(of_replica(step, clients), TERMS)
@@ -235,6 +236,7 @@ def test_bands_are_wider_with_fewer_points_and_further_away(step: StepModel) -> 
     assert width(broken, 8) > width(two, 8)
 
 
+@pytest.mark.slow
 def test_points_that_do_not_belong_together_are_said_to(step: StepModel) -> None:
     found = fitted(step, of_replica(step, 2), of_replica(step, 16, 2.0), of_replica(step, 32, 0.7))
     names = {each.name for each in found.anomalies}

@@ -31,6 +31,7 @@ def found() -> Headroom:
     return room_of(small_trial())
 
 
+@pytest.mark.slow
 def test_there_is_a_line_for_every_change_and_none_is_negative(found: Headroom) -> None:
     assert [line.name for line in found.lines] == ["traffic", "prompts", "outputs", "cache"]
     assert all(line.holds_fraction >= 0.0 for line in found.lines)
@@ -56,6 +57,7 @@ def test_capacity_is_the_highest_load_that_was_seen_to_hold(found: Headroom) -> 
     assert decide(small_trial(), found.capacity_rps, PROBE, seed=SEED, effort=EFFORT).holds
 
 
+@pytest.mark.slow
 def test_a_large_pool_has_less_to_spare_than_a_step_of_its_size() -> None:
     """What one step fewer does not carry is more traffic for the sub-pool that stands for both, and holds no better."""
     rate_rps = 5_000.0
@@ -71,6 +73,7 @@ def test_a_large_pool_has_less_to_spare_than_a_step_of_its_size() -> None:
         assert found.breaks in (*sized.below.violated, *(each.name for each in sized.below.judged))
 
 
+@pytest.mark.slow
 def test_more_replicas_and_looser_slos_never_leave_less(found: Headroom) -> None:
     more = room_of(small_trial(replicas=4))
     looser = room_of(small_trial(class_with_slos("chat", ttft_p95=1.0, tpot_p95=0.1)))
@@ -80,6 +83,7 @@ def test_more_replicas_and_looser_slos_never_leave_less(found: Headroom) -> None
     assert more.line("traffic").holds_fraction > found.line("traffic").holds_fraction
 
 
+@pytest.mark.slow
 def test_more_traffic_never_leaves_more(found: Headroom) -> None:
     busier = room_of(small_trial(), 1.3 * RATE_RPS)
     assert all(
@@ -93,6 +97,7 @@ def test_a_pool_that_is_too_small_has_none() -> None:
     assert all(line.breaks for line in short.lines)
 
 
+@pytest.mark.slow
 def test_without_hits_to_lose_the_cache_has_all_its_headroom() -> None:
     cold = room_of(small_trial(cache_blocks=0.0), 20.0)
     assert (cold.line("cache").holds_fraction, cold.line("cache").breaks_fraction) == (1.0, None)

@@ -57,6 +57,7 @@ def point() -> OperatingPoint:
     return _point(_curve(Evidence.CALIBRATED, swept=True))
 
 
+@pytest.mark.slow
 def test_the_point_is_the_highest_load_less_the_margins_that_are_taken_off(point: OperatingPoint) -> None:
     left = point.highest.rps
     for each in point.margins:
@@ -80,6 +81,7 @@ def _highest_rps(replica: Replica | None = None, **limits_s: float) -> float:
     return highest_load(bases.nominal, bases.nominal_probe, seed=3, effort=QUICK, with_interval=False).rps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict_s", [0.25, 0.1, 0.05])
 def test_a_stricter_slo_never_raises_the_point(strict_s: float) -> None:
     assert _highest_rps(ttft_p95=strict_s) <= _highest_rps(ttft_p95=0.3)
@@ -109,6 +111,7 @@ def test_policy_is_taken_off_once() -> None:
         replica_point(curve, policy=dataclasses.replace(NO_POLICY, value=1.0))
 
 
+@pytest.mark.slow
 def test_bursts_are_shown_and_not_taken_off_again() -> None:
     classes = (class_with_slos("chat", ttft_p95=1.0), class_with_slos("coding", ttft_p95=3.0))
     mix = MixLoad(model=builtin(), classes=classes, cache_blocks=2e4)

@@ -26,6 +26,7 @@ def tried() -> dict[str, Tried]:
     return {each.change: each for each in try_changes(_unswept(short_bases(trial)), effort=QUICK)}
 
 
+@pytest.mark.slow
 def test_longer_outputs_and_fewer_prefix_hits_never_help(tried: dict[str, Tried]) -> None:
     for each in tried.values():
         if each.kind == TRAFFIC:
@@ -40,6 +41,7 @@ def test_more_memory_never_hurts_and_far_fewer_sequences_do(tried: dict[str, Tri
     assert tried["max sequences 1"].change_fraction < 0
 
 
+@pytest.mark.slow
 def test_every_setting_is_tried_once_and_a_load_without_a_model_has_no_traffic_to_change() -> None:
     found = try_changes(_unswept(short_bases(poisson_trial(class_with_slos(ttft_p95=0.3)))), effort=QUICK)
     assert {each.kind for each in found} == {SETTING}

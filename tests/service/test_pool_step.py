@@ -124,6 +124,7 @@ pool: {model: llama-3.1-8b, device: h100-sxm}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["load_tests: [bench.json]", "calibrations: [calibration.json]"])
 def test_a_plan_file_points_to_them(how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bench.json").write_bytes(to_json(vllm_run(1.0)))

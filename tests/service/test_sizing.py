@@ -25,6 +25,7 @@ def _size(rate_rps: float, *, limit_s: float = 0.3, evidence: Evidence = Evidenc
     return found
 
 
+@pytest.mark.slow
 def test_more_traffic_never_needs_fewer_replicas() -> None:
     sizes = [_size(each).replicas for each in (5.0, 60.0, 200.0, 400.0)]
     assert sizes == sorted(sizes)
@@ -32,6 +33,7 @@ def test_more_traffic_never_needs_fewer_replicas() -> None:
     assert sizes[-1] > sizes[1]
 
 
+@pytest.mark.slow
 def test_a_stricter_slo_never_needs_fewer() -> None:
     assert _size(200.0, limit_s=0.05).replicas >= _size(200.0, limit_s=0.5).replicas
 

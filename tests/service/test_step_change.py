@@ -153,6 +153,7 @@ def test_the_verb_and_its_exit_codes(folder: Path, capsys: pytest.CaptureFixture
     assert ullage(["gate", old, str(folder / "none.json"), *words]) == ExitCode.WRONG_INPUT
 
 
+@pytest.mark.slow
 def test_slower_steps_mean_no_fewer_replicas_and_their_price(folder: Path) -> None:
     found = verbs.gate(
         folder / "old.json",

@@ -139,6 +139,7 @@ def test_fewer_requests_have_wider_bands(step: StepModel) -> None:
     assert widths[0] > widths[-1]
 
 
+@pytest.mark.slow
 def test_bands_hold_eight_of_ten_of_what_they_are_made_for(step: StepModel) -> None:
     """Worlds whose factors are drawn from the spread that the step model states, each seen with the luck of a run."""
     rng = np.random.default_rng(7)

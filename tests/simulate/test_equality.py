@@ -27,6 +27,7 @@ def test_every_pair_of_feature_levels_occurs() -> None:
             assert (a, x, b, y) in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS)
 def test_kernel_and_reference_agree(row: int) -> None:
     features = dict(covering_rows()[row])

@@ -309,6 +309,7 @@ def is_caught(simulator: Any, known: Callable[[int], tuple[Problem, Reference]],
     return False
 
 
+@pytest.mark.slow
 def test_the_kernel_itself_passes_uncompiled(tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path)
     for number in range(64):
@@ -316,6 +317,7 @@ def test_the_kernel_itself_passes_uncompiled(tmp_path: Path) -> None:
         assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
 
 
+@pytest.mark.slow
 def test_growing_logs_and_settling_often_change_nothing(tmp_path: Path) -> None:
     """Paths that tiny problems do not reach by themselves: full logs and timers, settled accounts, carried sums."""
     simulator = make_simulator(
@@ -328,6 +330,7 @@ def test_growing_logs_and_settling_often_change_nothing(tmp_path: Path) -> None:
         assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
     assert is_caught(make_simulator(tmp_path, MUTANTS[name]), expected, MOST_PROBLEMS), f"{name}: not caught"

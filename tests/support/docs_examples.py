@@ -2,7 +2,9 @@
 
 - A ```` ```console ```` block holds lines that start with `$ ` and, below each, what it prints. Each command runs in
   bash in a folder of its page's own; stdout is compared, a non-zero ending adds a line `[exit N]`, and a line `...`
-  stands for any number of lines.
+  stands for any number of lines. Where `ullage` comes first it runs in this process, and what it prints goes on to the
+  rest of the line: an interpreter for each of two hundred examples is minutes, and the programs that tests/cli starts
+  show that a process prints the same.
 - A ```` ```python ```` block is executed; the blocks of one page share their names.
 - A ```` ```pycon ```` block is a doctest.
 - ```` ```sh ```` blocks are for reading and are not run.
@@ -13,17 +15,22 @@
 from __future__ import annotations
 
 import doctest
+import io
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 from support import json_schemas, plan_keys
 from support.kept_plans import kept_plans, typed_environment
+from ullage.cli import main as ullage_main
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(console|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -62,20 +69,61 @@ def commands(block: str) -> list[Command]:
     return found
 
 
+# `ullage` with arguments that no shell would change, and the pipe or file that its answer goes to.
+_ULLAGE = re.compile(r"(ullage(?: (?:[^|<>;&$`\n\\]|\\\n)*)?)((?:[|>][^|&].*)?)", re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
 def run(typed: str, folder: Path) -> str:
     """What the command prints in this folder, as a reader without a terminal sees it."""
-    ended = subprocess.run(
-        ["bash", "-c", typed],
-        cwd=folder,
-        env=typed_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = _run_here(typed, folder) or _run_in_bash(typed, folder)
     lines = [line.rstrip() for line in ended.stdout.splitlines()]
     if ended.returncode != 0:
         lines += [line.rstrip() for line in ended.stderr.splitlines()] + [f"[exit {ended.returncode}]"]
     return "\n".join(lines).rstrip()
+
+
+def _run_in_bash(typed: str, folder: Path, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", typed],
+        cwd=folder,
+        env=typed_environment(),
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _run_here(typed: str, folder: Path) -> subprocess.CompletedProcess[str] | None:
+    """The same for a line that `ullage` begins, without a process for it; nothing for any other line."""
+    found = _ULLAGE.fullmatch(typed)
+    if found is None or "ullage " in found.group(2) or re.search(r"[*?~{}\[\]#!()]", _QUOTED.sub("", found.group(1))):
+        return None
+    ended = _ended(shlex.split(found.group(1))[1:], folder)
+    if not found.group(2):
+        return ended
+    rest = _run_in_bash(f"cat {found.group(2)}", folder, given=ended.stdout)
+    # A pipe ends as its last command does, a line that writes a file as its first.
+    code = ended.returncode if found.group(2).startswith(">") else rest.returncode
+    return subprocess.CompletedProcess(typed, code, rest.stdout, ended.stderr + rest.stderr)
+
+
+def _ended(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    shown, said = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    before, code = (sys.argv, dict(os.environ)), 0
+    sys.argv, os.environ["NO_COLOR"] = ["ullage", *arguments], "1"
+    try:
+        with chdir(folder), kept_plans(), redirect_stdout(shown), redirect_stderr(said):
+            ullage_main()
+    except SystemExit as ending:
+        code = int(ending.code or 0)
+    finally:
+        sys.argv = before[0]
+        os.environ.clear()
+        os.environ.update(before[1])
+    texts = (each.buffer.getvalue().decode() for each in (shown, said))
+    return subprocess.CompletedProcess(arguments, code, *texts)
 
 
 def matches(expected: str, printed: str) -> bool:

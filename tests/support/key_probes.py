@@ -19,11 +19,12 @@ from support.calibrations import calibration_document
 from support.loadtest_samples import to_json, vllm_run
 from ullage.admission.limits import admission_limits
 from ullage.errors import NotGiven, Rejection
-from ullage.evidence import Figure
+from ullage.evidence import Assumption, Figure
 from ullage.files.plan_file import put_value
 from ullage.files.strict_yaml import Document, read_scalar
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
+from ullage.fleet.steady import KeptFree, steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.checks.checks import CHECKS, check_plan
@@ -35,7 +36,7 @@ from ullage.planning.options.lead_times import OrderNeed, order_dates
 from ullage.planning.options.mix import slices_of
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.pipeline import plan
-from ullage.planning.planned_for import planned_for
+from ullage.planning.planned_for import planned_for, pool_steps
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_bill
 from ullage.planning.sides import limit_figures, pool_asked
@@ -43,6 +44,10 @@ from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.report.encode import to_json as encoded
 from ullage.scaling.stage import scaling_stage
 from ullage.service.calibration.pool_step import pool_step
+from ullage.service.stage import band_of, pool_bases, pool_curve, pool_point, rests_on
+from ullage.service.steps.step_model import StepModel
+from ullage.service.trial.bases import Bases
+from ullage.service.trial.trial import CONSERVATIVE
 from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.uncertainty.study import study
 from ullage.verbs.profile import profile, save_profile
@@ -576,6 +581,40 @@ def orders(spec: PlanSpec, _: Probe) -> Values:
     return _values(found.figures)
 
 
+def _served(spec: PlanSpec) -> tuple[StepModel, Bases, Demand, tuple[Figure | Assumption, ...]]:
+    """One replica of the first pool under its busy hour, as the stages that simulate take it."""
+    pool, demand = spec.pool, _asked(spec, spec.pool)
+    served = spec.served_by(pool.name)
+    classes = tuple(each.request_class for each in served)
+    memory = _memory_of(pool)
+    step = pool_steps(pool, memory)
+    bases = pool_bases(
+        step, memory, demand, classes, seed=0, deadlines_s=spec.admission.deadlines_s(classes),
+        band=planned_for(spec)[0].of_pool(band_of(step), demand).band,
+    )  # fmt: skip
+    return step, bases, demand, rests_on(step, memory, demand, [one for each in served for one in each.slo_limits])
+
+
+def curve(spec: PlanSpec, _: Probe) -> Values:
+    _step, bases, _demand, inputs = _served(spec)
+    return _values(pool_curve(bases, seed=0, basis=CONSERVATIVE, inputs=inputs).figures)
+
+
+def point(spec: PlanSpec, _: Probe) -> Values:
+    step, bases, _demand, inputs = _served(spec)
+    made = pool_curve(bases, seed=0, basis=CONSERVATIVE, inputs=inputs)
+    found = pool_point(made, step, policy=spec.policy.margin)
+    return _refusal(found) if isinstance(found, Rejection) else _values(found.figures)
+
+
+def fleet(spec: PlanSpec, _: Probe) -> Values:
+    step, bases, demand, inputs = _served(spec)
+    need = planned_for(spec)[0].of_pool(band_of(step), demand).need
+    kept = KeptFree(policy=spec.policy.margin, least=spec.pool.least, need=need)
+    found = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, kept=kept)
+    return _refusal(found) if isinstance(found, Rejection) else _values(found.figures)
+
+
 def whole_plan(spec: PlanSpec, probe: Probe) -> Values:
     found = probe.kept if spec is probe.spec else plan(spec, as_of=AS_OF, seed=0)
     if isinstance(found, Rejection):
@@ -600,7 +639,10 @@ STAGES: Mapping[str, Stage] = {
     "disaggregated": apart,
     **dict.fromkeys(("bill", "power"), bill),
     "risk": risk,
-    **dict.fromkeys(("curve", "point", "fleet", "margin"), whole_plan),
+    "curve": curve,
+    "point": point,
+    "fleet": fleet,
+    "margin": whole_plan,
     "options": options,
     **dict.fromkeys(("lead", "order"), orders),
 }

@@ -30,6 +30,16 @@ prices: {provider: me, own: {devices: [{device: h100-sxm, provider: me, price: 3
 """
 """Its devices are priced in EUR, and no rate to USD is known."""
 
+SMALL: dict[str, Any] = {
+    "version": 1,
+    "service": "small",
+    "dated": "2026-11-15",
+    "workload": {"classes": [{"name": "chat", "rate": "2 req/s", "longest_context": 8192, "slo": {"ttft_p95": "2s"}}]},
+    "pool": {"model": "llama-3.1-8b", "device": "h100-sxm"},
+    "options": {"devices": ["h100-sxm", "l40s"], "tensor_parallel": [1]},
+}
+"""What verbs are asked of. Its class and its pool are those of most small plans here: windows are the same for all."""
+
 TWO_POOLS = """
 version: 1
 service: two models

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import inspect
 import json
 import sys
@@ -16,6 +15,8 @@ from typing import Any
 import pytest
 
 import ullage
+from support.planned import AS_OF
+from support.planned import SMALL as PLAN
 from ullage import verbs
 from ullage.errors import InputError, Rejection
 from ullage.execute.pool import THREADS
@@ -23,13 +24,6 @@ from ullage.verbs.answer import FRAME_LIBRARIES, Refusal, VerbAnswer
 from ullage.verbs.report import ReportAnswer
 from ullage.verbs.what_if import WhatIf, what_if
 
-AS_OF = datetime.date(2026, 11, 15)
-PLAN = {
-    "version": 1,
-    "service": "chat",
-    "workload": {"classes": [{"name": "chat", "rate": "2 req/s", "longest_context": 8192, "slo": {"ttft_p95": "2s"}}]},
-    "pool": {"model": "llama-3.1-8b", "device": "h100-sxm"},
-}
 RUNS = """
 apiVersion: apps/v1
 kind: Deployment
@@ -98,10 +92,13 @@ SIMULATING = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", SIMULATING)
-def test_every_verb_that_simulates_does_so_on_the_cores_it_was_given(verb: str, running: Path) -> None:
+def test_every_verb_uses_the_cores_it_was_given_and_is_shown_as_all_are(verb: str, running: Path) -> None:
     with threads_seen() as seen:
-        asked(verb, running, workers=3)
+        found = asked(verb, running, workers=3)
     assert {each for each in seen if each.startswith(THREADS)}
+    assert isinstance(found, VerbAnswer)
+    assert not isinstance(found, Refusal)
+    check_answer(found)
 
 
 def small_answers(running: Path) -> Iterator[VerbAnswer]:
@@ -135,15 +132,6 @@ def check_answer(answer: VerbAnswer) -> None:
 def test_answers_are_short_at_a_prompt_and_whole_in_a_notebook(running: Path) -> None:
     for each in small_answers(running):
         check_answer(each)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", SIMULATING)
-def test_every_answer_is_shown_alike(verb: str, running: Path) -> None:
-    found = asked(verb, running)
-    assert isinstance(found, VerbAnswer)
-    assert not isinstance(found, Refusal)
-    check_answer(found)
 
 
 @pytest.mark.parametrize("library", FRAME_LIBRARIES)
@@ -186,6 +174,7 @@ def test_a_log_that_does_not_say_who_asked_is_refused_before_anything_is_planned
 
 
 @pytest.mark.slow
+@pytest.mark.fresh
 def test_a_plan_says_its_stages_in_order() -> None:
     said: list[tuple[float, str]] = []
     verbs.plan(PLAN, as_of=AS_OF, progress=lambda fraction, stage="": said.append((fraction, stage)))

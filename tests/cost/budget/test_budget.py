@@ -82,6 +82,7 @@ def _month(ratios: list[float]) -> MonthFuture:
     )
 
 
+@pytest.mark.slow
 @drawn(st.lists(st.floats(0.3, 3.0), min_size=3, max_size=8))
 def test_causes_sum_to_the_difference_and_bands_are_ordered(ratios: list[float]) -> None:
     today = world_bill()

@@ -33,6 +33,7 @@ def _short(term_months: int, usd_per_hour: float) -> Instrument:
     return instrument(Purchase.ONE_YEAR, usd_per_hour, term_months=term_months)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_no_mix_of_all_there_are_costs_less(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -33,6 +33,7 @@ def _bought(seed: int, *, most_regret: float | None = None, futures: int = 24) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_world_inside_the_range_loses_more_than_is_said(seed: int) -> None:
     found = _bought(seed)
@@ -67,6 +68,7 @@ def test_worlds_are_the_corners_of_demand_and_prices() -> None:
     assert found[-1].market.list_ratios == (1.0, *[0.6] * 11)
 
 
+@pytest.mark.slow
 def test_a_chosen_regret_is_kept_in_every_world_and_costs_something() -> None:
     free, kept = _bought(7), _bought(7, most_regret=0.12)
     assert isinstance(free, PurchasePlan)
@@ -76,6 +78,7 @@ def test_a_chosen_regret_is_kept_in_every_world_and_costs_something() -> None:
     assert kept.regrets[0].usd >= free.regrets[0].usd
 
 
+@pytest.mark.slow
 def test_a_regret_that_no_mix_keeps_is_refused_with_the_least_that_one_does() -> None:
     found = _bought(7, most_regret=0.01)
     assert isinstance(found, Rejection)

@@ -230,6 +230,7 @@ def test_any_order_of_lines_is_read_or_refused(lines: list[str]) -> None:
     assert all(start.phases for start in starts)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(sorted(json.loads(bench()))),

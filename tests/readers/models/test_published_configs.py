@@ -58,6 +58,7 @@ def _wrong(row: Mapping[str, str], model: Model) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_every_trusted_row_is_read_as_stated(shared_data: Path) -> None:
     folder = shared_data / "model_configs"
     rows = _trusted(shared_data)

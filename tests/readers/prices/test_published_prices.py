@@ -114,6 +114,7 @@ def test_the_history_spans_what_the_notes_say(shared_data: Path) -> None:
     assert hourly(datetime.date(2023, 10, 21), Purchase.SPOT) == 70.5143
 
 
+@pytest.mark.slow
 def test_every_row_of_the_history_is_kept_or_counted(shared_data: Path) -> None:
     found = read_prices(shared_data / "prices" / "gpu_price_history_weekly.csv.gz")
     assert found.rows == 6541

@@ -102,6 +102,7 @@ def test_a_wrong_unit_is_an_error_or_an_anomaly(sample: Sample, tmp_path: Path) 
             profiled(sample.write(tmp_path, scale=1e3))
 
 
+@pytest.mark.slow
 @EVERY
 def test_order_does_not_matter(sample: Sample, tmp_path: Path) -> None:
     shuffled = list(REQUESTS)

@@ -42,6 +42,7 @@ def test_the_profile_of_a_sample_is_saved_and_read(sample: Sample, tmp_path: Pat
     assert document("profile", from_plain(plain), as_of=found.as_of) == plain
 
 
+@pytest.mark.slow
 def test_everything_a_log_can_tell_is_on_the_page(tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
     with path.open("w") as stream:

@@ -54,6 +54,7 @@ def series(found: Profile) -> tuple[int, ...]:
     return found.whole.arrivals.series.counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1, 1_000, 1_000_000, 1_000_000_000])
 def test_numbers_of_any_unit_are_the_same_times(unit: int, tmp_path: Path) -> None:
     found = read(tmp_path, times(), lambda _at, moment: str(round(moment.timestamp() * 1000) * unit // 1000))
@@ -62,6 +63,7 @@ def test_numbers_of_any_unit_are_the_same_times(unit: int, tmp_path: Path) -> No
     assert found.coverage.zone == "UTC"
 
 
+@pytest.mark.slow
 def test_two_zones_in_one_log_are_one_time(tmp_path: Path) -> None:
     found = read(tmp_path, times(), lambda at, moment: (moment.astimezone(BERLIN) if at % 2 else moment).isoformat())
     assert series(found) == series(read(tmp_path, times(), zoned))
@@ -84,6 +86,7 @@ def test_time_that_goes_backwards_is_sorted_and_said(tmp_path: Path) -> None:
     assert sum(series(found)) == 6000
 
 
+@pytest.mark.slow
 def test_the_end_of_summer_time_in_a_local_log_is_found_and_mended_by_its_zone(tmp_path: Path) -> None:
     bare = read(tmp_path, times(), local)
     (said,) = of_kind(bare, AnomalyKind.SUMMER_TIME)
@@ -96,6 +99,7 @@ def test_the_end_of_summer_time_in_a_local_log_is_found_and_mended_by_its_zone(t
     assert named.coverage.first_time == true.coverage.first_time
 
 
+@pytest.mark.slow
 def test_the_hour_that_summer_time_skips_is_found(tmp_path: Path) -> None:
     found = read(tmp_path, times(SPRING, count=60_000), local)
     assert of_kind(found, AnomalyKind.SUMMER_TIME)
@@ -115,6 +119,7 @@ def test_one_request_is_a_profile(tmp_path: Path) -> None:
     assert (found.whole.requests, found.whole.arrivals) == (1, None)
 
 
+@pytest.mark.slow
 def test_rows_of_a_table_are_scanned_where_they_lie(tmp_path: Path) -> None:
     path = tmp_path / "large.parquet"
     duckdb.connect().execute(

@@ -98,6 +98,7 @@ def test_criteria_that_are_judged_together_are_judged_as_each_alone() -> None:
     assert alone[0].missed_fraction != alone[1].missed_fraction
 
 
+@pytest.mark.slow
 def test_stratified_shares_are_unbiased_and_their_errors_cover() -> None:
     """Over many draws the mean is the population's share, and nineteen in twenty lie within two errors of it."""
     rng = np.random.default_rng(1)
@@ -111,6 +112,7 @@ def test_stratified_shares_are_unbiased_and_their_errors_cover() -> None:
     assert 0.90 <= covered <= 0.995, covered
 
 
+@pytest.mark.slow
 def test_errors_also_cover_where_the_candidates_are_drawn_anew() -> None:
     """A seed draws its thousand candidates too; the true share is that of all seeds."""
     rng = np.random.default_rng(2)

@@ -77,6 +77,7 @@ def test_a_likely_start_and_a_smooth_excess_take_few_questions() -> None:
 # ---- the least replicas ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_rps", [70.0, 150.0])
 def test_a_search_by_all_numbers_and_many_windows_finds_the_same(bases: Bases, rate_rps: float) -> None:
     many = Effort(most_windows=40, first_fraction=2.0)

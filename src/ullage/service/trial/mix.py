@@ -139,6 +139,11 @@ class MixLoad:
         return _tables(self.model)
 
     @cached_property
+    def _seen_rps(self) -> float:
+        """The traffic of the model, in all."""
+        return sum(each.mean_rate_rps for each in self.model.classes)
+
+    @cached_property
     def _shares(self) -> Floats:
         """Of all requests by class. Digits beyond the twelfth are rounding, and twice the traffic has the same mix."""
         rates_rps = np.array([each.mean_rate_rps for each in self.model.classes])
@@ -173,7 +178,8 @@ class MixLoad:
 
     def __call__(self, *, rate_rps: float, span_s: float, seed: int) -> OpenLoop:
         """Draw a window; pools of several sizes and on both step bases are tried at one rate, on the same windows."""
-        key = (self.nameless, rate_rps, span_s, seed)
+        # How far apart uses of a prefix are goes by the traffic that they were seen in.
+        key = (self.nameless, rate_rps, span_s, seed, self._seen_rps if self.chains else None)
         found = _DRAWN.get(key)
         if found is None:
             found = _DRAWN[key] = self._draw(rate_rps, span_s, seed)
@@ -191,7 +197,7 @@ class MixLoad:
         stream = drawn.served_by_cache(self.cache_blocks)
         if self.chains:
             # A prefix is used again after as much time, at whatever rate: a part of the traffic meets a part of it.
-            distance = np.rint(drawn.reuse_blocks * ratio).astype(np.int32)
+            distance = np.rint(drawn.reuse_blocks * (rate_rps / self._seen_rps)).astype(np.int32)
             stream = replace(drawn, reuse_blocks=np.where(drawn.reuse_blocks > 0, np.maximum(1, distance), 0))
         return OpenLoop(
             requests=Requests(
