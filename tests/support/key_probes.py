@@ -336,7 +336,7 @@ def write_files(folder: Path) -> None:
     (folder / "facts" / "devices" / "h100-sxm.toml").write_text(FACT)
 
 
-VALIDATION = {
+VALIDATION: dict[str, Any] = {
     "schema": "ullage.validate/2",
     "as_of": "2026-11-10",
     "tested_on": None,

@@ -175,5 +175,5 @@ def _refused(
 def _capacity(bill: Bill, use: ClassUse) -> float | None:
     """What the pool was sized to serve, at this class's share of it."""
     pool = next(each for each in bill.use.pools if each.name == use.pool)
-    total = sum(each.requests for each in bill.use.ending_of(use.pool))
+    total = sum(each.requests for each in bill.use.classes_of(use.pool))
     return None if pool.capacity_requests is None else pool.capacity_requests * use.requests / total
