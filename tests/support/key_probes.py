@@ -12,6 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
