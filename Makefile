@@ -127,6 +127,8 @@ bench-validate: .venv/.dev ## published load tests predicted from others, and fa
 	$(BIN)/python -m bench.validate $(ARGS)
 bench-gate: .venv/.dev ## upgrades of simulated services: sign of the change, and false alarms; ARGS="--worlds 200" or --published
 	PYTHONPATH=tests $(BIN)/python -m bench.gate $(ARGS)
+bench-portfolio: .venv/.dev ## 200 pools, 10,000 replicas, 50 M requests a day in one command; ARGS="--kinds 20 --decide 2"
+	$(BIN)/python bench/portfolio.py $(ARGS)
 bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"
 	PYTHONPATH=tests $(BIN)/python -m bench.buy $(ARGS)
 bench-budget: .venv/.dev ## how many months P10 to P90 of a budget hold, in simulated worlds; ARGS="--worlds 200"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -75,6 +75,9 @@ POOL = "pool"
 """What the only pool is called where it has no name."""
 _LABEL = "It is a label: figures carry it in their names, and none changes its value."
 _PER_CLASS = "demand.*.planning_rate"
+
+
+Read = TypeVar("Read", bound=Section)
 
 
 class MatchSection(Section):
@@ -539,14 +542,19 @@ def read_plan_file(text: str, *, file: str) -> PlanFile:
 
 def read_plan_document(document: Document) -> PlanFile:
     """As `read_plan_file`, for a document that was read or made before."""
+    found = read_sections(document, PlanFile)
+    _check_pools(document, found)
+    return found
+
+
+def read_sections(document: Document, kind: type[Read]) -> Read:
+    """A document of ours as its sections; its first fault is an InputError with line, field, value, problem and fix."""
     try:
-        found = PlanFile.model_validate(document.content)
+        return kind.model_validate(document.content)
     except ValidationError as error:
         # A misspelt key is two faults, one unknown and one missing; the unknown one tells the reader more.
         details = sorted(_faults(error), key=lambda each: each["type"] == "missing")
-        raise _input_error(document, details[0], more=len(details) - 1) from None
-    _check_pools(document, found)
-    return found
+        raise _input_error(document, details[0], kind, more=len(details) - 1) from None
 
 
 def key_rows() -> list[KeyRow]:
@@ -613,9 +621,9 @@ def _faults(error: ValidationError) -> list[ErrorDetails]:
     ]
 
 
-def _input_error(document: Document, detail: ErrorDetails, more: int) -> InputError:
+def _input_error(document: Document, detail: ErrorDetails, kind: type[Section], more: int) -> InputError:
     path = _stated_path(document.content, detail)
-    problem, fix = _problem(path, detail)
+    problem, fix = _problem(path, detail, kind)
     also = f" ({more} more {'fault' if more == 1 else 'faults'} after this one.)" if more else ""
     value = None if detail["type"] == "missing" else detail["input"]
     return InputError(field=document.place(path), value=value, problem=problem, fix=fix + also)
@@ -637,16 +645,16 @@ def _stated_path(content: dict[str, Any], detail: ErrorDetails) -> KeyPath:
     return path
 
 
-def _problem(path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
+def _problem(path: KeyPath, detail: ErrorDetails, read: type[Section]) -> tuple[str, str]:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "quantity":
         return str(context["problem"]), str(context["fix"])
     if kind == OUT_OF_RANGE:
-        return detail["msg"], f"Give a value {range_at(PlanFile, path) or context['range']}."
+        return detail["msg"], f"Give a value {range_at(read, path) or context['range']}."
     if kind == "extra_forbidden" and path in RETIRED:
         return "is no longer a key", RETIRED[path]
     if kind == "extra_forbidden":
-        return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(PlanFile, path[:-1]))))
+        return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(read, path[:-1]))))
     if kind == "missing":
         return "is missing", f"Add {path[-1]}."
     if kind == "literal_error" and path == ("version",):

@@ -22,6 +22,7 @@ from ullage.verbs.ledger import ledger
 from ullage.verbs.memory import memory
 from ullage.verbs.options import options
 from ullage.verbs.plan import plan
+from ullage.verbs.portfolio import portfolio
 from ullage.verbs.profile import profile
 from ullage.verbs.reconcile import reconcile
 from ullage.verbs.report import report
@@ -50,6 +51,7 @@ __all__ = [
     "memory",
     "options",
     "plan",
+    "portfolio",
     "profile",
     "reconcile",
     "report",
