@@ -31,6 +31,10 @@ class PortfolioPool:
     lost_usd_per_device: float
 
     @property
+    def name(self) -> str:
+        return self.need.name
+
+    @property
     def replicas(self) -> int:
         return self.need.replicas - self.given_up_replicas
 
