@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,9 +54,12 @@ def limits(quotas: Mapping[str, int], **changed: object) -> PortfolioLimits:
 
 
 def planned(needs: list[PoolNeed], shared: PortfolioLimits, **decided: int) -> Portfolio:
-    def decide(each: PoolNeed) -> PoolNeed | None:
-        size = decided[each.service]
-        return replace(each, replicas=size, low_replicas=size, high_replicas=size, basis=SizeBasis.DECIDED)
+    def decide(asked: Sequence[PoolNeed]) -> Sequence[PoolNeed | None]:
+        sizes = [decided[each.service] for each in asked]
+        return [
+            replace(each, replicas=size, low_replicas=size, high_replicas=size, basis=SizeBasis.DECIDED)
+            for each, size in zip(asked, sizes, strict=True)
+        ]
 
     found = plan_portfolio(needs, shared, decide=decide, most_decided=len(decided), as_of=AS_OF)
     assert not isinstance(found, Rejection)
@@ -119,7 +122,7 @@ def test_a_region_lost_moves_its_pools_and_the_least_worth_makes_room() -> None:
 
 def test_what_may_not_be_given_up_and_does_not_fit_is_refused() -> None:
     kept = limits({"east": 4}, services={"a": ServiceTerms(least_fraction=1.0)})
-    found = plan_portfolio([need("a", 6)], kept, decide=lambda _: None, most_decided=0, as_of=AS_OF)
+    found = plan_portfolio([need("a", 6)], kept, decide=lambda _: [], most_decided=0, as_of=AS_OF)
     assert isinstance(found, Rejection)
     assert found.figure.value == 6
 

@@ -20,6 +20,10 @@ def command(
     decide: Annotated[
         int, typer.Option("--decide", metavar="COUNT", help="Services to plan whole where the answer turns on them.")
     ] = 4,
+    run_on: Annotated[
+        str | None,
+        typer.Option("--run-on", metavar="PLACE", help="ray, or ray://head:10001: the workers of a Ray cluster."),
+    ] = None,
     changed: Set = None,
     traffic: Traffic = None,
     json: AsJson = False,
@@ -39,7 +43,7 @@ def command(
     with progress("first looks", quiet=quiet) as report:
         found = what_if(
             lambda **what: verbs.portfolio(
-                plans, quotas=quotas, decide=decide, as_of=as_of, seed=seed, progress=report, **what
+                plans, quotas=quotas, decide=decide, run_on=run_on, as_of=as_of, seed=seed, progress=report, **what
             ),
             changed,
             traffic,

@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from ullage.load.plan import PlanSource
     from ullage.planning.portfolio.limits import PoolNeed, PortfolioLimits
     from ullage.planning.portfolio.portfolio import Portfolio
-    from ullage.planning.spec import PlanSpec
     from ullage.verbs.answer import Refusal
 
 # Keys of a plan file that name things and move no size.
 _NAMES = ("service", "dated", "emit", "claims")
+# Services in a batch: progress is told after each, and a batch keeps many workers busy.
+_AT_ONCE = 64
 MOST_DECIDED = 4
 """Whole plans that a portfolio makes where nobody says: each takes about as long as fifty first looks."""
 
@@ -64,12 +66,13 @@ class PortfolioAnswer(VerbAnswer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Looked:
-    """One service: its specification, and what its pools need; `like` is the service whose evaluation it shares."""
+class _Service:
+    """One plan of the portfolio; `like` is the first of those that differ from it in names alone."""
 
-    spec: PlanSpec
-    needs: tuple[PoolNeed, ...]
-    like: str
+    source: PlanSource
+    name: str
+    like: int
+    needs: tuple[PoolNeed, ...] = ()
 
 
 def portfolio(
@@ -82,12 +85,14 @@ def portfolio(
     as_of: datetime.date | None = None,
     seed: int = 0,
     workers: int | None = None,
+    run_on: str | None = None,
     progress: Progress = silent,
 ) -> PortfolioAnswer | Refusal:
     """Place the pools of many plans under what they share: `quotas` is the file of it.
 
     Every service has a first look; equal ones share it. At most `decide` services on which the answer turns are planned
-    whole. `set` and `traffic` change all of the plans.
+    whole. `set` and `traffic` change all of the plans. With `run_on`, such as `ray` or `ray://head:10001`, services are
+    looked at and planned by the workers of a Ray cluster; the answer is the same bytes.
     """
     from ullage.planning.portfolio.portfolio import plan_portfolio
     from ullage.verbs.answer import refusal
@@ -98,23 +103,29 @@ def portfolio(
         raise InputError(field="--decide", value=decide, problem="must be 0 or more", fix="Give for example 8.")
     limits = _limits(quotas)
     changes = parse_changes(set, traffic)
-    with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
-        looked = _looked(plans, changes, run)
-        if isinstance(looked, Rejection):
-            return refusal(looked)
-        needs = [each for one in looked for each in one.needs]
+    with running(as_of=as_of, seed=seed, workers=workers, run_on=run_on, progress=progress) as run:
+        services = _looked(plans, changes, run)
+        if isinstance(services, Rejection):
+            return refusal(services)
+        needs = [each for one in services for each in one.needs]
         _check_names(needs, limits)
-        known: dict[str, dict[str, PoolNeed] | None] = {}
         run.progress(0.8, "placing")
         found = plan_portfolio(
-            needs, limits, decide=lambda need: _decided(need, looked, known, run), most_decided=decide, as_of=run.as_of
+            needs,
+            limits,
+            decide=lambda asked: _decided(asked, services, changes, run),
+            most_decided=decide,
+            as_of=run.as_of,
         )
         run.progress(1.0)
     if isinstance(found, Rejection):
         return refusal(found)
-    evaluated = len({each.like for each in looked})
     return PortfolioAnswer(
-        portfolio=found, as_of=run.as_of, seed=seed, evaluated_services=evaluated, services=len(looked)
+        portfolio=found,
+        as_of=run.as_of,
+        seed=seed,
+        evaluated_services=len({each.like for each in services}),
+        services=len(services),
     )
 
 
@@ -130,61 +141,60 @@ def _limits(quotas: str | Path | None) -> PortfolioLimits:
     return read_portfolio_file(text, file=str(file))
 
 
-def _looked(plans: Sequence[PlanSource], changes: Changes, run: RunContext) -> list[_Looked] | Rejection:
-    """A first look at every service; those whose files differ in names alone share one."""
+def _services(plans: Sequence[PlanSource], changes: Changes) -> list[_Service]:
+    """Every plan by name, and which of them are alike."""
     from ullage.load.plan import plan_document
+
+    like: dict[str, int] = {}
+    found = []
+    for at, source in enumerate(plans):
+        content = plan_document(source, changes).content
+        # A path in a file is relative to it, so that two of them are equal in one folder alone.
+        place = str(Path(source).parent.resolve()) if isinstance(source, str | Path) else ""
+        sizes = {key: value for key, value in content.items() if key not in _NAMES}
+        first = like.setdefault(json.dumps([sizes, place], sort_keys=True, default=str), at)
+        found.append(_Service(source=source, name=str(content.get("service", _named(source))), like=first))
+    return found
+
+
+def _looked(plans: Sequence[PlanSource], changes: Changes, run: RunContext) -> list[_Service] | Rejection:
+    """A first look at every service; those whose files differ in names alone share one."""
+    services = _services(plans, changes)
+    first = sorted({each.like for each in services})
+    look = partial(_look, changes=changes, as_of=run.as_of, seed=run.seed)
+    looks: dict[int, tuple[PoolNeed, ...]] = {}
+    for begin in range(0, len(first), _AT_ONCE):
+        part = first[begin : begin + _AT_ONCE]
+        for at, found in zip(part, run.map(look, [plans[each] for each in part]), strict=True):
+            if isinstance(found, Rejection):
+                return replace(found, reason=f"{_named(plans[at])}: {found.reason}")
+            looks[at] = found
+        run.progress(0.02 + 0.75 * len(looks) / len(first), "first looks")
+    return [
+        replace(each, needs=looks[at] if each.like == at else _named_so(looks[each.like], each.name))
+        for at, each in enumerate(services)
+    ]
+
+
+def _look(source: PlanSource, *, changes: Changes, as_of: datetime.date, seed: int) -> tuple[PoolNeed, ...] | Rejection:
+    """One service, from its source to what its pools need: all that a worker elsewhere has to know."""
+    from ullage.load.plan import load_plan
     from ullage.planning.estimate import estimate_plan
     from ullage.planning.portfolio.needs import looked_needs
 
-    like: dict[str, int] = {}
-    keys = []
-    for at, source in enumerate(plans):
-        content = {k: v for k, v in plan_document(source, changes).content.items() if k not in _NAMES}
-        # A path in a file is relative to it, so that two of them are equal in one folder alone.
-        place = str(Path(source).parent.resolve()) if isinstance(source, str | Path) else ""
-        key = json.dumps([content, place], sort_keys=True, default=str)
-        like.setdefault(key, at)
-        keys.append(key)
-    first = sorted(like.values())
-    done = 0
-
-    def look(at: int) -> tuple[_Looked, tuple[str, ...]] | Rejection:
-        nonlocal done
-        spec = _spec(plans[at], changes, run)
-        found = estimate_plan(spec, as_of=run.as_of, seed=run.seed)
-        done += 1
-        run.progress(0.02 + 0.75 * done / len(first), "first looks")
-        if isinstance(found, Rejection):
-            return found
-        return _Looked(spec=spec, needs=looked_needs(spec, found), like=spec.name), found.pending
-
-    results = dict(zip(first, run.map(look, first), strict=True))
-    answer: list[_Looked] = []
-    for at, key in enumerate(keys):
-        result = results[like[key]]
-        if isinstance(result, Rejection):
-            return replace(result, reason=f"{_named(plans[at])}: {result.reason}")
-        one, pending = result
-        if pending:
-            problem = f"of {', '.join(pending)} nothing can be said before it is planned"
-            raise InputError(field="plan", value=_named(plans[at]), problem=problem, fix="Run ullage plan on it first.")
-        answer.append(one if like[key] == at else _renamed(one, plans[at], changes))
-    return answer
+    spec = load_plan(source, as_of=as_of, seed=seed, changes=changes)
+    found = estimate_plan(spec, as_of=as_of, seed=seed)
+    if isinstance(found, Rejection):
+        return found
+    if found.pending:
+        problem = f"of {', '.join(found.pending)} nothing can be said before it is planned"
+        raise InputError(field="plan", value=_named(source), problem=problem, fix="Run ullage plan on it first.")
+    return looked_needs(spec, found)
 
 
-def _spec(source: PlanSource, changes: Changes, run: RunContext) -> PlanSpec:
-    from ullage.load.plan import load_plan
-
-    return load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
-
-
-def _renamed(one: _Looked, source: PlanSource, changes: Changes) -> _Looked:
-    """The same service under another name."""
-    from ullage.load.plan import plan_document
-
-    name = str(plan_document(source, changes).content.get("service", one.spec.name))
-    needs = tuple(replace(each, service=name, same_as=each.name) for each in one.needs)
-    return _Looked(spec=replace(one.spec, name=name), needs=needs, like=one.like)
+def _named_so(needs: tuple[PoolNeed, ...], name: str) -> tuple[PoolNeed, ...]:
+    """The same pools of a service of this name, which say whose look they share."""
+    return tuple(replace(each, service=name, same_as=each.name) for each in needs)
 
 
 def _named(source: PlanSource) -> str:
@@ -207,22 +217,33 @@ def _check_names(needs: Sequence[PoolNeed], limits: PortfolioLimits) -> None:
 
 
 def _decided(
-    need: PoolNeed,
-    looked: Sequence[_Looked],
-    known: dict[str, dict[str, PoolNeed] | None],
-    run: RunContext,
-) -> PoolNeed | None:
-    """The pool by the whole plan of its service; services that are alike are planned once."""
+    asked: Sequence[PoolNeed], services: Sequence[_Service], changes: Changes, run: RunContext
+) -> list[PoolNeed | None]:
+    """Pools by the whole plans of their services; services that are alike are planned once."""
+    of = {need.service: each for each in services for need in each.needs}
+    first = sorted({of[each.service].like for each in asked})
+    if first:
+        run.progress(0.85, f"planning {len(first)} services whole")
+    whole = partial(_whole, changes=changes, as_of=run.as_of, seed=run.seed)
+    pairs = [(services[at].source, services[at].needs) for at in first]
+    plans = dict(zip(first, run.map(whole, pairs), strict=True))
+    found: list[PoolNeed | None] = []
+    for need in asked:
+        by_pool = plans[of[need.service].like]
+        found.append(
+            None if by_pool is None else replace(by_pool[need.pool], service=need.service, same_as=need.same_as)
+        )
+    return found
+
+
+def _whole(
+    given: tuple[PlanSource, tuple[PoolNeed, ...]], *, changes: Changes, as_of: datetime.date, seed: int
+) -> dict[str, PoolNeed] | None:
+    """What the whole plan of a service decides of its pools; None where it refuses."""
+    from ullage.load.plan import load_plan
     from ullage.planning.pipeline import plan as run_pipeline
     from ullage.planning.portfolio.needs import decided_needs
 
-    one = next(each for each in looked if each.spec.name == need.service)
-    if one.like not in known:
-        run.progress(0.8, f"planning {one.like}")
-        found = run_pipeline(one.spec, as_of=run.as_of, seed=run.seed, map=run.map)
-        by_pool = {each.pool: each for each in one.needs}
-        known[one.like] = None if isinstance(found, Rejection) else decided_needs(found, by_pool)
-    decided = known[one.like]
-    if decided is None:
-        return None
-    return replace(decided[need.pool], service=need.service, same_as=need.same_as)
+    source, needs = given
+    found = run_pipeline(load_plan(source, as_of=as_of, seed=seed, changes=changes), as_of=as_of, seed=seed)
+    return None if isinstance(found, Rejection) else decided_needs(found, {each.pool: each for each in needs})

@@ -16,8 +16,8 @@ from ullage.evidence import Evidence, Figure, Source
 from ullage.planning.portfolio.limits import DAYS_PER_MONTH, PoolNeed, PortfolioLimits, SizeBasis
 from ullage.planning.portfolio.program import Placed, place_pools
 
-Decide = Callable[[PoolNeed], PoolNeed | None]
-"""The pool as the whole plan decides it; None where it is refused."""
+Decide = Callable[[Sequence[PoolNeed]], Sequence[PoolNeed | None]]
+"""Pools as the whole plans of their services decide them; None where one is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +110,10 @@ def plan_portfolio(
     pools = list(needs)
     refused: list[str] = []
     wanted = turning(pools, limits, place_pools(pools, limits))
-    for name in wanted[:most_decided]:
-        at = next(index for index, each in enumerate(pools) if each.name == name)
-        found = decide(pools[at])
+    chosen = [at for name in wanted[:most_decided] for at, each in enumerate(pools) if each.name == name]
+    for at, found in zip(chosen, decide([pools[at] for at in chosen]), strict=True):
         if found is None:
-            refused.append(name)
+            refused.append(pools[at].name)
         else:
             pools[at] = found
     placed = place_pools(pools, limits)

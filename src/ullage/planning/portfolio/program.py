@@ -16,16 +16,20 @@ anything up because it would be cheap.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
-from ullage.errors import InternalError
+from ullage.errors import InputError, InternalError
 from ullage.planning.portfolio.limits import DAYS_PER_MONTH, HOURS_PER_MONTH, PoolNeed, PortfolioLimits
+
+if TYPE_CHECKING:
+    from scipy.optimize import Bounds
+    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 AddRow = Callable[[Mapping[int, float], float, float], None]
@@ -61,6 +65,11 @@ def place_pools(
     `without` is a region that is lost: nothing stands there, the budget waits, and what stands elsewhere (`standing`)
     is moved only where that saves more than it costs anybody.
     """
+    try:
+        importlib.import_module("scipy.optimize")
+    except ImportError:
+        fix = "Install ullage[options] for portfolios."
+        raise InputError(field="scipy", value=None, problem="is not installed", fix=fix) from None
     program = _Program(pools, limits, without=without, standing=standing)
     first = program.solved(program.loss, cap=None)
     if first is None:
@@ -132,6 +141,8 @@ class _Program:
         return sum(each.devices * each.usd_per_hour * HOURS_PER_MONTH for each in self.limits.commitments)
 
     def _bounds(self) -> Bounds:
+        from scipy.optimize import Bounds
+
         low, high = np.zeros(len(self.columns)), np.full(len(self.columns), np.inf)
         needs = {each.name: each for each in self.pools}
         for what, at in self.columns.items():
@@ -151,6 +162,8 @@ class _Program:
         return Bounds(low, high)
 
     def _rows(self) -> tuple[csr_array, Floats, Floats]:
+        from scipy.sparse import csr_array
+
         rows: list[dict[int, float]] = []
         low: list[float] = []
         high: list[float] = []
@@ -198,6 +211,9 @@ class _Program:
                 add({**paid, self.columns["c", device, region]: -1.0}, 0.0, np.inf)
 
     def solved(self, objective: Floats, *, cap: float | None) -> Floats | None:
+        from scipy.optimize import LinearConstraint, milp
+        from scipy.sparse import csr_array
+
         matrix, low, high = self._rows()
         rows = [LinearConstraint(matrix, low, high)]
         if cap is not None:
