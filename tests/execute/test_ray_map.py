@@ -76,7 +76,9 @@ def test_without_ray_it_says_what_to_install() -> None:
 def cluster() -> Iterator[Any]:
     """Two nodes of one core each, on loopback."""
     ray: Any = importlib.import_module("ray")
-    made = importlib.import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made = importlib.import_module("ray.cluster_utils").Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     made.add_node(num_cpus=1)
     ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
     yield made

@@ -235,3 +235,22 @@ def test_files_that_differ_in_names_share_a_first_look_and_two_of_one_name_are_r
     files[1].write_text(PLAN.format(name="one", rate=6))
     with pytest.raises(InputError, match="planned by two files"):
         verbs.portfolio(files, as_of=AS_OF)
+
+
+@pytest.mark.slow
+def test_a_service_on_which_it_turns_has_the_replicas_of_its_whole_plan(tmp_path: Path) -> None:
+    from ullage import verbs
+    from ullage.verbs.plan_answer import PlanAnswer
+    from ullage.verbs.portfolio import PortfolioAnswer
+
+    file, quotas = tmp_path / "one.yaml", tmp_path / "quotas.yaml"
+    file.write_text(PLAN.format(name="one", rate=12))
+    quotas.write_text("version: 1\nregions: [{name: east, quotas: {l40s: 1}}]\n")
+    found = verbs.portfolio([file], quotas=quotas, decide=1, as_of=AS_OF)
+    whole = verbs.plan(file, quick=True, as_of=AS_OF)
+    assert isinstance(found, PortfolioAnswer)
+    assert isinstance(whole, PlanAnswer)
+    (pool,), (planned_pool,) = found.portfolio.pools, whole.pools
+    assert pool.need.basis is SizeBasis.DECIDED
+    assert pool.need.replicas == planned_pool.steady_fleet.replicas + planned_pool.reserves.replicas
+    assert found.portfolio.undecided == ()
