@@ -132,6 +132,8 @@ bench-gate: .venv/.dev ## upgrades of simulated services: sign of the change, an
 	PYTHONPATH=tests $(BIN)/python -m bench.gate $(ARGS)
 bench-measure: .venv/.dev ## hidden services measured to the end: replicas right, GPU time; ARGS="--worlds 200 --seconds 600"
 	PYTHONPATH=tests $(BIN)/python -m bench.measure $(ARGS)
+bench-portfolio: .venv/.dev ## 200 pools, 10,000 replicas, 50 M requests a day in one command; ARGS="--kinds 20 --decide 2"
+	$(BIN)/python bench/portfolio.py $(ARGS)
 bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"
 	PYTHONPATH=tests $(BIN)/python -m bench.buy $(ARGS)
 bench-budget: .venv/.dev ## how many months P10 to P90 of a budget hold, in simulated worlds; ARGS="--worlds 200"

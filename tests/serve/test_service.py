@@ -51,8 +51,9 @@ def ended(client: httpx.Client, job: str, seconds: float = 120.0) -> dict[str, A
 
 
 def test_every_verb_is_served() -> None:
-    # A report is a page around the JSON of a plan; the live page makes it itself.
-    assert set(REQUESTS) == set(VERBS) - {"report", "measure"}
+    # A report is a page around the JSON of a plan; the live page makes it itself. A portfolio is a folder of files, and
+    # measuring sends requests to a host.
+    assert set(REQUESTS) == set(VERBS) - {"report", "measure", "portfolio"}
 
 
 def test_an_answer_is_the_bytes_that_the_command_line_prints(client: httpx.Client) -> None:

@@ -79,6 +79,7 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "compare": (Printed(kind="Difference"), _REFUSAL),
     "risk": (Printed(kind="Study", head=_PLANNED, explained=True), _REFUSAL),
     "scenarios": (Printed(kind="ScenarioTable", head=_PLANNED), _REFUSAL),
+    "portfolio": (Printed(kind="PortfolioAnswer", head=("as_of", "seed")), _REFUSAL),
     "brownfield": (Printed(kind="BrownfieldPlan", head=_PLANNED), _REFUSAL),
     "emit": (Printed(kind="Emitted", head=_PLANNED), _REFUSAL),
     "ledger": (Printed(kind="LedgerAnswer"),),

@@ -49,6 +49,8 @@ def asked(verb: str, running: Path, **more: Any) -> VerbAnswer | Rejection:
     ask: Callable[..., Any] = getattr(verbs, verb)
     if verb == "brownfield":
         return ask([running], plan=PLAN, as_of=AS_OF, **more)  # type: ignore[no-any-return]
+    if verb == "portfolio":
+        return ask([PLAN], as_of=AS_OF, **more)  # type: ignore[no-any-return]
     if verb == "compare":
         return ask(PLAN, PLAN, as_of=AS_OF, **more)  # type: ignore[no-any-return]
     if verb in ("drill", "check"):

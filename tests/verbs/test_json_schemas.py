@@ -206,6 +206,16 @@ def test_a_refused_plan_has_the_one_shape_of_a_refusal(printed: Printer, tmp_pat
     validator("refusal").validate(found[0])
 
 
+def test_a_portfolio(printed: Printer, small: str, tmp_path: Path) -> None:
+    shared = tmp_path / "quotas.yaml"
+    shared.write_text("version: 1\nregions: [{name: east, quotas: {l40s: 1}}, {name: west, quotas: {l40s: 0}}]\n")
+    found = printed("portfolio", small, "--quotas", str(shared), "--decide", "0", *QUIET)["portfolio"]
+    assert found["given_up"] == ["small/pool"]
+    assert sum(each["replicas"] + each["given_up_replicas"] for each in found["pools"]) == sum(
+        each["need"]["replicas"] for each in found["pools"]
+    )
+
+
 @pytest.mark.slow
 def test_a_bill_drills_checks_options_and_what_runs(printed: Printer, small: str, tmp_path: Path) -> None:
     bill = printed("cost", small, "--commit", "1y-no-upfront", "--marginal", "--before", small, *QUIET)

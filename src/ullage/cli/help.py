@@ -12,6 +12,7 @@ VERBS: dict[str, str] = {
     "options": "Compare devices, parallelism and settings by cost per success; who is refused and why; when to order.",
     "risk": "Say how often a plan's fleet falls short, which inputs move it, and what to measure first.",
     "scenarios": "Plan the best, the base, the worst and your own future, and compare the plans.",
+    "portfolio": "Place many services under shared quotas, budget and nodes: what to give up first, who moves out.",
     "brownfield": "Lay a plan over what a cluster runs: have, need, change, risk, and the order of steps.",
     "check": "Look for mistakes in a plan and in what is claimed of the service; an exit code for CI.",
     "drill": "Play on a plan what goes wrong in practice: verdict, figure, and the change that would pass.",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ullage.execute.pool import Spread, thread_map
+from ullage.execute.ray_map import ray_map
 
 
 class Progress(Protocol):
@@ -48,13 +49,15 @@ def running(
     seed: int = 0,
     limit: str | None = None,
     workers: int | None = None,
+    run_on: str | None = None,
     progress: Progress = silent,
 ) -> Iterator[RunContext]:
     """A run on `workers` threads (every core where it is None), counting ages on `as_of` (today where it is None).
 
-    `limit`, such as `cpu=10min,memory=8GiB`, is the most that it may take by the estimate made before.
+    `limit`, such as `cpu=10min,memory=8GiB`, is the most that it may take by the estimate made before. With `run_on`
+    work goes to a Ray cluster instead of threads.
     """
-    with thread_map(workers=workers) as spread:
+    with thread_map(workers=workers) if run_on is None else ray_map(run_on, workers=workers) as spread:
         yield RunContext(as_of=today(as_of), seed=seed, map=spread, progress=progress, limit=limit)
 
 

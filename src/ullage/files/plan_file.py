@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -79,6 +79,9 @@ POOL = "pool"
 """What the only pool is called where it has no name."""
 _LABEL = "It is a label: figures carry it in their names, and none changes its value."
 _PER_CLASS = "demand.*.planning_rate"
+
+
+Read = TypeVar("Read", bound=Section)
 
 
 class MatchSection(Section):
@@ -618,14 +621,19 @@ def read_plan_file(text: str, *, file: str) -> PlanFile:
 
 def read_plan_document(document: Document) -> PlanFile:
     """As `read_plan_file`, for a document that was read or made before."""
+    found = read_sections(document, PlanFile)
+    _check_pools(document, found)
+    return found
+
+
+def read_sections(document: Document, kind: type[Read]) -> Read:
+    """A document of ours as its sections; its first fault is an InputError with line, field, value, problem and fix."""
     try:
-        found = PlanFile.model_validate(document.content)
+        return kind.model_validate(document.content)
     except ValidationError as error:
         # A misspelt key is two faults, one unknown and one missing; the unknown one tells the reader more.
         details = sorted(_faults(error), key=lambda each: each["type"] == "missing")
-        raise _input_error(document, details[0], also=details[1:]) from None
-    _check_pools(document, found)
-    return found
+        raise _input_error(document, kind, details[0], also=details[1:]) from None
 
 
 def key_rows() -> list[KeyRow]:
@@ -692,23 +700,25 @@ def _faults(error: ValidationError) -> list[ErrorDetails]:
     ]
 
 
-def _input_error(document: Document, detail: ErrorDetails, also: Sequence[ErrorDetails]) -> InputError:
+def _input_error(
+    document: Document, kind: type[Section], detail: ErrorDetails, also: Sequence[ErrorDetails]
+) -> InputError:
     path = _stated_path(document.content, detail)
-    problem, fix = _problem(path, detail)
+    problem, fix = _problem(path, detail, kind)
     value = None if detail["type"] == "missing" else detail["input"]
-    return InputError(field=document.place(path), value=value, problem=problem, fix=fix + _also(document, also))
+    return InputError(field=document.place(path), value=value, problem=problem, fix=fix + _also(document, kind, also))
 
 
 _NAMED_FAULTS = 3
 
 
-def _also(document: Document, faults: Sequence[ErrorDetails]) -> str:
+def _also(document: Document, kind: type[Section], faults: Sequence[ErrorDetails]) -> str:
     """The other faults by place and problem, so that a file is mended in one go."""
     named = []
     for each in faults[:_NAMED_FAULTS]:
         path = _stated_path(document.content, each)
         place = re.sub(rf"^{re.escape(document.file)}:(?=\d)", "line ", document.place(path))
-        named.append(f"{place} {_problem(path, each)[0]}")
+        named.append(f"{place} {_problem(path, each, kind)[0]}")
     more = len(faults) - len(named)
     return f" Also: {'; '.join(named)}{f'; and {more} more' if more else ''}." if named else ""
 
@@ -729,18 +739,18 @@ def _stated_path(content: dict[str, Any], detail: ErrorDetails) -> KeyPath:
     return path
 
 
-def _problem(path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
+def _problem(path: KeyPath, detail: ErrorDetails, read: type[Section]) -> tuple[str, str]:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "quantity":
         return str(context["problem"]), str(context["fix"])
     if kind == OUT_OF_RANGE:
-        return detail["msg"], f"Give a value {range_at(PlanFile, path) or context['range']}."
+        return detail["msg"], f"Give a value {range_at(read, path) or context['range']}."
     if kind == "extra_forbidden" and path in RETIRED:
         return "is no longer a key", RETIRED[path]
     if kind == "extra_forbidden":
-        return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(PlanFile, path[:-1]))))
+        return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(read, path[:-1]))))
     if kind == "missing":
-        row = row_at(PlanFile, path)
+        row = row_at(read, path)
         return "is missing", f"Add {path[-1]} ({row.kind}): {row.meaning}"
     if kind == "literal_error" and path == ("version",):
         return "is not a version this program reads", "Write version: 1."

@@ -128,6 +128,10 @@ SHAPES = {
     "CommitmentAdvice": Shape(also=("saved_usd",)),
     "CauseOfChange": Shape(also=("usd",)),
     # ---- planning
+    "PortfolioAnswer": Shape(without=("as_of", "seed")),
+    "Portfolio": Shape(also=("given_up",), named=("given_up",)),
+    "PortfolioPool": Shape(also=("replicas", "devices")),
+    "PoolNeed": Shape(also=("name",)),
     "SheetRow": Shape(also=("evidence", "weakest", "is_defaulted"), named=("figures", "weakest")),
     "NotGuaranteed": Shape(named=("rests_on",)),
     "PlanDocument": Shape(named=("inputs",), brief=("summary",)),

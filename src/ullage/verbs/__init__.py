@@ -23,6 +23,7 @@ from ullage.verbs.measure import measure
 from ullage.verbs.memory import memory
 from ullage.verbs.options import options
 from ullage.verbs.plan import plan
+from ullage.verbs.portfolio import portfolio
 from ullage.verbs.profile import profile
 from ullage.verbs.reconcile import reconcile
 from ullage.verbs.report import report
@@ -52,6 +53,7 @@ __all__ = [
     "memory",
     "options",
     "plan",
+    "portfolio",
     "profile",
     "reconcile",
     "report",

@@ -1,0 +1,51 @@
+"""`ullage portfolio`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.terminal import answered, progress
+
+
+def command(
+    plans: Annotated[list[Path], typer.Argument(help="Plan files, one for each service.")],
+    quotas: Annotated[
+        Path | None,
+        typer.Option("--quotas", metavar="FILE", help="What they share: regions with quotas, a budget, commitments."),
+    ] = None,
+    decide: Annotated[
+        int, typer.Option("--decide", metavar="COUNT", help="Services to plan whole where the answer turns on them.")
+    ] = 4,
+    run_on: Annotated[
+        str | None,
+        typer.Option("--run-on", metavar="PLACE", help="ray, or ray://head:10001: the workers of a Ray cluster."),
+    ] = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Place many services under shared quotas, nodes, a budget and commitments.
+
+    It says where every pool stands, what is given up first where not all fits, by the cost of a request that is not
+    served, and who moves where when a region is lost. Sizes are first looks unless they are marked decided.
+    """
+    from ullage import verbs
+    from ullage.verbs.what_if import what_if
+
+    with progress("first looks", quiet=quiet) as report:
+        found = what_if(
+            lambda **what: verbs.portfolio(
+                plans, quotas=quotas, decide=decide, run_on=run_on, as_of=as_of, seed=seed, progress=report, **what
+            ),
+            changed,
+            traffic,
+        )
+    return answered(found, json=json, no_color=no_color)
