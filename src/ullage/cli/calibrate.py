@@ -23,10 +23,12 @@ from ullage.cli.options import (
     NoColor,
     Out,
     Pp,
+    Prefill,
     Replicas,
     Timeout,
     TokenBudget,
     Tp,
+    Transfer,
 )
 from ullage.cli.terminal import answered
 from ullage.errors import InputError
@@ -69,6 +71,8 @@ def command(
     cached_share: CachedShare = None,
     replicas: Replicas = None,
     timeout: Timeout = None,
+    prefill: Prefill = None,
+    transfer: Transfer = None,
     accept: Accept = None,
     out: Out = None,
     force: Force = False,
@@ -95,6 +99,8 @@ def command(
             budget_tokens=parse_tokens(token_budget, "--token-budget"),
             kv_dtype=kv_dtype,
             poll_steps=poll_steps,
+            prefill=prefill,
+            transfer=transfer,
             stated=stated_test(cached_share, replicas, timeout, accept),
         )
         if out is not None:

@@ -28,6 +28,7 @@ from ullage.cli.options import (
     NoColor,
     PlanOption,
     Pp,
+    Prefill,
     Quiet,
     Rate,
     Replicas,
@@ -39,6 +40,7 @@ from ullage.cli.options import (
     TokenBudget,
     Tp,
     Traffic,
+    Transfer,
     Zone,
 )
 from ullage.cli.terminal import answered, progress, talk
@@ -84,24 +86,6 @@ _Span = Annotated[
 ]
 
 
-_Prefill = Annotated[
-    str | None,
-    typer.Option(
-        "--prefill",
-        metavar="REPLICAS[:KEY=VALUE]...",
-        help="Prompts on replicas of their own, the others decode: 2, or 2:tp=4:device=h200-sxm:budget=16k.",
-    ),
-]
-_Transfer = Annotated[
-    str | None,
-    typer.Option(
-        "--transfer",
-        metavar="BANDWIDTH[:OVERLAP]",
-        help="KV from one replica to another, such as 50GB/s, and the share sent while it is computed: 50GB/s:30%.",
-    ),
-]
-
-
 def command(
     traces: _Traces = None,
     plan: PlanOption = None,
@@ -124,8 +108,8 @@ def command(
     beside: Beside = None,
     calibration: Calibration = None,
     replicas: Replicas = None,
-    prefill: _Prefill = None,
-    transfer: _Transfer = None,
+    prefill: Prefill = None,
+    transfer: Transfer = None,
     routing: _Routing = "least_outstanding",
     queue_limit: _QueueLimit = None,
     timeout: Timeout = None,

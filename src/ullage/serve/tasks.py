@@ -320,7 +320,7 @@ def _calibrate(asked: Asked) -> Any:
         stated=_stated(asked),
         as_of=asked.as_of,
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "kv_tokens", "max_sequences"),
-        **asked.some("kv_dtype"),
+        **asked.some("kv_dtype", "prefill", "transfer"),
     )
 
 

@@ -231,7 +231,8 @@ class Tokens:
 class LoadTestSubject:
     """What was tested, as far as the file says. `replicas` are those behind one address.
 
-    `max_sequences` and `step_tokens` are the scheduler's, where launch arguments lie beside the result.
+    `max_sequences` and `step_tokens` are the scheduler's, where launch arguments lie beside the result. `is_apart` says
+    that prefill and decode ran on replicas of their own.
     """
 
     model: str | None = None
@@ -247,6 +248,7 @@ class LoadTestSubject:
     dataset: str | None = None
     max_sequences: int | None = None
     step_tokens: int | None = None
+    is_apart: bool = False
     notes: tuple[str, ...] = ()
 
 
