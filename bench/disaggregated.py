@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import hashlib
 import sys
 import time
 from collections import Counter
@@ -28,7 +29,7 @@ from ullage.memory.kv import cache_cost, device_cache, kv_dtype
 from ullage.memory.parameters import device_weights
 from ullage.memory.sharding import Sharding
 from ullage.service.calibration.replay import CROWD_FRACTION, uniform_lengths
-from ullage.service.disaggregated import KvTransfer, SplitPools, SplitTraffic, serve_split_clients
+from ullage.service.disaggregated import HANDOVER_S, KvTransfer, SplitPools, SplitTraffic, rank_of, serve_split_clients
 from ullage.service.replica import Replica
 from ullage.service.steps.coefficients import generation_of
 from ullage.service.steps.roofline import Efficiencies, Roofline
@@ -51,6 +52,8 @@ MOST_SEQUENCES = 8192
 # From so many sequences of a replica on, rows that state no attention parallelism have it data-parallel.
 CROWDED_SEQUENCES = 128
 MOST_REQUESTS = 12_000
+# With fewer clients for each rank of a prefill replica the ranks seldom have work at once, and are taken as one queue.
+CLIENTS_PER_RANK = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,16 @@ class SplitRow:
     @property
     def generation(self) -> str:
         return generation_of(find_device(self.device).architecture)
+
+    @property
+    def is_chosen_on(self) -> bool:
+        """Whether the row's configuration is of the half that was looked at before anything was chosen."""
+        configuration = (
+            self.family, self.precision, self.device, self.engine, self.prefill.devices, self.prefill_replicas,
+            self.decode.devices, self.decode_replicas, self.decode.dp_attention > 1, self.draft_tokens,
+            self.prompt_tokens, self.output_tokens,
+        )  # fmt: skip
+        return int(hashlib.sha256("|".join(map(str, configuration)).encode()).hexdigest(), 16) % 2 == 0
 
     @property
     def vendor(self) -> str:
@@ -173,14 +186,18 @@ def simulate_row(row: SplitRow, solution: Solution) -> tuple[float, float]:
     longest = row.prompt_tokens + row.output_tokens
     dtype = cache_dtype(row.family, row.precision, row.engine, row.device)
     model = published_model(row.family, row.precision)
+    ranks = row.prefill.dp_attention
+    ranks = ranks if row.clients >= CLIENTS_PER_RANK * ranks * row.prefill_replicas else 1
     pools = SplitPools(
-        prefill=_replica(row, row.prefill, dtype, efficiencies, longest=longest, is_prefill=True),
+        prefill=_replica(row, row.prefill, dtype, efficiencies, longest=longest, is_prefill=True, ranks=ranks),
         prefill_replicas=row.prefill_replicas,
+        prefill_ranks=ranks,
         decode=_replica(row, row.decode, dtype, efficiencies, longest=longest, is_prefill=False),
         decode_replicas=row.decode_replicas,
         transfer=KvTransfer(
             bytes_per_token=cache_cost(model, kv_dtype(dtype)).bytes_per_token,
             bandwidth_bytes_per_s=BANDWIDTH_BYTES_PER_S,
+            handover_s=HANDOVER_S,
         ),
     )
     count = min(row.clients * 10, max(MOST_REQUESTS, 5 * row.clients))
@@ -198,7 +215,14 @@ def simulate_row(row: SplitRow, solution: Solution) -> tuple[float, float]:
 
 
 def _replica(
-    row: SplitRow, sharding: Sharding, dtype: str, efficiencies: Efficiencies, *, longest: int, is_prefill: bool
+    row: SplitRow,
+    sharding: Sharding,
+    dtype: str,
+    efficiencies: Efficiencies,
+    *,
+    longest: int,
+    is_prefill: bool,
+    ranks: int = 1,
 ) -> Replica:
     model, device = published_model(row.family, row.precision), find_device(row.device)
     rates = device_rates(device, sharding)
@@ -228,7 +252,7 @@ def _replica(
         sequences = min(sequences, max(1, kv_tokens // longest))
     budget = sharding.dp_attention * PREFILL_BUDGET_TOKENS if is_prefill else sequences * (drafted + 1) + 64
     budget = max(budget, sequences)
-    return Replica(
+    whole = Replica(
         engine=Engine(
             step=step_table(
                 times, max_sequences=sequences, budget_tokens=budget, kv_tokens=min(kv_tokens, sequences * longest)
@@ -243,6 +267,7 @@ def _replica(
         ),
         devices=sharding.devices,
     )
+    return whole if ranks == 1 else rank_of(whole, times, ranks)
 
 
 def _scored(errors: Floats, rows: list[SplitRow], reasons: Counter[str]) -> Iterator[str]:
@@ -256,6 +281,8 @@ def _scored(errors: Floats, rows: list[SplitRow], reasons: Counter[str]) -> Iter
         masks |= {f"- {member}": values == member for member in sorted(set(values))}
     masks["- speculative (MTP)"] = np.array([row.draft_tokens > 0 for row in rows])
     masks["- plain"] = ~masks["- speculative (MTP)"]
+    masks["- the half that choices were made on"] = np.array([row.is_chosen_on for row in rows])
+    masks["- **the other half**"] = ~masks["- the half that choices were made on"]
     shown = [(name, int(own.sum()), score(errors[own, 1]), score(errors[own, 0])) for name, own in masks.items()]
     yield from table(("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %"), shown)
     if reasons:

@@ -26,10 +26,12 @@ from ullage.cli.options import (
     Out,
     PollSteps,
     Pp,
+    Prefill,
     Replicas,
     Timeout,
     TokenBudget,
     Tp,
+    Transfer,
 )
 from ullage.cli.terminal import answered
 from ullage.errors import InputError
@@ -72,6 +74,8 @@ def command(
     cached_share: CachedShare = None,
     replicas: Replicas = None,
     timeout: Timeout = None,
+    prefill: Prefill = None,
+    transfer: Transfer = None,
     accept: Accept = None,
     out: Out = None,
     force: Force = False,
@@ -100,6 +104,8 @@ def command(
             kv_dtype=kv_dtype,
             poll_steps=poll_steps,
             batch_wait_steps=batch_wait_steps,
+            prefill=prefill,
+            transfer=transfer,
             stated=stated_test(cached_share, replicas, timeout, accept),
         )
         if out is not None:

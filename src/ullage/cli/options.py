@@ -229,3 +229,19 @@ Beside = Annotated[
     str | None,
     typer.Option("--beside", metavar="SHARE", help="Other engines on the same devices, and how busy they are: 50%."),
 ]
+Prefill = Annotated[
+    str | None,
+    typer.Option(
+        "--prefill",
+        metavar="REPLICAS[:KEY=VALUE]...",
+        help="Prompts on replicas of their own, the others decode: 2, or 2:tp=4:device=h200-sxm:budget=16k.",
+    ),
+]
+Transfer = Annotated[
+    str | None,
+    typer.Option(
+        "--transfer",
+        metavar="BANDWIDTH[:OVERLAP]",
+        help="KV from one replica to another, such as 50GB/s, and the share sent while it is computed: 50GB/s:30%.",
+    ),
+]

@@ -32,6 +32,7 @@ from ullage.cli.options import (
     PlanOption,
     PollSteps,
     Pp,
+    Prefill,
     Quiet,
     Rate,
     Replicas,
@@ -43,6 +44,7 @@ from ullage.cli.options import (
     TokenBudget,
     Tp,
     Traffic,
+    Transfer,
     Zone,
 )
 from ullage.cli.terminal import answered, progress, talk
@@ -98,24 +100,6 @@ _Span = Annotated[
 ]
 
 
-_Prefill = Annotated[
-    str | None,
-    typer.Option(
-        "--prefill",
-        metavar="REPLICAS[:KEY=VALUE]...",
-        help="Prompts on replicas of their own, the others decode: 2, or 2:tp=4:device=h200-sxm:budget=16k.",
-    ),
-]
-_Transfer = Annotated[
-    str | None,
-    typer.Option(
-        "--transfer",
-        metavar="BANDWIDTH[:OVERLAP]",
-        help="KV from one replica to another, such as 50GB/s, and the share sent while it is computed: 50GB/s:30%.",
-    ),
-]
-
-
 def command(
     traces: _Traces = None,
     plan: PlanOption = None,
@@ -140,8 +124,8 @@ def command(
     beside: Beside = None,
     calibration: Calibration = None,
     replicas: Replicas = None,
-    prefill: _Prefill = None,
-    transfer: _Transfer = None,
+    prefill: Prefill = None,
+    transfer: Transfer = None,
     routing: _Routing = "least_outstanding",
     router_refresh: _RouterRefresh = None,
     prefix_cache: _PrefixCache = None,

@@ -13,7 +13,7 @@ from ullage.memory.sharding import Sharding
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.service.both_sides import BothSides, decide_both
 from ullage.service.calibration.pool_step import NO_EVIDENCE
-from ullage.service.disaggregated import SplitPools
+from ullage.service.disaggregated import HANDOVER_S, SplitPools
 from ullage.service.phase import Phase, Side, side_class, side_demand
 from ullage.service.stage import mix_of
 from ullage.workload.demand.demand import Demand
@@ -229,7 +229,8 @@ def together_figures(
             name=f"disaggregated.{name}.transfer_p95_s",
             value=found.transfer_p95_s,
             unit="s",
-            formula=f"prompt tokens at p95 x {phase.bytes_per_token:.6g} bytes / bandwidth x (1 - overlap)",
+            formula=f"{HANDOVER_S:g} s + prompt tokens at p95 x {phase.bytes_per_token:.6g} bytes / bandwidth x "
+            "(1 - overlap)",
             inputs=(phase.bandwidth, phase.overlap),
         ),
         Figure(

@@ -267,6 +267,8 @@ class CalibrateRequest(ReplicaRequest):
     kv_tokens: Count | None = None
     cached_share: Text | None = None
     replicas: Count | None = None
+    prefill: Text | None = None
+    transfer: Text | None = None
     timeout: Text | None = None
     accept: Texts = []
 

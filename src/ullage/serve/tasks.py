@@ -320,7 +320,7 @@ def _calibrate(asked: Asked) -> Any:
         stated=_stated(asked),
         as_of=asked.as_of,
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "kv_tokens", "max_sequences"),
-        **asked.some("engine_version", "kv_dtype", "poll_steps", "batch_wait_steps"),
+        **asked.some("engine_version", "kv_dtype", "poll_steps", "batch_wait_steps", "prefill", "transfer"),
     )
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ullage.errors import InputError, InternalError
 from ullage.service.replica import Replica
+from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.trial.trial import play
 from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import LoadClass, OpenLoop, Requests
@@ -36,16 +37,23 @@ SETTLED_FRACTION = 1e-5
 """A closed loop has settled when no arrival moves by more than this part of the run."""
 
 
+HANDOVER_S = 0.05
+"""What a request spends between two engines whatever its length: the router's second request, and the connection that
+its KV goes over. Both engines of the published rows gain by it (bench/CHOICES.md)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KvTransfer:
     """What goes from a prefill replica to a decode replica: bytes of each prompt token, over so much bandwidth.
 
-    `overlapped_fraction` of it is sent while the prompt is still computed, layer by layer.
+    `overlapped_fraction` of it is sent while the prompt is still computed, layer by layer; `handover_s` is spent
+    whatever is sent.
     """
 
     bytes_per_token: float
     bandwidth_bytes_per_s: float
     overlapped_fraction: float = 0.0
+    handover_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.bandwidth_bytes_per_s > 0.0:
@@ -57,19 +65,61 @@ class KvTransfer:
     def seconds(self, prompt_tokens: Counts) -> Floats:
         """How long each request waits for its KV after its prompt is computed."""
         whole = prompt_tokens.astype(np.float64) * (self.bytes_per_token / self.bandwidth_bytes_per_s)
-        left: Floats = whole * (1.0 - self.overlapped_fraction)
+        left: Floats = self.handover_s + whole * (1.0 - self.overlapped_fraction)
         return left
 
 
 @dataclass(frozen=True, kw_only=True)
+class RankTimes:
+    """Step times of one of several data-parallel ranks with prompts of its own.
+
+    A prompt's attention is computed by its own rank alone, and all ranks step together: where each has work, a step is
+    as long as that of the whole replica with as much on every rank.
+    """
+
+    times: StepTimes
+    ranks: int
+
+    def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
+        return self.times.decode_s(self.ranks * sequences, self.ranks * kv_tokens)
+
+    def prefill_s(self, tokens: Floats) -> Floats:
+        return self.times.prefill_s(self.ranks * tokens)
+
+    @property
+    def pair_s(self) -> float:
+        return self.ranks * self.times.pair_s
+
+
+def rank_of(replica: Replica, times: StepTimes, ranks: int) -> Replica:
+    """One of the data-parallel ranks of a replica that computes prompts: its part of the cache and of the limits."""
+    engine = replica.engine
+    sequences, blocks = max(1, engine.max_sequences // ranks), max(1, engine.kv_blocks // ranks)
+    budget = max(engine.budget_tokens // ranks, sequences)
+    table = step_table(
+        RankTimes(times=times, ranks=ranks),
+        max_sequences=sequences,
+        budget_tokens=budget,
+        kv_tokens=blocks * engine.block_tokens,
+    )
+    own = replace(engine, step=table, kv_blocks=blocks, max_sequences=sequences, budget_tokens=budget)
+    return replace(replica, engine=own)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SplitPools:
-    """A prefill pool, a decode pool, and what lies between them."""
+    """A prefill pool, a decode pool, and what lies between them.
+
+    Where attention is data-parallel over `prefill_ranks`, each rank of a prefill replica has a queue of its own, and
+    `prefill` has the engine of one rank.
+    """
 
     prefill: Replica
     prefill_replicas: int
     decode: Replica
     decode_replicas: int
     transfer: KvTransfer
+    prefill_ranks: int = 1
 
     @property
     def devices(self) -> int:
@@ -206,7 +256,8 @@ def _prefilled(pools: SplitPools, traffic: SplitTraffic, seed: int) -> Outcome:
         class_of=traffic.class_of,
     )
     load = OpenLoop(requests=requests, arrival_s=traffic.arrival_s)
-    return play(pools.prefill.engine, Fleet(replicas=pools.prefill_replicas), load, seed=seed, keep_requests=True)
+    fleet = Fleet(replicas=pools.prefill_replicas * pools.prefill_ranks)
+    return play(pools.prefill.engine, fleet, load, seed=seed, keep_requests=True)
 
 
 def _decoded(pools: SplitPools, traffic: SplitTraffic, ready_s: Floats, order: NDArray[np.int64], seed: int) -> Outcome:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
-from ullage.service.disaggregated import KvTransfer
+from ullage.service.disaggregated import HANDOVER_S, KvTransfer
 from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.definitions import TpotCount
 from ullage.workload.demand.demand import ClassTraffic, Demand
@@ -88,6 +88,7 @@ class Phase:
             bytes_per_token=self.bytes_per_token,
             bandwidth_bytes_per_s=number(self.bandwidth),
             overlapped_fraction=number(self.overlap),
+            handover_s=HANDOVER_S,
         )
 
     @property

@@ -131,6 +131,8 @@ def fit_calibration(
     kv_dtype: str | None = None,
     poll_steps: int | None = None,
     batch_wait_steps: int | None = None,
+    prefill: str | None = None,
+    transfer: str | None = None,
     stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
     as_of: datetime.date | None = None,
 ) -> Fitted:
@@ -139,8 +141,9 @@ def fit_calibration(
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves. Other limits that
     are not stated are the engine's defaults. `poll_steps` is how many steps the scheduler takes between two looks for
     new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval), `batch_wait_steps` how many a
-    request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). `stated` is what the user
-    knows of the tests and their files do not say.
+    request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). `prefill`, such as `2:tp=8`,
+    and `transfer` are as in `simulate`: the tests ran with so many prefill replicas before the replicas that decode,
+    which are the ones that are fitted. `stated` is what the user knows of the tests and their files do not say.
     """
     from ullage.evidence import Source
     from ullage.facts.device import find_device
@@ -150,6 +153,7 @@ def fit_calibration(
     from ullage.memory.sharding import Sharding
     from ullage.service.calibration.evidence import engine_limits
     from ullage.service.calibration.repeats import RepeatTerms
+    from ullage.verbs.answers.split_answer import apart_test
 
     day = today(as_of)
     settings = RuntimeSettings(
@@ -171,6 +175,7 @@ def fit_calibration(
         cached_fraction=stated.cached_fraction,
         timeout_s=stated.timeout_s,
         are_limits_stated=max_sequences is not None or budget_tokens is not None,
+        apart=apart_test(case.model, case.device, outcome.runtime, prefill, transfer, stated.replicas),
     )
     return _fitted([Path(each) for each in files], case, outcome.runtime, terms, stated.accepted, day)
 

@@ -118,6 +118,7 @@ def _subject(fields: Fields) -> LoadTestSubject:
         pp=fields.whole("pp"),
         ep=fields.whole("ep"),
         precision=fields.text("precision"),
+        is_apart=_is_true(fields, "disagg"),
         notes=tuple(notes),
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from ullage.service.calibration.calibration import Measurement, Target
 from ullage.service.calibration.hits import prefix_hits
 from ullage.service.calibration.lengths import lengths_of_test
-from ullage.service.calibration.replay import EngineLimits, LoadTestReplay
+from ullage.service.calibration.replay import ApartTest, EngineLimits, LoadTestReplay
 from ullage.service.loadtests.anomalies import KEPT_UP_FRACTION
 from ullage.service.loadtests.loadtest import (
     Definition,
@@ -49,6 +49,7 @@ class RepeatTerms:
     `replicas` are those that shared the load behind one address; a test of several is repeated on one of them with its
     part of the load. `cached_fraction` is the share of prompt tokens that were prefix hits, `timeout_s` when clients
     gave up. `are_limits_stated` says that the user stated the scheduler's limits, which then overrule those of a file.
+    `apart` are the two pools of tests whose prefill and decode were apart.
     """
 
     limits: EngineLimits
@@ -56,6 +57,7 @@ class RepeatTerms:
     cached_fraction: float | None = None
     timeout_s: float | None = None
     are_limits_stated: bool = False
+    apart: ApartTest | None = None
 
     def limits_of(self, subject: LoadTestSubject) -> EngineLimits:
         """The scheduler's limits of the engine that was tested."""
@@ -91,8 +93,12 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
     Lengths and arrivals that the file did not keep are drawn, the same ones every time and whatever lies beside them:
     a test that is simulated again gives the numbers that it was fitted with.
     """
+    unknown = _not_apart(point, terms)
+    if unknown is not None:
+        return unknown
     rng = np.random.default_rng(0)
-    replicas = terms.replicas or point.subject.replicas or 1
+    # Both pools of a test that was apart are simulated with all of its requests.
+    replicas = 1 if terms.apart is not None else terms.replicas or point.subject.replicas or 1
     limits = terms.limits_of(point.subject)
     requests = _in_order(point)
     lengths = lengths_of_test(point, requests, rng=rng)
@@ -118,7 +124,20 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
         clients=clients,
         arrival_s=arrivals,
         timeout_s=terms.timeout_s or point.load.timeout_s,
+        apart=terms.apart,
     )
+
+
+def _not_apart(point: Point, terms: RepeatTerms) -> NotRepeatable | None:
+    """Why a test of two pools cannot be repeated, where it cannot."""
+    if terms.apart is None and point.subject.is_apart:
+        reason = "ran with prefill and decode apart, and nobody says how: give --prefill and --transfer"
+        return NotRepeatable(point=point.name, reason=reason)
+    if terms.apart is not None and (terms.timeout_s or point.load.timeout_s):
+        return NotRepeatable(
+            point=point.name, reason="has clients that give up, which two pools are not simulated with"
+        )
+    return None
 
 
 def _is_capped(point: Point) -> bool:

@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InputError
+from ullage.service.disaggregated import KvTransfer, SplitPools, SplitTraffic, serve_split, serve_split_clients
+from ullage.service.replica import Replica
+from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats
 from ullage.service.trial.trial import play
@@ -63,10 +66,26 @@ class EngineLimits:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class ApartTest:
+    """The pools of a test whose prefill and decode were apart. The replica that is fitted is the one that decodes.
+
+    `prefill` are the estimated step times of a prefill replica; what a fit finds of the decode replica's is taken to
+    hold for its parts too, since both are the same model, engine and kernels.
+    """
+
+    prefill: RequestTimes
+    prefill_limits: EngineLimits
+    prefill_replicas: int
+    decode_replicas: int
+    transfer: KvTransfer
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LoadTestReplay:
     """One point of a load test: its requests, and who decides when the next one is sent.
 
-    `clients` is set for a closed loop, `arrival_s` for an open one. `timeout_s` is when the client gives up.
+    `clients` is set for a closed loop, `arrival_s` for an open one. `timeout_s` is when the client gives up. `apart` is
+    set where prompts were computed on replicas of their own; the requests are then those of all replicas.
     """
 
     prompt_tokens: Counts
@@ -76,6 +95,7 @@ class LoadTestReplay:
     arrival_s: Floats | None = None
     cached_tokens: Counts | None = None
     timeout_s: float | None = None
+    apart: ApartTest | None = None
 
     def __post_init__(self) -> None:
         if (self.clients is None) == (self.arrival_s is None):
@@ -129,26 +149,12 @@ class Replayed:
 
 def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
     """Simulate the trial; nothing in it is left to chance."""
+    if trial.apart is not None:
+        return _replay_apart(times, trial, trial.apart)
     limits = trial.limits
-    sequences = _sequences(trial)
-    longest = int((trial.prompt_tokens + trial.output_tokens).max())
-    held = min(limits.kv_tokens, sequences * longest)
+    sequences = _sequences(limits, trial)
     unseen_s = _unseen_s(times, trial, sequences)
-    alone_s, each_s = (
-        (0.0, 0.0) if trial.clients is not None else polling_s(times, limits.poll_steps, limits.batch_wait_steps)
-    )
-    engine = Engine(
-        step=step_table(times, max_sequences=sequences, budget_tokens=limits.budget_tokens, kv_tokens=held),
-        kv_blocks=max(limits.kv_tokens, longest + limits.step_positions - 1 + 2 * limits.block_tokens)
-        // limits.block_tokens,
-        block_tokens=limits.block_tokens,
-        max_sequences=sequences,
-        budget_tokens=max(limits.budget_tokens, sequences * limits.step_positions),
-        request_overhead_s=times.request_overhead_s + alone_s,
-        crowd_overhead_s=CROWD_FRACTION * times.request_overhead_s + each_s,
-        tokens_per_step=limits.tokens_per_step,
-        step_positions=limits.step_positions,
-    )
+    engine = _engine(times, limits, trial)
     requests = Requests(
         prompt_tokens=trial.prompt_tokens,
         output_tokens=trial.output_tokens,
@@ -179,14 +185,75 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
     )
 
 
-def _sequences(trial: LoadTestReplay) -> int:
+def _sequences(limits: EngineLimits, trial: LoadTestReplay) -> int:
     """Sequences that may run at once: by the scheduler, by the clients, and by the answers that were promised room."""
-    limits = trial.limits
     most = min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
     if not limits.reserves_answers:
         return most
     each = float((trial.prompt_tokens + trial.output_tokens).mean())
     return min(most, max(1, int(limits.kv_tokens / each)))
+
+
+def _engine(times: RequestTimes, limits: EngineLimits, trial: LoadTestReplay) -> Engine:
+    """An engine of these limits, no larger than the trial can fill, and large enough for its longest request."""
+    sequences = _sequences(limits, trial)
+    longest = int((trial.prompt_tokens + trial.output_tokens).max())
+    held = min(limits.kv_tokens, sequences * longest)
+    alone_s, each_s = (
+        (0.0, 0.0) if trial.clients is not None else polling_s(times, limits.poll_steps, limits.batch_wait_steps)
+    )
+    return Engine(
+        step=step_table(times, max_sequences=sequences, budget_tokens=limits.budget_tokens, kv_tokens=held),
+        kv_blocks=max(limits.kv_tokens, longest + limits.step_positions - 1 + 2 * limits.block_tokens)
+        // limits.block_tokens,
+        block_tokens=limits.block_tokens,
+        max_sequences=sequences,
+        budget_tokens=max(limits.budget_tokens, sequences * limits.step_positions),
+        request_overhead_s=times.request_overhead_s + alone_s,
+        crowd_overhead_s=CROWD_FRACTION * times.request_overhead_s + each_s,
+        tokens_per_step=limits.tokens_per_step,
+        step_positions=limits.step_positions,
+    )
+
+
+def _replay_apart(times: RequestTimes, trial: LoadTestReplay, apart: ApartTest) -> Replayed:
+    """The test on its two pools: prompts on one, answers on the other, the KV sent between."""
+    factors = factors_of(times)
+    prefill = apart.prefill if factors is None else ScaledStep(times=apart.prefill, factors=factors)
+    pools = SplitPools(
+        prefill=Replica(engine=_engine(prefill, apart.prefill_limits, trial)),
+        prefill_replicas=apart.prefill_replicas,
+        decode=Replica(engine=_engine(times, trial.limits, trial)),
+        decode_replicas=apart.decode_replicas,
+        transfer=apart.transfer,
+    )
+    traffic = SplitTraffic(
+        arrival_s=np.zeros(trial.prompt_tokens.size) if trial.arrival_s is None else trial.arrival_s,
+        prompt_tokens=trial.prompt_tokens,
+        output_tokens=trial.output_tokens,
+        cached_tokens=trial.cached_tokens,
+    )
+    if trial.clients is None:
+        served = serve_split(pools, traffic, seed=0)
+    else:
+        served = serve_split_clients(pools, traffic, clients=trial.clients, seed=0)
+    done = np.isfinite(served.end_s)
+    return Replayed(
+        ttft_s=served.ttft_s[done],
+        tpot_s=served.tpot_s[done & (trial.output_tokens > 1)],
+        e2e_s=served.e2e_s[done],
+        duration_s=served.duration_s,
+        output_tokens=int(trial.output_tokens[done].sum()),
+        sent_count=int(trial.prompt_tokens.size),
+    )
+
+
+def factors_of(times: object) -> Factors | None:
+    """The factors that step times were scaled by, however they are wrapped; None where they are an estimate."""
+    if isinstance(times, ScaledStep):
+        return times.factors
+    inner = getattr(times, "times", None)
+    return None if inner is None else factors_of(inner)
 
 
 def polling_s(times: StepTimes, poll_steps: int, batch_wait_steps: int = 0) -> tuple[float, float]:

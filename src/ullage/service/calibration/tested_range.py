@@ -30,6 +30,7 @@ def range_tested(times: RequestTimes, measurements: Sequence[Measurement]) -> Me
 def load_of(times: RequestTimes, trial: LoadTestReplay) -> tuple[float, float, float]:
     """The sequences and KV tokens that a test keeps under way on average, and its long prompts as they are computed."""
     running = float(trial.clients) if trial.clients is not None else _little(times, trial)
+    running /= 1 if trial.apart is None else trial.apart.decode_replicas
     running = min(running, float(trial.limits.max_sequences))
     # A sequence holds its prompt throughout and half of its answer on average.
     context = float(np.mean(trial.prompt_tokens) + np.mean(trial.output_tokens) / 2)

@@ -232,6 +232,7 @@ class LoadTestSubject:
     """What was tested, as far as the file says. `replicas` are those behind one address.
 
     `max_sequences`, `step_tokens` and `poll_steps` are the scheduler's, where launch arguments lie beside the result.
+    `is_apart` says that prefill and decode ran on replicas of their own.
     """
 
     model: str | None = None
@@ -248,6 +249,7 @@ class LoadTestSubject:
     max_sequences: int | None = None
     step_tokens: int | None = None
     poll_steps: int | None = None
+    is_apart: bool = False
     notes: tuple[str, ...] = ()
 
 

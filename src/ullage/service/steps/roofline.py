@@ -108,7 +108,9 @@ class Roofline:
         """A decode step that computes so many positions of each sequence, as verifying a draft does."""
         work, e = self.work, self.efficiencies
         own = sequences * positions / work.sharding.pp
-        overhead = e.step_overhead_s + work.kernels * e.kernel_overhead_s + sequences * e.sequence_overhead_s
+        # Every rank of data-parallel attention has a scheduler of its own, which sees its own sequences alone.
+        seen = sequences / work.sharding.dp_attention
+        overhead = e.step_overhead_s + work.kernels * e.kernel_overhead_s + seen * e.sequence_overhead_s
         return overhead + self._pass_s(own) + self._head_s(own) + self._cache_s(sequences, kv_tokens, positions)
 
     def draft_s(self, sequences: Floats, kv_tokens: Floats, *, layers_fraction: float) -> Floats:

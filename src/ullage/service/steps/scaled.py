@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ullage.service.calibration.replay import RequestTimes
 from ullage.service.steps.work import Floats
+
+if TYPE_CHECKING:
+    from ullage.service.calibration.replay import RequestTimes
 
 PARAMETERS = ("fixed", "sequences", "kv", "prefill", "request")
 

@@ -11,15 +11,19 @@ import numpy as np
 
 from ullage.errors import InputError, Rejection
 from ullage.service.comparison import Arrangement, colocated, split_arrangement
-from ullage.service.disaggregated import KvTransfer, SplitPools, SplitTraffic, splits
+from ullage.service.disaggregated import HANDOVER_S, KvTransfer, SplitPools, SplitTraffic, rank_of, splits
 from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ullage.execute.run import RunContext
+    from ullage.facts.device import Device
+    from ullage.facts.model import Model
     from ullage.load.pool import PoolSides
     from ullage.memory.budget import MemoryBudget
+    from ullage.memory.settings import Runtime, RuntimeSettings
+    from ullage.service.calibration.replay import ApartTest
     from ullage.service.served import ServedPool
     from ullage.service.steps.step_model import StepModel
     from ullage.workload.classes import RequestClass
@@ -129,19 +133,23 @@ def serve_apart(
     from ullage.memory.kv import cache_cost
     from ullage.service.stage import replica_of
 
-    found = _prefill_replica(prefill, memory)
+    found = _prefill_of(prefill, memory.model, memory.device, memory.runtime.settings)
     if isinstance(found, Rejection):
         return found
     prefill_memory, prefill_step = found
+    ranks = prefill_memory.runtime.sharding.dp_attention
+    whole = replica_of(prefill_step, prefill_memory)
     pools = SplitPools(
-        prefill=replica_of(prefill_step, prefill_memory),
+        prefill=whole if ranks == 1 else rank_of(whole, prefill_step, ranks),
         prefill_replicas=prefill.replicas,
+        prefill_ranks=ranks,
         decode=replica_of(step, memory),
         decode_replicas=replicas,
         transfer=KvTransfer(
             bytes_per_token=cache_cost(memory.model, memory.runtime.cache).bytes_per_token,
             bandwidth_bytes_per_s=prefill.bandwidth_bytes_per_s,
             overlapped_fraction=prefill.overlapped_fraction,
+            handover_s=HANDOVER_S,
         ),
     )
     traffic = _traffic(stream, pools)
@@ -163,14 +171,15 @@ def serve_apart(
     )
 
 
-def _prefill_replica(prefill: PrefillChoice, memory: MemoryBudget) -> tuple[MemoryBudget, StepModel] | Rejection:
+def _prefill_of(
+    prefill: PrefillChoice, model: Model, device: Device, settings: RuntimeSettings
+) -> tuple[MemoryBudget, StepModel] | Rejection:
     """The decode pool's replica with what is stated otherwise; a prompt needs no drafts."""
     from ullage.facts.device import find_device
     from ullage.memory.budget import memory_budget
     from ullage.planning.sides import resharded
     from ullage.service.calibration.pool_step import pool_step
 
-    settings = memory.runtime.settings
     run = replace(
         settings,
         sharding=settings.sharding if prefill.tp is None else resharded(settings.sharding, prefill.tp),
@@ -179,8 +188,8 @@ def _prefill_replica(prefill: PrefillChoice, memory: MemoryBudget) -> tuple[Memo
         max_sequences=prefill.max_sequences or settings.max_sequences,
         logged={},
     )
-    device = memory.device if prefill.device is None else find_device(prefill.device, field="--prefill")
-    found = memory_budget(memory.model, device, run)
+    own = device if prefill.device is None else find_device(prefill.device, field="--prefill")
+    found = memory_budget(model, own, run)
     return found if isinstance(found, Rejection) else (found, pool_step(found))
 
 
@@ -256,6 +265,40 @@ def planned_apart(
         max_sequences=own.settings.max_sequences,
     )
     return choice, pool if pool.replicas is not None else replace(pool, replicas=sized[1])
+
+
+def apart_test(
+    model: Model,
+    device: Device,
+    decode: Runtime,
+    prefill: str | None,
+    transfer: str | None,
+    replicas: int | None,
+) -> ApartTest | None:
+    """The pools of load tests whose prefill was apart, as typed; None where it was not."""
+    from ullage.memory.kv import cache_cost
+    from ullage.service.calibration.evidence import engine_limits
+    from ullage.service.calibration.replay import ApartTest
+
+    chosen = parse_prefill(prefill, transfer)
+    if chosen is None:
+        return None
+    found = _prefill_of(chosen, model, device, decode.settings)
+    if isinstance(found, Rejection):
+        raise InputError(field="--prefill", value=prefill, problem=found.reason, fix="Give more devices for a replica.")
+    memory, step = found
+    return ApartTest(
+        prefill=step,
+        prefill_limits=engine_limits(memory.runtime, memory.kv_tokens),
+        prefill_replicas=chosen.replicas,
+        decode_replicas=replicas or 1,
+        transfer=KvTransfer(
+            bytes_per_token=cache_cost(model, decode.cache).bytes_per_token,
+            bandwidth_bytes_per_s=chosen.bandwidth_bytes_per_s,
+            overlapped_fraction=chosen.overlapped_fraction,
+            handover_s=HANDOVER_S,
+        ),
+    )
 
 
 def check_apart(*, has_own_rate: bool, is_plain: bool) -> None:
