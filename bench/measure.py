@@ -48,11 +48,11 @@ class Result:
 
 def pools() -> dict[str, dict[str, Any]]:
     """Two small pools: one whose TPOT limit binds early, one whose KV cache does."""
-    tight, large = plan_file("28 req/s"), plan_file("14 req/s")
-    tight["workload"]["classes"][0]["slo"] = {"ttft_p95": "2s", "tpot_p95": "35ms"}
+    tight, large = plan_file("40 req/s"), plan_file("14 req/s")
+    tight["workload"]["classes"][0]["slo"] = {"ttft_p95": "2s", "tpot_p95": "45ms"}
     large["workload"]["classes"][0]["slo"] = {"ttft_p95": "2s", "tpot_p95": "80ms"}
     large["pool"]["model"] = "llama-3.1-70b"
-    return {"qwen3-32b, TPOT p95 35 ms": tight, "llama-3.1-70b, TPOT p95 80 ms": large}
+    return {"qwen3-32b, TPOT p95 45 ms": tight, "llama-3.1-70b, TPOT p95 80 ms": large}
 
 
 def world(name: str, pool: Any, seed: int) -> Result | None:

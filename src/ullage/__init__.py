@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         risk,
         scale,
         scenarios,
+        shadow,
         size,
         validate,
     )
@@ -95,6 +96,7 @@ __all__ = [
     "risk",
     "scale",
     "scenarios",
+    "shadow",
     "simulation",
     "size",
     "validate",
