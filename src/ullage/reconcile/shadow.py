@@ -143,7 +143,7 @@ def _level(seen: Observation, quantity: ObservedQuantity, notes: list[str]) -> F
 
 
 def _filled(seen: Observation, values: Floats, quantity: ObservedQuantity, notes: list[str]) -> Floats:
-    """The series with its gaps on straight lines, which is said; one that is mostly gaps is refused."""
+    """The series with its gaps on straight lines, which a note tells; one that is mostly gaps is refused."""
     known = np.isfinite(values)
     if float(known.mean()) < LEAST_SEEN_FRACTION:
         raise InputError(

@@ -165,7 +165,7 @@ def measure(
             folder=folder,
             loaded=model or served,
             bound=_bound(bound, pool),
-            within=within,
+            within_replicas=within,
             run=run,
             said=said,
         )
@@ -244,7 +244,7 @@ class _Session:
     folder: Path
     loaded: str
     bound: Spend
-    within: int
+    within_replicas: int
     run: RunContext
     said: Callable[[str], None]
 
@@ -301,7 +301,7 @@ class _Session:
             narrowed=narrowed,
             bound=self.bound,
             spent=_spent(record, self.pool.replica_usd_per_hour),
-            within_replicas=self.within,
+            within_replicas=self.within_replicas,
         )
 
     def _kept(self, record: MeasureRecord) -> tuple[DoneTest, ...]:

@@ -21,7 +21,7 @@ SCHEMA = "ullage.validate/"
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationEvidence:
-    """What one saved validation says: when, what of, and what came out."""
+    """What one saved validation says: when, of which configuration, with which verdict and reasons."""
 
     file: str
     date: datetime.date
