@@ -306,9 +306,9 @@ def measured(work: Path, program: Path, minutes: float) -> str:
     found = measure(
         URL,
         plan=work / "plan.yaml",
-        out=work / "measure",
+        folder=work / "measure",
         tool=str(program),
-        model=str(work / "model"),
+        tokenizer=str(work / "model"),
         bound=MeasureBound(minutes=minutes, requests=1000),
         said=lambda text: print(f"    {text}", file=sys.stderr, flush=True),
     )

@@ -47,7 +47,7 @@ def drive(
     began = time.monotonic()
     ended, said = _process(tool.command(run), folder, timeout_s, {**(environment or os.environ), **_OFFLINE})
     wall_s = time.monotonic() - began
-    write_whole(log, said, field="--out", force=True)
+    write_whole(log, said, field="--folder", force=True)
     if ended is None:
         return DrivenTest(wall_s=wall_s, result=None, problem=f"took longer than {timeout_s:.0f} s and was ended")
     if ended != 0:
@@ -70,7 +70,7 @@ def _problem(test: LoadTest, asked: int) -> str:
 
 
 def _process(command: list[str], folder: Path, timeout_s: float, environment: dict[str, str]) -> tuple[int | None, str]:
-    """The exit code, or None where time ran out, and what was said; whatever ends the wait ends all that was started."""
+    """The exit code, None where time ran out, and what was said; whatever ends the wait ends all that was started."""
     process = subprocess.Popen(
         command,
         cwd=folder,

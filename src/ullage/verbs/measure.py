@@ -44,7 +44,10 @@ class MeasureBound:
         for name in ("minutes", "requests", "tokens", "usd"):
             if not getattr(self, name) > 0:
                 raise InputError(
-                    field=f"--{name}", value=getattr(self, name), problem="must be above 0", fix="Give a bound."
+                    field="--minutes" if name == "minutes" else f"--most-{name}",
+                    value=getattr(self, name),
+                    problem="must be above 0",
+                    fix="Give a bound.",
                 )
 
 
@@ -120,9 +123,9 @@ def measure(
     url: str,
     *,
     plan: str | Path,
-    out: str | Path = "measure",
+    folder: str | Path = "measure",
     tool: str | None = None,
-    model: str | None = None,
+    tokenizer: str | None = None,
     served_model: str | None = None,
     bound: MeasureBound = MeasureBound(),  # noqa: B008 - frozen
     within: int = 1,
@@ -135,8 +138,8 @@ def measure(
 ) -> MeasureAnswer | Refusal:
     """Measure one replica of a plan's first pool behind `url` until its number of replicas is decided.
 
-    `tool` is a load tool by name or path, `model` what its tokenizer is read from (a folder, or a name that is cached:
-    nothing is downloaded), `served_model` what requests call it. Every test is kept in `out`; a measurement that was
+    `tool` is a load tool by name or path, `tokenizer` where one is read from (a folder, or a name that is cached:
+    nothing is downloaded), `served_model` what requests call it. Every test is kept in `folder`; a measurement that was
     broken off goes on from there. `said` hears of every test and of what is known after it.
     """
     from ullage.loadtools.endpoint import parse_endpoint, served_models
@@ -144,7 +147,7 @@ def measure(
     from ullage.loadtools.record import MeasureRecord, read_record
 
     address, found = parse_endpoint(url), find_tool(tool)
-    folder = _folder(Path(out))
+    place = _folder(Path(folder))
     with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
         loaded = _pool(Path(plan), run, accept)
         if isinstance(loaded, Rejection):
@@ -162,22 +165,22 @@ def measure(
             inputs=inputs,
             pool=pool,
             tool=found,
-            folder=folder,
-            loaded=model or served,
+            folder=place,
+            loaded=tokenizer or served,
             bound=_bound(bound, pool),
             within_replicas=within,
             run=run,
             said=said,
         )
-        return session.measured(read_record(folder, fresh), Path(plan))
+        return session.measured(read_record(place, fresh), Path(plan))
 
 
 def _folder(folder: Path) -> Path:
     from ullage.files.whole import make_folder
 
     if folder.exists() and not folder.is_dir():
-        raise InputError(field="--out", value=str(folder), problem="is not a folder", fix="Give a folder.")
-    make_folder(folder, field="--out")
+        raise InputError(field="--folder", value=str(folder), problem="is not a folder", fix="Give a folder.")
+    make_folder(folder, field="--folder")
     return folder.resolve()
 
 
@@ -359,7 +362,7 @@ class _Session:
         text = mooncake_jsonl(
             self.pool.load_of(test), block_tokens=BLOCK_TOKENS, first_own=len(record.tests) * 1_000_000
         )
-        write_whole(self.folder / trace, text, field="--out", force=True)
+        write_whole(self.folder / trace, text, field="--folder", force=True)
         driven = drive(
             self.tool,
             ReplayRun(
@@ -452,7 +455,7 @@ class _Session:
             day=self.run.as_of,
         )
         file = self.folder / _CALIBRATION
-        write_whole(file, to_text(answer.to_dict()), field="--out", force=True)
+        write_whole(file, to_text(answer.to_dict()), field="--folder", force=True)
         return str(file)
 
     def _diff(self, plan: Path, narrowed: Narrowed) -> str:
@@ -475,7 +478,7 @@ class _Session:
             return ""
         said = [f"evidence.calibrations: [{place}]: {_known(narrowed)}"]
         diff = unified_diff(old, new, file=plan.name, said=said)
-        write_whole(self.folder / _DIFF, diff, field="--out", force=True)
+        write_whole(self.folder / _DIFF, diff, field="--folder", force=True)
         return diff
 
 
