@@ -39,9 +39,7 @@ def command(
     accept: Accept = None,
     verdict: Annotated[
         Path | None,
-        typer.Option(
-            "--verdict", metavar="FILE", help="Write the verdict to a file, for evidence.validated of the plan file."
-        ),
+        typer.Option("--verdict", metavar="FILE", help="Write the verdict, for evidence.validated of a plan file."),
     ] = None,
     force: Force = False,
     json: AsJson = False,
