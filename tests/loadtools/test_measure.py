@@ -84,8 +84,8 @@ def test_from_an_address_to_a_changed_plan_file(
 ) -> None:
     # The second test's tool goes wrong: its time is spent, what it said is kept, and the next call goes on.
     monkeypatch.setenv("FAIL_AT", "2")
-    asked = ["measure", endpoint, "--plan", str(place / "plan.yaml"), "--out", str(place / "out"), "--within", "0"]
-    assert ullage([*asked, "--requests", "2500"]) == ExitCode.UNDECIDED
+    asked = ["measure", endpoint, "--plan", str(place / "plan.yaml"), "--folder", str(place / "out"), "--within", "0"]
+    assert ullage([*asked, "--most-requests", "2500"]) == ExitCode.UNDECIDED
     page = capsys.readouterr().out
     assert "the engine went away" in page
     kept = json.loads((place / "out" / "measure.json").read_text())
@@ -94,7 +94,7 @@ def test_from_an_address_to_a_changed_plan_file(
 
     # What failed was sent, so that its requests are spent: the bound is of both tries together.
     found = verbs.measure(
-        endpoint, plan=place / "plan.yaml", out=place / "out", within=0, bound=MeasureBound(requests=3200)
+        endpoint, plan=place / "plan.yaml", folder=place / "out", within=0, bound=MeasureBound(requests=3200)
     )
     assert isinstance(found, MeasureAnswer)
     assert len(found.rows) == len(calls(place)) - 1 >= 2
@@ -110,13 +110,13 @@ def test_from_an_address_to_a_changed_plan_file(
     (place / "plan.yaml").write_text(
         (place / "plan.yaml").read_text() + "evidence: {calibrations: [out/calibration.json]}\n"
     )
-    again = verbs.measure(endpoint, plan=place / "plan.yaml", out=place / "out", bound=MeasureBound(requests=3200))
+    again = verbs.measure(endpoint, plan=place / "plan.yaml", folder=place / "out", bound=MeasureBound(requests=3200))
     assert isinstance(again, MeasureAnswer)
     assert [each.replicas for each in again.rows][: len(found.rows)] == [each.replicas for each in found.rows]
 
 
 def test_a_measurement_of_something_else_is_not_gone_on_with(place: Path, endpoint: str) -> None:
-    asked = {"plan": place / "plan.yaml", "out": place / "out"}
+    asked = {"plan": place / "plan.yaml", "folder": place / "out"}
     small = MeasureBound(requests=1)
     found = verbs.measure(endpoint, bound=small, **asked)  # type: ignore[arg-type]
     assert isinstance(found, MeasureAnswer)

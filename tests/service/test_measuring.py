@@ -10,16 +10,21 @@ import pytest
 
 from support.measured_worlds import (
     HOUR,
+    SOURCE,
     MeasuredWorld,
     hidden_steps,
     measured_world,
+    narrowed_by,
     run_test,
     true_replicas,
     world_pool,
 )
+from ullage.errors import Rejection
 from ullage.service.measuring.choose import ChosenTest, MeasureState, MeasureStop, Spend, choose, spent_by
 from ullage.service.measuring.narrowing import PoolUnderTest, narrow, with_hits
 from ullage.service.measuring.planned_test import LEAST_REQUESTS, PlannedTest, TestShape
+from ullage.service.stage import calibrated_step
+from ullage.service.steps.scaled import Factors
 from ullage.simulate.load import PS_PER_S
 
 RATE = "10 req/s"
@@ -40,7 +45,7 @@ def world(seed: int = 3) -> MeasuredWorld:
 @cache
 def begun() -> MeasureState:
     """Before any test."""
-    return MeasureState(pool=pool(), done=(), narrowed=narrow(pool(), ()), bound=HOUR, spent=NOTHING)
+    return MeasureState(pool=pool(), done=(), narrowed=narrowed_by(pool(), ()), bound=HOUR, spent=NOTHING)
 
 
 def test_low_load_is_first_and_the_choice_is_a_function_of_the_state_alone() -> None:
@@ -86,7 +91,9 @@ def test_a_hidden_service_is_decided_within_one_replica_and_within_its_bounds() 
     found = world()
     rng = np.random.default_rng(3)
     assert found.stop.is_decided
-    assert abs(found.narrowings[-1].replicas - true_replicas(pool(), hidden_steps(pool(), rng))) <= 1
+    true = true_replicas(pool(), hidden_steps(pool(), rng))
+    assert true is not None
+    assert abs(found.narrowings[-1].replicas - true) <= 1
     assert found.narrowings[-1].slow_ratio < found.narrowings[0].slow_ratio
     spent = spent_by(found.done, 8.0)
     assert spent.wall_s < HOUR.wall_s
@@ -113,7 +120,7 @@ def test_a_slower_service_needs_more_replicas_after_the_same_tests() -> None:
         replace(each, ttft_s=1.5 * (each.ttft_s or 0.0), e2e_s=1.5 * (each.e2e_s or 0.0)) for each in points[0].requests
     )
     slow_done = replace(fast_done, result=replace(fast_done.result, points=(replace(points[0], requests=later),)))
-    assert narrow(slow, (slow_done,)).replicas > narrow(quick, (fast_done,)).replicas
+    assert narrowed_by(slow, (slow_done,)).replicas > narrowed_by(quick, (fast_done,)).replicas
 
 
 def test_hits_go_to_requests_in_the_order_they_were_sent() -> None:
@@ -140,3 +147,10 @@ def test_a_test_sends_as_many_requests_as_it_says_at_its_rate(shape: TestShape) 
         assert load.requests.cached_tokens is None
     if shape is TestShape.LONG:
         assert load.requests.prompt_tokens.mean() > 2.0 * mix.requests.prompt_tokens.mean()
+
+
+def test_steps_that_no_number_of_replicas_makes_up_for_are_refused() -> None:
+    hopeless = calibrated_step(pool().estimate, Factors(fixed_ratio=20.0), SOURCE)
+    found = narrow(replace(pool(), estimate=hopeless), ())
+    assert isinstance(found, Rejection)
+    assert true_replicas(pool(), hopeless) is None

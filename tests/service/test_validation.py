@@ -212,7 +212,7 @@ def test_a_saved_validation_holds_for_the_replica_that_was_tested_and_for_no_oth
     plan, test, saved = tmp_path / "plan.yaml", tmp_path / "run.json", tmp_path / "validated.json"
     plan.write_text(PLAN)
     test.write_text(json.dumps(vllm_run(1.0)))
-    words = ["validate", str(test), "--plan", str(plan), "--as-of", "2026-11-15", "--quiet", "--save", str(saved)]
+    words = ["validate", str(test), "--plan", str(plan), "--as-of", "2026-11-15", "--quiet", "--verdict", str(saved)]
     assert ullage(words) == ExitCode.REFUSED
     assert ullage(words) == ExitCode.WRONG_INPUT, "a file is replaced only if told to"
     named = PLAN + "evidence: {validated: [validated.json]}\n"

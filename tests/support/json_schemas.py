@@ -73,6 +73,7 @@ VERBS: dict[str, tuple[Printed, ...]] = {
     "options": (Printed(kind="Options", head=_PLANNED), _EXPLAINED, _REFUSAL),
     "drill": (Printed(kind="Drills", head=_PLANNED), _EXPLAINED, _REFUSAL),
     "scale": (Printed(kind="ScalingComparisons", head=_PLANNED), _REFUSAL),
+    "shadow": (Printed(kind="ShadowAnswer", head=_PLANNED), _REFUSAL),
     "check": (Printed(kind="Checks", head=_PLANNED), _REFUSAL),
     "cost": (Printed(kind="CostAnswer", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),
     "buy": (Printed(kind="Buying", head=_PLANNED, explained=True), _EXPLAINED, _REFUSAL),

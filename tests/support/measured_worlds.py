@@ -140,7 +140,7 @@ def measured_world(
     state = MeasureState(
         pool=pool,
         done=(),
-        narrowed=narrow(pool, ()),
+        narrowed=narrowed_by(pool, ()),
         bound=bound,
         spent=spent_by((), pool.replica_usd_per_hour),
         within_replicas=within_replicas,
@@ -152,11 +152,18 @@ def measured_world(
             return MeasuredWorld(narrowings=tuple(narrowings), done=state.done, stop=found)
         assert isinstance(found, ChosenTest)
         done = (*state.done, run_test(pool, hidden, found.test, rng))
-        narrowed = narrow(pool, done)
+        narrowed = narrowed_by(pool, done)
         narrowings.append(narrowed)
         state = replace(state, done=done, narrowed=narrowed, spent=spent_by(done, pool.replica_usd_per_hour))
 
 
-def true_replicas(pool: PoolUnderTest, hidden: StepModel) -> int:
-    """What the pool needs with the steps that it really has."""
-    return narrow(replace(pool, estimate=hidden), ()).replicas
+def narrowed_by(pool: PoolUnderTest, done: tuple[DoneTest, ...]) -> Narrowed:
+    found = narrow(pool, done)
+    assert isinstance(found, Narrowed), "these services can meet their SLOs"
+    return found
+
+
+def true_replicas(pool: PoolUnderTest, hidden: StepModel) -> int | None:
+    """What the pool needs with the steps that it really has; None where no number would do."""
+    found = narrow(replace(pool, estimate=hidden), ())
+    return found.replicas if isinstance(found, Narrowed) else None

@@ -18,6 +18,7 @@ VERBS: dict[str, str] = {
     "drill": "Play on a plan what goes wrong in practice: verdict, figure, and the change that would pass.",
     "emit": "Write a plan as manifests, flags, rules and limits for a cluster, each number with its reason.",
     "scale": "Try scaling rules on a plan's traffic: yours, ours and common ones, with what each costs and violates.",
+    "shadow": "Play a scaling rule on production's own traffic, beside what the live autoscaler did.",
     "compare": "Compare two plans: which inputs changed, which figures moved, and why.",
     "reconcile": "Hold a kept plan against production: scorecard, error by cause, and what to change.",
     "ledger": "What was kept: list, show, diff, export, import, verify, and let go by rule.",

@@ -7,31 +7,32 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import Accept, AsJson, AsOf, NoColor, Quiet, Seed
+from ullage.cli.options import Accept, AsJson, AsOf, NoColor, PlanOption, Quiet, Seed
 from ullage.cli.terminal import answered, progress, talk
+from ullage.errors import InputError
 
 
 def command(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of one replica. No other host is sent to.")],
-    plan: Annotated[Path, typer.Option("--plan", metavar="PLAN", help="The plan file whose first pool it is of.")],
+    plan: PlanOption = None,
     minutes: Annotated[float, typer.Option("--minutes", help="The most wall time of all tests.")] = 60.0,
-    requests: Annotated[int, typer.Option("--requests", help="The most requests of all tests.")] = 20_000,
-    tokens: Annotated[int, typer.Option("--tokens", help="The most tokens of all tests.")] = 50_000_000,
-    usd: Annotated[float, typer.Option("--usd", help="The most money, by the plan's price of a replica.")] = 100.0,
+    requests: Annotated[int, typer.Option("--most-requests", help="The most requests of all tests.")] = 20_000,
+    tokens: Annotated[int, typer.Option("--most-tokens", help="The most tokens of all tests.")] = 50_000_000,
+    usd: Annotated[float, typer.Option("--most-usd", help="The most money, by the plan's price of a replica.")] = 100.0,
     within: Annotated[int, typer.Option("--within", min=0, help="Replicas that a decided number may be off.")] = 1,
     tool: Annotated[
         str | None,
         typer.Option("--tool", metavar="TOOL", help="guidellm, vllm or aiperf, or its path. Default: one on the PATH."),
     ] = None,
-    model: Annotated[
+    tokenizer: Annotated[
         str | None,
-        typer.Option("--model", metavar="NAME", help="Whose tokenizer counts: a folder, or a name that is cached."),
+        typer.Option("--tokenizer", metavar="NAME", help="Whose tokenizer counts: a folder, or a name that is cached."),
     ] = None,
     served_model: Annotated[
         str | None, typer.Option("--served-model", metavar="NAME", help="What requests call it. Default: as served.")
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where results are kept, and a break is resumed from.")
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="DIR", help="Where results are kept, and a break is resumed from.")
     ] = Path("measure"),
     accept: Accept = None,
     json: AsJson = False,
@@ -43,20 +44,23 @@ def command(
     """Measure one replica with a load tool, test by test, until the plan's number of replicas is decided.
 
     Each test is the one that narrows the number most for its device time. Results, a calibration and a diff of the
-    plan file are left in --out; a broken measurement goes on from there. The exit code is 5 where a bound was reached
-    before the number was decided.
+    plan file are left in --folder; a broken measurement goes on from there. The exit code is 5 where a bound was
+    reached before the number was decided.
     """
     from ullage import verbs
     from ullage.verbs.answer import Refusal
     from ullage.verbs.measure import MeasureBound
 
+    if plan is None:
+        fix = "Give the plan file whose first pool the replica is of."
+        raise InputError(field="--plan", value=None, problem="is missing: tests are made from its traffic", fix=fix)
     with progress("measuring", quiet=quiet) as report:
         found = verbs.measure(
             url,
             plan=plan,
-            out=out,
+            folder=folder,
             tool=tool,
-            model=model,
+            tokenizer=tokenizer,
             served_model=served_model,
             bound=MeasureBound(minutes=minutes, requests=requests, tokens=tokens, usd=usd),
             within=within,

@@ -37,9 +37,9 @@ def command(
     replicas: Replicas = None,
     timeout: Timeout = None,
     accept: Accept = None,
-    save: Annotated[
+    verdict: Annotated[
         Path | None,
-        typer.Option("--save", metavar="FILE", help="Keep the verdict, for evidence.validated of the plan file."),
+        typer.Option("--verdict", metavar="FILE", help="Write the verdict, for evidence.validated of a plan file."),
     ] = None,
     force: Force = False,
     json: AsJson = False,
@@ -59,8 +59,8 @@ def command(
     from ullage.verbs.calibrate_fit import stated_test
     from ullage.verbs.what_if import last, what_if
 
-    if save is not None:
-        check_target(save, field="--save", force=force)
+    if verdict is not None:
+        check_target(verdict, field="--verdict", force=force)
     if plan is None:
         talk("No plan file given: validating the built-in example.", quiet=quiet)
     with progress("validating", quiet=quiet) as report:
@@ -78,6 +78,6 @@ def command(
     code, done = answered(found, json=json, no_color=no_color), last(found)
     if isinstance(done, Refusal):
         return code
-    if save is not None:
-        write_whole(save, to_text(done.to_dict()), field="--save", force=force)
+    if verdict is not None:
+        write_whole(verdict, to_text(done.to_dict()), field="--verdict", force=force)
     return int(done.exit_code)

@@ -366,9 +366,9 @@ class EvidenceSection(Section):
     validated: Annotated[
         tuple[str, ...],
         Key(
-            means="What `ullage validate --save` wrote for this pool's replica.",
+            means="What `ullage validate --verdict` wrote for this pool's replica.",
             default="the plan says that it is not validated",
-            still="It is said on the first screen; no figure follows it.",
+            still="The first screen states it; no figure follows it.",
         ),
     ] = ()
     accept: Annotated[

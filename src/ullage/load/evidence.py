@@ -122,7 +122,7 @@ def read_calibration(file: Path, *, field: str = "--calibration") -> Calibration
 def _read_validation(file: Path) -> ValidationEvidence:
     from ullage.service.calibration.validated import validation_evidence
 
-    fix = "Give the file that ullage validate --save wrote."
+    fix = "Give the file that ullage validate --verdict wrote."
     document = read_json(file, field="evidence.validated", fix=fix)
     return validation_evidence(document if isinstance(document, dict) else {}, file=str(file))
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ullage.emit.loadtests.tools import ReplayRun
 from ullage.errors import InputError
+from ullage.files.whole import write_whole
 from ullage.load.evidence import load_tests
 from ullage.loadtools.installed import InstalledTool
 from ullage.service.loadtests.loadtest import LoadTest
@@ -25,6 +26,8 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFF
 _MOST_FAILED_FRACTION = 0.1
 _GRACE_S = 10.0
 _SAID_LINES = 3
+# Of what a tool says, the end: progress bars run to megabytes.
+_KEPT_BYTES = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +45,13 @@ def drive(
     """Run one test in a folder; what the tool says goes into a log beside its result."""
     log = folder / f"{Path(run.result).name}.log"
     began = time.monotonic()
-    ended = _process(tool.command(run), folder, log, timeout_s, {**(environment or os.environ), **_OFFLINE})
+    ended, said = _process(tool.command(run), folder, timeout_s, {**(environment or os.environ), **_OFFLINE})
     wall_s = time.monotonic() - began
+    write_whole(log, said, field="--folder", force=True)
     if ended is None:
         return DrivenTest(wall_s=wall_s, result=None, problem=f"took longer than {timeout_s:.0f} s and was ended")
     if ended != 0:
-        return DrivenTest(wall_s=wall_s, result=None, problem=f"ended with code {ended}: {_last_lines(log)}")
+        return DrivenTest(wall_s=wall_s, result=None, problem=f"ended with code {ended}: {_last_lines(said)}")
     result = tool.tool.result(folder / run.result)
     try:
         test = load_tests([result])[0]
@@ -65,24 +69,27 @@ def _problem(test: LoadTest, asked: int) -> str:
     return "" if test.points else "holds no point"
 
 
-def _process(command: list[str], folder: Path, log: Path, timeout_s: float, environment: dict[str, str]) -> int | None:
-    """The exit code, or None where time ran out; whatever ends the wait ends the tool and all that it started."""
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
+def _process(command: list[str], folder: Path, timeout_s: float, environment: dict[str, str]) -> tuple[int | None, str]:
+    """The exit code, None where time ran out, and what was said; whatever ends the wait ends all that was started."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
+    code: int | None = None
+    said = b""
+    try:
+        said, _ = process.communicate(timeout=timeout_s)
+        code = process.returncode
+    except subprocess.TimeoutExpired as late:
+        said = late.stdout or b""
+    finally:
+        _end(process)
+    return code, said[-_KEPT_BYTES:].decode(errors="replace")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -96,6 +103,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def _last_lines(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()[-_SAID_LINES:]
+def _last_lines(said: str) -> str:
+    lines = said.strip().splitlines()[-_SAID_LINES:]
     return " / ".join(each.strip()[:200] for each in lines) or "it said nothing"

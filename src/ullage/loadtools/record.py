@@ -66,23 +66,26 @@ def read_record(folder: Path, fresh: MeasureRecord) -> MeasureRecord:
     file = folder / STATE_FILE
     if not file.exists():
         return fresh
-    fix = "Give another --out, or take the file away to begin anew."
-    content = read_json(file, field="--out", fix=fix)
+    fix = "Give another --folder, or take the file away to begin anew."
+    content = read_json(file, field="--folder", fix=fix)
     try:
         assert isinstance(content, dict)
         assert content.pop("schema", None) == _SCHEMA
         found = TypeAdapter(MeasureRecord).validate_python(content)
     except (ValidationError, AssertionError):
-        raise InputError(field="--out", value=str(file), problem="is no state of a measurement", fix=fix) from None
+        raise InputError(field="--folder", value=str(file), problem="is no state of a measurement", fix=fix) from None
     for name in ("url", "tool", "model", "pool"):
         was, now = getattr(found, name), getattr(fresh, name)
         if was != now:
             raise InputError(
-                field="--out", value=str(file), problem=f"is of another measurement: {name} {was}, not {now}", fix=fix
+                field="--folder",
+                value=str(file),
+                problem=f"is of another measurement: {name} {was}, not {now}",
+                fix=fix,
             )
     return found
 
 
 def write_record(folder: Path, record: MeasureRecord) -> None:
     text = json.dumps({"schema": _SCHEMA, **asdict(record)}, indent=1)
-    write_whole(folder / STATE_FILE, f"{text}\n", field="--out", force=True)
+    write_whole(folder / STATE_FILE, f"{text}\n", field="--folder", force=True)

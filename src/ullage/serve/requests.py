@@ -120,6 +120,17 @@ class ScaleRequest(PlanRequest):
     days: Annotated[int, Field(ge=1, le=7)] = 1
 
 
+class ShadowRequest(PlanRequest):
+    """`shadow`: rules on production's traffic. Only the service's own Prometheus is ever asked."""
+
+    rules: Uploads = []
+    files: Uploads = []
+    from_prometheus: Annotated[bool, Field(description="Ask the Prometheus that the service was started with.")] = False
+    since: Text | None = None
+    until: Text | None = None
+    names: Upload | None = None
+
+
 class PoolRequest(PlanRequest):
     """What `curve` and `size` have in common."""
 
@@ -383,6 +394,7 @@ REQUESTS: dict[str, type[VerbRequest]] = {
     "drill": NamedRequest,
     "emit": EmitRequest,
     "scale": ScaleRequest,
+    "shadow": ShadowRequest,
     "compare": CompareRequest,
     "reconcile": ReconcileRequest,
     "ledger": LedgerRequest,

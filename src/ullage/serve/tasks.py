@@ -409,19 +409,36 @@ def _reconcile(asked: Asked) -> Any:
     from ullage import verbs
 
     given = asked.request
-    if given["from_prometheus"] and asked.prometheus is None:
-        fix = "Ask whoever runs it to start it with --prometheus, or upload answers of range queries."
-        raise InputError(field="from_prometheus", value=True, problem="this service knows no Prometheus", fix=fix)
     return verbs.reconcile(
         given["plan"],
-        prometheus=asked.prometheus if given["from_prometheus"] else None,
-        http_config=asked.http_config if given["from_prometheus"] else None,
-        from_=given["since"],
+        **_production(asked),
         ledger=_ledger(asked),
         workers=asked.workers,
         progress=asked.report,
-        **asked.some("files", "names", "paid", "until", "keep", "backtest"),
+        **asked.some("paid", "keep", "backtest"),
     )
+
+
+def _shadow(asked: Asked) -> Any:
+    from ullage import verbs
+
+    verb = partial(verbs.shadow, **_production(asked))
+    more = {"workers": asked.workers, "progress": asked.report}
+    return asked.planned(verb, "rules", "limit", keyword="plan", **more)
+
+
+def _production(asked: Asked) -> dict[str, Any]:
+    """Where production is read from: uploads, or the one Prometheus that the service was started with."""
+    given = asked.request
+    if given["from_prometheus"] and asked.prometheus is None:
+        fix = "Ask whoever runs it to start it with --prometheus, or upload answers of range queries."
+        raise InputError(field="from_prometheus", value=True, problem="this service knows no Prometheus", fix=fix)
+    return {
+        "prometheus": asked.prometheus if given["from_prometheus"] else None,
+        "http_config": asked.http_config if given["from_prometheus"] else None,
+        "from_": given["since"],
+        **asked.some("files", "names", "until"),
+    }
 
 
 def _kept(asked: Asked) -> Any:
@@ -468,6 +485,7 @@ TASKS: dict[str, Callable[[Asked], Any]] = {
     "forecast": _forecast,
     "validate": _validate,
     "gate": _gate,
+    "shadow": _shadow,
     "calibrate": _calibrate,
     "memory": _memory,
     "curve": _planning("curve", "slos", "definitions", "calibration", "beside", "margin", "sensitivity", "measured"),

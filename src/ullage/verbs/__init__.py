@@ -30,6 +30,7 @@ from ullage.verbs.report import report
 from ullage.verbs.risk import risk
 from ullage.verbs.scale import scale
 from ullage.verbs.scenarios import scenarios
+from ullage.verbs.shadow import shadow
 from ullage.verbs.simulate import simulate
 from ullage.verbs.size import size
 from ullage.verbs.validate import validate
@@ -60,6 +61,7 @@ __all__ = [
     "risk",
     "scale",
     "scenarios",
+    "shadow",
     "simulate",
     "size",
     "validate",

@@ -44,7 +44,10 @@ class MeasureBound:
         for name in ("minutes", "requests", "tokens", "usd"):
             if not getattr(self, name) > 0:
                 raise InputError(
-                    field=f"--{name}", value=getattr(self, name), problem="must be above 0", fix="Give a bound."
+                    field="--minutes" if name == "minutes" else f"--most-{name}",
+                    value=getattr(self, name),
+                    problem="must be above 0",
+                    fix="Give a bound.",
                 )
 
 
@@ -120,9 +123,9 @@ def measure(
     url: str,
     *,
     plan: str | Path,
-    out: str | Path = "measure",
+    folder: str | Path = "measure",
     tool: str | None = None,
-    model: str | None = None,
+    tokenizer: str | None = None,
     served_model: str | None = None,
     bound: MeasureBound = MeasureBound(),  # noqa: B008 - frozen
     within: int = 1,
@@ -135,8 +138,8 @@ def measure(
 ) -> MeasureAnswer | Refusal:
     """Measure one replica of a plan's first pool behind `url` until its number of replicas is decided.
 
-    `tool` is a load tool by name or path, `model` what its tokenizer is read from (a folder, or a name that is cached:
-    nothing is downloaded), `served_model` what requests call it. Every test is kept in `out`; a measurement that was
+    `tool` is a load tool by name or path, `tokenizer` where one is read from (a folder, or a name that is cached:
+    nothing is downloaded), `served_model` what requests call it. Every test is kept in `folder`; a measurement that was
     broken off goes on from there. `said` hears of every test and of what is known after it.
     """
     from ullage.loadtools.endpoint import parse_endpoint, served_models
@@ -144,7 +147,7 @@ def measure(
     from ullage.loadtools.record import MeasureRecord, read_record
 
     address, found = parse_endpoint(url), find_tool(tool)
-    folder = _folder(Path(out))
+    place = _folder(Path(folder))
     with running(as_of=as_of, seed=seed, workers=workers, progress=progress) as run:
         loaded = _pool(Path(plan), run, accept)
         if isinstance(loaded, Rejection):
@@ -162,22 +165,22 @@ def measure(
             inputs=inputs,
             pool=pool,
             tool=found,
-            folder=folder,
-            loaded=model or served,
+            folder=place,
+            loaded=tokenizer or served,
             bound=_bound(bound, pool),
-            within=within,
+            within_replicas=within,
             run=run,
             said=said,
         )
-        return session.measured(read_record(folder, fresh), Path(plan))
+        return session.measured(read_record(place, fresh), Path(plan))
 
 
 def _folder(folder: Path) -> Path:
     from ullage.files.whole import make_folder
 
     if folder.exists() and not folder.is_dir():
-        raise InputError(field="--out", value=str(folder), problem="is not a folder", fix="Give a folder.")
-    make_folder(folder, field="--out")
+        raise InputError(field="--folder", value=str(folder), problem="is not a folder", fix="Give a folder.")
+    make_folder(folder, field="--folder")
     return folder.resolve()
 
 
@@ -244,37 +247,53 @@ class _Session:
     folder: Path
     loaded: str
     bound: Spend
-    within: int
+    within_replicas: int
     run: RunContext
     said: Callable[[str], None]
 
-    def measured(self, record: MeasureRecord, plan: Path) -> MeasureAnswer:
+    def measured(self, record: MeasureRecord, plan: Path) -> MeasureAnswer | Refusal:
         from ullage.loadtools.record import write_record
         from ullage.service.measuring.choose import MeasureStop, choose
-        from ullage.service.measuring.narrowing import narrow
 
         done = self._kept(record)
-        before = narrow(self.pool, (), map=self.run.map)
-        rows = [_row(done[at], narrow(self.pool, done[: at + 1], map=self.run.map)) for at in range(len(done))]
+        before = self._narrowed(())
+        if isinstance(before, Rejection):
+            return refusal(before)
+        rows: list[MeasureRow] = []
+        narrowed: Narrowed = before
         self._say_before(before, record, len(done))
+        for at in range(len(done)):
+            found = self._narrowed(done[: at + 1])
+            if isinstance(found, Rejection):
+                return refusal(found)
+            narrowed = found
+            rows.append(_row(done[at], narrowed))
+            self.said(f"  {rows[-1].test}: {_known(narrowed)}")
         while True:
-            narrowed = before if not done else narrow(self.pool, done, map=self.run.map)
-            if len(rows) < len(done):
-                rows.append(_row(done[-1], narrowed))
-                self.said(f"  {_known(narrowed)}")
             state = self._state(record, done, narrowed)
-            found = choose(state)
-            if isinstance(found, MeasureStop):
-                return self._answer(record, plan, before, rows, state, found)
-            self.said(_announced(found))
-            self.run.progress(min(0.99, state.spent.wall_s / self.bound.wall_s), found.test.name)
-            record = self._begun(record, found)
+            chosen = choose(state)
+            if isinstance(chosen, MeasureStop):
+                return self._answer(record, plan, before, rows, state, chosen)
+            self.said(_announced(chosen))
+            self.run.progress(min(0.99, state.spent.wall_s / self.bound.wall_s), chosen.test.name)
+            record = self._begun(record, chosen)
             write_record(self.folder, record)
-            record, last = self._driven(record, found, state)
+            record, last = self._driven(record, chosen, state)
             write_record(self.folder, record)
             if isinstance(last, MeasureStop):
                 return self._answer(record, plan, before, rows, self._state(record, done, narrowed), last)
             done = (*done, last)
+            found = self._narrowed(done)
+            if isinstance(found, Rejection):
+                return refusal(found)
+            narrowed = found
+            rows.append(_row(last, narrowed))
+            self.said(f"  {_known(narrowed)}")
+
+    def _narrowed(self, done: tuple[DoneTest, ...]) -> Narrowed | Rejection:
+        from ullage.service.measuring.narrowing import narrow
+
+        return narrow(self.pool, done, map=self.run.map)
 
     def _state(self, record: MeasureRecord, done: tuple[DoneTest, ...], narrowed: Narrowed) -> MeasureState:
         from ullage.service.measuring.choose import MeasureState
@@ -285,7 +304,7 @@ class _Session:
             narrowed=narrowed,
             bound=self.bound,
             spent=_spent(record, self.pool.replica_usd_per_hour),
-            within_replicas=self.within,
+            within_replicas=self.within_replicas,
         )
 
     def _kept(self, record: MeasureRecord) -> tuple[DoneTest, ...]:
@@ -343,7 +362,7 @@ class _Session:
         text = mooncake_jsonl(
             self.pool.load_of(test), block_tokens=BLOCK_TOKENS, first_own=len(record.tests) * 1_000_000
         )
-        write_whole(self.folder / trace, text, field="--out", force=True)
+        write_whole(self.folder / trace, text, field="--folder", force=True)
         driven = drive(
             self.tool,
             ReplayRun(
@@ -436,7 +455,7 @@ class _Session:
             day=self.run.as_of,
         )
         file = self.folder / _CALIBRATION
-        write_whole(file, to_text(answer.to_dict()), field="--out", force=True)
+        write_whole(file, to_text(answer.to_dict()), field="--folder", force=True)
         return str(file)
 
     def _diff(self, plan: Path, narrowed: Narrowed) -> str:
@@ -459,7 +478,7 @@ class _Session:
             return ""
         said = [f"evidence.calibrations: [{place}]: {_known(narrowed)}"]
         diff = unified_diff(old, new, file=plan.name, said=said)
-        write_whole(self.folder / _DIFF, diff, field="--out", force=True)
+        write_whole(self.folder / _DIFF, diff, field="--folder", force=True)
         return diff
 
 

@@ -234,6 +234,22 @@ def _evaluation(given: KeptPlan, run: RunContext) -> Evaluation:
     return Evaluation(given.expected, given.expected.pools[0], pool.bases(given.seed), seed=given.seed, map=run.map)
 
 
+def observed_production(
+    prometheus: str | None,
+    files: Sequence[Path],
+    http_config: str | Path | None,
+    names: Any,
+    from_: str | None,
+    until: str | None,
+    run: RunContext,
+) -> Observation:
+    """What production did between two times, from a server or from files of its answers."""
+    start_s, end_s = (
+        None if each is None else _time_s(each, name) for each, name in ((from_, "--from"), (until, "--until"))
+    )
+    return _observed(prometheus, files, http_config, names, start_s, end_s, run)
+
+
 def _observed(
     prometheus: str | None,
     files: Sequence[Path],

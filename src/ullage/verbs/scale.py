@@ -86,7 +86,7 @@ def scale(
         raise InputError(field="days", value=days, problem="must be 1 to 7", fix="Give the days of a week to play.")
     present = read_rules([Path(each) for each in rules]) if rules else ()
     for each in present:
-        _require_known(each)
+        require_known(each)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         played_days = SEARCH_DAYS + RULE_DAYS * days
         found = planned(source, run, parse_changes(set, traffic), played_days=played_days)
@@ -99,7 +99,7 @@ def scale(
         )
 
 
-def _require_known(given: ReadRule) -> None:
+def require_known(given: ReadRule) -> None:
     """A rule that reads a metric of an unknown name is looked at by `check`, and cannot be played."""
     if given.unread:
         raise InputError(

@@ -1,6 +1,6 @@
 """Whether a pool's replica was validated by a load test: what was kept of it, and whether it is still of this replica.
 
-`ullage validate --save` keeps a verdict with the configuration that was tested. A plan whose pool has another model,
+`ullage validate --verdict` keeps a verdict with the configuration that was tested. A plan whose pool has another model,
 device, parallelism, engine or version since is not validated by it, and says what changed.
 """
 
@@ -21,7 +21,7 @@ SCHEMA = "ullage.validate/"
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationEvidence:
-    """What one saved validation says: when, what of, and what came out."""
+    """What one saved validation says: when, of which configuration, with which verdict and reasons."""
 
     file: str
     date: datetime.date
@@ -46,7 +46,7 @@ def validated_configuration(memory: MemoryBudget) -> dict[str, str | int]:
 
 def validation_evidence(document: Mapping[str, Any], *, file: str) -> ValidationEvidence:
     """The evidence in a document, or an InputError that names what is wrong with it."""
-    fix = "Give the file that ullage validate --save wrote."
+    fix = "Give the file that ullage validate --verdict wrote."
     if not str(document.get("schema", "")).startswith(SCHEMA):
         raise InputError(field=f"{file}: schema", value=document.get("schema"), problem="is not known", fix=fix)
     try:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ullage.errors import Rejection
 from ullage.evidence import Evidence, Source
 from ullage.memory.budget import MemoryBudget
 from ullage.service.calibration.calibration import ERROR_SPREADS, PRIOR_POINTS, prior_covariance
@@ -26,6 +27,7 @@ from ullage.service.calibration.fitted import FittedTests, fit_tests
 from ullage.service.calibration.repeats import RepeatTerms
 from ullage.service.calibration.step_change import MixedRequest, device_time_shares, mixed_request
 from ullage.service.curve.quick import needed_replicas
+from ullage.service.curve.sizing import idle_rejection
 from ullage.service.loadtests.loadtest import LoadTest, MeasuredRequest, Point
 from ullage.service.measuring.planned_test import PlannedTest, drawn_load
 from ullage.service.replica import Replica
@@ -128,8 +130,8 @@ class Narrowed:
         return max(self.replicas - self.low_replicas, self.high_replicas - self.replicas)
 
 
-def narrow(pool: PoolUnderTest, done: Sequence[DoneTest], *, map: Any = map) -> Narrowed:  # noqa: A002
-    """Fit what was measured so far, and size the pool with it."""
+def narrow(pool: PoolUnderTest, done: Sequence[DoneTest], *, map: Any = map) -> Narrowed | Rejection:  # noqa: A002
+    """Fit what was measured so far, and size the pool with it; refused where not even an idle replica meets an SLO."""
     fitted = None
     step, spread, tested = pool.estimate, no_tests(), _NOTHING
     if done:
@@ -137,6 +139,9 @@ def narrow(pool: PoolUnderTest, done: Sequence[DoneTest], *, map: Any = map) -> 
         fitted = fit_tests(pool.estimate, named, pool.terms, source=pool.source, accepted=pool.accepted)
         step, spread, tested = fitted.step, fitted.calibration.spread, fitted.tested
     bases = bases_of(_trial(pool, step), DEFAULT_BANDS[Evidence.STATED], seed=pool.seed)
+    refused = idle_rejection(bases, seed=pool.seed, inputs=(), map=map)
+    if refused is not None:
+        return refused
     trial, probe = bases.nominal, bases.nominal_probe
     sized = least_replicas(trial, pool.rate_rps, probe, seed=pool.seed, effort=BRIEF, is_bought=False, map=map)
     request = _request(pool, step, sized.replicas)

@@ -1,0 +1,72 @@
+"""`ullage shadow`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import AsJson, AsOf, Limit, Markdown, NoColor, PlanOption, Quiet, Rules, Seed, Set, Traffic
+from ullage.cli.terminal import answered, progress, talk
+
+
+def command(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Answers to range queries, as JSON, in place of a server.")
+    ] = None,
+    plan: PlanOption = None,
+    rules: Rules = None,
+    prometheus: Annotated[
+        str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="The start of the stretch: a day or a time, UTC.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Its end.")] = None,
+    http_config: Annotated[
+        Path | None,
+        typer.Option("--http-config", metavar="FILE", help="Credentials and TLS, as promtool's --http.config.file."),
+    ] = None,
+    names: Annotated[
+        Path | None, typer.Option("--names", metavar="FILE", help="Your names of metrics, and the label of classes.")
+    ] = None,
+    changed: Set = None,
+    traffic: Traffic = None,
+    markdown: Markdown = False,
+    json: AsJson = False,
+    as_of: AsOf = None,
+    seed: Seed = 0,
+    limit: Limit = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
+) -> int:
+    """Play a scaling rule on production's own traffic, beside what the live autoscaler did.
+
+    Replica-hours, SLO violations predicted for both, and when and why they differ. Without --rules it is the rule that
+    the plan proposes.
+    """
+    from ullage import verbs
+    from ullage.verbs.what_if import what_if
+
+    if plan is None:
+        talk("No plan file given: the built-in example's pool stands for production's.", quiet=quiet)
+    with progress("shadowing", quiet=quiet) as report:
+        ask = partial(
+            verbs.shadow,
+            plan,
+            rules=rules or (),
+            files=files or (),
+            prometheus=prometheus,
+            http_config=http_config,
+            names=names,
+            from_=since,
+            until=until,
+            as_of=as_of,
+            seed=seed,
+            limit=limit,
+            progress=report,
+        )
+        found = what_if(ask, changed, traffic)
+    return answered(found, json=json, markdown=markdown, no_color=no_color)
