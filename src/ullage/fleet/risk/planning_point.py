@@ -187,6 +187,11 @@ def need_spread(demand_deviation_fraction: float, band: StepBand, demand: Demand
     )
 
 
+def worth_log(slow_log: float) -> float:
+    """The logarithm of how many times the replicas steps need that are slower by this logarithm."""
+    return float(_worth(np.array([slow_log]))[0])
+
+
 def _worth(slow: Floats) -> Floats:
     """The logarithm of how many times the replicas steps need that are slower by this logarithm.
 

@@ -29,7 +29,7 @@ from ullage.report.plan.fleet import (
     steady_parts,
     tool_parts,
 )
-from ullage.report.plan.reserves import loss_parts, reserve_parts
+from ullage.report.plan.reserves import loss_parts, part_table, reserve_parts, stacked_lines
 from ullage.report.plan.screen import Screen
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
@@ -122,7 +122,8 @@ SECTIONS = {
     "growth": PageSection(title="Headroom and what binds", stages=("headroom", "binding")),
     "limits": PageSection(title="Admission limits", stages=("admission_limits",)),
     "startup": PageSection(title="Time to ready", stages=("time_to_ready",)),
-    "reserves": PageSection(title="Reserves", stages=("reserves",)),
+    "reserves": PageSection(title="Reserves", stages=("reserves",), before=(stacked_lines,)),
+    "shapley": PageSection(title="What the fleet is bought for", before=(part_table,)),
     "losses": PageSection(title="Losses", stages=("loss_checks",)),
     "scaling": PageSection(title="Scaling", stages=("scaling",)),
     "money": PageSection(title="Bill", stages=("bill",)),
