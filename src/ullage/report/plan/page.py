@@ -27,6 +27,7 @@ from ullage.report.plan.fleet import (
     packing_parts,
     routing_parts,
     steady_parts,
+    sun_lines,
     tool_parts,
 )
 from ullage.report.plan.reserves import loss_parts, part_table, reserve_parts, stacked_lines
@@ -118,7 +119,9 @@ SECTIONS = {
     "curve": PageSection(
         title="Step times, service curve, operating point", stages=("step_model", "service_curve", "operating_point")
     ),
-    "fleet": PageSection(title="Replicas and machines", stages=("steady_fleet", "packing", "tools")),
+    "fleet": PageSection(
+        title="Replicas and machines", stages=("steady_fleet", "packing", "tools"), before=(sun_lines,)
+    ),
     "growth": PageSection(title="Headroom and what binds", stages=("headroom", "binding")),
     "limits": PageSection(title="Admission limits", stages=("admission_limits",)),
     "startup": PageSection(title="Time to ready", stages=("time_to_ready",)),
