@@ -10,6 +10,9 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from hypothesis import given as given_by
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from support.risks import SURE, domains, risk_model, surface, uncertainties
 from ullage.errors import InputError
@@ -59,6 +62,38 @@ def test_halving_a_band_never_raises_the_fleet(name: str) -> None:
         assert wide is not None
         assert narrow is not None
         assert narrow <= wide
+
+
+@settings(max_examples=15, deadline=None)
+@given_by(
+    demand=st.floats(0.02, 0.4),
+    steps=st.floats(0.02, 0.4),
+    prompts=st.floats(0.02, 0.3),
+    name=st.sampled_from([DEMAND, STEPS, PROMPTS]),
+    share=st.floats(0.0, 1.0),
+)
+def test_a_narrower_band_of_anything_never_raises_the_fleet(
+    demand: float, steps: float, prompts: float, name: str, share: float
+) -> None:
+    """With lengths that go against traffic, as they do, and failures; points are the same for both."""
+    bent = Axis(ratios=(0.5, 1.0, 2.0), logs=(-0.5, 0.0, 1.4))
+    over = surface(axes={STEPS: bent, PROMPTS: bent})
+    known = uncertainties(demand=demand, steps=steps)
+    extra = replace(known.inputs[0], name=PROMPTS, spread=lognormal(prompts))
+    wide = replace(known, inputs=(*known.inputs, extra))
+    if name == DEMAND:
+        narrow = replace(wide, classes=tuple(replace(one, spread=one.spread.narrowed(share)) for one in wide.classes))
+    else:
+        narrow = wide.with_spread(name, lognormal({STEPS: steps, PROMPTS: prompts}[name]).narrowed(share))
+    failing = Breakage(failures_per_s=1e-6, repair_s=3600.0)
+    for target in (0.2, 0.05):
+        few, many = (
+            risk_model(given=each, over=over, domains=lambda count: domains(count, replica=failing)).least(target)
+            for each in (narrow, wide)
+        )
+        assert few is not None
+        assert many is not None
+        assert few <= many
 
 
 def test_failures_are_summed_exactly() -> None:
