@@ -93,7 +93,8 @@ def load_pool(
         return too_much
     asked = spec.pool
     tested = asked.tested if calibration is None else StepEvidence(calibrations=(read_calibration(Path(calibration)),))
-    own = replace(asked, tested=tested)
+    # A calibration that is given here is not the evidence whose age the plan file counts.
+    own = replace(asked, tested=tested, step_drift=asked.step_drift if calibration is None else None)
     memory = pool_memory(own)
     if isinstance(memory, Rejection):
         return memory

@@ -37,7 +37,7 @@ from ullage.workload.demand.demand import Demand
 
 _NORMAL = NormalDist()
 _INPUTS = (STEPS, PROMPTS, OUTPUTS, CACHED)
-_DRAWS = 2**16
+_DRAWS, _EVEN = 2**16, 0.5
 _SURFACES = Source(
     what="default of Ullage: replicas needed over this input, in logarithms, as capacity surfaces of pools find it",
     where="docs/explanation/risk.md",
@@ -121,7 +121,7 @@ class NeedSpread:
 
         Where demand is planned at another chance than the need, `demand_fraction` is its own.
         """
-        if shortfall_fraction >= 0.5:
+        if shortfall_fraction >= _EVEN:
             return 1.0
         need = float(np.quantile(self.needs, 1.0 - shortfall_fraction))
         own = shortfall_fraction if demand_fraction is None else demand_fraction
@@ -187,9 +187,10 @@ def pool_chance(shortfall: Assumption, spreads: Sequence[NeedSpread]) -> Assumpt
     """The chance of each of several pools, equal for all, at which one of them falls short with the service's.
 
     Demand of all pools moves together, steps and lengths of each by themselves: between p for pools that only demand
-    can bring down, all at once, and 1 - (1 - p)^(1/n) for pools that fall short one by one.
+    can bring down, all at once, and 1 - (1 - p)^(1/n) for pools that fall short one by one. At even odds there is no
+    margin to divide.
     """
-    if len(spreads) < 2:
+    if len(spreads) < 2 or number(shortfall) >= _EVEN:
         return shortfall
     worst = np.zeros(_DRAWS)
     for at, each in enumerate(spreads):
