@@ -177,14 +177,14 @@ def test_an_edge_is_found_where_a_nearly_idle_pool_is_late() -> None:
 
     edge = found_edge(spreads, excess)
     assert edge is not None
-    assert edge.steps_log == pytest.approx(0.7, abs=1e-3)
+    assert math.log(edge.steps_ratio) == pytest.approx(0.7, abs=1e-3)
     assert edge.slopes == pytest.approx(slopes, abs=0.01)
     assert found_edge({STEPS: lognormal(0.05), PROMPTS: lognormal(0.05)}, excess) is None
 
 
 def test_beyond_the_edge_no_fleet_helps_and_that_is_no_shortfall() -> None:
     given = uncertainties(demand=0.2, steps=0.3)
-    edged = replace(surface(), edge=CapacityEdge(steps_log=0.5, slopes={}))
+    edged = replace(surface(), edge=CapacityEdge(steps_ratio=math.exp(0.5), slopes={}))
     model = risk_model(given=given, over=edged)
     assert model.hopeless_fraction == pytest.approx(_above(math.exp(0.5), 1.0, 0.3), abs=0.002)
     assert model.fraction(600) == pytest.approx(0.0, abs=1e-3)
@@ -193,7 +193,7 @@ def test_beyond_the_edge_no_fleet_helps_and_that_is_no_shortfall() -> None:
 
 
 def test_a_decided_size_is_carried_even_beyond_a_noisy_edge() -> None:
-    edged = replace(surface(), edge=CapacityEdge(steps_log=0.1, slopes={}))
+    edged = replace(surface(), edge=CapacityEdge(steps_ratio=math.exp(0.1), slopes={}))
     assert edged.anchored(20, 10.0, 1.5).each_rps == surface().anchored(20, 10.0, 1.5).each_rps
 
 

@@ -217,7 +217,7 @@ def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Itera
     def figure(name: str, value: float, unit: str, formula: str) -> Figure:
         return Figure(name=f"{prefix}{name}", value=value, unit=unit, formula=formula, inputs=rests)
 
-    share = f"{100.0 * number(found.shortfall):g} %"
+    share = f"{100.0 * number(found.shortfall):.3g} %"
     yield figure(
         "risk.shortfall_fraction",
         found.risk.shortfall_fraction,
@@ -312,7 +312,7 @@ def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
         "no number of replicas keeps it" if found.chosen_replicas is None else f"{found.chosen_replicas} would keep it"
     )
     yield (
-        f"{of}The fleet is sized for a shortfall of {100 * number(found.shortfall):g} % with what pools are usually "
+        f"{of}The fleet is sized for a shortfall of {100 * number(found.shortfall):.3g} % with what pools are usually "
         f"like; by the capacity surface of this one its {found.replicas} serving replicas fall short in the busiest "
         f"hour with {100 * found.risk.shortfall_fraction:.2g} %, and {fleet}."
     )
