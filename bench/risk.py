@@ -1,13 +1,14 @@
 """Do plans fall short as often as they say? Worlds are drawn from the plan's own laws, and each is simulated.
 
-    python bench/risk.py [--worlds 300]
+    python bench/risk.py [--worlds 300] [--tests 1000]
 
 The built-in example at three tenths of its traffic, one pool. For 20, 10, 5 and 1 % there are two fleets: the one that
 is planned for that chance, and the one that the study names. Then worlds are drawn with an ordinary generator (demand,
 step times, lengths, cached share), parts fail by their own chances, and every fleet is tried in every world: not on the
 study's surface but in the simulator, on windows that nobody has seen. The share of worlds in which an SLO is violated
 is put beside what was said. Worlds in which not even the largest sensible fleet meets the SLOs are counted by
-themselves: they are no lack of replicas.
+themselves: they are no lack of replicas. Last, so many worlds have a load test: what it shows is drawn, the fleet is
+chosen anew for the same chance, and the mean is put beside what the study announced.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from ullage import verbs
 from ullage.errors import Rejection
 from ullage.fleet.availability import up_chances
 from ullage.fleet.risk.load_draws import drawn_points, load_draws
+from ullage.fleet.risk.quasi_random import normal_fractions, normal_scores
 from ullage.fleet.risk.shortfall import ShortfallModel, most_sensible
-from ullage.fleet.risk.surface import changed_trial
+from ullage.fleet.risk.surface import STEPS, changed_trial
 from ullage.service.trial.decide import judge, sampled
 from ullage.service.trial.strata import strata_of
 from ullage.service.trial.trial import Trial
-from ullage.uncertainty.pool_study import DRAWS, failing_together, planned_work
+from ullage.uncertainty.information import chooser
+from ullage.uncertainty.pool_study import DRAWS, PoolStudy, failing_together, planned_work
 
 AS_OF = datetime.date(2026, 11, 16)
 TARGETS = (0.2, 0.1, 0.05, 0.01)
@@ -45,10 +48,37 @@ def planned(target: float) -> int:
     return pool.steady_fleet.replicas + pool.reserves.serving_replicas
 
 
+def tested(study: PoolStudy, model: ShortfallModel, worlds: int) -> None:
+    """What a load test changes over worlds whose step times are drawn, beside what was announced of it."""
+    announced = next((each for each in study.measurements if each.measurement.name == "load_test"), None)
+    if announced is None:
+        print("no load test is announced: step times are known as well as a test leaves them")
+        return
+    given, left = study.uncertainties, announced.measurement.left_fractions[STEPS]
+    points, column = drawn_points(given, 1024, seed=1), given.groups.index(STEPS)
+    chosen = chooser(given, study.surface, model, 0.05)
+    before, fleets = chosen(points), []
+    for shown in np.random.default_rng(8).standard_normal(worlds).tolist():
+        learnt = points.copy()
+        scores = math.sqrt(1.0 - left**2) * shown + left * normal_scores(points[:, column])
+        learnt[:, column] = normal_fractions(scores)
+        fleets.append(chosen(learnt))
+    helped = [each for each in fleets if each is not None and before is not None]
+    changes = [each - (before or 0) for each in helped]
+    said = announced.expected_replicas - announced.now_replicas
+    print(
+        f"a load test: said {said:+.2f} replicas, found {np.mean(changes):+.2f} (± "
+        f"{2.0 * float(np.std(changes)) / math.sqrt(max(1, len(changes))):.2f}) over {worlds} worlds, "
+        f"{worlds - len(helped)} of them without a fleet that keeps it"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=300)
-    worlds = parser.parse_args().worlds
+    parser.add_argument("--tests", type=int, default=1000)
+    asked = parser.parse_args()
+    worlds = asked.worlds
     started = time.process_time()
     found = verbs.risk(traffic="x0.3", as_of=AS_OF)
     if isinstance(found, Rejection):
@@ -63,6 +93,9 @@ def main() -> None:
         domains_of=domains,
         outages=planned_work(pool, given),
     )
+    tested(study, model, asked.tests)
+    if not worlds:
+        return
     fleets = {("planned", target): planned(target) for target in TARGETS}
     fleets |= {("studied", target): fleet for target in TARGETS if (fleet := model.least(target)) is not None}
     # Surface noise is an error of ours, not a fact of the world: worlds are drawn without it.

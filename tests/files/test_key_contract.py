@@ -302,6 +302,7 @@ CASES: dict[str, dict[str, str]] = {
         "sites.source": "a ticket",
         "sites.dated": "2026-06-01",
         "sites.regions.west.name": "north",
+        "sites.regions.west.hours_later": "9",
         "sites.regions.west.quotas": "{l40s: 8}",
         "sites.regions.west.zones.wa.name": "wc",
         "sites.regions.west.zones.wa.quotas": "{l40s: 2}",

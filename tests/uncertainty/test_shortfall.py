@@ -10,6 +10,9 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from hypothesis import given as given_by
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from support.risks import SURE, domains, risk_model, surface, uncertainties
 from ullage.errors import InputError
@@ -59,6 +62,38 @@ def test_halving_a_band_never_raises_the_fleet(name: str) -> None:
         assert wide is not None
         assert narrow is not None
         assert narrow <= wide
+
+
+@settings(max_examples=15, deadline=None)
+@given_by(
+    demand=st.floats(0.02, 0.4),
+    steps=st.floats(0.02, 0.4),
+    prompts=st.floats(0.02, 0.3),
+    name=st.sampled_from([DEMAND, STEPS, PROMPTS]),
+    share=st.floats(0.0, 1.0),
+)
+def test_a_narrower_band_of_anything_never_raises_the_fleet(
+    demand: float, steps: float, prompts: float, name: str, share: float
+) -> None:
+    """With lengths that go against traffic, as they do, and failures; points are the same for both."""
+    bent = Axis(ratios=(0.5, 1.0, 2.0), logs=(-0.5, 0.0, 1.4))
+    over = surface(axes={STEPS: bent, PROMPTS: bent})
+    known = uncertainties(demand=demand, steps=steps)
+    extra = replace(known.inputs[0], name=PROMPTS, spread=lognormal(prompts))
+    wide = replace(known, inputs=(*known.inputs, extra))
+    if name == DEMAND:
+        narrow = replace(wide, classes=tuple(replace(one, spread=one.spread.narrowed(share)) for one in wide.classes))
+    else:
+        narrow = wide.with_spread(name, lognormal({STEPS: steps, PROMPTS: prompts}[name]).narrowed(share))
+    failing = Breakage(failures_per_s=1e-6, repair_s=3600.0)
+    for target in (0.2, 0.05):
+        few, many = (
+            risk_model(given=each, over=over, domains=lambda count: domains(count, replica=failing)).least(target)
+            for each in (narrow, wide)
+        )
+        assert few is not None
+        assert many is not None
+        assert few <= many
 
 
 def test_failures_are_summed_exactly() -> None:
@@ -142,14 +177,14 @@ def test_an_edge_is_found_where_a_nearly_idle_pool_is_late() -> None:
 
     edge = found_edge(spreads, excess)
     assert edge is not None
-    assert edge.steps_log == pytest.approx(0.7, abs=1e-3)
+    assert math.log(edge.steps_ratio) == pytest.approx(0.7, abs=1e-3)
     assert edge.slopes == pytest.approx(slopes, abs=0.01)
     assert found_edge({STEPS: lognormal(0.05), PROMPTS: lognormal(0.05)}, excess) is None
 
 
 def test_beyond_the_edge_no_fleet_helps_and_that_is_no_shortfall() -> None:
     given = uncertainties(demand=0.2, steps=0.3)
-    edged = replace(surface(), edge=CapacityEdge(steps_log=0.5, slopes={}))
+    edged = replace(surface(), edge=CapacityEdge(steps_ratio=math.exp(0.5), slopes={}))
     model = risk_model(given=given, over=edged)
     assert model.hopeless_fraction == pytest.approx(_above(math.exp(0.5), 1.0, 0.3), abs=0.002)
     assert model.fraction(600) == pytest.approx(0.0, abs=1e-3)
@@ -158,7 +193,7 @@ def test_beyond_the_edge_no_fleet_helps_and_that_is_no_shortfall() -> None:
 
 
 def test_a_decided_size_is_carried_even_beyond_a_noisy_edge() -> None:
-    edged = replace(surface(), edge=CapacityEdge(steps_log=0.1, slopes={}))
+    edged = replace(surface(), edge=CapacityEdge(steps_ratio=math.exp(0.1), slopes={}))
     assert edged.anchored(20, 10.0, 1.5).each_rps == surface().anchored(20, 10.0, 1.5).each_rps
 
 

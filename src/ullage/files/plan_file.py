@@ -590,7 +590,7 @@ class PlanFile(Section):
         Key(
             means="Who looks after a section or a key, such as {workload: ana, workload.classes.chat.rate: ben}.",
             default=_NONE,
-            still="Names are printed beside assumptions; what moves a plan and has none is said first.",
+            still="Names are printed beside assumptions; what moves a plan and has none is named first.",
         ),
     ]
     admission: Annotated[AdmissionSection, Field(default_factory=AdmissionSection)]

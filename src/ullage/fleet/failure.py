@@ -246,7 +246,7 @@ def _rule(given: Reliability, need: PlannedNeed | None) -> str:
     survived = str(given.survives.value)
     rules = [] if survived == "nothing" else [f"the steady number is up after the loss of {_article(survived)}"]
     if need is not None:
-        rules.append(f"the busiest hour falls short with {100.0 * number(need.shortfall):g} % at most")
+        rules.append(f"the busiest hour falls short with {100.0 * number(need.shortfall):.3g} % at most")
     if given.availability is not None:
         rules.append(f"the steady number is up {100.0 * number(given.availability):g} % of the time")
     return ", and ".join(rules) or "the steady number stands"

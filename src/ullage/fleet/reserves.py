@@ -225,7 +225,7 @@ def named_reserves(
         sum_replicas=added,
         overlap_replicas=overlapped,
         replicas=bought,
-        serving_replicas=_counted({line.name: line.serving_replicas for line in lines}, given.policy),
+        serving_replicas=bought_together({line.name: line.serving_replicas for line in lines}, given.policy),
         devices_per_replica=devices,
         placement=placed,
         figures={
@@ -299,7 +299,8 @@ def _sizes(lines: Sequence[ReserveLine]) -> dict[str, int]:
     return {line.name: line.replicas for line in lines}
 
 
-def _counted(sizes: Mapping[str, int], policy: ReservePolicy) -> int:
+def bought_together(sizes: Mapping[str, int], policy: ReservePolicy) -> int:
+    """What lines of these sizes come to by the policy: added up, or those that overlap standing in for each other."""
     return sum(sizes.values()) if policy.counted.value == "sum" else overlap(sizes, policy.groups)
 
 
@@ -307,7 +308,7 @@ def _serving(needed: Figure, lines: Sequence[ReserveLine], policy: ReservePolicy
     """All replicas that run before a rollout begins: what it has to replace."""
     return Figure(
         name="reserve.serving_replicas",
-        value=int(needed.value) + _counted({line.name: line.serving_replicas for line in lines}, policy),
+        value=int(needed.value) + bought_together({line.name: line.serving_replicas for line in lines}, policy),
         unit="replicas",
         formula="steady + failure, warm and region reserve"
         + (" + what caps on utilisation add" if any(line.name == "utilisation" for line in lines) else ""),

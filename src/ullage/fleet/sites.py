@@ -32,12 +32,16 @@ class Zone:
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """Zones that are close to each other. `share` is its part of the traffic; None counts its zones instead."""
+    """Zones that are close to each other. `share` is its part of the traffic; None counts its zones instead.
+
+    `later` is how many hours its users' day begins after that of others.
+    """
 
     name: str
     zones: tuple[Zone, ...]
     quota: Assumption | None = None
     share: Assumption | None = None
+    later: Assumption | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +70,7 @@ class Sites:
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
-        given = [each for region in self.regions for each in (region.quota, region.share)]
+        given = [each for region in self.regions for each in (region.quota, region.share, region.later)]
         given += [zone.quota for zone in self.zones]
         return tuple(each for each in given if each is not None)
 

@@ -171,7 +171,8 @@ def _curve_inputs(
     from ullage.service.stage import band_of
 
     tested = asked.tested if calibration is None else StepEvidence(calibrations=(read_calibration(Path(calibration)),))
-    own = replace(asked, tested=tested)
+    # A calibration that is given here is not the evidence whose age the plan file counts.
+    own = replace(asked, tested=tested, step_drift=asked.step_drift if calibration is None else None)
     memory = pool_memory(own)
     if isinstance(memory, Rejection):
         return memory

@@ -6,14 +6,23 @@ from dataclasses import replace
 
 from ullage.errors import Rejection
 from ullage.evidence import Assumption
-from ullage.fleet.risk.planning_point import PlanningPoint, planned_percentile, planning_point
+from ullage.fleet.risk.planning_point import (
+    NeedSpread,
+    PlanningPoint,
+    need_spread,
+    planned_percentile,
+    planning_point,
+    pool_chance,
+)
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.service.calibration.aged import aged_steps
 from ullage.service.calibration.pool_step import pool_step
 from ullage.service.calibration.slowed import known_steps
+from ullage.service.stage import band_of
 from ullage.service.steps.step_model import StepModel
 from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.routing import pool_demand
 
 _EVEN = 0.5
 
@@ -57,4 +66,21 @@ def pool_steps(pool: PoolSpec, memory: MemoryBudget) -> StepModel:
 def planned_for(spec: PlanSpec) -> tuple[PlanningPoint, Demand, Demand]:
     """The planning point of a plan, the service's demand there, and its demand at even odds."""
     middle, planned = even_odds(spec), demand_at(spec, planned_percentile(spec.policy.shortfall))
-    return planning_point(spec.policy.shortfall, middle, planned), planned, middle
+    point = planning_point(spec.policy.shortfall, middle, planned)
+    if len(spec.pools) > 1:
+        spreads = _spreads(spec, point, planned)
+        point = replace(point, pool_shortfall=pool_chance(spec.policy.shortfall, spreads))
+    return point, planned, middle
+
+
+def _spreads(spec: PlanSpec, point: PlanningPoint, demand: Demand) -> list[NeedSpread]:
+    """How far the need of every pool may be off; one that does not fit its memory is refused later, and has none."""
+    found = []
+    for pool in spec.pools:
+        memory = pool_memory(pool)
+        if isinstance(memory, Rejection):
+            continue
+        asked = pool_demand(demand, spec.routing, pool.name, spec.own_pools)
+        band = band_of(pool_steps(pool, memory))
+        found.append(need_spread(point.demand_deviation_fraction, band, asked))
+    return found

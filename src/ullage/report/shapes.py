@@ -134,6 +134,8 @@ SHAPES = {
     "PoolNeed": Shape(also=("name",)),
     "SheetRow": Shape(also=("evidence", "weakest", "is_defaulted"), named=("figures", "weakest")),
     "NotGuaranteed": Shape(named=("rests_on",)),
+    "FleetParts": Shape(named=("usd",)),
+    "StackedFleet": Shape(also=("replicas",), named=()),
     "PlanDocument": Shape(named=("inputs",), brief=("summary",)),
     "Answer": Shape(without=("service", "as_of")),
     "StageEntry": Shape(named=("figures",)),

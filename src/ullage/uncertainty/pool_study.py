@@ -33,6 +33,7 @@ from ullage.planning.spec import PlanSpec
 from ullage.service.stage import band_of
 from ullage.uncertainty.drivers import SobolDriver, sobol_drivers
 from ullage.uncertainty.information import InformationValue, PossibleMeasurement, chooser, information_value
+from ullage.uncertainty.joint import JointPool
 from ullage.workload.demand.demand import Demand
 
 Floats = NDArray[np.float64]
@@ -132,6 +133,13 @@ class PoolStudy:
     surface: CapacitySurface
     uncertainties: Uncertainties
     draws: int
+
+    def joint(self, pool: PoolPlan) -> JointPool:
+        """The pool as it stands in futures that others share."""
+        known = self.uncertainties
+        drawn = load_draws(known, self.surface, drawn_points(known, 2, seed=0))
+        model = ShortfallModel(draws=drawn, surface=self.surface, domains_of=failing_together(pool))
+        return JointPool(given=known, model=model, replicas=self.replicas)
 
     @property
     def chosen_replicas(self) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -17,13 +17,15 @@ from ullage.fleet.risk.load_draws import DEMAND, Uncertainties
 from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS
 from ullage.planning.answer.answer import LOAD_TEST
 from ullage.planning.document import Plan
+from ullage.planning.planned_for import demand_at
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.age import price_drift
 from ullage.prices.packaged import list_fall
 from ullage.service.stage import band_of
 from ullage.service.steps.band import DEFAULT_BANDS
 from ullage.uncertainty.information import PossibleMeasurement
-from ullage.uncertainty.pool_study import ROLLOUTS, MachineMoney, PoolStudy, Quantiles, study_pool
+from ullage.uncertainty.joint import joint_shortfall, service_classes
+from ullage.uncertainty.pool_study import DRAWS, ROLLOUTS, MachineMoney, PoolStudy, Quantiles, study_pool
 
 _WRITTEN = datetime.date(2026, 11, 16)
 _TENTH = NormalDist().inv_cdf(0.9)
@@ -60,9 +62,6 @@ TRACE_LEFT = Assumption(
     high=0.9,
 )
 
-_EACH_ITS_CHANCE = (
-    "Each pool is sized for the whole chance by itself, so that one of them falls short more often than was chosen."
-)
 NOT_STUDIED = NotGiven(
     stage="uncertainty",
     instead="The study of its risk was left out.",
@@ -92,7 +91,15 @@ class Study:
     def notes(self) -> tuple[str, ...]:
         several = len(self.pools) > 1
         own = tuple(each for one in self.pools for each in _notes(one, several=several))
-        return (*own, _EACH_ITS_CHANCE) if several else own
+        joint = self.figures.get(SERVICE)
+        if joint is None:
+            return own
+        each = number(self.pools[0].shortfall)
+        said = (
+            f"In {100 * number(joint):.2g} % of joint draws some pool falls short in its busiest hour. Each is sized "
+            f"for {100 * each:.2g} %: demand moves them together, step times and lengths each by itself."
+        )
+        return (said, *own)
 
     def pool(self, name: str) -> PoolStudy:
         return next(each for each in self.pools if each.pool == name)
@@ -114,7 +121,7 @@ def study(
             study_pool(
                 pool,
                 plan.spec,
-                shortfall=plan.spec.policy.shortfall,
+                shortfall=plan.point.pool_shortfall,
                 money=_money(plan, pool, bill),
                 measurements=tuple(_measurements(plan, pool, bill)),
                 seed=plan.seed,
@@ -126,7 +133,29 @@ def study(
         for pool, one in zip(plan.pools, found, strict=True)
         for figure in _figures(plan, pool, one, f"{pool.spec.name}." if several else "")
     ]
+    if several:
+        figures.append(_service(plan, found))
     return Study(pools=tuple(found), figures={each.name: each for each in figures})
+
+
+SERVICE = "risk.service_shortfall_fraction"
+
+
+def _service(plan: Plan, found: Sequence[PoolStudy]) -> Figure:
+    """The chance that some pool falls short, over futures that they share."""
+    names, correlations = service_classes(demand_at(plan.spec, plan.point.percentile).classes)
+    pools = [one.joint(pool) for pool, one in zip(plan.pools, found, strict=True)]
+    rests = [
+        each for pool, one in zip(plan.pools, found, strict=True) for each in _rests(plan, pool, one.uncertainties)
+    ]
+    return Figure(
+        name=SERVICE,
+        value=joint_shortfall(pools, names, correlations, draws=DRAWS, seed=plan.seed),
+        unit="fraction",
+        formula=f"chance that the busiest hour of some pool needs more than is up of it, over {DRAWS} joint draws: "
+        "demand of a class is one in all pools, step times and lengths are each pool's own",
+        inputs=tuple(dict.fromkeys(rests)),
+    )
 
 
 def _money(plan: Plan, pool: PoolPlan, bill: Bill | None) -> MachineMoney | None:
@@ -188,7 +217,7 @@ def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Itera
     def figure(name: str, value: float, unit: str, formula: str) -> Figure:
         return Figure(name=f"{prefix}{name}", value=value, unit=unit, formula=formula, inputs=rests)
 
-    share = f"{100.0 * number(found.shortfall):g} %"
+    share = f"{100.0 * number(found.shortfall):.3g} %"
     yield figure(
         "risk.shortfall_fraction",
         found.risk.shortfall_fraction,
@@ -283,7 +312,7 @@ def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
         "no number of replicas keeps it" if found.chosen_replicas is None else f"{found.chosen_replicas} would keep it"
     )
     yield (
-        f"{of}The fleet is sized for a shortfall of {100 * number(found.shortfall):g} % with what pools are usually "
+        f"{of}The fleet is sized for a shortfall of {100 * number(found.shortfall):.3g} % with what pools are usually "
         f"like; by the capacity surface of this one its {found.replicas} serving replicas fall short in the busiest "
         f"hour with {100 * found.risk.shortfall_fraction:.2g} %, and {fleet}."
     )

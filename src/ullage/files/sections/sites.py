@@ -12,7 +12,7 @@ from pydantic import Field
 from ullage.errors import InputError
 from ullage.evidence import Assumption, Source
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import CountOrNone, Share
+from ullage.files.sections.quantities import CountOrNone, Range, Share
 from ullage.files.sections.section import Key, Name, Section
 from ullage.fleet.sites import Region, Sites, Zone
 
@@ -40,6 +40,15 @@ class RegionSection(Section):
     share: Annotated[
         Share | None,
         Key(means="Its part of the traffic.", default="by its zones", moves="placement.*"),
+    ] = None
+    hours_later: Annotated[
+        CountOrNone | None,
+        Range(least=0, most=23),
+        Key(
+            means="How many hours its users' day begins after that of the first region, such as 9.",
+            default="all regions are busy at once",
+            still="It says what following the sun would save; the fleet is that of regions that are busiest at once.",
+        ),
     ] = None
     quotas: _Quotas
     zones: Annotated[tuple[ZoneSection, ...], Field(min_length=1)]
@@ -81,6 +90,7 @@ def sites_of(section: SitesSection, device: str, provenance: Provenance) -> Site
                 ),
                 quota=said.quota(region.name, region.quotas),
                 share=provenance.may_say(f"sites.{region.name}.share", region.share, "fraction"),
+                later=provenance.may_say(f"sites.{region.name}.hours_later", region.hours_later, "h"),
             )
             for region in section.regions
         )
@@ -115,5 +125,6 @@ class _QuotaProvenance:
         devices = quotas.get(self._device)
         if devices is None:
             return None
-        said = self._provenance.says(f"sites.{place}.{self._device}.quota", devices, "devices")
-        return replace(said, source=self._source, max_age=QUOTA_AGE)
+        name, known = f"sites.{place}.{self._device}.quota", self._provenance
+        said = Assumption(name=name, value=devices, unit="devices", evidence=known.evidence, source=self._source)
+        return replace(said, max_age=QUOTA_AGE) if known.as_of is None else said.aged(QUOTA_AGE, known.as_of)

@@ -61,7 +61,7 @@ def pool_uncertainties(
     """Everything of one pool; `quantiles` are its demand at several fractions, `planned` the one its mix is made of."""
     return Uncertainties(
         classes=tuple(_level(each, quantiles) for each in planned.classes),
-        correlations=_correlations(planned.classes),
+        correlations=class_correlations(planned.classes),
         inputs=(step_uncertainty(band), *shape_uncertainties(planned)),
         traffic_lengths=float(TRAFFIC_LENGTHS.value),
         surface_deviation_fraction=surface_deviation_fraction,
@@ -84,7 +84,7 @@ def _level(planned: ClassTraffic, quantiles: Mapping[float, Demand]) -> ClassLev
     )
 
 
-def _correlations(classes: Sequence[ClassTraffic]) -> tuple[tuple[float, ...], ...]:
+def class_correlations(classes: Sequence[ClassTraffic]) -> tuple[tuple[float, ...], ...]:
     """As measured; classes that nobody saw side by side are taken to err together."""
     return tuple(
         tuple(1.0 if one is other else one.correlations.get(other.name, 1.0) for other in classes) for one in classes

@@ -111,11 +111,14 @@ def drawn_points(given: Uncertainties, count: int, *, seed: int) -> Floats:
     return sobol_points(count, max(1, len(given.groups)), np.random.default_rng((seed, 20)))
 
 
-def load_draws(given: Uncertainties, surface: CapacitySurface, points: Floats) -> LoadDraws:
-    """The futures at these points of the unit cube."""
+def load_draws(
+    given: Uncertainties, surface: CapacitySurface, points: Floats, *, together: Floats | None = None
+) -> LoadDraws:
+    """The futures at these points of the unit cube; `together` are the classes' scores where other pools share them."""
     scores = normal_scores(points)
     classes = len(given.classes)
-    together = scores[:, :classes] @ _root(given.correlations).T
+    if together is None:
+        together = class_scores(given.correlations, points[:, :classes])
     levels = np.stack(
         [each.spread.ratios(together[:, at]) for at, each in enumerate(given.classes)], axis=1
     )  # fmt: skip
@@ -138,6 +141,11 @@ def load_draws(given: Uncertainties, surface: CapacitySurface, points: Floats) -
         slowdowns=slow,
         needed=surface.needed(hours.max(axis=1) * slow),
     )
+
+
+def class_scores(correlations: Sequence[Sequence[float]], points: Floats) -> Floats:
+    """Normal scores of classes that err together so far, from points of the unit cube, a column for each class."""
+    return np.asarray(normal_scores(points) @ _root(correlations).T)
 
 
 def _hours(given: Uncertainties, surface: CapacitySurface, levels: Floats) -> Floats:

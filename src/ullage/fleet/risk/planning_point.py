@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -37,7 +37,7 @@ from ullage.workload.demand.demand import Demand
 
 _NORMAL = NormalDist()
 _INPUTS = (STEPS, PROMPTS, OUTPUTS, CACHED)
-_DRAWS = 2**16
+_DRAWS, _EVEN = 2**16, 0.5
 _SURFACES = Source(
     what="default of Ullage: replicas needed over this input, in logarithms, as capacity surfaces of pools find it",
     where="docs/explanation/risk.md",
@@ -73,13 +73,15 @@ class NeedSpread:
     @cached_property
     def _slow(self) -> Floats:
         """By draw, everything that slows, as a logarithm of step times."""
-        scores = _scores()
+        return self._slow_by(_scores()[:, 0], _scores())
+
+    def _slow_by(self, demand: Floats, scores: Floats) -> Floats:
         correlation = number(TRAFFIC_LENGTHS)
         found = np.zeros(len(scores))
         for at, name in enumerate(_INPUTS, start=1):
             own = scores[:, at]
             if name in (PROMPTS, OUTPUTS):
-                own = correlation * scores[:, 0] + math.sqrt(1.0 - correlation**2) * own
+                own = correlation * demand + math.sqrt(1.0 - correlation**2) * own
             if name in self.slow:
                 worth = number(ELASTICITIES[name]) / number(ELASTICITIES[STEPS])
                 found += worth * np.log(self.slow[name].ratios(own))
@@ -89,6 +91,15 @@ class NeedSpread:
     def needs(self) -> Floats:
         """By draw, the logarithm of the need over that of the middle."""
         return np.asarray(self.demand_deviation_fraction * _scores()[:, 0] + _worth(self._slow))
+
+    def needs_beside(self, at: int) -> Floats:
+        """The same of a pool beside others: its demand moves with theirs, its steps and lengths by themselves."""
+        if at == 0:
+            return self.needs
+        order = np.random.default_rng((0, at)).permutation(_DRAWS)
+        scores = _scores()
+        slow = self._slow_by(scores[:, 0], scores[order])
+        return np.asarray(self.demand_deviation_fraction * scores[:, 0] + _worth(slow))
 
     @property
     def deviation_fraction(self) -> float:
@@ -105,12 +116,16 @@ class NeedSpread:
         }
         return parts.get(STEPS, 0.0) / sum(parts.values()) if any(parts.values()) else 0.0
 
-    def slow_ratio(self, shortfall_fraction: float) -> float:
-        """How slow steps are planned beside demand at this chance; at even odds everything is as expected."""
-        if shortfall_fraction >= 0.5:
+    def slow_ratio(self, shortfall_fraction: float, demand_fraction: float | None = None) -> float:
+        """How slow steps are planned beside demand at this chance; at even odds everything is as expected.
+
+        Where demand is planned at another chance than the need, `demand_fraction` is its own.
+        """
+        if shortfall_fraction >= _EVEN:
             return 1.0
         need = float(np.quantile(self.needs, 1.0 - shortfall_fraction))
-        left = max(0.0, need - self.demand_deviation_fraction * _NORMAL.inv_cdf(1.0 - shortfall_fraction))
+        own = shortfall_fraction if demand_fraction is None else demand_fraction
+        left = max(0.0, need - self.demand_deviation_fraction * _NORMAL.inv_cdf(1.0 - own))
         slope, bend = number(ELASTICITIES[STEPS]), number(CURVATURE)
         return math.exp((math.sqrt(slope**2 + 4.0 * bend * left) - slope) / (2.0 * bend))
 
@@ -125,17 +140,21 @@ class PoolPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanningPoint:
-    """The percentile of demand to plan for, common to all pools, and with it how slow the steps of each are taken."""
+    """The percentile of demand to plan for, common to all pools, and with it how slow the steps of each are taken.
+
+    `shortfall` is the chance of the service, `pool_shortfall` that of each of its pools (`pool_chance`).
+    """
 
     shortfall: Assumption
     demand_deviation_fraction: float
     percentile: Assumption
+    pool_shortfall: Assumption
 
     def of_pool(self, band: StepBand, demand: Demand) -> PoolPoint:
         """How slow the steps of a pool with this band are taken, and how far its number of replicas may be off."""
         spread = need_spread(self.demand_deviation_fraction, band, demand)
-        rests = (self.shortfall, *spread.rests)
-        slow = spread.slow_ratio(number(self.shortfall))
+        rests = (self.pool_shortfall, *spread.rests)
+        slow = spread.slow_ratio(number(self.pool_shortfall), number(self.shortfall))
         ratio = Figure(
             name="risk.step_ratio",
             value=slow,
@@ -145,7 +164,7 @@ class PlanningPoint:
             inputs=rests,
         )
         need = PlannedNeed(
-            shortfall=self.shortfall,
+            shortfall=self.pool_shortfall,
             deviation_fraction=spread.deviation_fraction,
             step_fraction=spread.step_fraction,
             even_fraction=math.exp(-self.demand_deviation_fraction * max(0.0, _score(number(self.shortfall)))),
@@ -160,6 +179,32 @@ def planning_point(shortfall: Assumption, middle: Demand, high: Demand) -> Plann
         shortfall=shortfall,
         demand_deviation_fraction=_deviation(number(shortfall), middle.planning_rps, high.planning_rps),
         percentile=planned_percentile(shortfall),
+        pool_shortfall=shortfall,
+    )
+
+
+def pool_chance(shortfall: Assumption, spreads: Sequence[NeedSpread]) -> Assumption:
+    """The chance of each of several pools, equal for all, at which one of them falls short with the service's.
+
+    Demand of all pools moves together, steps and lengths of each by themselves: between p for pools that only demand
+    can bring down, all at once, and 1 - (1 - p)^(1/n) for pools that fall short one by one. At even odds there is no
+    margin to divide.
+    """
+    if len(spreads) < 2 or number(shortfall) >= _EVEN:
+        return shortfall
+    worst = np.zeros(_DRAWS)
+    for at, each in enumerate(spreads):
+        needs = each.needs_beside(at)
+        # Of needs that are alike none is above the other: a pool that is sure never falls short.
+        ranks = np.searchsorted(np.sort(needs), needs, side="left") / _DRAWS
+        worst = np.maximum(worst, ranks)
+    own = 1.0 - float(np.quantile(worst, 1.0 - number(shortfall)))
+    return replace(
+        shortfall,
+        name="risk.pool_shortfall",
+        value=min(number(shortfall), max(own, number(shortfall) / len(spreads))),
+        low=None,
+        high=None,
     )
 
 
@@ -185,6 +230,11 @@ def need_spread(demand_deviation_fraction: float, band: StepBand, demand: Demand
         slow={each.name: each.spread for each in found},
         rests=(*(each.assumption for each in found), TRAFFIC_LENGTHS, *ELASTICITIES.values(), CURVATURE),
     )
+
+
+def worth_log(slow_log: float) -> float:
+    """The logarithm of how many times the replicas steps need that are slower by this logarithm."""
+    return float(_worth(np.array([slow_log]))[0])
 
 
 def _worth(slow: Floats) -> Floats:

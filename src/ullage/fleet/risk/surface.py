@@ -116,20 +116,20 @@ UNTRIED = Axis(ratios=(1.0,), logs=(0.0,))
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityEdge:
-    """Where no load is carried: steps as slow as `steps_log` says, less `slopes` times the other ratios' logarithms."""
+    """Where no load is carried: steps slower by `steps_ratio`, less the other ratios to the power of `slopes`."""
 
-    steps_log: float
+    steps_ratio: float
     slopes: Mapping[str, float]
 
     def is_beyond(self, ratios: Mapping[str, Floats]) -> NDArray[np.bool_]:
         """By draw.
 
-        >>> edge = CapacityEdge(steps_log=math.log(2.0), slopes={PROMPTS: 1.0})
+        >>> edge = CapacityEdge(steps_ratio=2.0, slopes={PROMPTS: 1.0})
         >>> edge.is_beyond({STEPS: np.array([1.5, 1.5]), PROMPTS: np.array([1.3, 1.4])}).tolist()
         [False, True]
         """
         logs = [(1.0 if name == STEPS else self.slopes.get(name, 0.0)) * np.log(each) for name, each in ratios.items()]
-        return np.asarray(np.sum(logs, axis=0) >= self.steps_log)
+        return np.asarray(np.sum(logs, axis=0) >= math.log(self.steps_ratio))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +315,7 @@ def found_edge(
             slow = ratio(name, _SLOW_SCORE)
             start = alone - (math.log(slow) if name == PROMPTS else 0.0)
             slopes[name] = (alone - too_slow_log({name: slow}, math.exp(start - _ASIDE))) / math.log(slow)
-    return CapacityEdge(steps_log=alone, slopes=slopes)
+    return CapacityEdge(steps_ratio=math.exp(alone), slopes=slopes)
 
 
 def _as_arrays(ratios: Mapping[str, float]) -> dict[str, Floats]:

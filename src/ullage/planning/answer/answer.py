@@ -74,6 +74,7 @@ class Answer:
     total_usd: Figure | None
     next_step: NextStep
     risks: tuple[RiskOfPool, ...]
+    service_risk: Figure | None
     percentile: Assumption
     traffic: tuple[BridgeStep, ...]
     pools: tuple[PoolAnswer, ...]
@@ -118,6 +119,7 @@ def answer(plan: Plan) -> Answer:
         total_usd=None if bill is None or not bill.is_of_devices else bill.figures.get("bill.total_usd"),
         next_step=_next_step(plan, decided, pools, orders, bill),
         risks=tuple(_risk(plan, each) for each in plan.pools) if "uncertainty" in _studied(plan) else (),
+        service_risk=plan.figures_of("uncertainty").get("risk.service_shortfall_fraction"),
         percentile=plan.point.percentile,
         traffic=traffic_steps(plan, pools),
         pools=pools,
@@ -277,7 +279,7 @@ def _risk(plan: Plan, pool: PoolPlan) -> RiskOfPool:
         pool=pool.spec.name,
         shortfall=figures["risk.shortfall_fraction"],
         hours=figures["risk.shortfall_hours"],
-        chosen=plan.spec.policy.shortfall,
+        chosen=plan.point.pool_shortfall,
         chosen_replicas=figures.get("risk.chosen_replicas"),
         hopeless=figures["risk.hopeless_fraction"],
         needs=(figures["risk.replicas_p10"], figures["risk.replicas_p90"]),

@@ -7,8 +7,12 @@ import math
 from rich.console import RenderableType
 from rich.text import Text
 
+from ullage.evidence import number
 from ullage.fleet.packing import Packing
 from ullage.fleet.steady import SteadyFleet
+from ullage.foreign import visible
+from ullage.planning.document import Plan
+from ullage.planning.sun import SunSaving, following_the_sun
 from ullage.report.quantity import counted, show
 from ullage.report.tables import plain_table
 from ullage.service.binding import RELIEF_RATIO, Binding, Constraint
@@ -144,3 +148,20 @@ def routing_parts(found: Routed) -> list[RenderableType]:
     for line in found.lines:
         table.add_row(line.request_class, line.pool, f"{line.part_fraction:.3g}", show(line.planning_rps, "req/s"))
     return [table, *(Text(f"Note: {note}") for note in found.notes)]
+
+
+def sun_lines(plan: Plan) -> list[RenderableType]:
+    """What regions would save that serve each other's users, one line for each pool that stands in several."""
+    found = following_the_sun(plan)
+    return ["", *(Text(_sun(each)) for each in found)] if found else []
+
+
+def _sun(found: SunSaving) -> str:
+    name = f"Following the sun, {visible(found.pool)}"
+    if found.pooled_replicas is None:
+        return f"{name}: {visible(found.why)}."
+    pooled = int(number(found.pooled_replicas))
+    return (
+        f"{name}: regions apart need {counted(found.apart_replicas, 'steady replica')}, serving each other's users "
+        f"{pooled}: {counted(found.saved_devices, 'device')} fewer, at the price of requests that cross regions."
+    )

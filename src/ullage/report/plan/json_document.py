@@ -15,7 +15,9 @@ from ullage.planning.answer.answer import Answer, answer
 from ullage.planning.document import Plan, Stage
 from ullage.planning.margins import MarginRow, Margins
 from ullage.planning.not_guaranteed import NotGuaranteed, not_guaranteed
+from ullage.planning.reserve_parts import FleetParts, fleet_parts
 from ullage.planning.sheets import INPUT_SHEET, QUESTIONS, SCORECARD, SheetRow, rows
+from ullage.planning.sun import SunSaving, following_the_sun
 from ullage.report.encode import document
 from ullage.report.plan.series import PlanSeries, plan_series
 from ullage.workload.classes import RequestClass
@@ -45,6 +47,8 @@ class PlanDocument:
     questions: tuple[SheetRow, ...]
     margins: Mapping[str, tuple[MarginRow, ...]]
     scorecard: tuple[SheetRow, ...]
+    fleet_parts: tuple[FleetParts, ...]
+    following_the_sun: tuple[SunSaving, ...]
     not_guaranteed: tuple[NotGuaranteed, ...]
     series: PlanSeries
 
@@ -61,6 +65,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         questions=rows(plan, QUESTIONS),
         margins={each.pool: each.answer.rows for each in plan.stages if isinstance(each.answer, Margins)},
         scorecard=rows(plan, SCORECARD),
+        fleet_parts=fleet_parts(plan),
+        following_the_sun=following_the_sun(plan),
         not_guaranteed=not_guaranteed(plan),
         series=plan_series(plan),
     )

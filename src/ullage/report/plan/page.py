@@ -27,9 +27,10 @@ from ullage.report.plan.fleet import (
     packing_parts,
     routing_parts,
     steady_parts,
+    sun_lines,
     tool_parts,
 )
-from ullage.report.plan.reserves import loss_parts, reserve_parts
+from ullage.report.plan.reserves import loss_parts, part_table, reserve_parts, stacked_lines
 from ullage.report.plan.screen import Screen
 from ullage.report.quantity import show
 from ullage.report.tables import plain_table
@@ -118,11 +119,16 @@ SECTIONS = {
     "curve": PageSection(
         title="Step times, service curve, operating point", stages=("step_model", "service_curve", "operating_point")
     ),
-    "fleet": PageSection(title="Replicas and machines", stages=("steady_fleet", "packing", "disaggregated", "tools")),
+    "fleet": PageSection(
+        title="Replicas and machines",
+        stages=("steady_fleet", "packing", "disaggregated", "tools"),
+        before=(sun_lines,),
+    ),
     "growth": PageSection(title="Headroom and what binds", stages=("headroom", "binding")),
     "limits": PageSection(title="Admission limits", stages=("admission_limits",)),
     "startup": PageSection(title="Time to ready", stages=("time_to_ready",)),
-    "reserves": PageSection(title="Reserves", stages=("reserves",)),
+    "reserves": PageSection(title="Reserves", stages=("reserves",), before=(stacked_lines,)),
+    "shapley": PageSection(title="What the fleet is bought for", before=(part_table,)),
     "losses": PageSection(title="Losses", stages=("loss_checks",)),
     "scaling": PageSection(title="Scaling", stages=("scaling",)),
     "money": PageSection(title="Bill", stages=("bill",)),

@@ -5,10 +5,14 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from ullage.evidence import Figure, number
 from ullage.fleet.losses import LossCheck, LossTable, LossVerdict
 from ullage.fleet.reserves import Reserves
+from ullage.foreign import visible
+from ullage.planning.document import Plan
+from ullage.planning.reserve_parts import FleetParts, fleet_parts
 from ullage.report.evidence_style import evidence_text
-from ullage.report.quantity import show
+from ullage.report.quantity import counted, show, show_usd
 from ullage.report.tables import plain_table
 from ullage.service.trial.attainment import Attainment
 
@@ -36,6 +40,45 @@ def reserve_parts(answer: Reserves) -> list[RenderableType]:
         style = "bold" if name == "bought" else "dim"
         table.add_row(*(Text(cell, style=style) for cell in (name, str(replicas), str(replicas * each), "", why, "")))
     return [table, "", _placement(answer), *(Text(f"Note: {note}") for note in answer.notes)]
+
+
+def part_table(plan: Plan) -> list[RenderableType]:
+    """The fleet by what makes it necessary, one after the other and by Shapley; both sum to what is bought."""
+    parts: list[RenderableType] = []
+    for each in fleet_parts(plan):
+        of = f" of {visible(each.pool)}" if len(plan.pools) > 1 else ""
+        table = plain_table(f"What the fleet{of} is bought for", "cause", "replicas, in order", "by Shapley")
+        for one in each.parts:
+            table.add_row(one.name, f"{one.replicas:g}", f"{one.shapley_replicas:.2f}")
+        whole = sum(one.shapley_replicas for one in each.parts)
+        table.add_row(*(Text(cell, style="bold") for cell in ("bought", str(each.replicas), f"{whole:.2f}")))
+        parts += ["", table]
+    return parts
+
+
+def stacked_lines(plan: Plan) -> list[RenderableType]:
+    """What margins that are stacked, each at its own percentile, would have bought."""
+    return ["", *(Text(_stacked(each, several=len(plan.pools) > 1)) for each in fleet_parts(plan))]
+
+
+def _stacked(found: FleetParts, *, several: bool) -> str:
+    of = f"{visible(found.pool)}: " if several else ""
+    stacked = found.stacked
+    if stacked is None:
+        return f"{of}Stacked margins would need more than the quotas hold."
+    here = f"{counted(found.replicas, 'replica')} on {counted(found.nodes, 'machine')}{_month(found.usd)}"
+    there = (
+        f"{counted(stacked.replicas, 'replica')} ({stacked.steady_replicas} steady, {stacked.reserve_replicas} in "
+        f"reserve) on {counted(stacked.nodes, 'machine')}{_month(stacked.usd)}"
+    )
+    return (
+        f"{of}Bought: {here}. Stacked margins (the 95th percentile of demand at the 90th of step times, every reserve "
+        f"by itself on top) would have bought {there}."
+    )
+
+
+def _month(usd: Figure | None) -> str:
+    return "" if usd is None else f", {show_usd(number(usd))} USD a month"
 
 
 def _groups(answer: Reserves) -> str:

@@ -133,8 +133,10 @@ def _risk(found: Answer) -> str:
     slow = f"; {_small(hopeless)} that no fleet helps" if hopeless > 0.0005 else ""
     needs = " to ".join(f"{number(each):g}" for each in worst.needs)
     usd = f", {' to '.join(show_usd(number(each)) for each in worst.usd)} USD" if worst.usd else ""
+    service = found.service_risk
+    joint = "" if service is None else f"{_small(number(service))} that some pool falls short. "
     return (
-        f"{of}{_small(number(worst.shortfall))} that the busiest hour needs more than is up, "
+        f"{joint}{of}{_small(number(worst.shortfall))} that the busiest hour needs more than is up, "
         f"{number(worst.hours):.2g} h a month (chosen {_small(number(worst.chosen))}: {fleet}){slow}. "
         f"P10 to p90: {needs} replicas{usd}"
     )
