@@ -356,5 +356,7 @@ def _thinned(load: OpenLoop, keep: NDArray[Any], seed: int) -> OpenLoop:
             output_tokens=own.output_tokens[kept],
             cached_tokens=None if own.cached_tokens is None else own.cached_tokens[kept],
             class_of=None if own.class_of is None else own.class_of[kept],
+            session_of=None if own.session_of is None else own.session_of[kept],
+            prefixes=None if own.prefixes is None else own.prefixes.part(kept),
         ),
     )

@@ -329,6 +329,7 @@ def _moved(load: OpenLoop, at_s: NDArray[np.float64]) -> OpenLoop:
             output_tokens=own.output_tokens[order],
             cached_tokens=None if own.cached_tokens is None else own.cached_tokens[order],
             class_of=None if own.class_of is None else own.class_of[order],
+            session_of=None if own.session_of is None else own.session_of[order],
             prefixes=None if own.prefixes is None else own.prefixes.part(order),
         ),
     )

@@ -104,6 +104,7 @@ def _only(load: OpenLoop, kept: Mask) -> OpenLoop:
             cancel_after_s=part(requests.cancel_after_s),
             class_of=part(requests.class_of),
             tenant_of=part(requests.tenant_of),
+            session_of=part(requests.session_of),
             prefixes=None if requests.prefixes is None else requests.prefixes.part(kept),
         ),
         arrival_s=part(load.arrival_s),
