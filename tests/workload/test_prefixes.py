@@ -51,7 +51,7 @@ def test_without_a_distance_all_of_a_class_begin_alike() -> None:
 
 
 def test_a_distance_is_what_was_new_since_the_text_was_used() -> None:
-    # Each request brings (1100 - 400) / 16 = 43 new blocks, so that 100 blocks back is the request two before.
+    # Each request brings (1100 - 400) / 16 = 43 new blocks, so that what is 100 blocks back lies three before.
     count = 40
     chains = prefix_chains(stream(count, cached_tokens=[400] * count, reuse_blocks=[100] * count))
     first = chains.history_tokens.size
