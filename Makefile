@@ -104,6 +104,8 @@ mutation: .venv/.dev ## planted bugs outside the kernel, and which of them the t
 	$(BIN)/python -m bench.mutation $(ARGS)
 bench-start: .venv/.dev ## start-up time in bare interpreter starts
 	$(BIN)/python bench/start_up.py
+bench-cache: .venv/.dev ## LRU shares of a published trace, and what routers make of it
+	$(BIN)/python bench/cache.py
 bench-plan: .venv/.dev ## what an evaluation and whole plans must take and take; ARGS="--cold --growth" for more
 	$(BIN)/python bench/plan.py $(ARGS)
 bench-cost: .venv/.dev ## a bill after its simulation, in simulations; one must take under a millisecond

@@ -197,10 +197,6 @@ PREFIX_MUTANTS = {
         "        empty_cache(w, replica)\n    replica.planned = 0",
         "        pass\n    replica.planned = 0",
     ),
-    "a live router misses what steps under way pushed out": (
-        "            settle_cache(w, replica, now_ps)\n            found",
-        "            found",
-    ),
     "a stale router sees the caches of now": (
         "found = seen_blocks(w, replica, i)",
         "found = matched_blocks(w, replica, i)",

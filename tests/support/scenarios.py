@@ -114,6 +114,7 @@ def prefix_row(number: int) -> Row:
         "outputs": ("long", "same")[number // 5 % 2],
         "block": ("1", "4")[number // 7 % 2],
         "load": ("open", "bursts")[number // 6 % 2],
+        "platform": ("none", "failures")[number // 9 % 2],
     }
 
 

@@ -152,10 +152,7 @@ def step_load(
     extra = replace(clients, seed=clients.seed + 1).steady(burst_rps - base_rps, span_s=length_s)
     arrival_ps = np.concatenate([_arrivals(base), _arrivals(extra) + round(at_s * PS_PER_S)])
     order = np.argsort(arrival_ps, kind="stable")
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(each.requests, name) for each in (base, extra)])[order] for name in _columns(base)
-    }
-    return OpenLoop(requests=replace(base.requests, **columns), arrival_ps=arrival_ps[order])
+    return OpenLoop(requests=base.requests.beside(extra.requests).part(order), arrival_ps=arrival_ps[order])
 
 
 def _after(load: OpenLoop, lead_s: float) -> OpenLoop:
@@ -164,15 +161,8 @@ def _after(load: OpenLoop, lead_s: float) -> OpenLoop:
     first = int(np.searchsorted(arrival_ps, round(lead_s * PS_PER_S)))
     if first in (0, arrival_ps.size):
         return load
-    columns: dict[str, Any] = {name: getattr(load.requests, name)[first:] for name in _columns(load)}
-    requests = replace(load.requests, **columns)
+    requests = load.requests.part(np.arange(first, arrival_ps.size))
     return OpenLoop(requests=requests, arrival_ps=arrival_ps[first:] - round(lead_s * PS_PER_S))
-
-
-def _columns(load: OpenLoop) -> list[str]:
-    """The columns that a load has, one element a request."""
-    names = ("prompt_tokens", "output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of")
-    return [name for name in names if getattr(load.requests, name) is not None]
 
 
 def arrivals_at(replicas: int, more: int, *, at_s: float) -> Fleet:

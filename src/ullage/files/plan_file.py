@@ -485,7 +485,7 @@ class PoolSection(Section):
             means="How requests are given to replicas: sticky sends a session to one of them, prefix_aware a prompt to "
             "the one that has most of it, both unless that one is much busier than others.",
             default=DEFAULT_ROUTER,
-            moves="fleet.replicas",
+            moves="curve.sustained_rps",
             choices=ROUTINGS,
         ),
     ] = None
@@ -494,7 +494,7 @@ class PoolSection(Section):
         Key(
             means="How often the router learns of loads and of what caches hold.",
             default="it sees the present",
-            moves="fleet.replicas",
+            still="Latencies at the planned size follow it, and replicas only where those come near their limits.",
         ),
     ] = None
     approved_concurrency: Annotated[

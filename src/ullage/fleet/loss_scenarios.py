@@ -250,9 +250,7 @@ def cache_flush(setup: LossFleet) -> LossScenario:
     def load(seed: int) -> OpenLoop:
         calm = _calm(setup, seed)
         cold = _between(calm, times.lost_s, times.lost_s + refill_s, 1.0, 0.0) > 0.5
-        cached = calm.requests.cached_tokens
-        requests = replace(calm.requests, cached_tokens=None if cached is None else np.where(cold, 0, cached))
-        return replace(calm, requests=requests)
+        return replace(calm, requests=calm.requests.without_hits(cold))
 
     return replace(_scenario(setup, (), load_of=load), is_on_calm_load=True)
 
@@ -345,16 +343,5 @@ def _between(load: OpenLoop, from_s: float, until_s: float, inside: float, outsi
 def _thinned(load: OpenLoop, keep: NDArray[Any], seed: int) -> OpenLoop:
     """Each request kept with its own chance, by a stream of draws of this seed."""
     kept = np.random.default_rng((seed, 2)).random(load.requests.count) < keep
-    own = load.requests
     assert load.arrival_ps is not None
-    return replace(
-        load,
-        arrival_ps=load.arrival_ps[kept],
-        requests=replace(
-            own,
-            prompt_tokens=own.prompt_tokens[kept],
-            output_tokens=own.output_tokens[kept],
-            cached_tokens=None if own.cached_tokens is None else own.cached_tokens[kept],
-            class_of=None if own.class_of is None else own.class_of[kept],
-        ),
-    )
+    return replace(load, arrival_ps=load.arrival_ps[kept], requests=load.requests.part(kept))

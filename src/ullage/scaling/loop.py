@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -78,14 +77,9 @@ class ScalingTraffic:
     def faster(self, ratio: float, rng: Generator) -> ScalingTraffic:
         """The same rates on ramps that are so many times as steep: time is compressed and requests thinned."""
         kept = rng.random(self.load.requests.count) < 1.0 / ratio
-        requests = self.load.requests
-        chosen: dict[str, Any] = {
-            name: None if (found := getattr(requests, name)) is None else found[kept]
-            for name in ("prompt_tokens", "output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of")
-        }
         load = replace(
             self.load,
-            requests=replace(requests, **chosen),
+            requests=self.load.requests.part(kept),
             arrival_s=self.arrival_s[kept] / ratio,
             arrival_ps=None,
         )
@@ -195,7 +189,7 @@ def run_rule(rule: ScalingRule, pool: ScalingPool, traffic: ScalingTraffic, *, s
     outcome = pool.trial.play(
         _held(traffic.load, pool) if least == 0 else traffic.load,
         seed=traffic.seed,
-        fleet=Fleet(replicas=most, routing=pool.trial.routing, ready_replicas=first, autoscaler=scaler),
+        fleet=Fleet(replicas=most, ready_replicas=first, autoscaler=scaler),
         warmup_s=traffic.counted_s,
         until_s=traffic.span_s,
         sample_s=sample_s,

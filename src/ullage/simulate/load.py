@@ -98,6 +98,21 @@ class Prefixes:
                 fix="Give the number of an earlier request, counted after the history, or -1.",
             )
 
+    def beside(self, other: Prefixes) -> Prefixes:
+        """These and others after them, the histories of both first."""
+        history = [
+            np.zeros(0, np.int64) if each.history_tokens is None else each.history_tokens for each in (self, other)
+        ]
+        mine, theirs = (each.size for each in history)
+        first = np.where(self.parent >= mine, self.parent + theirs, self.parent)
+        second = np.where(other.parent >= theirs, other.parent + mine + self.parent.size, other.parent + mine)
+        return replace(
+            self,
+            parent=np.concatenate([first, np.where(other.parent < 0, -1, second)]),
+            shared_tokens=np.concatenate([self.shared_tokens, other.shared_tokens]),
+            history_tokens=np.concatenate(history),
+        )
+
     def part(self, rows: Numbers) -> Prefixes:
         """Those of some requests, by a mask or by their numbers in a new order."""
         first = 0 if self.history_tokens is None else self.history_tokens.size
@@ -109,6 +124,11 @@ class Prefixes:
             np.concatenate([before, first + kept]),
         )
         return replace(self, parent=parent[first:], shared_tokens=shared[first:])
+
+
+REQUEST_COLUMNS = (
+    "prompt_tokens", "output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of", "session_of",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +155,7 @@ class Requests:
         count = self.prompt_tokens.size
         if count == 0:
             raise InputError(field="requests", value=0, problem="is empty", fix="Give at least one request.")
-        for name in ("output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of", "session_of"):
+        for name in REQUEST_COLUMNS[1:]:
             given = getattr(self, name)
             if given is not None and given.shape != (count,):
                 raise InputError(
@@ -169,6 +189,33 @@ class Requests:
     @property
     def count(self) -> int:
         return int(self.prompt_tokens.size)
+
+    def beside(self, other: Requests) -> Requests:
+        """These requests and others of the same kind after them."""
+        columns: dict[str, Any] = {
+            name: np.concatenate([own, getattr(other, name)])
+            for name in REQUEST_COLUMNS
+            if (own := getattr(self, name)) is not None
+        }
+        if self.session_of is not None and other.session_of is not None:
+            # Sessions of two loads have nothing to do with each other.
+            columns["session_of"][self.count :] += int(self.session_of.max()) + 1
+        mine, theirs = self.prefixes, other.prefixes
+        return replace(self, **columns, prefixes=None if mine is None or theirs is None else mine.beside(theirs))
+
+    def without_hits(self, which: Numbers) -> Requests:
+        """The same requests, those of a mask finding nothing in any cache."""
+        cached, prefixes = self.cached_tokens, self.prefixes
+        if prefixes is not None:
+            prefixes = replace(prefixes, parent=np.where(which, -1, prefixes.parent))
+        return replace(self, cached_tokens=None if cached is None else np.where(which, 0, cached), prefixes=prefixes)
+
+    def part(self, rows: Numbers) -> Requests:
+        """Some of the requests, by a mask or by their numbers in a new order."""
+        columns: dict[str, Any] = {
+            name: None if (own := getattr(self, name)) is None else own[rows] for name in REQUEST_COLUMNS
+        }
+        return replace(self, **columns, prefixes=None if self.prefixes is None else self.prefixes.part(rows))
 
 
 def _unchecked(value: Any, **changed: Any) -> Any:

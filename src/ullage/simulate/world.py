@@ -308,8 +308,11 @@ def _warm(problem: Problem, rows: Any, cached: Any) -> None:
         cached["blocks"][at] = given.size[kept]
         cached["before"][at] = np.concatenate([[-1], kept[:-1]])
         cached["after"][at] = np.concatenate([kept[1:], [-1]])
+        # A router that looks now and then has seen none of it yet.
+        cached["changed"][at] = cached["after"][at] + 2
         row = rows[replica]
         row["oldest"], row["newest"], row["kept_blocks"] = kept[0], kept[-1], given.size[kept].sum()
+        row["changed"] = kept[0]
 
 
 def _slots(arena: _Arena, replicas: int, slots: int) -> Any:

@@ -91,13 +91,7 @@ def cache_drill(scenario: PoolScenario) -> DrillResult:
 
     def load(seed: int) -> OpenLoop:
         calm = scenario.calm(seed, span.run_s)
-        own, is_cold = calm.requests, arrival_s(calm) >= span.hit_s
-        if own.prefixes is not None:
-            alone = replace(own.prefixes, parent=np.where(is_cold, -1, own.prefixes.parent))
-            return replace(calm, requests=replace(own, prefixes=alone))
-        if own.cached_tokens is None:
-            return calm
-        return replace(calm, requests=replace(own, cached_tokens=np.where(is_cold, 0, own.cached_tokens)))
+        return replace(calm, requests=calm.requests.without_hits(arrival_s(calm) >= span.hit_s))
 
     def play(more: int, runs: int = 1) -> DrillAttainment:
         return scenario.play(Scenario(fleet=Fleet(replicas=scenario.replicas + more), load_of=load), span, runs=runs)
@@ -294,20 +288,8 @@ def _outage(scenario: PoolScenario, name: str, title: str, played: str, change: 
 def _thinned(load: OpenLoop, keep: np.ndarray[tuple[int, ...], np.dtype[np.float64]], seed: int) -> OpenLoop:
     """Each request kept with its own chance, by a stream of draws of this seed."""
     kept = np.random.default_rng((seed, 3)).random(load.requests.count) < keep
-    own = load.requests
     assert load.arrival_ps is not None
-    return replace(
-        load,
-        arrival_ps=load.arrival_ps[kept],
-        requests=replace(
-            own,
-            prompt_tokens=own.prompt_tokens[kept],
-            output_tokens=own.output_tokens[kept],
-            cached_tokens=None if own.cached_tokens is None else own.cached_tokens[kept],
-            class_of=None if own.class_of is None else own.class_of[kept],
-            prefixes=None if own.prefixes is None else own.prefixes.part(kept),
-        ),
-    )
+    return replace(load, arrival_ps=load.arrival_ps[kept], requests=load.requests.part(kept))
 
 
 def _minutes(span: Span) -> str:

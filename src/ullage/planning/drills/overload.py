@@ -319,16 +319,5 @@ def _with_held(
 def _moved(load: OpenLoop, at_s: NDArray[np.float64]) -> OpenLoop:
     """The same requests at other times, in order again."""
     order = np.argsort(at_s, kind="stable")
-    own = load.requests
-    return replace(
-        load,
-        arrival_ps=np.rint(at_s[order] * PS_PER_S).astype(np.int64),
-        requests=replace(
-            own,
-            prompt_tokens=own.prompt_tokens[order],
-            output_tokens=own.output_tokens[order],
-            cached_tokens=None if own.cached_tokens is None else own.cached_tokens[order],
-            class_of=None if own.class_of is None else own.class_of[order],
-            prefixes=None if own.prefixes is None else own.prefixes.part(order),
-        ),
-    )
+    arrival_ps = np.rint(at_s[order] * PS_PER_S).astype(np.int64)
+    return replace(load, arrival_ps=arrival_ps, requests=load.requests.part(order))

@@ -89,25 +89,11 @@ class SlicedLoad:
 
 
 def _only(load: OpenLoop, kept: Mask) -> OpenLoop:
-    requests = load.requests
-
     def part(values: Any) -> Any:
         return None if values is None else values[kept]
 
     return replace(
-        load,
-        requests=replace(
-            requests,
-            prompt_tokens=part(requests.prompt_tokens),
-            output_tokens=part(requests.output_tokens),
-            cached_tokens=part(requests.cached_tokens),
-            cancel_after_s=part(requests.cancel_after_s),
-            class_of=part(requests.class_of),
-            tenant_of=part(requests.tenant_of),
-            prefixes=None if requests.prefixes is None else requests.prefixes.part(kept),
-        ),
-        arrival_s=part(load.arrival_s),
-        arrival_ps=part(load.arrival_ps),
+        load, requests=load.requests.part(kept), arrival_s=part(load.arrival_s), arrival_ps=part(load.arrival_ps)
     )
 
 

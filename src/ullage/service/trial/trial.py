@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from ullage.errors import InputError, InternalError
+from ullage.memory.settings import PREFIX_ROUTERS
 from ullage.service.replica import Replica
 from ullage.service.trial.mix import LoadAt, MixLoad, called
 from ullage.service.trial.shared_runs import shared_run
@@ -140,10 +141,12 @@ class Trial:
     def fleet(self) -> Fleet:
         return self.routed(Fleet(replicas=self.replicas))
 
-    def routed(self, fleet: Fleet) -> Fleet:
-        """The same replicas and events behind this pool's router."""
+    def routed(self, fleet: Fleet, *, has_prefixes: bool = True) -> Fleet:
+        """The same replicas and events behind this pool's router; one that goes by prefixes needs some."""
         if (fleet.routing, fleet.refresh_s) == (self.routing, self.refresh_s):
             return fleet
+        if not has_prefixes and self.routing in PREFIX_ROUTERS:
+            return replace(fleet, refresh_s=self.refresh_s)
         return replace(fleet, routing=self.routing, refresh_s=self.refresh_s)
 
     def with_steps(self, ratio: float) -> Trial:
@@ -191,7 +194,9 @@ class Trial:
         A run that `is_shared` is remembered for pools that do the same under other names.
         """
         chosen = engines or (self.replica.engine,)
-        served = self.fleet if fleet is None else self.routed(fleet)
+        served = self.routed(
+            Fleet(replicas=self.replicas) if fleet is None else fleet, has_prefixes=load.requests.prefixes is not None
+        )
         warmup_s = self.warmup_s if warmup_s is None else warmup_s
 
         def played() -> Outcome:

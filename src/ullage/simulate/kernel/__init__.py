@@ -27,9 +27,12 @@ With speculation (`World.has_speculation`) a step brings every decoding sequence
 what is left of a token is carried to the next step: so endings are still step indices, and only sums over steps that
 do not gain the same need more than the arithmetic series (`steps.floor_sum`).
 
-Seams for what this kernel does not do yet: a block-hash prefix cache replaces the given `cached_tokens` in
-`start_step`; sessions push their next turn where `call_client` pushes a client's next request; other engines'
-admission rules replace the test before `admit`.
+With a prefix cache (`World.has_prefix`, prefixes.py) prompts are paths in a tree of runs of blocks, and a request's hit
+is found when it is admitted. Blocks that several requests hold are taken off the sum of what requests hold, so that
+plans of many steps are as before; what they push out of the cache is settled when they end, or when a router looks.
+
+Seams for what this kernel does not do yet: sessions push their next turn where `call_client` pushes a client's next
+request; other engines' admission rules replace the test before `admit`.
 """
 
 from __future__ import annotations
