@@ -12,8 +12,10 @@ import datetime
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+from bench.published.recipes import Launch, Recipe, recipe_of
 
 from ullage.errors import InputError, Rejection
 from ullage.evidence import number
@@ -39,7 +41,6 @@ DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 TRAINED_UNTIL = datetime.date(2026, 3, 1)
 LEAST_FRACTION = 0.8
 MEMORY_FRACTION = 0.95
-BUDGET_TOKENS = 8192
 TODAY = datetime.date(2026, 11, 16)
 NEWEST = datetime.date(2026, 4, 22)
 """The day of the newest row; the estimate of an engine of today is that of an engine of then."""
@@ -106,7 +107,7 @@ class Case:
     @property
     def with_default_flags(self) -> Case:
         """The same row as somebody would ask for it who knows nothing of the scheduler's flags."""
-        return self.asked(replace(self.replica, budget_tokens=None, poll_steps=None, kv_dtype=None))
+        return self.asked(replace(self.replica, **asdict(Recipe(memory_fraction=self.replica.memory_fraction))))
 
     @property
     def as_data_parallel(self) -> Case:
@@ -167,7 +168,20 @@ def _case(row: dict[str, str]) -> Case:
     statistic = "p50" if row["statistic"] == "as named" else "mean"
     key = (family, precision, device, engine, sharding, prompt, output, clients, statistic)
     version = _version(engine, row["engine_version"], row["measured_date"])
-    recipe = _recipe(family, precision, device, engine, sharding.tp, prompt, clients)
+    recipe = recipe_of(
+        Launch(
+            family=family,
+            precision=precision,
+            device=device,
+            generation=generation_of(_device(device).architecture),
+            engine=engine,
+            tp=sharding.tp,
+            prompt_tokens=prompt,
+            output_tokens=output,
+            clients=clients,
+            day=datetime.date.fromisoformat(row["measured_date"]) if row["measured_date"] else NEWEST,
+        )
+    )
     replica = ReplicaChoice(
         model=NAMES[family, precision],
         device=row["hardware"],
@@ -175,10 +189,7 @@ def _case(row: dict[str, str]) -> Case:
         engine_version=version,
         tp=sharding.tp,
         ep=sharding.ep,
-        budget_tokens=recipe.budget_tokens,
-        poll_steps=recipe.poll_steps,
-        kv_dtype=recipe.kv_dtype,
-        memory_fraction=recipe.memory_fraction,
+        **asdict(recipe),
         max_context_tokens=prompt + output,
     )
     load = LoadChoice(prompt_tokens=prompt, output_tokens=output, clients=clients)
@@ -242,33 +253,6 @@ def _devices(row: dict[str, str], experts: int) -> int:
     return experts if is_exported and stated == experts * experts else stated
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Settings of the scheduler that InferenceX's scripts state and its rows do not."""
-
-    budget_tokens: int | None = None
-    poll_steps: int | None = None
-    kv_dtype: str | None = None
-    memory_fraction: float | None = None
-
-
-def _recipe(family: str, precision: str, device: str, engine: str, tp: int, prompt: int, clients: int) -> Recipe:
-    """As benchmarks/*.sh of github.com/SemiAnalysisAI/InferenceX start the engine (read 2026-11-15).
-
-    TensorRT-LLM has room for one prompt and one token of each client in a step. SGLang on Blackwell looks for new
-    requests every 10 steps, from 16 clients on every 30. The cache is in fp8 where checkpoint, engine or script say so.
-    """
-    own = Recipe(budget_tokens=BUDGET_TOKENS, kv_dtype=cache_dtype(family, precision, engine, device))
-    if family == "deepseek-v3" and engine == "tensorrt-llm":
-        return replace(own, budget_tokens=(clients + prompt + 127) // 64 * 64)
-    if engine == "sglang" and generation_of(_device(device).architecture) == "blackwell":
-        if precision == "fp8" and tp == 4:
-            return replace(own, poll_steps=10, memory_fraction=MEMORY_FRACTION)
-        poll_steps = 30 if clients >= 16 else 10
-        return replace(own, budget_tokens=32_768 if precision == "fp8" else 16_384, poll_steps=poll_steps)
-    return own
-
-
 @functools.cache
 def simulated_as(replica: ReplicaChoice, load: LoadChoice) -> tuple[ReplicaWork, Rates, LoadTestReplay]:
     """What `ullage simulate` makes of the replica and the clients, before step times are known."""
@@ -299,7 +283,7 @@ def published_model(family: str, precision: str) -> Model:
 
 
 def cache_dtype(family: str, precision: str, engine: str, device: str) -> str:
-    """fp8 where checkpoint, engine or recipe say so, as vLLM's for MiniMax and SGLang's on Blackwell do."""
+    """fp8 where checkpoint or the newest script say so."""
     stated = published_model(family, precision).kv_dtype
     if stated is not None:
         return stated

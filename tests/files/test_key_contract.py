@@ -58,6 +58,7 @@ CASES: dict[str, dict[str, str]] = {
         "pool.token_budget": "1024",
         "pool.max_sequences": "64",
         "pool.poll_steps": "16",
+        "pool.batch_wait_steps": "16",
         "pool.max_context": "16384",
         "pool.kv_dtype": "fp8",
         "pool.approved_concurrency": "8",

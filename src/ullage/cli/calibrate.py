@@ -10,6 +10,7 @@ import typer
 from ullage.cli.options import (
     Accept,
     AsJson,
+    BatchWait,
     CachedShare,
     Device,
     DpAttention,
@@ -67,6 +68,7 @@ def command(
     token_budget: TokenBudget = None,
     kv_dtype: KvDtype = None,
     poll_steps: PollSteps = None,
+    batch_wait_steps: BatchWait = None,
     cached_share: CachedShare = None,
     replicas: Replicas = None,
     timeout: Timeout = None,
@@ -97,6 +99,7 @@ def command(
             budget_tokens=parse_tokens(token_budget, "--token-budget"),
             kv_dtype=kv_dtype,
             poll_steps=poll_steps,
+            batch_wait_steps=batch_wait_steps,
             stated=stated_test(cached_share, replicas, timeout, accept),
         )
         if out is not None:

@@ -144,6 +144,12 @@ PollSteps = Annotated[
         "--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval). Default: its own."
     ),
 ]
+BatchWait = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-wait-steps", min=1, help="Steps that requests wait to be let in together (TensorRT-LLM's batch_wait)."
+    ),
+]
 Tp = Annotated[int, typer.Option("--tp", help="Tensor parallelism: devices that share every layer.")]
 Pp = Annotated[int, typer.Option("--pp", help="Pipeline parallelism: stages.")]
 Ep = Annotated[int, typer.Option("--ep", help="Expert parallelism: groups of experts, out of the tp devices.")]

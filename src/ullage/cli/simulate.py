@@ -11,6 +11,7 @@ import typer
 from ullage.cli.options import (
     AsJson,
     AsOf,
+    BatchWait,
     Beside,
     CachedShare,
     Calibration,
@@ -143,6 +144,7 @@ def command(
     lengths_from: _LengthsFrom = None,
     cached_share: CachedShare = None,
     poll_steps: PollSteps = None,
+    batch_wait_steps: BatchWait = None,
     span: _Span = None,
     slo: Slos = None,
     column: Columns = None,
@@ -168,6 +170,7 @@ def command(
         talk("No replica named: that of the built-in example.", quiet=quiet)
     chosen = ReplicaChoice(
         model=model, device=device, engine=engine, engine_version=engine_version, poll_steps=poll_steps,
+        batch_wait_steps=batch_wait_steps,
         memory_fraction=parse_share(memory_fraction, "--memory-fraction"),
         tp=tp, pp=pp, ep=ep, dp_attention=dp_attention,
         max_sequences=max_sequences, budget_tokens=parse_tokens(token_budget, "--token-budget"), kv_dtype=kv_dtype,

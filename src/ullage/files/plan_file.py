@@ -421,6 +421,15 @@ class PoolSection(Section):
             moves="curve.sustained_rps",
         ),
     ] = None
+    batch_wait_steps: Annotated[
+        Count | None,
+        Range(least=1, most=65536),
+        Key(
+            means="Steps that a request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters).",
+            default="none",
+            moves="curve.sustained_rps",
+        ),
+    ] = None
     max_context: Annotated[
         Tokens | None,
         Range(least=2, most=100000000, dimension=TOKENS),

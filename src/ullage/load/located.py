@@ -27,6 +27,7 @@ _OF_POOL = {
     "max sequences": "max_sequences",
     "token budget": "token_budget",
     "poll steps": "poll_steps",
+    "batch wait steps": "batch_wait_steps",
     "step tokens": "token_budget",
     "memory fraction": "memory_fraction",
     "context": "max_context",

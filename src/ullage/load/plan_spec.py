@@ -412,6 +412,7 @@ def _settings(pool: PoolSection, context_tokens: int, draft: Model | None, prove
         step_tokens=pool.token_budget,
         max_sequences=pool.max_sequences,
         poll_steps=pool.poll_steps,
+        batch_wait_steps=pool.batch_wait_steps,
         kv_dtype=pool.kv_dtype,
         max_context_tokens=context_tokens,
         speculation=_speculation(pool, draft, provenance),

@@ -126,8 +126,8 @@ class ReplicaChoice:
     """The replica by name. Without a model and a device, that of the plan file (or of the built-in example).
 
     Without an `engine_version` the engine is the newest known; `poll_steps` are the decode steps between two looks for
-    new requests, by default the engine's own. `kv_tokens` is what the engine said its cache holds; without it, what the
-    memory budget leaves.
+    new requests, by default the engine's own, and `batch_wait_steps` what a request waits for others to be let in with.
+    `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
     `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT].
     `step_profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time
     other engines on the same device run, all together.
@@ -145,6 +145,7 @@ class ReplicaChoice:
     max_sequences: int | None = None
     budget_tokens: int | None = None
     poll_steps: int | None = None
+    batch_wait_steps: int | None = None
     max_context_tokens: int | None = None
     kv_dtype: str | None = None
     kv_tokens: int | None = None
@@ -213,6 +214,7 @@ def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, Ste
         max_sequences=choice.max_sequences,
         step_tokens=choice.budget_tokens,
         poll_steps=choice.poll_steps,
+        batch_wait_steps=choice.batch_wait_steps,
         max_context_tokens=choice.max_context_tokens,
         kv_dtype=choice.kv_dtype,
         speculation=parse_speculation(choice.speculation, load_model, as_of=day),

@@ -39,8 +39,9 @@ class RuntimeSettings:
     `step_tokens` are the tokens one step may compute (vLLM's max_num_batched_tokens, SGLang's
     chunked_prefill_size). `kv_pool_bytes` sizes the cache outright, in place of a fraction. Offloaded bytes are of
     one device. `poll_steps` are the decode steps between two looks for new requests (SGLang's
-    scheduler_recv_interval). `source` is where the stated values come from; `logged` names those that an engine's log
-    states.
+    scheduler_recv_interval), `batch_wait_steps` those that a request waits for others to be let in with (TensorRT-LLM's
+    batch_wait_timeout_iters), none by default. `source` is where the stated values come from; `logged` names those that
+    an engine's log states.
     """
 
     source: Source
@@ -52,6 +53,7 @@ class RuntimeSettings:
     step_tokens: int | None = None
     max_sequences: int | None = None
     poll_steps: int | None = None
+    batch_wait_steps: int | None = None
     block_tokens: int | None = None
     kv_dtype: str | None = None
     max_context_tokens: int | None = None
@@ -73,6 +75,7 @@ class RuntimeSettings:
         _require_count("token budget", self.step_tokens, _MOST_STEP_TOKENS, "tokens")
         _require_count("max sequences", self.max_sequences, _MOST_SEQUENCES, "sequences")
         _require_count("poll steps", self.poll_steps, _MOST_POLL_STEPS, "steps")
+        _require_count("batch wait steps", self.batch_wait_steps, _MOST_POLL_STEPS, "steps")
         _require_count("block size", self.block_tokens, _MOST_BLOCK_TOKENS, "tokens")
         _require_count("context", self.max_context_tokens, 1 << 31, "tokens")
         _require_count("KV memory", self.kv_pool_bytes, _MOST_BYTES, "bytes")

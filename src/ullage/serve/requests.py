@@ -205,6 +205,7 @@ class ReplicaRequest(VerbRequest):
     engine_version: Text | None = None
     max_sequences: Count | None = None
     poll_steps: Count | None = None
+    batch_wait_steps: Count | None = None
     token_budget: Text | None = None
     kv_dtype: Text | None = None
 

@@ -320,7 +320,7 @@ def _calibrate(asked: Asked) -> Any:
         stated=_stated(asked),
         as_of=asked.as_of,
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "kv_tokens", "max_sequences"),
-        **asked.some("engine_version", "kv_dtype", "poll_steps"),
+        **asked.some("engine_version", "kv_dtype", "poll_steps", "batch_wait_steps"),
     )
 
 
@@ -380,7 +380,7 @@ def _simulate(asked: Asked) -> Any:
         max_context_tokens=parse_tokens(given["context"], "context"),
         calibration=None if given["calibration"] is None else Path(given["calibration"]),
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "max_sequences"),
-        **asked.some("engine_version", "kv_dtype", "kv_tokens", "poll_steps"),
+        **asked.some("engine_version", "kv_dtype", "kv_tokens", "poll_steps", "batch_wait_steps"),
     )
     load = LoadChoice(
         traces=tuple(given["traces"]),

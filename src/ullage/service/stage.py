@@ -63,7 +63,7 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     given = runtime.settings.speculation
     sequences, budget = scheduler_limits(memory)
     # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
-    alone_s, each_s = polling_s(step, whole(runtime.poll_steps))
+    alone_s, each_s = polling_s(step, whole(runtime.poll_steps), runtime.settings.batch_wait_steps or 0)
     block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
     return Replica(
         engine=Engine(

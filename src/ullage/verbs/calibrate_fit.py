@@ -126,6 +126,7 @@ def fit_calibration(
     budget_tokens: int | None = None,
     kv_dtype: str | None = None,
     poll_steps: int | None = None,
+    batch_wait_steps: int | None = None,
     stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
     as_of: datetime.date | None = None,
 ) -> Fitted:
@@ -133,8 +134,9 @@ def fit_calibration(
 
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves. Other limits that
     are not stated are the engine's defaults. `poll_steps` is how many steps the scheduler takes between two looks for
-    new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval). `stated` is what the user knows
-    of the tests and their files do not say.
+    new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval), `batch_wait_steps` how many a
+    request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). `stated` is what the user
+    knows of the tests and their files do not say.
     """
     from ullage.evidence import Source
     from ullage.facts.device import find_device
@@ -154,6 +156,7 @@ def fit_calibration(
         max_sequences=max_sequences,
         step_tokens=budget_tokens,
         poll_steps=poll_steps,
+        batch_wait_steps=batch_wait_steps,
         kv_dtype=kv_dtype,
     )
     case = Case(model=load_model(model), device=find_device(device), settings=settings)

@@ -125,6 +125,7 @@ def engine_limits(runtime: Runtime, kv_tokens: int) -> EngineLimits:
         budget_tokens=whole(runtime.step_tokens) * groups,
         kv_tokens=max(kv_tokens, 1),
         poll_steps=whole(runtime.poll_steps),
+        batch_wait_steps=runtime.settings.batch_wait_steps or 0,
         reserves_answers=runtime.reserves_answers,
         tokens_per_step=1.0 if given is None else given.rate_tokens,
         step_positions=1 if given is None else given.positions,

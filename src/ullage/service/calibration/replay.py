@@ -44,7 +44,9 @@ class EngineLimits:
     """What bounds the scheduler of the replica that was tested.
 
     `poll_steps` is how many decode steps the scheduler takes between two looks for new requests: 1 for all engines
-    unless they are told otherwise (SGLang's --scheduler-recv-interval). An engine that `reserves_answers` lets a
+    unless they are told otherwise (SGLang's --scheduler-recv-interval). With `batch_wait_steps` a request
+    waits so many steps for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). An engine that
+    `reserves_answers` lets a
     request in only when its whole answer fits the cache, as TensorRT-LLM does. With speculation a step computes
     `step_positions` of each decoding sequence and brings it `tokens_per_step`.
     """
@@ -54,6 +56,7 @@ class EngineLimits:
     kv_tokens: int
     block_tokens: int = 16
     poll_steps: int = 1
+    batch_wait_steps: int = 0
     reserves_answers: bool = False
     tokens_per_step: float = 1.0
     step_positions: int = 1
@@ -131,7 +134,9 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
     longest = int((trial.prompt_tokens + trial.output_tokens).max())
     held = min(limits.kv_tokens, sequences * longest)
     unseen_s = _unseen_s(times, trial, sequences)
-    alone_s, each_s = (0.0, 0.0) if trial.clients is not None else polling_s(times, limits.poll_steps)
+    alone_s, each_s = (
+        (0.0, 0.0) if trial.clients is not None else polling_s(times, limits.poll_steps, limits.batch_wait_steps)
+    )
     engine = Engine(
         step=step_table(times, max_sequences=sequences, budget_tokens=limits.budget_tokens, kv_tokens=held),
         kv_blocks=max(limits.kv_tokens, longest + limits.step_positions - 1 + 2 * limits.block_tokens)
@@ -184,35 +189,57 @@ def _sequences(trial: LoadTestReplay) -> int:
     return min(most, max(1, int(limits.kv_tokens / each)))
 
 
-def polling_s(times: StepTimes, poll_steps: int) -> tuple[float, float]:
+def polling_s(times: StepTimes, poll_steps: int, batch_wait_steps: int = 0) -> tuple[float, float]:
     """What a request waits on average for a scheduler that looks for new ones every few decode steps only.
 
     The first value is that beside one running sequence, the second what each further one adds: half of the steps
-    between two looks, at a thousand tokens a sequence. An idle engine looks all the time, which this leaves out.
+    between two looks and all that are waited for others, at a thousand tokens a sequence. An idle engine looks all the
+    time, which this leaves out.
     """
-    if poll_steps <= 1:
+    steps = (poll_steps / 2.0 if poll_steps > 1 else 0.0) + batch_wait_steps
+    if not steps:
         return 0.0, 0.0
     counts = np.array([1.0, _CROWD_SEQUENCES])
     few_s, many_s = times.decode_s(counts, 1_000.0 * counts).tolist()
     slope_s = (many_s - few_s) / (_CROWD_SEQUENCES - 1.0)
-    return (poll_steps / 2.0) * few_s, (poll_steps / 2.0) * max(0.0, slope_s)
+    return steps * few_s, steps * max(0.0, slope_s)
 
 
 def _unseen_s(times: RequestTimes, trial: LoadTestReplay, sequences: int) -> Floats:
-    """How long each request lies before a scheduler that looks for new ones every few decode steps only.
+    """How long each request lies before a scheduler that seldom lets requests in; to the engine it is not there yet.
 
-    Sent at any time between two looks, it waits evenly between none and all of them; to the engine it is not there yet.
-    All clients start before an idle engine, which looks all the time, and so does an engine with a single client.
+    Sent at any time between two looks, it waits evenly between none and all of the steps between them. Where a request
+    waits for others, the first waits all of the steps, and those that come meanwhile what is left of them. Whoever is
+    let in together is prefilled together, and waits for the prompts of the others too. All clients start before an idle
+    engine, which lets everybody in at once, and so does an engine with a single client.
     """
     unseen: Floats = np.zeros(trial.prompt_tokens.size)
-    if trial.limits.poll_steps <= 1 or trial.clients is None or trial.clients <= 1:
+    limits = trial.limits
+    poll, wait = (limits.poll_steps if limits.poll_steps > 1 else 0), limits.batch_wait_steps
+    if poll + wait == 0 or trial.clients is None or trial.clients <= 1:
         return unseen
-    context = float((trial.prompt_tokens + trial.output_tokens / 2).mean())
+    prompt, output = float(trial.prompt_tokens.mean()), float(trial.output_tokens.mean())
+    context = prompt + output / 2
     step_s = float(times.decode_s(np.array([float(sequences)]), np.array([sequences * context]))[0])
-    later = np.arange(unseen.size - trial.clients)
     # The golden ratio spreads shares evenly over 0 to 1, whatever their number.
-    unseen[trial.clients :] = (later * 0.6180339887498949) % 1.0 * trial.limits.poll_steps * step_s
+    shares = np.arange(unseen.size - trial.clients) * 0.6180339887498949 % 1.0
+    # Each running sequence ends once in an answer, and its client sends again.
+    others = sequences / output * (poll + wait)
+    first = 1.0 / (1.0 + sequences / output * wait)
+    waited = np.where(shares < first, 1.0, (shares - first) / max(1.0 - first, 1e-9)) if wait else 0.0
+    steps = shares * poll + waited * wait
+    unseen[trial.clients :] = steps * step_s + _together_s(times, prompt, others, limits.budget_tokens)
     return unseen
+
+
+def _together_s(times: StepTimes, prompt: float, others: float, budget_tokens: int) -> float:
+    """What a request waits for the prompts that are let in with it: all of those in its step, half of those in others.
+
+    At most as many share a step as the budget holds.
+    """
+    alone_s = float(times.prefill_s(np.array([prompt]))[0]) + times.pair_s * prompt * prompt / 2.0
+    beside = max(0.0, min(others, budget_tokens / prompt - 1.0))
+    return alone_s * (others + beside) / 2.0
 
 
 def uniform_lengths(nominal_tokens: int, count: int, *, least_fraction: float, rng: np.random.Generator) -> Counts:
