@@ -69,16 +69,16 @@ def _deepseek_tensorrt_llm(launch: Launch) -> Recipe:
 
 
 def _deepseek_sglang(launch: Launch) -> Recipe:
-    """On Blackwell it looks for new requests every 10 steps, from 16 clients on every 30; on AMD's devices every 4
-    (num_continuous_decode_steps).
+    """On Blackwell it looks for new requests every 10 steps, from 16 clients on every 30.
 
-    The memory fraction there is 0.8 in the scripts; our activations at such budgets are too many for that, and the
-    cache is far from short at 0.7.
+    On AMD's devices it takes four decode steps at a time (num_continuous_decode_steps), which is not simulated. The
+    memory fraction is 0.8 in those scripts; our activations at such budgets are too many for that, and the cache is far
+    from short at 0.7.
     """
     if launch.generation == "cdna-3":
         late = launch.day >= datetime.date(2026, 1, 22)
         budget, cache = (131_072, "fp8") if late else (196_608, None)
-        return Recipe(budget_tokens=budget, poll_steps=4, kv_dtype=cache, memory_fraction=0.7)
+        return Recipe(budget_tokens=budget, kv_dtype=cache, memory_fraction=0.7)
     if launch.generation != "blackwell":
         return Recipe(budget_tokens=32_768, memory_fraction=0.82)
     if launch.precision == "fp8" and launch.tp == 4:
