@@ -63,8 +63,12 @@ def _shares(stream: Stream) -> float:
 def _routers() -> None:
     print("\n| router | prompt tokens found | TTFT p50 / p95 | busy | CPU s |\n|---|---|---|---|---|")
     for routing, refresh_s in (
-        ("round_robin", 0.0), ("least_outstanding", 0.0), ("sticky", 0.0), ("prefix_aware", 0.0), ("prefix_aware", 30.0),
-    ):  # fmt: skip
+        ("round_robin", 0.0),
+        ("least_outstanding", 0.0),
+        ("sticky", 0.0),
+        ("prefix_aware", 0.0),
+        ("prefix_aware", 30.0),
+    ):
         begun_s = time.process_time()
         pool = ServedPool(replicas=8, routing=routing, refresh_s=refresh_s)
         found = verbs.simulate(LoadChoice(traces=(str(TRACE),), span_s=SPAN_S), replica=REPLICA, pool=pool)

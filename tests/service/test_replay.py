@@ -107,3 +107,27 @@ def test_an_engine_that_reserves_answers_lets_in_as_many_as_fit() -> None:
     limits = [replace(base.limits, kv_tokens=room, reserves_answers=each) for each in (False, True)]
     eager, patient = (replay(Flat(), replace(base, limits=each)) for each in limits)
     assert patient.statistic("ttft", "p50") > eager.statistic("ttft", "p50")
+
+
+def test_a_request_that_waits_for_others_waits_all_of_the_steps_where_nobody_else_comes() -> None:
+    base = trial(4)
+    alone, together = (
+        replay(Flat(), replace(base, limits=replace(base.limits, batch_wait_steps=steps))).statistic("ttft", "p50")
+        for steps in (0, 20)
+    )
+    assert together - alone == pytest.approx(20 * STEP_S, rel=0.1)
+
+
+def test_requests_that_are_let_in_together_wait_for_each_others_prompts() -> None:
+    class Prompts(Flat):
+        def prefill_s(self, tokens: Floats) -> Floats:
+            return 1e-5 * tokens
+
+    base = trial(64, poll_steps=30)
+    answers = np.maximum(base.output_tokens // 8, 2)
+    few, many = (
+        replay(Prompts(), replace(base, output_tokens=each)).statistic("ttft", "p50")
+        for each in (base.output_tokens, answers)
+    )
+    # Shorter answers bring more requests between two looks, and each of them waits for the others' prompts.
+    assert many > few

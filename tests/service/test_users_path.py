@@ -28,7 +28,9 @@ POLLING = ReplicaChoice(
     poll_steps=30,
     kv_dtype="fp8",
 )
-RESERVING = ReplicaChoice(model="Qwen/Qwen3-30B-A3B-FP8", device="h200_sxm", engine="trtllm", tp=2, ep=2)
+RESERVING = ReplicaChoice(
+    model="Qwen/Qwen3-30B-A3B-FP8", device="h200_sxm", engine="trtllm", tp=2, ep=2, batch_wait_steps=20
+)
 CLIENTS = LoadChoice(prompt_tokens=1024, output_tokens=256, clients=24)
 
 
