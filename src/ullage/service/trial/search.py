@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -342,19 +342,14 @@ def least_replicas(
     if found > MOST_REPLICAS:
         raise _too_many(rate_rps)
     low = _least_undecided(at, known, found, grain) if is_bought else found
-    enough, fewer = _tried_around(known, found) if line else (found, found - grain)
+    fails = [each for each in known if line and each < found and excess(known[each]) > 0.0]
+    fewer = max(fails, default=found - grain)
+    enough = min((each for each in known if line and each >= found), default=found)
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
         replicas=found, low_replicas=low, at=at(enough), below=at(fewer) if fewer > 0 else None,
-        tested_replicas=pool.replicas, tested_rps=load_rps, step_replicas=found - fewer if line and fewer else grain,
+        tested_replicas=pool.replicas, tested_rps=load_rps, step_replicas=found - fewer if fewer > 0 else grain,
     )  # fmt: skip
-
-
-def _tried_around(known: Mapping[int, Decision], found: int) -> tuple[int, int]:
-    """Of a number that a straight line told, the nearest that were tried: enough, and too few (0 where none was)."""
-    return min((each for each in known if each >= found), default=found), max(
-        (each for each in known if each < found), default=0
-    )
 
 
 def _require_positive(rate_rps: float) -> None:
