@@ -130,7 +130,7 @@ class _Verdict:
     violated = ("x",)
 
     def __init__(self, holds: bool) -> None:
-        self.holds = holds
+        self.holds = self.passes = holds
 
 
 @given(st.integers(-1, len(GROWTH_RUNGS) - 1))

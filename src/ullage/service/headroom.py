@@ -194,6 +194,12 @@ def _margin(
     while low >= 0 and not at(low).holds:
         seen[low] = at(low)
         low, high = low - 1, low
+    # Few windows leave open what many may be sure of.
+    while high < len(rungs) and seen[high].passes and at(high).holds:
+        low, high = high, high + 1
+        look_at(min(high, len(rungs) - 1))
+    if high < len(rungs) and seen[high].passes:
+        seen[high] = at(high)
     return LoadMargin(
         name=change.name,
         what=change.what,
