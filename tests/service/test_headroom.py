@@ -74,6 +74,19 @@ def test_a_large_pool_has_less_to_spare_than_a_step_of_its_size() -> None:
 
 
 @pytest.mark.slow
+def test_beside_its_size_a_pool_has_room_that_is_decided_all_the_same() -> None:
+    """Few windows show where to look; what holds is decided by as many as without them."""
+    sized = least_replicas(small_trial(replicas=1), RATE_RPS, PROBE, seed=SEED)
+    trial = small_trial(replicas=sized.replicas)
+    beside, alone = (headroom(trial, PROBE, rate_rps=RATE_RPS, seed=SEED, sized=each) for each in (sized, None))
+    for change, line, other in zip(CHANGES, beside.lines, alone.lines, strict=True):
+        assert line.holds_fraction <= other.holds_fraction or line.holds_fraction == 0.0
+        if line.holds_fraction > 0.0:
+            changed, rate_rps = change.made(trial, RATE_RPS, line.holds_fraction)
+            assert decide(changed, rate_rps, PROBE, seed=SEED, effort=EFFORT).holds, line
+
+
+@pytest.mark.slow
 def test_more_replicas_and_looser_slos_never_leave_less(found: Headroom) -> None:
     more = room_of(small_trial(replicas=4))
     looser = room_of(small_trial(class_with_slos("chat", ttft_p95=1.0, tpot_p95=0.1)))
@@ -123,7 +136,7 @@ class _Verdict:
     violated = ("x",)
 
     def __init__(self, holds: bool) -> None:
-        self.holds = holds
+        self.holds = self.passes = holds
 
 
 @given(st.integers(-1, len(GROWTH_RUNGS) - 1))

@@ -16,6 +16,7 @@ planned load, in its own unit against its own limit.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +33,8 @@ from ullage.service.replica import slowed_table
 from ullage.service.steps.step_model import StepModel
 from ullage.service.steps.step_parts import StepNeed, need_of, relieved
 from ullage.service.trial.bases import Bases
-from ullage.service.trial.decide import SCOUT
-from ullage.service.trial.search import HighestLoad, highest_load, tested_pool
+from ullage.service.trial.decide import SCOUT, Beside, decide
+from ullage.service.trial.search import highest_load, tested_pool
 from ullage.service.trial.trial import WARMUP_FRACTION, Trial
 from ullage.service.trial.window import SAMPLES
 from ullage.simulate.engine import Engine
@@ -147,15 +148,16 @@ def _freed(trial: Trial, bases: Bases, step: StepModel, seed: int, map: Any) -> 
     """How much more load each relief allows, each end of the interval a step of the grid away."""
     scale = bases.conservative_probe
 
-    def highest(each: Trial) -> HighestLoad:
-        return highest_load(each, scale, seed=seed, effort=SCOUT, with_interval=False, near_rps=near_rps, map=map)
-
-    near_rps = None
-    base = highest(trial)
-    near_rps = base.rps
+    brief = functools.partial(highest_load, probe=scale, seed=seed, effort=SCOUT, with_interval=False, map=map)
+    base = brief(trial)
+    # A relief is told from the pool as it is by the same windows.
+    known = None
+    if base.tried_rps > 0.0:
+        found_at = decide(trial, base.tried_rps, scale, seed=seed, effort=SCOUT, map=map)
+        known = Beside(trial=trial, found=found_at)
     found = {}
     for name, each in _reliefs(trial, step, bases.band.slow_ratio).items():
-        now = highest(each)
+        now = brief(each, near_rps=base.rps, beside=known)
         gains = [(now.rps + shift * now.step_rps) / max(base.rps, base.step_rps) - 1.0 for shift in (0.0, -1.0, 1.0)]
         found[name] = Interval(value=gains[0], low=gains[1], high=gains[2], confidence_fraction=0.95)
     return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.evidence import Assumption, Figure
-from ullage.service.trial.decide import Decision, Effort, decide, decide_beside
+from ullage.service.trial.decide import Beside, Decision, Effort, decide, decide_beside
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.search import LeastReplicas, rare_traffic, tested_pool
 from ullage.service.trial.trial import Trial
@@ -122,12 +122,14 @@ def headroom(
     return replace(found, figures=_figures(found, inputs))
 
 
-def _base(trial: Trial, rate_rps: float, sized: LeastReplicas | None) -> Decision | None:
+def _base(trial: Trial, rate_rps: float, sized: LeastReplicas | None) -> Beside | None:
     """What the size's search decided of this very pool at this rate; None where it was of another."""
     if sized is None or sized.replicas != trial.replicas:
         return None
-    _, tested_rps = tested_pool(trial, rate_rps, trial.replicas)
-    return sized.at if math.isclose(sized.tested_rps, tested_rps, rel_tol=1e-9) else None
+    tested, tested_rps = tested_pool(trial, rate_rps, trial.replicas)
+    if not math.isclose(sized.tested_rps, tested_rps, rel_tol=1e-9):
+        return None
+    return Beside(trial=tested, found=sized.at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +144,7 @@ class _Asked:
     rate_rps: float
     probe: Probe
     seed: int
-    base: Decision | None
+    base: Beside | None
     fewer: Decision | None
     map: Any
 
@@ -192,6 +194,12 @@ def _margin(
     while low >= 0 and not at(low).holds:
         seen[low] = at(low)
         low, high = low - 1, low
+    # Few windows leave open what many may be sure of.
+    while high < len(rungs) and seen[high].passes and at(high).holds:
+        low, high = high, high + 1
+        look_at(min(high, len(rungs) - 1))
+    if high < len(rungs) and seen[high].passes:
+        seen[high] = at(high)
     return LoadMargin(
         name=change.name,
         what=change.what,

@@ -11,11 +11,16 @@ import pytest
 from support.mixes import small_trial
 from support.served_replicas import PoissonLoad, batching_replica, class_with_slos, poisson_trial, short_bases
 from ullage.service.trial.decide import SCOUT
+from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.search import highest_load
-from ullage.service.trial.trial import Trial
+from ullage.service.trial.trial import Guard, Trial
 from ullage.service.trial.window import read_window, window
+from ullage.simulate.fleet import Fleet
 from ullage.simulate.load import OpenLoop
+from ullage.simulate.outcome import Outcome
+from ullage.workload.synthetic.model import SyntheticModel
 
+GUARD = Guard(running_requests=4, waiting_requests=2, first_token_s={})
 CHAT = class_with_slos(ttft_p95=0.3)
 
 
@@ -111,3 +116,47 @@ def test_the_highest_load_of_a_pool_is_known_under_other_names() -> None:
     )
     assert (first.binding, second.binding) == ("chat ttft_p95", "search ttft_p95")
     assert first.interval is second.interval
+
+
+def test_twice_the_traffic_of_a_mix_has_the_same_windows() -> None:
+    trial = small_trial(class_with_slos("chat", ttft_p95=0.5), class_with_slos("batch", tpot_p95=0.05), span_s=20.0)
+    mix = trial.load_at
+    assert isinstance(mix, MixLoad)
+    times_three = tuple(replace(each, mean_rate_rps=3.0 * each.mean_rate_rps) for each in mix.model.classes)
+    more = replace(trial, load_at=replace(mix, model=SyntheticModel(classes=times_three)))
+    assert window(more, 10.0, 1) is window(trial, 10.0, 1)
+    uneven = (replace(times_three[0], mean_rate_rps=10.0), times_three[1])
+    other = replace(trial, load_at=replace(mix, model=SyntheticModel(classes=uneven)))
+    assert window(other, 10.0, 1) is not window(trial, 10.0, 1)
+
+
+def shared_outcomes(*names: str, step_s: float) -> list[Outcome]:
+    trials = [
+        small_trial(class_with_slos(name, ttft_p95=0.5), replicas=2, span_s=20.0, step_s=step_s) for name in names
+    ]
+    return [each.play(each.load(10.0, 1), seed=1, keep_requests=True, is_shared=True) for each in trials]
+
+
+def test_a_shared_run_is_played_once_and_handed_out_under_each_name() -> None:
+    first, second = shared_outcomes("chat", "search", step_s=0.0123)
+    assert second.requests is first.requests
+    assert (first.of_class("chat").counts, list(first.itl)) == (second.of_class("search").counts, ["chat"])
+    assert list(second.itl) == ["search"]
+    (alone,) = shared_outcomes("chat", step_s=0.0124)
+    assert alone.requests is not first.requests
+
+
+def test_a_shared_run_is_told_from_one_on_other_terms() -> None:
+    trial = small_trial(replicas=2, span_s=20.0, step_s=0.0125)
+    load = trial.load(10.0, 1)
+    hurried = tuple(replace(each, total_timeout_s=0.4) for each in load.requests.classes)
+    runs = [
+        trial.play(load, seed=1, is_shared=True),
+        trial.play(load.with_classes(hurried), seed=1, is_shared=True),
+        trial.play(load, seed=1, warmup_s=0.0, is_shared=True),
+        trial.play(load, seed=1, fleet=Fleet(replicas=3), is_shared=True),
+        trial.play(load, seed=1, guard=GUARD, is_shared=True),
+        trial.play(trial.load(10.0, 2), seed=1, is_shared=True),
+    ]
+    assert len({id(each) for each in runs}) == len(runs)
+    assert trial.play(load, seed=1, is_shared=True) is runs[0]

@@ -18,7 +18,7 @@ from ullage.service.curve.point import idle_refusal, weak_evidence
 from ullage.service.curve.quick import quick_start
 from ullage.service.steps.band import StepBand
 from ullage.service.trial.bases import Bases
-from ullage.service.trial.decide import BRIEF, FULL, Effort, decide
+from ullage.service.trial.decide import BRIEF, FULL, Beside, Effort, decide
 from ullage.service.trial.search import (
     RARE_REQUESTS,
     STEPS,
@@ -135,7 +135,9 @@ def size_pool(
             effort=BRIEF,
             start=start,
             is_bought=False,
-            beside=conservative.at,
+            beside=Beside(
+                trial=replace(bases.conservative, replicas=conservative.tested_replicas), found=conservative.at
+            ),
             map=map,
         )
     at_size = _at_size(bases, conservative)

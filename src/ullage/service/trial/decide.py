@@ -16,6 +16,7 @@ is taken to hide half a window that is hurt as badly.
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,8 +51,12 @@ _HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 8.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
+# Windows of fewer requests are mostly spent outside the kernel, and threads would wait for each other's interpreter.
+_SPREAD_REQUESTS = 16_000.0
 # Few windows err by at most so many times, or it is not their luck that differs.
 _MOST_LUCK = 3.0
+# So many replicas stand for a pool of more than twice as many where loads are compared.
+_PART_REPLICAS = 16
 
 Floats = NDArray[np.float64]
 
@@ -345,11 +350,19 @@ def decide(
         counts = allocated(strata, _worst_spreads(found), counts, more)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """A pool and its load that many windows decided: what a few say of its neighbours is corrected by it."""
+
+    trial: Trial
+    found: Decision
+
+
 def decide_beside(
     trial: Trial,
     rate_rps: float,
     probe: Probe,
-    base: Decision,
+    base: Beside,
     *,
     seed: int,
     effort: Effort,
@@ -358,24 +371,35 @@ def decide_beside(
     """What a few windows say of a load or pool beside one that many decided, `base`, of the same classes.
 
     Both meet the same windows, heavy and light alike, so what the few miss too much or too little at `base` they do
-    here: each share is corrected by it, and is as uncertain in proportion. Where `base` has other windows, or too few,
-    the load is decided by itself, with `effort`.
+    here: each share is corrected by it, and is as uncertain in proportion. A part of a large pool stands for it at
+    both. Where `base` has other windows, or too few, the load is decided by itself, with `effort`.
     """
     strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
-    counts = scout_windows(strata)
-    few = base.sample.first(counts)
-    is_alike = few is not None and base.instability is None
-    is_alike = is_alike and tuple(each.name for each in base.judged) == criteria_names(trial)
-    if few is None or not is_alike or [one.seed for one in few.each] != strata.first_seeds(counts):
+    counts, many = scout_windows(strata), base.found
+    known = many.sample.first(counts)
+    is_alike = known is not None and [one.seed for one in known.each] == strata.first_seeds(counts)
+    if not is_alike or many.instability is not None or _names(many) != criteria_names(trial):
         return decide(trial, rate_rps, probe, seed=seed, effort=effort, map=map)
-    found = judge(trial, rate_rps, sampled(trial, rate_rps, strata, counts, map=map))
+    part, part_rps = _part(trial, rate_rps)
+    found = judge(part, part_rps, sampled(part, part_rps, strata, counts, map=map))
     if found.instability is not None:
-        return found
-    by_few = few.judged({each.name: each.allowed_fraction for each in base.judged})
-    judged = tuple(
-        _corrected(here, one, many) for here, one, many in zip(found.judged, by_few, base.judged, strict=True)
-    )
-    return replace(found, judged=judged, is_decided=_are_decided([each.distance for each in judged]))
+        return replace(found, rate_rps=rate_rps)
+    base_part, base_rps = _part(base.trial, many.rate_rps)
+    by_few = judge(base_part, base_rps, sampled(base_part, base_rps, strata, counts, map=map)).judged
+    judged = tuple(_corrected(*each) for each in zip(found.judged, by_few, many.judged, strict=True))
+    is_decided = _are_decided([each.distance for each in judged])
+    return replace(found, rate_rps=rate_rps, judged=judged, is_decided=is_decided)
+
+
+def _names(found: Decision) -> tuple[str, ...]:
+    return tuple(each.name for each in found.judged)
+
+
+def _part(trial: Trial, rate_rps: float) -> tuple[Trial, float]:
+    """The pool, or of a large one a part with its share of the load."""
+    if trial.replicas <= 2 * _PART_REPLICAS:
+        return trial, rate_rps
+    return replace(trial, replicas=_PART_REPLICAS), rate_rps * _PART_REPLICAS / trial.replicas
 
 
 def _corrected(here: Judged, by_few: Judged, by_many: Judged) -> Judged:
@@ -426,7 +450,8 @@ def sampled(
     map: Any = map,  # noqa: A002
 ) -> Sample:
     """So many windows of every stratum, each simulated once however often it is asked for."""
-    found = iter(list(map(lambda seed: look(trial, rate_rps, seed), strata.first_seeds(counts))))
+    spread = map if rate_rps * trial.span_s >= _SPREAD_REQUESTS else builtins.map
+    found = iter(list(spread(lambda seed: look(trial, rate_rps, seed), strata.first_seeds(counts))))
     return Sample(
         weights=strata.weights,
         windows=tuple(tuple(next(found) for _ in range(count)) for count in counts),

@@ -11,7 +11,9 @@ chance brings, so the answer errs to the safe side.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +24,7 @@ from ullage.service.trial.decide import (
     FULL,
     MOST_EXCESS,
     SCOUT,
+    Beside,
     Decision,
     Effort,
     criteria_names,
@@ -51,10 +54,12 @@ MOST_WHOLE = 96
 MOST_REPLICAS = 1_000_000
 # A pool of very many is looked for in steps of about so small a part of it; finer ones no windows tell apart.
 _GRAINS = 64
-# So many requests tell two such steps apart, by four standard errors or more; without a purchase fewer will do.
-_GRAIN_REQUESTS, _SHOWN_REQUESTS = 5e6, 1e6
+# So many requests tell two such steps apart, by three standard errors or more; without a purchase fewer will do.
+_GRAIN_REQUESTS, _SHOWN_REQUESTS = 3e6, 1e6
 # Further down than this below the answer nobody looks for what is undecided.
 _MOST_UNDECIDED = 2
+# Between two numbers so near, in parts of them, a straight line tells one that is shown.
+_LINE_FRACTION = 0.05
 # A window needs so many requests to be judged by; rarer traffic is tried at the rate that has them.
 RARE_REQUESTS = 200.0
 MOST_SPAN_S = 86_400.0
@@ -65,13 +70,15 @@ class HighestLoad:
     """The highest load of the grid that meets every SLO, per replica.
 
     `interval` covers what another seed would find. `binding` is what the next load violates. A value of 0 says that no
-    load meets the SLOs; `binding` is then why. `windows` is how many were simulated at the answer.
+    load meets the SLOs; `binding` is then why. `windows` is how many were simulated at the answer, and `tried_rps` the
+    load that they were of.
     """
 
     interval: Interval
     binding: str
     windows: int
     step_rps: float
+    tried_rps: float = field(default=0.0, compare=False)
 
     @property
     def rps(self) -> float:
@@ -86,19 +93,22 @@ def highest_load(
     effort: Effort = FULL,
     with_interval: bool = True,
     near_rps: float | None = None,
+    beside: Beside | None = None,
     map: Any = map,  # noqa: A002
 ) -> HighestLoad:
     """Bisect to the highest load at which every SLO is met; the interval ends where both neighbours are decided.
 
-    `near_rps`, per replica, is where to look first; it saves time and changes nothing else. What was found of a pool
-    that differs in what its classes are called alone is known.
+    `near_rps`, per replica, is where to look first; it saves time and changes nothing else. `beside` is what was
+    decided of a pool of the same classes: few windows tell this one from it. What was found of a pool that differs in
+    what its classes are called alone is known.
     """
-    terms = (probe.saturation_rps, tuple(probe.work_s.values()), seed, effort, with_interval, near_rps)
+    by = None if beside is None else (beside.trial.key, beside.found.rate_rps, beside.found.windows)
+    terms = (probe.saturation_rps, tuple(probe.work_s.values()), seed, effort, with_interval, near_rps, by)
     allowed = tuple(trial.allowed_error_fraction(each.name) for each in trial.classes)
     key, names = (trial.key, terms, allowed), criteria_names(trial)
     known = _HIGHEST.get(key)
     if known is None:
-        known = names, _highest_load(trial, probe, seed, effort, with_interval, near_rps, map)
+        known = names, _highest_load(trial, probe, seed, effort, with_interval, near_rps, beside, map)
         while len(_HIGHEST) >= _MOST_HIGHEST:
             _HIGHEST.pop(next(iter(_HIGHEST)), None)
         _HIGHEST[key] = known
@@ -117,6 +127,7 @@ def _highest_load(
     effort: Effort,
     with_interval: bool,
     near_rps: float | None,
+    beside: Beside | None,
     map: Any,  # noqa: A002
 ) -> HighestLoad:
     step_rps = probe.saturation_rps * trial.replicas / STEPS
@@ -124,7 +135,12 @@ def _highest_load(
 
     def at(place: int) -> Decision:
         if place not in known:
-            known[place] = decide(trial, place * step_rps, probe, seed=seed, effort=effort, map=map)
+            load_rps = place * step_rps
+            known[place] = (
+                decide(trial, load_rps, probe, seed=seed, effort=effort, map=map)
+                if beside is None
+                else decide_beside(trial, load_rps, probe, beside, seed=seed, effort=effort, map=map)
+            )
         return known[place]
 
     likely = round((near_rps or _LIKELY_FRACTION * probe.saturation_rps) * trial.replicas / step_rps)
@@ -145,17 +161,25 @@ def _highest_load(
         binding=after.violated[0] if after.violated else "none",
         windows=at(found).windows if found else after.windows,
         step_rps=each_rps,
+        tried_rps=found * step_rps,
     )
 
 
 def last_passing(
-    excess: Callable[[int], float], start: int, *, least: int, most: int, close_excess: float = 0.0
+    excess: Callable[[int], float],
+    start: int,
+    *,
+    least: int,
+    most: int,
+    close_excess: float = 0.0,
+    line_fraction: float = 0.0,
 ) -> int:
     """The last place from `least` to `most` whose excess is not positive, where excess grows with the place.
 
     Outwards from `start` until both sides are known, then between them where a straight line through the two meets
     zero, or halfway where that was slow. `least` itself is not asked: it is the answer where nothing above it passes.
     A place whose excess is closer to zero than `close_excess` ends the search, and is the answer on either side of it.
+    Two places that are nearer than `line_fraction` of where they are end it too: the straight line tells the answer.
 
     >>> last_passing(lambda place: (place - 70) / 10, 60, least=0, most=2048)
     70
@@ -175,8 +199,10 @@ def last_passing(
             look, stride = (look - move if found > 0.0 else look + move), 2.0 * stride
         else:
             slow, width = high[0] - low[0] > width / 2, high[0] - low[0]
-            part = 0.5 if slow else -low[1] / (high[1] - low[1])
-            look = low[0] + round(part * width)
+            part = -low[1] / (high[1] - low[1])
+            if width <= line_fraction * abs(low[0]):
+                return min(low[0] + int(part * width), high[0] - 1)
+            look = low[0] + round((0.5 if slow else part) * width)
         look = min(max(look, low[0] + 1), high[0] - 1)
     return low[0]
 
@@ -254,7 +280,7 @@ def least_replicas(
     effort: Effort = FULL,
     start: int | None = None,
     is_bought: bool = True,
-    beside: Decision | None = None,
+    beside: Beside | None = None,
     map: Any = map,  # noqa: A002
 ) -> LeastReplicas:
     """The least pool that surely meets every SLO at this rate; scouts show where to look, many windows decide.
@@ -291,20 +317,20 @@ def least_replicas(
             known[replicas] = decided(replicas, in_passing=True)
         return known[replicas]
 
-    def excess(replicas: int) -> float:
-        # Of what is bought it must be sure that it is enough.
-        return at(replicas).sure_excess if is_bought else at(replicas).excess
-
+    # Of what is bought it must be sure that it is enough.
+    excess = operator.attrgetter("sure_excess" if is_bought else "excess")
     # Fewer replicas are more excess, so numbers are looked through from the far end.
     most = -(-MOST_REPLICAS // grain)
     near = -math.ceil((start or likely) / grain)
     if beside is None:
-        near = last_passing(
-            lambda place: scout(-place * grain), near, least=-most - 1, most=-1, close_excess=_SCOUTED_EXCESS
-        )
+        near = last_passing(lambda at: scout(-at * grain), near, least=-most - 1, most=-1, close_excess=_SCOUTED_EXCESS)
+
+    # Numbers that are shown, and steps of very many, are told by a straight line; a purchase is decided all the same.
+    line = _LINE_FRACTION if beside is not None or (is_bought and grain > 1) else 0.0
 
     def least(look: int) -> int:
-        return -grain * last_passing(lambda place: excess(-place * grain), look, least=-most - 1, most=-1)
+        tried = functools.partial(last_passing, least=-most - 1, most=-1, line_fraction=line)
+        return -grain * tried(lambda place: excess(at(-place * grain)), look)
 
     found = least(near)
     while is_bought and found <= MOST_REPLICAS:
@@ -316,16 +342,14 @@ def least_replicas(
     if found > MOST_REPLICAS:
         raise _too_many(rate_rps)
     low = _least_undecided(at, known, found, grain) if is_bought else found
+    fails = [each for each in known if line and each < found and excess(known[each]) > 0.0]
+    fewer = max(fails, default=found - grain)
+    enough = min((each for each in known if line and each >= found), default=found)
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
-        replicas=found,
-        low_replicas=low,
-        at=at(found),
-        below=at(found - grain) if found > grain else None,
-        tested_replicas=pool.replicas,
-        tested_rps=load_rps,
-        step_replicas=grain,
-    )
+        replicas=found, low_replicas=low, at=at(enough), below=at(fewer) if fewer > 0 else None,
+        tested_replicas=pool.replicas, tested_rps=load_rps, step_replicas=found - fewer if fewer > 0 else grain,
+    )  # fmt: skip
 
 
 def _require_positive(rate_rps: float) -> None:
