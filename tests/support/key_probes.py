@@ -27,6 +27,7 @@ from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import KeptFree, steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.planning import pipeline
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.document import Plan
 from ullage.planning.machines import on_machines
@@ -34,7 +35,6 @@ from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.lead_times import OrderNeed, order_dates
 from ullage.planning.options.mix import slices_of
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
-from ullage.planning.pipeline import plan
 from ullage.planning.planned_for import planned_for, pool_steps
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_bill
@@ -383,7 +383,7 @@ class Probe:
 
     @cached_property
     def kept(self) -> Plan:
-        found = plan(self.spec, as_of=AS_OF, seed=0)
+        found = pipeline.plan(self.spec, as_of=AS_OF, seed=0)
         assert isinstance(found, Plan)
         return found
 
@@ -585,7 +585,7 @@ def fleet(spec: PlanSpec, _: Probe) -> Values:
 
 
 def whole_plan(spec: PlanSpec, probe: Probe) -> Values:
-    found = probe.kept if spec is probe.spec else plan(spec, as_of=AS_OF, seed=0)
+    found = probe.kept if spec is probe.spec else pipeline.plan(spec, as_of=AS_OF, seed=0)
     if isinstance(found, Rejection):
         return _refusal(found)
     return {name: each.value for stage in found.stages for name, each in stage.figures.items()}
