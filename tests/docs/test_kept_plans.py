@@ -54,7 +54,7 @@ def test_a_window_is_found_by_another_process_and_by_equal_values_alone(tmp_path
 
 
 def test_a_load_that_is_more_than_values_is_remembered_here_alone(tmp_path: Path) -> None:
-    trial = replace(small_trial(), load_at=lambda **_: None)  # type: ignore[arg-type, return-value]
+    trial = replace(small_trial(), load_at=lambda **_: None)  # type: ignore[arg-type]
     here = KeptWindows(tmp_path)
     here[trial.key, 4.0, 7] = "a window"
     assert here.get((trial.key, 4.0, 7)) == "a window"
