@@ -22,9 +22,7 @@ from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.files.plan_file import put_value
 from ullage.files.strict_yaml import Document, read_scalar
-from ullage.fleet.packing import Packing
-from ullage.fleet.reserves import Reserves
-from ullage.fleet.steady import KeptFree, steady_fleet
+from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning import pipeline
@@ -36,7 +34,6 @@ from ullage.planning.options.lead_times import OrderNeed, order_dates
 from ullage.planning.options.mix import slices_of
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.planned_for import planned_for, pool_steps
-from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_bill
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.report.encode import to_json as encoded
@@ -387,6 +384,13 @@ class Probe:
         assert isinstance(found, Plan)
         return found
 
+    @cached_property
+    def steady(self) -> SteadyFleet:
+        """The fleet of the first pool that was kept; nothing else is planned for it."""
+        found = steady_of(self.spec)
+        assert isinstance(found, SteadyFleet)
+        return found
+
     def moved(self, spec: PlanSpec, pattern: str) -> bool:
         """Whether a figure of this pattern differs from that of the plan that was kept."""
         prefix, _, rest = pattern.partition(".")
@@ -463,13 +467,12 @@ def tools(spec: PlanSpec, _: Probe) -> Values:
     return _values(tool_loads(spec.tools, _asked(spec, spec.pool), service=demand_of(spec)).figures)
 
 
-def _reserved(spec: PlanSpec, pool: PoolSpec, old: PoolPlan) -> tuple[Reserves, Packing] | Rejection:
-    sharding, sites = _memory_of(pool).runtime.sharding, spec.sites.get(pool.device.name)
-    return on_machines(pool, spec, sharding, old.steady_fleet, _ready_of(pool), _asked(spec, pool), sites=sites, seed=0)
-
-
 def reserves(spec: PlanSpec, probe: Probe) -> Values:
-    found = _reserved(spec, spec.pool, probe.kept.pools[0])
+    pool = spec.pool
+    sharding, sites = _memory_of(pool).runtime.sharding, spec.sites.get(pool.device.name)
+    found = on_machines(
+        pool, spec, sharding, probe.steady, _ready_of(pool), _asked(spec, pool), sites=sites, seed=0
+    )  # fmt: skip
     if isinstance(found, Rejection):
         return _refusal(found)
     return _values(found[0].figures) | _values(found[1].figures)
@@ -576,11 +579,15 @@ def point(spec: PlanSpec, _: Probe) -> Values:
     return _refusal(found) if isinstance(found, Rejection) else _values(found.figures)
 
 
-def fleet(spec: PlanSpec, _: Probe) -> Values:
+def steady_of(spec: PlanSpec) -> SteadyFleet | Rejection:
     step, bases, demand, inputs = _served(spec)
     need = planned_for(spec)[0].of_pool(band_of(step), demand).need
     kept = KeptFree(policy=spec.policy.margin, least=spec.pool.least, need=need)
-    found = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, kept=kept)
+    return steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, kept=kept)
+
+
+def fleet(spec: PlanSpec, _: Probe) -> Values:
+    found = steady_of(spec)
     return _refusal(found) if isinstance(found, Rejection) else _values(found.figures)
 
 
