@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.kept_plans import folder, keep_windows, kept_plans, name_folder
+from support.kept_plans import keep_windows, kept_plans, name_folder
 from support.shared_data import ABSENT, find_shared_data
 
 # quick: `make check` and `make test`; full: `make soak`. Deadlines are timing assertions, so there are none.
@@ -42,9 +42,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _kept_in_the_session() -> None:
     """Tests find the windows that others simulated, and the programs that they start share their bytecode."""
     keep_windows()
-    # Some hundred programs would each compile their source anew where the environment forbids to write it.
+    # Some hundred programs would each compile our source anew where the environment forbids to write it. Beside the
+    # source, as Python does: a folder elsewhere would be one for the libraries too, and they are compiled already.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ["PYTHONPYCACHEPREFIX"] = str(folder() / "bytecode")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -284,11 +284,12 @@ def alarm(seconds: int) -> Iterator[None]:
         raise TimeoutError
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    # Again every second: one that is raised inside a destructor or a callback of a library is lost there.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
 
 

@@ -23,11 +23,10 @@ from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.files.plan_file import put_value
 from ullage.files.strict_yaml import Document, read_scalar
-from ullage.fleet.packing import Packing
-from ullage.fleet.reserves import Reserves
-from ullage.fleet.steady import KeptFree, steady_fleet
+from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.planning import pipeline
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.document import Plan
 from ullage.planning.machines import on_machines
@@ -36,9 +35,7 @@ from ullage.planning.options.candidates import candidates_of
 from ullage.planning.options.lead_times import OrderNeed, order_dates
 from ullage.planning.options.mix import slices_of
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
-from ullage.planning.pipeline import plan
 from ullage.planning.planned_for import planned_for, pool_steps
-from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.service_bill import service_bill
 from ullage.planning.sides import limit_figures, pool_asked
 from ullage.planning.spec import PlanSpec, PoolSpec
@@ -404,8 +401,15 @@ class Probe:
 
     @cached_property
     def kept(self) -> Plan:
-        found = plan(self.spec, as_of=AS_OF, seed=0)
+        found = pipeline.plan(self.spec, as_of=AS_OF, seed=0)
         assert isinstance(found, Plan)
+        return found
+
+    @cached_property
+    def steady(self) -> SteadyFleet:
+        """The fleet of the first pool that was kept; nothing else is planned for it."""
+        found = steady_of(self.spec)
+        assert isinstance(found, SteadyFleet)
         return found
 
     def moved(self, spec: PlanSpec, pattern: str) -> bool:
@@ -484,13 +488,12 @@ def tools(spec: PlanSpec, _: Probe) -> Values:
     return _values(tool_loads(spec.tools, _asked(spec, spec.pool), service=demand_of(spec)).figures)
 
 
-def _reserved(spec: PlanSpec, pool: PoolSpec, old: PoolPlan) -> tuple[Reserves, Packing] | Rejection:
-    sharding, sites = _memory_of(pool).runtime.sharding, spec.sites.get(pool.device.name)
-    return on_machines(pool, spec, sharding, old.steady_fleet, _ready_of(pool), _asked(spec, pool), sites=sites, seed=0)
-
-
 def reserves(spec: PlanSpec, probe: Probe) -> Values:
-    found = _reserved(spec, spec.pool, probe.kept.pools[0])
+    pool = spec.pool
+    sharding, sites = _memory_of(pool).runtime.sharding, spec.sites.get(pool.device.name)
+    found = on_machines(
+        pool, spec, sharding, probe.steady, _ready_of(pool), _asked(spec, pool), sites=sites, seed=0
+    )  # fmt: skip
     if isinstance(found, Rejection):
         return _refusal(found)
     return _values(found[0].figures) | _values(found[1].figures)
@@ -608,16 +611,20 @@ def point(spec: PlanSpec, _: Probe) -> Values:
     return _refusal(found) if isinstance(found, Rejection) else _values(found.figures)
 
 
-def fleet(spec: PlanSpec, _: Probe) -> Values:
+def steady_of(spec: PlanSpec) -> SteadyFleet | Rejection:
     step, bases, demand, inputs = _served(spec)
     need = planned_for(spec)[0].of_pool(band_of(step), demand).need
     kept = KeptFree(policy=spec.policy.margin, least=spec.pool.least, need=need)
-    found = steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, kept=kept)
+    return steady_fleet(bases, planning_rps=demand.planning_rps, seed=0, inputs=inputs, kept=kept)
+
+
+def fleet(spec: PlanSpec, _: Probe) -> Values:
+    found = steady_of(spec)
     return _refusal(found) if isinstance(found, Rejection) else _values(found.figures)
 
 
 def whole_plan(spec: PlanSpec, probe: Probe) -> Values:
-    found = probe.kept if spec is probe.spec else plan(spec, as_of=AS_OF, seed=0)
+    found = probe.kept if spec is probe.spec else pipeline.plan(spec, as_of=AS_OF, seed=0)
     if isinstance(found, Rejection):
         return _refusal(found)
     return {name: each.value for stage in found.stages for name, each in stage.figures.items()}

@@ -81,20 +81,24 @@ QUOTES_RETIRED_WORDS = frozenset({"docs/glossary.md", "tests/house/test_tidy.py"
 def anomalies(root: Path = SOURCE) -> list[str]:
     """Every breach below this folder, in order of file and line; then class names and rooms, which span files."""
     paths = sorted(root.rglob("*.py"))
-    found = [anomaly for path in paths for anomaly in _file_anomalies(path, path.relative_to(root))]
-    return [*found, *_repeated_classes(root, paths), *_large_rooms(root, paths)]
-
-
-def _repeated_classes(root: Path, paths: Sequence[Path]) -> Iterator[str]:
-    """A class name means one thing in the whole package."""
+    found: list[str] = []
+    repeated: list[str] = []
     homes: dict[str, str] = {}
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                place = f"{path.relative_to(root)}:{node.lineno}"
-                if node.name in homes:
-                    yield f"{place}: class {node.name} is also defined in {homes[node.name]}"
-                homes.setdefault(node.name, place)
+        inside, nodes = path.relative_to(root), list(ast.walk(ast.parse(path.read_text())))
+        found += _file_anomalies(nodes, inside)
+        repeated += _repeated_classes(nodes, inside, homes)
+    return [*found, *repeated, *_large_rooms(root, paths)]
+
+
+def _repeated_classes(nodes: Sequence[ast.AST], inside: Path, homes: dict[str, str]) -> Iterator[str]:
+    """A class name means one thing in the whole package; `homes` is where those of the files before stand."""
+    for node in nodes:
+        if isinstance(node, ast.ClassDef):
+            place = f"{inside}:{node.lineno}"
+            if node.name in homes:
+                yield f"{place}: class {node.name} is also defined in {homes[node.name]}"
+            homes.setdefault(node.name, place)
 
 
 def _large_rooms(root: Path, paths: Sequence[Path]) -> Iterator[str]:
@@ -140,12 +144,11 @@ def _prose(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _file_anomalies(path: Path, inside: Path) -> Iterator[str]:
+def _file_anomalies(nodes: Sequence[ast.AST], inside: Path) -> Iterator[str]:
     for part in inside.with_suffix("").parts:
         if part in BANNED_NAMES:
             yield f"{inside}: a module is named by its subject, not '{part}'"
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield from _class_anomalies(node, inside)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -131,6 +131,7 @@ def check_answer(answer: VerbAnswer) -> None:
         assert all(not isinstance(cell, dict | list) for row in rows for cell in row.values())
 
 
+@pytest.mark.slow
 def test_answers_are_short_at_a_prompt_and_whole_in_a_notebook(running: Path) -> None:
     for each in small_answers(running):
         check_answer(each)
@@ -152,6 +153,7 @@ def test_a_table_that_is_not_there_names_those_that_are() -> None:
         answer.frame("lines", library="a-library-that-is-not-there")
 
 
+@pytest.mark.slow
 def test_what_if_shows_both_answers_and_changes_only_what_was_changed() -> None:
     def ask(**what: Any) -> VerbAnswer:
         return ullage.size(PLAN, as_of=AS_OF, **what)

@@ -33,6 +33,7 @@ def found() -> CurveAnswer:
     return answer
 
 
+@pytest.mark.slow
 def test_the_example_has_a_curve_and_a_point_below_its_highest_load(found: CurveAnswer) -> None:
     assert isinstance(found.point, OperatingPoint)
     assert 0 < found.point.operating_rps <= found.point.highest.rps
@@ -58,6 +59,7 @@ def test_the_number_of_workers_does_not_change_a_point(found: CurveAnswer) -> No
     assert alone.point.operating_rps == found.point.operating_rps
 
 
+@pytest.mark.slow
 def test_json_is_the_same_bytes_and_no_unstable_load_has_a_percentile(capsys: pytest.CaptureFixture[str]) -> None:
     texts = []
     for _ in range(2):
@@ -71,6 +73,7 @@ def test_json_is_the_same_bytes_and_no_unstable_load_has_a_percentile(capsys: py
     assert all("latencies" not in each and "goodput" not in each for each in unstable)
 
 
+@pytest.mark.slow
 def test_measured_points_lie_over_the_curve_with_their_residuals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +106,7 @@ def test_engines_on_the_same_devices_slow_a_replica_and_never_narrow_its_band() 
     assert band_of(shared.step).slow_ratio >= band_of(alone.step).slow_ratio
 
 
+@pytest.mark.slow
 def test_an_slo_that_cannot_be_met_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["curve", "--quiet", "--slo", "chat:tpot_p95=1ms"]) == 3
     assert "no load meets the SLOs" in capsys.readouterr().out

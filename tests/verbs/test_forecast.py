@@ -55,6 +55,7 @@ COLUMNS = {
 MAP = tuple(word for ours, theirs in COLUMNS.items() for word in ("--column", f"{ours}={theirs}"))
 
 
+@pytest.mark.slow
 def test_a_trace_is_forecast_by_class_in_requests_and_tokens(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
     found = answered(capsys, str(trace), "--horizon", "3d", *MAP)
     assert found["schema"] == "ullage.forecast/2"
@@ -70,11 +71,13 @@ def test_a_trace_is_forecast_by_class_in_requests_and_tokens(capsys: pytest.Capt
     assert {each["kind"] for each in found["anomalies"]} >= {"cold_start"}
 
 
+@pytest.mark.slow
 def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
     question = (str(trace), "--horizon", "2d", *MAP, "--json")
     assert ending(capsys, *question) == ending(capsys, *question)
 
 
+@pytest.mark.slow
 def test_a_saved_profile_gives_the_forecast_of_its_trace(
     capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
 ) -> None:
@@ -103,6 +106,7 @@ def test_the_example_needs_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["history"]["name"] for each in found["parts"]] == ["chat", "coding"]
 
 
+@pytest.mark.slow
 def test_a_planned_launch_raises_what_is_planned_for(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
     plain = answered(capsys, str(trace), "--horizon", "3d", *MAP)
     launch = answered(capsys, str(trace), "--horizon", "3d", *MAP, "--event", "launch:2026-10-09:2026-10-10:3")
@@ -145,6 +149,7 @@ def test_python_callers_get_the_value() -> None:
     assert found.parts[0].planning_rps >= found.parts[0].forecast.mean
 
 
+@pytest.mark.slow
 def test_a_published_fortnight_is_forecast_by_model(capsys: pytest.CaptureFixture[str], shared_data: Path) -> None:
     source = str(shared_data / "traces" / "servegen_client_rates.parquet")
     found = answered(capsys, source, "--horizon", "2d", "--step", "1h", "--by", "model")

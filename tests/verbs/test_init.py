@@ -74,6 +74,7 @@ def read(text: str) -> dict[str, object]:
     return read_yaml(text, file="plan.yaml").content
 
 
+@pytest.mark.slow
 def test_a_model_alone_is_enough_to_plan(tmp_path: Path) -> None:
     text = verbs.init(model="llama-3.1-8b", as_of=AS_OF)
     assert "decide: not stated" in text

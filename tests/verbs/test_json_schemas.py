@@ -117,6 +117,7 @@ def test_memory_its_refusal_and_its_explanation(printed: Printer) -> None:
     assert "memory.kv_tokens" in explained["figures"]
 
 
+@pytest.mark.slow
 def test_a_profile_and_what_is_made_from_it(printed: Printer, tmp_path: Path) -> None:
     rows = (f"{at / 4},{100 + at * 7 % 900},{10 + at * 3 % 90},{'ok' if at % 9 else 'failed'}" for at in range(4000))
     log = tmp_path / "log.csv"

@@ -55,6 +55,7 @@ def profiled(tmp_path: Path) -> Profiled:
     return profile([log(tmp_path)], tenant_key="correct horse")
 
 
+@pytest.mark.slow
 def test_nobody_is_named_in_what_is_saved(profiled: Profiled, tmp_path: Path) -> None:
     file = tmp_path / "profile.json"
     save_profile(profiled, file)
@@ -68,6 +69,7 @@ def test_nobody_is_named_in_what_is_saved(profiled: Profiled, tmp_path: Path) ->
     assert len(text) < 200_000
 
 
+@pytest.mark.slow
 def test_a_key_gives_the_same_names_and_another_key_others(tmp_path: Path) -> None:
     path = log(tmp_path)
 
@@ -86,6 +88,7 @@ def test_a_short_key_is_refused_and_not_repeated(tmp_path: Path) -> None:
     assert "abc" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_what_is_saved_can_be_loaded(profiled: Profiled, tmp_path: Path) -> None:
     file = tmp_path / "profile.json"
     save_profile(profiled, file)
@@ -96,6 +99,7 @@ def test_what_is_saved_can_be_loaded(profiled: Profiled, tmp_path: Path) -> None
         read_profile(file)
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_same_bytes(tmp_path: Path) -> None:
     path = log(tmp_path)
     command = [sys.executable, "-m", "ullage", "profile", str(path), "--json", "--as-of", "2026-11-15"]
@@ -106,6 +110,7 @@ def test_the_command_prints_the_same_bytes(tmp_path: Path) -> None:
     assert plain["rows"]["dropped"][0]["reason"] == "no arrival time"
 
 
+@pytest.mark.slow
 def test_the_page_says_what_is_odd(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ullage", "profile", str(log(tmp_path)), "--as-of", "2027-03-01"]
     page = subprocess.run(command, capture_output=True, check=True, text=True).stdout
@@ -114,6 +119,7 @@ def test_the_page_says_what_is_odd(tmp_path: Path) -> None:
     assert "days before 2027-03-01" in re.sub(r"\s+", " ", page)
 
 
+@pytest.mark.slow
 def test_a_wrong_file_is_one_line_and_exit_2(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "ullage", "profile", str(tmp_path / "none.csv")],
@@ -160,6 +166,7 @@ def test_options_are_read() -> None:
         parse_class("chat:below_prompt_tokens=many")
 
 
+@pytest.mark.slow
 def test_the_fitted_model_is_printed_and_read_back(tmp_path: Path) -> None:
     rows = ["arrival_s,prompt_tokens,output_tokens"]
     rows += [f"{second / 4},{100 + second * 7 % 900},{10 + second * 3 % 90}" for second in range(4000)]

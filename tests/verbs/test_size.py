@@ -20,6 +20,7 @@ def _size(rate: str, *slos: str) -> SizeAnswer:
     return found
 
 
+@pytest.mark.slow
 def test_more_traffic_needs_more_and_a_looser_slo_not_more() -> None:
     small, large = _size("3"), _size("12 req/s")
     assert small.size.replicas < large.size.replicas
@@ -28,6 +29,7 @@ def test_more_traffic_needs_more_and_a_looser_slo_not_more() -> None:
     assert loose.size.conservative_replicas >= loose.size.replicas
 
 
+@pytest.mark.slow
 def test_json_says_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["size", "--rate", "4", "--json", "--quiet", "--as-of", "2026-11-15"]) == 0
     document = json.loads(capsys.readouterr().out)["size"]

@@ -108,6 +108,7 @@ def test_durations_in_milliseconds() -> None:
     assert "durations may be in another unit" in sentence(trace, AnomalyKind.UNIT_UNCERTAIN)
 
 
+@pytest.mark.slow
 def test_stamps_in_batches() -> None:
     # Every 3 s with a millisecond of jitter, as collectors write.
     times = [3.0 * (time // 3.0) + 0.001 * ((time // 3.0) % 2) for time in even(rate_rps=5.0)]
@@ -117,6 +118,7 @@ def test_stamps_in_batches() -> None:
     assert [window.artefact for window in arrivals.windows] == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_whole_seconds_at_a_high_rate_are_batches_and_at_a_low_rate_are_not() -> None:
     busy = [float(int(time)) for time in even(rate_rps=5.0)]
     quiet = [float(int(time)) for time in even(40 * 3600, rate_rps=0.02)]

@@ -77,6 +77,7 @@ def test_the_total_is_one_hour_not_the_sum_of_peaks() -> None:
     assert largest < found.planning_rps <= sum(each.planning_rps for each in found.classes) + 1e-9
 
 
+@pytest.mark.slow
 @given(factor=st.floats(1.0, 50.0), days=st.floats(1.0, 90.0), percentile=st.floats(0.5, 0.99))
 def test_more_traffic_a_longer_horizon_and_more_caution_never_plan_for_less(
     factor: float, days: float, percentile: float

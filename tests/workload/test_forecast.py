@@ -43,6 +43,7 @@ def width(found: Forecast) -> float:
     return float(np.mean(found.quantiles[:, HIGH] - found.quantiles[:, LOW]))
 
 
+@pytest.mark.slow
 def test_on_series_of_known_law_the_band_covers_what_it_says() -> None:
     # 30 of the 200 series of bench/forecast.py; the wider limits are those of so few.
     shares, losses = [], []
@@ -58,6 +59,7 @@ def test_on_series_of_known_law_the_band_covers_what_it_says() -> None:
     assert ours < 0.9 * naive
 
 
+@pytest.mark.slow
 def test_the_band_narrows_with_history() -> None:
     widths = {
         weeks: np.mean([width(run(known_law(seed, 9)[(8 - weeks) * 168 : 8 * 168])) for seed in range(12)])
@@ -66,6 +68,7 @@ def test_the_band_narrows_with_history() -> None:
     assert widths[1] > widths[2] > widths[8]
 
 
+@pytest.mark.slow
 def test_the_planning_percentile_holds_the_busiest_hour() -> None:
     held = []
     for seed in range(30):
@@ -74,6 +77,7 @@ def test_the_planning_percentile_holds_the_busiest_hour() -> None:
     assert np.mean(held) >= 0.8
 
 
+@pytest.mark.slow
 @given(weeks=st.integers(-50, 50))
 def test_moving_the_clock_by_whole_weeks_changes_nothing(weeks: int) -> None:
     values = known_law(1, 4)
@@ -85,6 +89,7 @@ def test_moving_the_clock_by_whole_weeks_changes_nothing(weeks: int) -> None:
     assert np.array_equal(here.busiest, there.busiest)
 
 
+@pytest.mark.slow
 @given(factor=st.floats(1.0, 1000.0))
 def test_more_of_the_same_traffic_is_forecast_in_proportion_and_never_less_surely(factor: float) -> None:
     """Requests are counted one by one: what is left of a band, once that chance is small, is in proportion."""
@@ -194,6 +199,7 @@ def test_a_history_that_says_nothing_is_refused(values: Floats) -> None:
         run(values)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     kind=st.sampled_from(["rare", "constant", "spikes", "wild", "ramp", "cliff"]),

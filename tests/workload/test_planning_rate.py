@@ -72,6 +72,7 @@ def test_silent_nights_stay_silent() -> None:
     assert found.at(0.9)[night].max() < 0.02 * values.max()
 
 
+@pytest.mark.slow
 def test_on_known_laws_the_planning_rate_is_rarely_exceeded_and_not_far_above() -> None:
     """A few of the futures of bench/forecast.py, with limits as wide as so few need."""
     over, ratio = [], []
@@ -85,6 +86,7 @@ def test_on_known_laws_the_planning_rate_is_rarely_exceeded_and_not_far_above() 
     assert np.median(ratio) < 1.35
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 50), low=st.floats(0.05, 0.94), more=st.floats(0.001, 0.05))
 def test_more_caution_never_plans_for_less(seed: int, low: float, more: float) -> None:
     found = run(known_law(seed, 2), 7)
@@ -123,6 +125,7 @@ def test_growth_is_carried_on_and_widens_the_longer_nobody_saw_it() -> None:
     assert found.planning(0.95) < 1.5 * found.planning(0.5)
 
 
+@pytest.mark.slow
 def test_a_rate_beyond_three_times_the_record_is_assumed_unless_an_event_explains_it() -> None:
     series = hourly(calm_fortnight())
     seen = float(series.values.max())

@@ -34,6 +34,7 @@ def curve(stream: Stream) -> list[float]:
     return [local_dispersion(stream.counts(width_s)) for width_s in WIDTHS_S]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.25, 0.5, 0.9, 1.5, 2.0, 3.25])
 def test_scaling_multiplies_counts_and_keeps_dispersion_at_every_width(factor: float) -> None:
     source = bursty(hours=48.0)

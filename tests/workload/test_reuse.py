@@ -62,6 +62,7 @@ def _zipf_blocks(uses: int) -> list[int]:
     return [int(block) for block in rng.zipf(1.2, size=uses) % 60_000]
 
 
+@pytest.mark.slow
 def test_a_sample_of_blocks_comes_close(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = _zipf_blocks(300_000)
     lists = [blocks[at : at + 100] for at in range(0, len(blocks), 100)]
@@ -120,6 +121,7 @@ def prefix_hits(prompts: list[list[int]], size: int) -> int:
 PROMPTS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @given(PROMPTS)
 def test_only_prefixes_hit_and_ids_that_are_not_chained_are_chained(prompts: list[list[int]]) -> None:
     found = reuse_of(make_trace(arrival_s=range(len(prompts)), block_hashes=prompts), in_order=True)

@@ -32,6 +32,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_rates_and_lengths_are_the_known_ones(name: str, shared_data: Path) -> None:
     rate_rps, gap_cv, prompts, outputs = KNOWN[name]
@@ -47,6 +48,7 @@ def test_rates_and_lengths_are_the_known_ones(name: str, shared_data: Path) -> N
         assert whole.lengths.output_tokens.at(fraction) == pytest.approx(output, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["azure2023_conv", "azure2023_code", "mooncake_conversation", "gentd26_diffusion_requests"]
 )
@@ -62,6 +64,7 @@ def test_windows_are_those_of_a_plain_histogram(name: str, shared_data: Path) ->
         assert window.rates.at(0.5) == pytest.approx(np.quantile(counts, 0.5, method="inverted_cdf") / window.width_s)
 
 
+@pytest.mark.slow
 def test_mooncake_reuse_is_the_known_one(shared_data: Path) -> None:
     reuse = profiled(shared_data, "mooncake_conversation").reuse
     assert reuse is not None
@@ -74,6 +77,7 @@ def test_mooncake_reuse_is_the_known_one(shared_data: Path) -> None:
         assert reuse.at(blocks).cold_hit_fraction == pytest.approx(known, abs=0.01)
 
 
+@pytest.mark.slow
 def test_servegen_rates_are_the_known_ones(shared_data: Path) -> None:
     found = profiled(shared_data, "servegen_client_rates")
     (large,) = [group.profile for group in found.of("model") if group.name == "m-large"]
@@ -97,6 +101,7 @@ def test_trap_azure_code_has_holes(shared_data: Path) -> None:
     assert not said(profiled(shared_data, "azure2023_conv"), AnomalyKind.HOLES)
 
 
+@pytest.mark.slow
 def test_trap_servegen_has_silence_and_heavy_clients_without_lengths(shared_data: Path) -> None:
     found = profiled(shared_data, "servegen_client_rates", "servegen_client_lengths")
     assert "windows of a client have no traffic (68%)" in said(found, AnomalyKind.SILENT_WINDOWS)
@@ -110,6 +115,7 @@ def test_trap_copies_of_sharegpt_differ(shared_data: Path) -> None:
     assert "named sharegpt differ 48-fold" in said(found, AnomalyKind.COPIES_DIFFER)
 
 
+@pytest.mark.slow
 def test_trap_agent_sessions_are_recorded_twice(shared_data: Path) -> None:
     found = profiled(shared_data, "weka_claude_code")
     flagged = duckdb.connect().execute(

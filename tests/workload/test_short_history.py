@@ -106,6 +106,7 @@ def test_uncertainty_grows_with_the_lead_as_the_past_shows() -> None:
     assert (np.diff(wanders) >= 0.0).all()
 
 
+@pytest.mark.slow
 def test_a_cut_history_is_less_sure_of_the_same_quarter() -> None:
     relative = []
     for weeks in (1, 4, 8):

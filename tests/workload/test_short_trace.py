@@ -128,6 +128,7 @@ def test_the_shorter_the_log_the_wider_the_band_of_its_hour() -> None:
     assert warnings[-1] == pytest.approx(RATE_DEVIATION)
 
 
+@pytest.mark.slow
 def test_enough_steps_are_forecast_as_ever(tmp_path: Path) -> None:
     found = traffic(log(tmp_path, 16 * 60.0)).classes["chat"]
     assert found.forecast is not None

@@ -171,6 +171,7 @@ def test_bursts_are_not_looked_for_below_the_resolution() -> None:
 # ---- seasons and growth ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_weekly_wave_is_found_with_its_peak() -> None:
     hours = np.arange(4 * 168)
     rate = 5 + 4 * (hours % 168 == 33)
@@ -210,6 +211,7 @@ def test_growth_is_found_through_weekends() -> None:
 # ---- in flight ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 def test_what_is_in_flight_is_what_overlaps(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -138,6 +138,7 @@ def test_lengths_follow_their_quantiles_and_their_correlation() -> None:
     )  # Spearman's, for ranks without ties
 
 
+@pytest.mark.slow
 def test_the_builtin_classes_keep_their_rates_and_longest_contexts() -> None:
     stream = synthesised(builtin(), span_s=7 * 86_400.0, rng=np.random.default_rng(1))
     for name, rate_rps, longest_tokens in (("chat", 20.0, 16_384), ("coding", 4.0, 32_768)):

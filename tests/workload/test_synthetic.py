@@ -60,6 +60,7 @@ def test_what_a_fit_does_not_reproduce_is_reported(shared_data: Path) -> None:
     assert "tolerance 35%" in broken[0].sentence
 
 
+@pytest.mark.slow
 def test_the_reuse_curve_of_a_fitted_stream_is_the_sources(shared_data: Path) -> None:
     found = _matches(_profile(shared_data, "mooncake_conversation"))
     for blocks in (1_000, 5_000, 10_000, 50_000):

@@ -24,6 +24,7 @@ def rates(model: SyntheticModel) -> dict[str, float]:
     return {each.name: each.mean_rate_rps for each in model.classes}
 
 
+@pytest.mark.slow
 def test_more_traffic_is_more_users_and_keeps_dispersion() -> None:
     more = and_then(builtin(), traffic(1.5))
     assert rates(more) == {"chat": 30.0, "coding": 6.0}
