@@ -82,8 +82,8 @@ def _quotas(folder: Path, whole: PortfolioAnswer, share: float) -> Path:
         said = ", ".join(f"{device}: {count}" for device, count in quotas.items())
         lines.append(f"  - {{name: {name}, quotas: {{{said}}}}}")
     lines.append("services:")
-    for at, each in enumerate(whole.portfolio.pools):
-        lines.append(f"  - {{name: {each.need.service}, shortfall: {0.001 * (1 + at % 7):.3f} USD}}")
+    for at, pool in enumerate(whole.portfolio.pools):
+        lines.append(f"  - {{name: {pool.need.service}, shortfall: {0.001 * (1 + at % 7):.3f} USD}}")
     file = folder / "quotas.yaml"
     file.write_text("\n".join(lines) + "\n")
     return file
