@@ -57,7 +57,7 @@ from ullage.prices.price_list import PriceList
 from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.aged import step_drift
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
-from ullage.service.phase import DECODE_SHARE, OVERLAP, Phase, Side, side_name
+from ullage.service.phase import DECODE_SHARE, OVERLAP, PoolSide, Side, side_name
 from ullage.simulate.fleet import ROUTINGS
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
@@ -381,7 +381,7 @@ def _sides(
     """The prefill side and the decode side of a pool; the pool's own settings are those of the decode side."""
     prefix = pool.choices[0].name.removesuffix(".model") + ".disaggregated"
     cache = resolve(pool.settings, pool.model, pool.device, pool.engines).cache
-    phase = Phase(
+    phase = PoolSide(
         side=Side.DECODE,
         pool=pool.name,
         bytes_per_token=cache_cost(pool.model, cache).bytes_per_token,

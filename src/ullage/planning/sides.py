@@ -14,7 +14,7 @@ from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.service.both_sides import BothSides, decide_both
 from ullage.service.calibration.pool_step import NO_EVIDENCE
 from ullage.service.disaggregated import HANDOVER_S, SplitPools
-from ullage.service.phase import Phase, Side, side_class, side_demand
+from ullage.service.phase import PoolSide, Side, side_class, side_demand
 from ullage.service.stage import mix_of
 from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.routing import pool_demand
@@ -83,7 +83,7 @@ def pool_classes(spec: PlanSpec, pool: PoolSpec, demand: Demand) -> tuple[ClassD
     return served if pool.phase is None else side_classes(served, pool.phase, demand)
 
 
-def side_classes(served: Sequence[ClassDemand], phase: Phase, demand: Demand) -> tuple[ClassDemand, ...]:
+def side_classes(served: Sequence[ClassDemand], phase: PoolSide, demand: Demand) -> tuple[ClassDemand, ...]:
     traffic = {each.name: each for each in demand.classes}
     return tuple(
         replace(
@@ -220,7 +220,7 @@ def limit_figures(spec: PlanSpec, prefill: PoolSpec, whole: Demand) -> dict[str,
 
 
 def together_figures(
-    name: str, found: BothSides, phase: Phase, sized: Sequence[Figure | Assumption]
+    name: str, found: BothSides, phase: PoolSide, sized: Sequence[Figure | Assumption]
 ) -> dict[str, Figure]:
     """What the KV's way takes, and how near both sides together come to what an SLO allows."""
     first = found.decision.first

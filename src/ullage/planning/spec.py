@@ -31,7 +31,7 @@ from ullage.prices.book import PriceBook
 from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.service.curve.margin import NO_POLICY
-from ullage.service.phase import Phase
+from ullage.service.phase import PoolSide
 from ullage.startup.settings import StartSettings
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import MeasuredClass
@@ -95,7 +95,7 @@ class PoolSpec:
     engines: Catalogue | None = None
     alternatives: tuple[Device, ...] = ()
     instance: str | None = None
-    phase: Phase | None = None
+    phase: PoolSide | None = None
     # In a scenario step times are known, as a multiple of the step model's.
     step_ratio: Assumption | None = None
     # What steps may have drifted by since their evidence was past its maximum age.

@@ -69,7 +69,7 @@ class Side(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phase:
+class PoolSide:
     """One side of the pool that the plan file calls `pool`, and what lies between it and the other side.
 
     `decode_share` is the part of every limit on TTFT that is kept for waiting at the decode side.
@@ -106,7 +106,7 @@ def side_name(pool: str, side: Side) -> str:
     return f"{pool}-{side.value}"
 
 
-def side_demand(whole: Demand, phase: Phase) -> Demand:
+def side_demand(whole: Demand, phase: PoolSide) -> Demand:
     """What the side is asked for: every request of the pool, as far as it computes it."""
     name = side_name(phase.pool, phase.side)
     classes = tuple(_side_traffic(each, phase, name) for each in whole.classes)
@@ -128,7 +128,7 @@ def side_demand(whole: Demand, phase: Phase) -> Demand:
     )
 
 
-def _side_traffic(traffic: ClassTraffic, phase: Phase, name: str) -> ClassTraffic:
+def _side_traffic(traffic: ClassTraffic, phase: PoolSide, name: str) -> ClassTraffic:
     model = traffic.model
     if phase.side is Side.PREFILL:
         model = replace(model, lengths=replace(model.lengths, output_tokens=(1.0,) * len(model.lengths.output_tokens)))
@@ -141,14 +141,14 @@ def _side_traffic(traffic: ClassTraffic, phase: Phase, name: str) -> ClassTraffi
     return seen_by(traffic, model, name, formula=formula, inputs=phase.inputs)
 
 
-def side_class(whole: RequestClass, phase: Phase, sent_at: SentAt) -> RequestClass:
+def side_class(whole: RequestClass, phase: PoolSide, sent_at: SentAt) -> RequestClass:
     """The class with the limits of this side; limits that cannot be divided are refused by name."""
     _require_divisible(whole)
     is_prefill = phase.side is Side.PREFILL
     return replace(whole, slos=_prefill_limits(whole, phase, sent_at) if is_prefill else _decode_limits(whole, phase))
 
 
-def _prefill_limits(whole: RequestClass, phase: Phase, sent_at: SentAt) -> tuple[Slo, ...]:
+def _prefill_limits(whole: RequestClass, phase: PoolSide, sent_at: SentAt) -> tuple[Slo, ...]:
     """Of a limit on TTFT all but the decode side's share, of an end without one that share; less the KV's way."""
     share, has_first = number(phase.decode_share), _limits_first(whole)
     parts = {Metric.TTFT: 1.0 - share, **({} if has_first else {Metric.E2E: share})}
@@ -163,7 +163,7 @@ def _prefill_limits(whole: RequestClass, phase: Phase, sent_at: SentAt) -> tuple
     )
 
 
-def _decode_limits(whole: RequestClass, phase: Phase) -> tuple[Slo, ...]:
+def _decode_limits(whole: RequestClass, phase: PoolSide) -> tuple[Slo, ...]:
     """The rest: what comes before this side has its part of every limit already."""
     share = number(phase.decode_share)
     first_s = max(((1.0 - share) * each.limit_s for each in whole.slos if each.metric is Metric.TTFT), default=None)

@@ -243,12 +243,9 @@ def simulate(
     `2:tp=4`, the replicas decode alone behind a prefill pool, beside other splits of the devices and colocated ones; a
     plan whose pool is apart is simulated so with the replicas that it needs, unless stated.
     """
-    import numpy as np
-
     from ullage.load.pool import PoolSides, load_replica
-    from ullage.service.served import ServedPool, serve
-    from ullage.service.stage import replica_of
-    from ullage.verbs.answers.split_answer import parse_prefill, planned_apart
+    from ullage.service.served import ServedPool
+    from ullage.verbs.answers.split_answer import chosen_sides
 
     # Traffic is scaled where it is made, whatever it comes from; a plan that lends it is read as it is.
     load = replace(load, traffic_ratio=load.traffic_ratio * parse_changes((), traffic).traffic_ratio)
@@ -257,54 +254,70 @@ def simulate(
         planned = _planned(load, replica, plan, parse_changes(set), slos, run)
         if isinstance(planned, Rejection):
             return refusal(planned)
-        chosen_prefill = None
-        if isinstance(planned, PoolSides) and not replica.is_named:
-            sides = planned_apart(planned, prefill, transfer, pool or ServedPool(), run)
-            if isinstance(sides, Rejection):
-                return refusal(sides)
-            chosen_prefill, pool = sides
-        else:
-            chosen_prefill = parse_prefill(prefill, transfer)
+        own_sides = planned if isinstance(planned, PoolSides) and not replica.is_named else None
+        sides = chosen_sides(own_sides, prefill, transfer, pool or ServedPool(), run)
+        if isinstance(sides, Rejection):
+            return refusal(sides)
+        chosen_prefill, chosen = sides
         planned = planned.whole if isinstance(planned, PoolSides) else planned
         found = load_replica(replica, planned, as_of=run.as_of)
         if isinstance(found, Rejection):
             return refusal(found)
         memory, step, name = found
         if chosen_prefill is not None:
-            apart = _apart(load, chosen_prefill, memory, step, name, planned, pool or ServedPool(), slos, run)
+            apart = _apart(load, chosen_prefill, memory, step, name, planned, chosen, slos, run)
             return refusal(apart) if isinstance(apart, Rejection) else apart
         if load.load_tests or load.clients is not None:
-            return _repeated(load, memory, step, name, pool or ServedPool(), run.as_of)
-        chosen, judged = pool or ServedPool(), None
+            return _repeated(load, memory, step, name, chosen, run.as_of)
+        judged = None
         if planned is not None and not replica.is_named and not load.traces and load.prompt_tokens is None:
             sized = _judged(load, planned, chosen, run)
             if isinstance(sized, Rejection):
                 return refusal(sized)
             chosen, judged = sized
-        served_by = replica_of(step, memory)
-        run.progress(0.02, "traffic")
-        stream, said = _stream(load, planned, np.random.default_rng(seed))
-        classes = _classes(stream, planned, slos)
-        served = serve(
-            served_by,
-            stream,
-            classes,
-            floor=step.floor,
-            pool=chosen,
-            seed=seed,
-            report=lambda fraction: run.progress(0.1 + 0.85 * fraction, "serving"),
-        )
-        run.progress(1.0)
+        return _served(load, memory, step, name, planned, chosen, judged, slos, run)
+
+
+def _served(
+    load: LoadChoice,
+    memory: MemoryBudget,
+    step: StepModel,
+    name: str,
+    planned: CurveInputs | None,
+    pool: ServedPool,
+    judged: JudgedPool | None,
+    slos: Sequence[str],
+    run: RunContext,
+) -> Simulated:
+    """The traffic on replicas that do both, prompts and answers."""
+    import numpy as np
+
+    from ullage.service.served import serve
+    from ullage.service.stage import replica_of
+
+    served_by = replica_of(step, memory)
+    run.progress(0.02, "traffic")
+    stream, said = _stream(load, planned, np.random.default_rng(run.seed))
+    served = serve(
+        served_by,
+        stream,
+        _classes(stream, planned, slos),
+        floor=step.floor,
+        pool=pool,
+        seed=run.seed,
+        report=lambda fraction: run.progress(0.1 + 0.85 * fraction, "serving"),
+    )
+    run.progress(1.0)
     return Simulated(
         replica=name,
         step=step,
         kv_tokens=served_by.engine.kv_tokens,
         traffic=said,
         left_out_count=stream.left_out_count,
-        pool=chosen,
+        pool=pool,
         judged=judged,
         served=served,
-        seed=seed,
+        seed=run.seed,
         as_of=run.as_of,
         prefixes=CHAINED if stream.parent is not None else CHAINS_ASSUMED,
     )

@@ -23,7 +23,7 @@ from ullage.planning.options.screen import OptionRequest, fit_of, refused_candid
 from ullage.planning.options.trial import DEVICES, CandidateResult, CandidateTrial, mean_rps
 from ullage.planning.sides import prefill_side, side_classes, together_figures, tried_together, violated_together
 from ullage.planning.spec import PoolSpec
-from ullage.service.phase import DECODE_SHARE, OVERLAP, Phase, Side, side_demand, side_name
+from ullage.service.phase import DECODE_SHARE, OVERLAP, PoolSide, Side, side_demand, side_name
 from ullage.service.trial.decide import Effort
 from ullage.simulate.statistics import Interval
 
@@ -141,7 +141,7 @@ def apart_option(
 def apart_sides(pool: PoolSpec, bandwidth: Assumption) -> tuple[PoolSpec, PoolSpec]:
     """The prefill and the decode side of a pool whose replica both are."""
     cache = resolve(pool.settings, pool.model, pool.device, pool.engines).cache
-    phase = Phase(
+    phase = PoolSide(
         side=Side.PREFILL,
         pool=pool.name,
         bytes_per_token=cache_cost(pool.model, cache).bytes_per_token,

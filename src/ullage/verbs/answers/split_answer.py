@@ -228,7 +228,16 @@ def _together(
     return colocated(pools.decode, replicas, traffic, classes, class_of, seed=seed)
 
 
-def planned_apart(
+def chosen_sides(
+    sides: PoolSides | None, prefill: str | None, transfer: str | None, pool: ServedPool, run: RunContext
+) -> tuple[PrefillChoice | None, ServedPool] | Rejection:
+    """The prefill pool, where there is one, by the plan's own sides or as typed, and the pool behind it."""
+    if sides is None:
+        return parse_prefill(prefill, transfer), pool
+    return _planned_apart(sides, prefill, transfer, pool, run)
+
+
+def _planned_apart(
     sides: PoolSides, prefill: str | None, transfer: str | None, pool: ServedPool, run: RunContext
 ) -> tuple[PrefillChoice, ServedPool] | Rejection:
     """The sides of a plan's pool: as many replicas of each as its traffic needs, or as stated."""
