@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -188,9 +187,11 @@ def command(
         clients=clients, request_count=requests, cached_fraction=parse_share(cached_share, "--cached-share"),
         least_fraction=1.0 if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
-    pool = ServedPool(replicas=replicas, routing=routing, waiting_requests=queue_limit, poll_steps=poll_steps)
-    refresh_s = parse_duration(router_refresh, "--router-refresh") or 0.0
-    pool = replace(pool, timeout_s=parse_duration(timeout, "--timeout"), refresh_s=refresh_s, prefix_cache=prefix_cache)
+    pool = ServedPool(
+        replicas=replicas, routing=routing, waiting_requests=queue_limit, poll_steps=poll_steps,
+        prefix_cache=prefix_cache, timeout_s=parse_duration(timeout, "--timeout"),
+        refresh_s=parse_duration(router_refresh, "--router-refresh") or 0.0,
+    )  # fmt: skip
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, slos=slo or [], as_of=as_of, seed=seed, progress=report), changed, traffic)

@@ -319,6 +319,8 @@ class SimulateRequest(PlanRequest, ReplicaRequest):
     calibration: Upload | None = None
     replicas: Count | None = None
     routing: Text = "least_outstanding"
+    router_refresh: Text | None = None
+    prefix_cache: Text | None = None
     queue_limit: Annotated[int | None, Field(ge=0, le=10_000_000)] = None
     timeout: Text | None = None
     rate: Text | None = None
