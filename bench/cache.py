@@ -26,6 +26,7 @@ TRACE = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces" / "mo
 PUBLISHED = {1000: 0.045, 5000: 0.110, 10_000: 0.211, 50_000: 0.355}
 REPLICA = ReplicaChoice(model="llama-3.1-8b", device="h100-sxm")
 SPAN_S = 1200.0
+ROUTERS = ("round_robin", "least_outstanding", "sticky", "prefix_aware")
 
 
 def main() -> int:
@@ -62,13 +63,7 @@ def _shares(stream: Stream) -> float:
 
 def _routers() -> None:
     print("\n| router | prompt tokens found | TTFT p50 / p95 | busy | CPU s |\n|---|---|---|---|---|")
-    for routing, refresh_s in (
-        ("round_robin", 0.0),
-        ("least_outstanding", 0.0),
-        ("sticky", 0.0),
-        ("prefix_aware", 0.0),
-        ("prefix_aware", 30.0),
-    ):
+    for routing, refresh_s in (*((each, 0.0) for each in ROUTERS), ("prefix_aware", 30.0)):
         begun_s = time.process_time()
         pool = ServedPool(replicas=8, routing=routing, refresh_s=refresh_s)
         found = verbs.simulate(LoadChoice(traces=(str(TRACE),), span_s=SPAN_S), replica=REPLICA, pool=pool)

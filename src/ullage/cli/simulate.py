@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,6 +47,9 @@ from ullage.cli.options import (
     Zone,
 )
 from ullage.cli.terminal import answered, progress, talk
+
+if TYPE_CHECKING:
+    from ullage.service.served import ServedPool
 
 _Traces = Annotated[
     list[str] | None,
@@ -159,7 +161,6 @@ def command(
     from ullage import verbs
     from ullage.load.pool import ReplicaChoice
     from ullage.load.typed import parse_columns, parse_duration, parse_rate, parse_share, parse_tokens
-    from ullage.service.served import ServedPool
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.what_if import what_if
 
@@ -181,10 +182,18 @@ def command(
         clients=clients, request_count=requests, cached_fraction=parse_share(cached_share, "--cached-share"),
         least_fraction=None if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
     )  # fmt: skip
-    pool = ServedPool(replicas=replicas, routing=routing, waiting_requests=queue_limit)
-    refresh_s = parse_duration(router_refresh, "--router-refresh") or 0.0
-    pool = replace(pool, timeout_s=parse_duration(timeout, "--timeout"), refresh_s=refresh_s, prefix_cache=prefix_cache)
+    given = {"replicas": replicas, "routing": routing, "waiting_requests": queue_limit}
+    pool = _pool(given, timeout=timeout, refresh=router_refresh, prefix_cache=prefix_cache)
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, slos=slo or [], as_of=as_of, seed=seed, progress=report), changed, traffic)
     return answered(found, json=json, no_color=no_color)
+
+
+def _pool(given: dict[str, Any], *, timeout: str | None, refresh: str | None, prefix_cache: str | None) -> ServedPool:
+    from ullage.load.typed import parse_duration
+    from ullage.service.served import ServedPool
+
+    refresh_s = parse_duration(refresh, "--router-refresh") or 0.0
+    timeout_s = parse_duration(timeout, "--timeout")
+    return ServedPool(**given, timeout_s=timeout_s, refresh_s=refresh_s, prefix_cache=prefix_cache)

@@ -346,6 +346,8 @@ class SimulateRequest(PlanRequest, ReplicaRequest):
         Field(description="KV from one replica to another, and the share sent while it is computed: 50GB/s:30%."),
     ] = None
     routing: Text = "least_outstanding"
+    router_refresh: Text | None = None
+    prefix_cache: Text | None = None
     queue_limit: Annotated[int | None, Field(ge=0, le=10_000_000)] = None
     timeout: Text | None = None
     rate: Text | None = None

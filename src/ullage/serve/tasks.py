@@ -399,6 +399,8 @@ def _simulate(asked: Asked) -> Any:
         routing=given["routing"],
         waiting_requests=given["queue_limit"],
         timeout_s=parse_duration(given["timeout"], "timeout"),
+        refresh_s=parse_duration(given["router_refresh"], "router_refresh") or 0.0,
+        prefix_cache=given["prefix_cache"],
     )
     apart = asked.some("prefill", "transfer")
     verb = partial(verbs.simulate, load, replica=replica, pool=pool, **apart)
