@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import difflib
 import enum
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ullage.evidence import Figure
@@ -52,6 +53,11 @@ class InputError(UllageError):
         self.problem = problem
         self.fix = fix
         super().__init__(f"{field} = {_brief(value)}: {problem}. {fix}")
+
+    def __reduce__(self) -> tuple[Callable[[], InputError], tuple[()]]:
+        """As it was made: an error of a worker elsewhere is raised here as what it is."""
+        make = functools.partial(type(self), field=self.field, value=self.value, problem=self.problem, fix=self.fix)
+        return make, ()
 
 
 class InternalError(UllageError):

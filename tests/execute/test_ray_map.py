@@ -5,9 +5,11 @@ What needs Ray runs where it is installed, on a cluster of two nodes on loopback
 
 from __future__ import annotations
 
+import datetime
 import functools
 import importlib
 import importlib.util
+import json
 import os
 import signal
 import threading
@@ -18,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from ullage import verbs
 from ullage.errors import InputError
 from ullage.execute.ray_map import parse_run_on, ray_map
 
@@ -128,3 +131,26 @@ def test_ctrl_c_cancels_what_has_not_ended(cluster: Any, tmp_path: Path) -> None
         assert list(spread(square, [2, 3])) == [4, 9]
     assert len(list(tmp_path.glob("begun *"))) == begun
     assert not list(tmp_path.glob("ended *"))
+
+
+PLAN = """
+version: 1
+service: {name}
+workload: {{classes: [{{name: chat, rate: {rate} req/s, longest_context: 4096, slo: {{ttft_p95: 2s}}}}]}}
+pool: {{model: llama-3.1-8b, device: l40s}}
+"""
+
+
+@needs_ray
+def test_a_portfolio_on_two_nodes_is_the_same_bytes(cluster: Any, tmp_path: Path) -> None:
+    files = []
+    for name, rate in (("one", 5), ("two", 9), ("three", 40)):
+        files.append(tmp_path / f"{name}.yaml")
+        files[-1].write_text(PLAN.format(name=name, rate=rate))
+    alone, spread = (
+        verbs.portfolio(files, as_of=datetime.date(2026, 11, 16), run_on=place).to_dict() for place in (None, "ray")
+    )
+    assert json.dumps(alone) == json.dumps(spread)
+    files[1].write_text(PLAN.format(name="two", rate="-1"))
+    with pytest.raises(InputError, match=r"two\.yaml.*rate"):
+        verbs.portfolio(files, as_of=datetime.date(2026, 11, 16), run_on="ray")

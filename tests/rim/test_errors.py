@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 from ullage.errors import ExitCode, InputError, InternalError, unknown_name
 
 
@@ -34,3 +36,10 @@ def test_an_internal_error_shows_both_sides() -> None:
     error = InternalError(law="lines sum to the device", left=80, right=81)
     assert str(error) == "lines sum to the device: 80 against 81"
     assert error.exit_code is ExitCode.INTERNAL
+
+
+def test_an_input_error_is_the_same_after_a_journey_between_processes() -> None:
+    error = InputError(field="rate", value=7, problem="is wrong", fix="Give another.")
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, InputError)
+    assert (str(again), again.field, again.value) == (str(error), "rate", 7)

@@ -103,7 +103,7 @@ def _spread(ray: Any) -> Spread:
 
 
 def _result(ray: Any, pending: Any, given: Sequence[Any]) -> Any:
-    """The result of a task; what went wrong is said with the input that it went wrong on."""
+    """The result of a task; what went wrong is reported with the input that it went wrong on."""
     try:
         return ray.get(pending)
     except ray.exceptions.RayTaskError as error:

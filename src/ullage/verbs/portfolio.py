@@ -67,11 +67,11 @@ class PortfolioAnswer(VerbAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class _Service:
-    """One plan of the portfolio; `like` is the first of those that differ from it in names alone."""
+    """One plan; `first_index` is the place of the first of those that differ from it in names alone."""
 
     source: PlanSource
     name: str
-    like: int
+    first_index: int
     needs: tuple[PoolNeed, ...] = ()
 
 
@@ -124,7 +124,7 @@ def portfolio(
         portfolio=found,
         as_of=run.as_of,
         seed=seed,
-        evaluated_services=len({each.like for each in services}),
+        evaluated_services=len({each.first_index for each in services}),
         services=len(services),
     )
 
@@ -153,14 +153,14 @@ def _services(plans: Sequence[PlanSource], changes: Changes) -> list[_Service]:
         place = str(Path(source).parent.resolve()) if isinstance(source, str | Path) else ""
         sizes = {key: value for key, value in content.items() if key not in _NAMES}
         first = like.setdefault(json.dumps([sizes, place], sort_keys=True, default=str), at)
-        found.append(_Service(source=source, name=str(content.get("service", _named(source))), like=first))
+        found.append(_Service(source=source, name=str(content.get("service", _named(source))), first_index=first))
     return found
 
 
 def _looked(plans: Sequence[PlanSource], changes: Changes, run: RunContext) -> list[_Service] | Rejection:
     """A first look at every service; those whose files differ in names alone share one."""
     services = _services(plans, changes)
-    first = sorted({each.like for each in services})
+    first = sorted({each.first_index for each in services})
     look = partial(_look, changes=changes, as_of=run.as_of, seed=run.seed)
     looks: dict[int, tuple[PoolNeed, ...]] = {}
     for begin in range(0, len(first), _AT_ONCE):
@@ -171,7 +171,7 @@ def _looked(plans: Sequence[PlanSource], changes: Changes, run: RunContext) -> l
             looks[at] = found
         run.progress(0.02 + 0.75 * len(looks) / len(first), "first looks")
     return [
-        replace(each, needs=looks[at] if each.like == at else _named_so(looks[each.like], each.name))
+        replace(each, needs=looks[at] if each.first_index == at else _named_so(looks[each.first_index], each.name))
         for at, each in enumerate(services)
     ]
 
@@ -221,7 +221,7 @@ def _decided(
 ) -> list[PoolNeed | None]:
     """Pools by the whole plans of their services; services that are alike are planned once."""
     of = {need.service: each for each in services for need in each.needs}
-    first = sorted({of[each.service].like for each in asked})
+    first = sorted({of[each.service].first_index for each in asked})
     if first:
         run.progress(0.85, f"planning {len(first)} services whole")
     whole = partial(_whole, changes=changes, as_of=run.as_of, seed=run.seed)
@@ -229,7 +229,7 @@ def _decided(
     plans = dict(zip(first, run.map(whole, pairs), strict=True))
     found: list[PoolNeed | None] = []
     for need in asked:
-        by_pool = plans[of[need.service].like]
+        by_pool = plans[of[need.service].first_index]
         found.append(
             None if by_pool is None else replace(by_pool[need.pool], service=need.service, same_as=need.same_as)
         )
