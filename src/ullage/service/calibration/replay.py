@@ -180,7 +180,7 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
 
 
 def _sequences(trial: LoadTestReplay) -> int:
-    """Sequences that may run at once: by the scheduler, by the clients, and by the answers that were promised room."""
+    """Sequences that may run at once: by the scheduler, by the clients, and by the answers that have room reserved."""
     limits = trial.limits
     most = min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
     if not limits.reserves_answers:
