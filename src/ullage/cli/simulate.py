@@ -164,23 +164,20 @@ def command(
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.what_if import what_if
 
-    if plan is None and model is None:
-        talk("No replica named: that of the built-in example.", quiet=quiet)
+    talk("No replica named: that of the built-in example.", quiet=quiet or plan is not None or model is not None)
     chosen = ReplicaChoice(
-        model=model, device=device, engine=engine, engine_version=engine_version, poll_steps=poll_steps,
-        batch_wait_steps=batch_wait_steps,
-        memory_fraction=parse_share(memory_fraction, "--memory-fraction"),
-        tp=tp, pp=pp, ep=ep, dp_attention=dp_attention,
+        model=model, device=device, engine=engine, engine_version=engine_version, tp=tp, pp=pp, ep=ep,
+        poll_steps=poll_steps, batch_wait_steps=batch_wait_steps, dp_attention=dp_attention, kv_tokens=kv_tokens,
         max_sequences=max_sequences, budget_tokens=parse_tokens(token_budget, "--token-budget"), kv_dtype=kv_dtype,
         max_context_tokens=parse_tokens(context, "--context"), speculation=speculation, calibration=calibration,
-        kv_tokens=kv_tokens, step_profile=step_profile, neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0,
+        memory_fraction=parse_share(memory_fraction, "--memory-fraction"), step_profile=step_profile,
+        neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0,
     )  # fmt: skip
     load = LoadChoice(
-        traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone,
-        prompt_tokens=prompt_tokens, output_tokens=output_tokens, arrivals=arrivals,
-        rate_rps=parse_rate(rate), span_s=parse_duration(span, "--span"), load_tests=tuple(map(str, load_test or ())),
-        clients=clients, request_count=requests, cached_fraction=parse_share(cached_share, "--cached-share"),
-        least_fraction=None if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0,
+        traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone, clients=clients,
+        prompt_tokens=prompt_tokens, output_tokens=output_tokens, arrivals=arrivals, rate_rps=parse_rate(rate),
+        span_s=parse_duration(span, "--span"), load_tests=tuple(map(str, load_test or ())), request_count=requests,
+        cached_fraction=parse_share(cached_share, "--cached-share"), least_fraction=_least_fraction(lengths_from),
     )  # fmt: skip
     given = {"replicas": replicas, "routing": routing, "waiting_requests": queue_limit}
     pool = _pool(given, timeout=timeout, refresh=router_refresh, prefix_cache=prefix_cache)
@@ -197,3 +194,9 @@ def _pool(given: dict[str, Any], *, timeout: str | None, refresh: str | None, pr
     refresh_s = parse_duration(refresh, "--router-refresh") or 0.0
     timeout_s = parse_duration(timeout, "--timeout")
     return ServedPool(**given, timeout_s=timeout_s, refresh_s=refresh_s, prefix_cache=prefix_cache)
+
+
+def _least_fraction(lengths_from: str | None) -> float | None:
+    from ullage.load.typed import parse_share
+
+    return None if lengths_from is None else parse_share(lengths_from, "--lengths-from") or 0.0

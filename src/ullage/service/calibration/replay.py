@@ -186,7 +186,7 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
 
 
 def _sequences(limits: EngineLimits, trial: LoadTestReplay) -> int:
-    """Sequences that may run at once: by the scheduler, by the clients, and by the answers that were promised room."""
+    """Sequences that may run at once: by the scheduler, by the clients, and by the answers that have room reserved."""
     most = min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
     if not limits.reserves_answers:
         return most
