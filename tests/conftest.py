@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.kept_plans import keep_windows, kept_plans, name_folder
+from support.kept_plans import forget_folder, is_folder_named, keep_windows, kept_plans, name_folder
 from support.shared_data import ABSENT, find_shared_data
 
 # quick: `make check` and `make test`; full: `make soak`. Deadlines are timing assertions, so there are none.
@@ -26,8 +26,11 @@ _KEPT = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers of one session share the plans they make: they find the folder in their environment."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+    """Workers of one session share the plans they make: they find the folder in their environment.
+
+    So does a session that a test runs inside this one.
+    """
+    if not is_folder_named():
         config.stash[_KEPT] = Path(tempfile.mkdtemp(prefix="ullage-tests-"))
         name_folder(config.stash[_KEPT])
 
@@ -36,6 +39,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """What was kept is some hundred megabytes, and of no use to the next session."""
     if _KEPT in config.stash:
         shutil.rmtree(config.stash[_KEPT], ignore_errors=True)
+        forget_folder()
 
 
 @pytest.fixture(scope="session", autouse=True)

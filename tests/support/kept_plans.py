@@ -49,8 +49,16 @@ def name_folder(folder: Path) -> None:
     os.environ[_FOLDER] = str(folder)
 
 
+def is_folder_named() -> bool:
+    return _FOLDER in os.environ
+
+
+def forget_folder() -> None:
+    del os.environ[_FOLDER]
+
+
 def folder() -> Path:
-    if _FOLDER not in os.environ:
+    if not is_folder_named():
         name_folder(Path(tempfile.mkdtemp(prefix="ullage-plans-")))
     return Path(os.environ[_FOLDER])
 

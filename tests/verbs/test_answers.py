@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ullage
+from support.built_page import needs_page
 from support.planned import AS_OF
 from support.planned import SMALL as PLAN
 from ullage import verbs
@@ -93,7 +94,9 @@ SIMULATING = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", SIMULATING)
+@pytest.mark.parametrize(
+    "verb", [pytest.param(each, marks=[needs_page] if each == "report" else []) for each in SIMULATING]
+)
 def test_every_verb_uses_the_cores_it_was_given_and_is_shown_as_all_are(verb: str, running: Path) -> None:
     with threads_seen() as seen:
         found = asked(verb, running, workers=3)
