@@ -34,6 +34,7 @@ from ullage.emit.loadtests.traces import BLOCK_TOKENS, mooncake_jsonl
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Source
 from ullage.execute.run import today
+from ullage.load.evidence import load_tests
 from ullage.load.pool import load_pool
 from ullage.loadtools.drive import drive
 from ullage.loadtools.installed import InstalledTool, find_tool
@@ -55,6 +56,7 @@ URL = f"http://127.0.0.1:{PORT}"
 SERVED = "tiny"
 RATES_RPS = (0.5, 0.8, 1.2, 1.6, 2.2, 3.0)
 CALIBRATED_ON = (0, 3)
+KV_TOKEN_BYTES = 512  # two layers, two KV heads of 32 channels, keys and values, bf16
 FLAGS = ("--max-model-len", "8192", "--max-num-seqs", "32", "--max-num-batched-tokens", "2048")
 
 MODEL = """
@@ -83,7 +85,7 @@ architecture = "x86-64"
 source = "bench"
 
 [sources.bench]
-what = "round numbers for two cores of a shared machine"
+what = "what the lowest rate showed of this machine, taken as if it were memory and arithmetic"
 where = "bench/engine.py"
 date = 2026-11-16
 evidence = "estimated"
@@ -91,8 +93,8 @@ evidence = "estimated"
 [values]
 memory = "MEMORY"
 marketing_memory = "MEMORY"
-memory_bandwidth = "20 GB/s"
-bf16_dense = "100 GFLOP/s"
+memory_bandwidth = "BANDWIDTH GB/s"
+bf16_dense = "COMPUTE GFLOP/s"
 link_bandwidth = "10 GB/s"
 power = "50 W"
 """
@@ -198,6 +200,27 @@ def counters() -> tuple[float, float]:
     return float(found.get("queries", 0.0)), float(found.get("hits", 0.0))
 
 
+def write_sheet(work: Path, lowest: LoadTest | None = None) -> None:
+    """The processor as a device. No data sheet says how long its steps are, and a fit stays near the estimate it begins
+    with: so that weights, KV and prompts take about what the lowest rate showed, where it was tested."""
+    total = re.search(r"/([\d.]+)\) GiB for KV cache", (work / "ready-1.log").read_text(errors="replace"))
+    weights = (work / "model" / "model.safetensors").stat().st_size
+    bandwidth, compute = 20.0, 100.0
+    if lowest is not None:
+        good = [each for each in lowest.points[0].requests if each.tpot_s and each.ttft_s and each.prompt_tokens]
+        tpot_s = float(np.median([each.tpot_s or 0.0 for each in good]))
+        token_s = float(np.quantile([(each.ttft_s or 0.0) / (each.prompt_tokens or 1) for each in good], 0.1))
+        running = RATES_RPS[0] * float(np.mean([each.e2e_s or 0.0 for each in good]))
+        context = float(np.mean([(each.prompt_tokens or 0) + (each.output_tokens or 0) / 2 for each in good]))
+        bandwidth = (weights + running * context * KV_TOKEN_BYTES) / tpot_s / 1e9
+        compute = weights / token_s / 1e9
+    text = DEVICE.replace("MEMORY", f"{total.group(1) if total else '16'} GiB")
+    text = text.replace("BANDWIDTH", f"{bandwidth:.6f}").replace("COMPUTE", f"{compute:.6f}")
+    (work / "facts" / "devices").mkdir(parents=True, exist_ok=True)
+    (work / "facts" / "devices" / "processor.toml").write_text(text)
+    (work / "plan.yaml").write_text(PLAN)
+
+
 def world(work: Path) -> PoolUnderTest:
     found = load_pool(work / "plan.yaml", as_of=today(None))
     if isinstance(found, Rejection):
@@ -226,9 +249,17 @@ class Ran:
     counted_fraction: float
 
 
-def tested(tool: InstalledTool, pool: PoolUnderTest, work: Path, test: PlannedTest, *, prefix: bool) -> Ran:
+def tested(tool: InstalledTool | None, pool: PoolUnderTest, work: Path, test: PlannedTest, *, prefix: bool) -> Ran:
+    """Run a test; without a tool, what an earlier run left of it."""
     stem = test.name.replace(" ", "-")
     load = pool.load_of(test)
+    asked = load if prefix else replace(load, requests=replace(load.requests, cached_tokens=None))
+    cached = load.requests.cached_tokens
+    share = 0.0 if cached is None else float(cached.sum() / load.requests.prompt_tokens.sum())
+    if tool is None:
+        (kept,) = load_tests([work / f"{stem}.json"])
+        found = with_hits(kept, asked)
+        return Ran(name=test.name, test=test, result=found, asked_fraction=share, counted_fraction=float("nan"))
     (work / f"{stem}.jsonl").write_text(
         mooncake_jsonl(load, block_tokens=BLOCK_TOKENS, first_own=test.seed * 1_000_000)
     )
@@ -241,13 +272,11 @@ def tested(tool: InstalledTool, pool: PoolUnderTest, work: Path, test: PlannedTe
     after = counters()
     if done.result is None or done.problem:
         raise NotRunningError(f"test {test.name}: {done.problem}")
-    asked = load if prefix else replace(load, requests=replace(load.requests, cached_tokens=None))
-    cached = load.requests.cached_tokens
     return Ran(
         name=test.name,
         test=test,
         result=with_hits(done.result, asked),
-        asked_fraction=0.0 if cached is None else float(cached.sum() / load.requests.prompt_tokens.sum()),
+        asked_fraction=share,
         counted_fraction=(after[1] - before[1]) / max(after[0] - before[0], 1.0),
     )
 
@@ -271,7 +300,7 @@ def compared(ran: Ran, step: StepModel, pool: PoolUnderTest, note: str) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def six_rates(tool: InstalledTool, pool: PoolUnderTest, work: Path, requests: int) -> Iterator[Ran]:
+def six_rates(tool: InstalledTool | None, pool: PoolUnderTest, work: Path, requests: int) -> Iterator[Ran]:
     for place, rate in enumerate(RATES_RPS):
         test = PlannedTest(name=f"{rate:g}", shape=TestShape.MIX, rate_rps=rate, requests=requests, seed=place + 1)
         yield tested(tool, pool, work, test, prefix=True)
@@ -325,6 +354,32 @@ def measured(work: Path, program: Path, minutes: float) -> str:
     )
 
 
+def show(ran: Sequence[Ran], step: StepModel, pool: PoolUnderTest) -> None:
+    columns = ("test", "", "req/s", "TTFT p50, ms", "TPOT p50, ms", "E2E p50, ms", "prefix hits asked / counted")
+    print("\nPredicted / measured (error):\n\n| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
+    for place, each in enumerate(ran):
+        print(compared(each, step, pool, "fitted" if place in CALIBRATED_ON else "predicted"), flush=True)
+
+
+def cache_off(tool: InstalledTool | None, pool: PoolUnderTest, work: Path, step: StepModel, requests: int) -> None:
+    for place, rate in enumerate((0.8, 1.6)):
+        name = f"{rate:g} off"
+        test = PlannedTest(name=name, shape=TestShape.MIX, rate_rps=rate, requests=requests, seed=20 + place)
+        print(compared(tested(tool, pool, work, test, prefix=False), step, pool, "cache off"), flush=True)
+
+
+def again(work: Path, requests: int) -> None:
+    """The tables from what an earlier run left, without an engine."""
+    (lowest,) = load_tests([work / f"{RATES_RPS[0]:g}.json"])
+    write_sheet(work, lowest)
+    pool = world(work)
+    ran = list(six_rates(None, pool, work, requests))
+    step = calibrated(pool, [ran[each] for each in CALIBRATED_ON])
+    show(ran, step, pool)
+    if (work / "1.6-off.json").exists():
+        cache_off(None, pool, work, step, requests)
+
+
 def phases(venv: Path, work: Path, minutes: float, requests: int) -> None:
     program = environment(venv)
     print(flags_known(venv, work), flush=True)
@@ -343,28 +398,19 @@ def phases(venv: Path, work: Path, minutes: float, requests: int) -> None:
             except (InputError, ValueError) as error:
                 said = f"not read: {error}"
             print(f"  {log.name} by our reader: {said}")
-        memory = (work / "ready-1.log").read_text(errors="replace")
-        total = re.search(r"/([\d.]+)\) GiB for KV cache", memory)
-        (work / "facts" / "devices").mkdir(parents=True, exist_ok=True)
-        text = DEVICE.replace("MEMORY", f"{total.group(1) if total else '16'} GiB")
-        (work / "facts" / "devices" / "processor.toml").write_text(text)
-        (work / "plan.yaml").write_text(PLAN)
+        write_sheet(work)
         pool, tool = world(work), find_tool(str(program))
         # The first requests compile and warm what the engine left for them.
         warm = PlannedTest(name="warm", shape=TestShape.MIX, rate_rps=1.0, requests=10, seed=99)
         tested(tool, pool, work, warm, prefix=True)
         ran = list(six_rates(tool, pool, work, requests))
+        write_sheet(work, ran[0].result)
+        pool = world(work)
         step = calibrated(pool, [ran[each] for each in CALIBRATED_ON])
-        columns = ("test", "", "req/s", "TTFT p50, ms", "TPOT p50, ms", "E2E p50, ms", "prefix hits asked / counted")
-        print("\nPredicted / measured (error):\n\n| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
-        for place, each in enumerate(ran):
-            print(compared(each, step, pool, "fitted" if place in CALIBRATED_ON else "predicted"), flush=True)
+        show(ran, step, pool)
         engine.stop()
         engine = start(program, work, "no-prefix", prefix=False)
-        for place, rate in enumerate((0.8, 1.6)):
-            name = f"{rate:g} off"
-            test = PlannedTest(name=name, shape=TestShape.MIX, rate_rps=rate, requests=requests, seed=20 + place)
-            print(compared(tested(tool, pool, work, test, prefix=False), step, pool, "cache off"), flush=True)
+        cache_off(tool, pool, work, step, requests)
         engine.stop()
         engine = start(program, work, "measured")
         print(f"\n{measured(work, program, minutes)}")
@@ -379,8 +425,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/engine/work"))
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--requests", type=int, default=30)
+    parser.add_argument("--again", action="store_true", help="the tables from results of an earlier run, no engine")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
+    if given.again:
+        again(given.work.resolve(), given.requests)
+        return
     try:
         phases(given.venv.absolute(), given.work.resolve(), given.minutes, given.requests)
     except NotRunningError as error:

@@ -106,12 +106,13 @@ def row(name: str, found: list[Result]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first world, to go on with")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long, whatever the worlds")
     given = parser.parse_args()
     asked = {name: world_pool(plan=plan) for name, plan in pools().items()}
     began, cpu = time.monotonic(), time.process_time()
     found: list[Result] = []
-    for at in range(given.worlds):
+    for at in range(given.first, given.first + given.worlds):
         if time.monotonic() - began > given.seconds:
             break
         name = list(asked)[at % len(asked)]
