@@ -166,7 +166,8 @@ class _Asked:
         """The pool that stands for the changed one, its load, and what is known of it already."""
         changed, load_rps = change.made(self.trial, self.rate_rps, change.rungs[place])
         tested, tested_rps = tested_pool(changed, load_rps, changed.replicas)
-        is_fewer = self.fewer is not None and change is CHANGES[0] and tested.replicas < changed.replicas
+        is_fewer = self.fewer is not None and not self.fewer.holds and change is CHANGES[0]
+        is_fewer = is_fewer and tested.replicas < changed.replicas
         known = self.fewer if is_fewer and self.fewer is not None and tested_rps >= self.fewer.rate_rps else None
         return tested, tested_rps, known
 

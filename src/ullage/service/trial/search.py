@@ -11,7 +11,6 @@ chance brings, so the answer errs to the safe side.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable
@@ -60,6 +59,8 @@ _GRAIN_REQUESTS, _SHOWN_REQUESTS = 3e6, 1e6
 _MOST_UNDECIDED = 2
 # Between two numbers so near, in parts of them, a straight line tells one that is shown.
 _LINE_FRACTION = 0.05
+# Of a step of very many, a number that is sure by less than such a part of what the next step costs is the least.
+_ENOUGH_PART = 0.5
 # A window needs so many requests to be judged by; rarer traffic is tried at the rate that has them.
 RARE_REQUESTS = 200.0
 MOST_SPAN_S = 86_400.0
@@ -173,12 +174,14 @@ def last_passing(
     most: int,
     close_excess: float = 0.0,
     line_fraction: float = 0.0,
+    enough_excess: float = 0.0,
 ) -> int:
     """The last place from `least` to `most` whose excess is not positive, where excess grows with the place.
 
     Outwards from `start` until both sides are known, then between them where a straight line through the two meets
     zero, or halfway where that was slow. `least` itself is not asked: it is the answer where nothing above it passes.
     A place whose excess is closer to zero than `close_excess` ends the search, and is the answer on either side of it.
+    So does one that passes by less than `enough_excess`: the next would not.
     Two places that are nearer than `line_fraction` of where they are end it too: the straight line tells the answer.
 
     >>> last_passing(lambda place: (place - 70) / 10, 60, least=0, most=2048)
@@ -190,7 +193,7 @@ def last_passing(
     stride, look, width = 1.0, min(max(start, least + 1), most), 2 * (most - least) + 2
     while high[0] - low[0] > 1:
         found = excess(look)
-        if abs(found) < close_excess:
+        if abs(found) < close_excess or -enough_excess < found <= 0.0:
             return look
         low, high = (low, (look, found)) if found > 0.0 else ((look, found), high)
         if high[0] > most or low[0] == least:
@@ -302,9 +305,9 @@ def least_replicas(
     effort = effort if grain == 1 else _coarse(effort, is_bought=is_bought)
     known: dict[int, Decision] = {}
 
-    def scout(replicas: int) -> float:
+    def scouted(replicas: int) -> Decision:
         pool, load_rps = tested_pool(trial, rate_rps, replicas)
-        return judge(pool, load_rps, sampled(pool, load_rps, strata, scouts, map=map)).excess
+        return judge(pool, load_rps, sampled(pool, load_rps, strata, scouts, map=map))
 
     def decided(replicas: int, *, in_passing: bool) -> Decision:
         pool, load_rps = tested_pool(trial, rate_rps, replicas)
@@ -323,14 +326,15 @@ def least_replicas(
     most = -(-MOST_REPLICAS // grain)
     near = -math.ceil((start or likely) / grain)
     if beside is None:
-        near = last_passing(lambda at: scout(-at * grain), near, least=-most - 1, most=-1, close_excess=_SCOUTED_EXCESS)
+        near = last_passing(
+            lambda at: scouted(-at * grain).excess, near, least=-most - 1, most=-1, close_excess=_SCOUTED_EXCESS
+        )
 
-    # Numbers that are shown, and steps of very many, are told by a straight line; a purchase is decided all the same.
-    line = _LINE_FRACTION if beside is not None or (is_bought and grain > 1) else 0.0
+    is_coarse = is_bought and grain > 1
+    ends = _ends(near, is_coarse=is_coarse, is_beside=beside is not None)
 
     def least(look: int) -> int:
-        tried = functools.partial(last_passing, least=-most - 1, most=-1, line_fraction=line)
-        return -grain * tried(lambda place: excess(at(-place * grain)), look)
+        return -grain * last_passing(lambda at_: excess(at(-at_ * grain)), look, least=-most - 1, most=-1, **ends)
 
     found = least(near)
     while is_bought and found <= MOST_REPLICAS:
@@ -342,14 +346,30 @@ def least_replicas(
     if found > MOST_REPLICAS:
         raise _too_many(rate_rps)
     low = _least_undecided(at, known, found, grain) if is_bought else found
-    fails = [each for each in known if line and each < found and excess(known[each]) > 0.0]
-    fewer = max(fails, default=found - grain)
-    enough = min((each for each in known if line and each >= found), default=found)
+    enough, fewer = _around(known, found, grain, excess) if ends else (found, found - grain)
+    if is_coarse and fewer > 0 and fewer not in known:
+        known[fewer] = scouted(fewer)
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
         replicas=found, low_replicas=low, at=at(enough), below=at(fewer) if fewer > 0 else None,
         tested_replicas=pool.replicas, tested_rps=load_rps, step_replicas=found - fewer if fewer > 0 else grain,
     )  # fmt: skip
+
+
+def _ends(near: int, *, is_coarse: bool, is_beside: bool) -> dict[str, float]:
+    """When a search may end early. A purchase is decided at its own number all the same.
+
+    Numbers that are shown, and steps of very many, are told by a straight line; and of those steps one that is sure by
+    less than the next would cost is the least.
+    """
+    found = {"line_fraction": _LINE_FRACTION} if is_coarse or is_beside else {}
+    return {**found, "enough_excess": _ENOUGH_PART * _STEEPNESS / abs(near)} if is_coarse else found
+
+
+def _around(known: dict[int, Decision], found: int, grain: int, excess: Callable[[Decision], float]) -> tuple[int, int]:
+    """Of a number that was told, not tried, the nearest that were: enough, and too few."""
+    fails = [each for each in known if each < found and excess(known[each]) > 0.0]
+    return min((each for each in known if each >= found), default=found), max(fails, default=found - grain)
 
 
 def _require_positive(rate_rps: float) -> None:
