@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ullage.cost.attribution.attribution import best_rule, distances_from_causation, rule_weights
 from ullage.cost.attribution.causation import MOST_PARTIES, causation
 from ullage.cost.attribution.usage import GroupUse
-from ullage.planning.caused import between_replicas
+from ullage.planning.billing.caused import between_replicas
 from ullage.service.trial.decide import Decision, Judged, Sample
 from ullage.service.trial.search import LeastReplicas
 

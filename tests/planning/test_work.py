@@ -91,10 +91,10 @@ def test_every_verb_that_plans_keeps_the_limit(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_whatever_takes_a_plan_takes_a_limit(verb: str) -> None:
-    """What is simulated from a trace or a load test has its own bound, by requests."""
+    """What is simulated from a trace or load test has a bound of its own, by requests; a portfolio, by whole plans."""
     taken = inspect.signature(getattr(verbs, verb)).parameters
     takes_plan = any("PlanSource" in str(each.annotation) for each in taken.values())
-    assert ("limit" in taken) == (takes_plan and verb not in ("simulate", "memory", "validate")), verb
+    assert ("limit" in taken) == (takes_plan and verb not in ("simulate", "memory", "validate", "portfolio")), verb
 
 
 @given(st.floats(1.0, 1e6), st.integers(1, 10_000))

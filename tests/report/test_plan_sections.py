@@ -32,7 +32,8 @@ def cells(table: Table, header: str) -> list[str]:
 
 def test_every_stage_is_in_one_section() -> None:
     listed = [name for each in SECTIONS.values() for name in each.stages]
-    assert sorted(listed) == sorted({each.name for each in planned().stages})
+    # Prefill and decode are apart in few plans.
+    assert sorted(listed) == sorted({*(each.name for each in planned().stages), "disaggregated"})
 
 
 @pytest.mark.parametrize("name", SECTIONS)

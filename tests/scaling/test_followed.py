@@ -16,9 +16,9 @@ from ullage.cost.attribution.attribution import AttributionChoice, attribute
 from ullage.cost.bill import Bill
 from ullage.errors import InputError
 from ullage.evidence import number
+from ullage.planning.billing.service_bill import service_bill
 from ullage.planning.differences.causes import causes_of
 from ullage.planning.differences.record import record_of
-from ullage.planning.service_bill import service_bill
 from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas
 from ullage.scaling.loop import ScalingPool
 from ullage.scaling.published_rules import tracking_rule

@@ -27,6 +27,7 @@ from ullage.fleet.steady import KeptFree, SteadyFleet, steady_fleet
 from ullage.load.plan import load_plan
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.planning import pipeline
+from ullage.planning.billing.service_bill import service_bill
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.document import Plan
 from ullage.planning.machines import on_machines
@@ -36,7 +37,6 @@ from ullage.planning.options.lead_times import OrderNeed, order_dates
 from ullage.planning.options.mix import slices_of
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.planned_for import planned_for, pool_steps
-from ullage.planning.service_bill import service_bill
 from ullage.planning.sides import limit_figures, pool_asked
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.report.encode import to_json as encoded

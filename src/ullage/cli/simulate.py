@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -111,10 +111,7 @@ def command(
     device: Device = None,
     engine: Engine = None,
     engine_version: EngineVersion = None,
-    tp: Tp = 1,
-    pp: Pp = 1,
-    ep: Ep = 1,
-    dp_attention: DpAttention = 1,
+    tp: Tp = 1, pp: Pp = 1, ep: Ep = 1, dp_attention: DpAttention = 1,
     context: Context = None,
     kv_tokens: KvTokens = None,
     memory_fraction: MemoryFraction = None,
@@ -153,7 +150,7 @@ def command(
     seed: Seed = 0,
     quiet: Quiet = False,
     no_color: NoColor = False,
-) -> int:
+) -> int:  # fmt: skip
     """Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.
 
     One run, until every request has ended, on named replicas or the plan's. Exit 3 where one does not fit its device.
@@ -166,12 +163,12 @@ def command(
 
     talk("No replica named: that of the built-in example.", quiet=quiet or plan is not None or model is not None)
     chosen = ReplicaChoice(
-        model=model, device=device, engine=engine, engine_version=engine_version, tp=tp, pp=pp, ep=ep,
-        poll_steps=poll_steps, batch_wait_steps=batch_wait_steps, dp_attention=dp_attention, kv_tokens=kv_tokens,
-        max_sequences=max_sequences, budget_tokens=parse_tokens(token_budget, "--token-budget"), kv_dtype=kv_dtype,
-        max_context_tokens=parse_tokens(context, "--context"), speculation=speculation, calibration=calibration,
-        memory_fraction=parse_share(memory_fraction, "--memory-fraction"), step_profile=step_profile,
-        neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0,
+        memory_fraction=parse_share(memory_fraction, "--memory-fraction"), batch_wait_steps=batch_wait_steps, pp=pp,
+        neighbours_busy_fraction=parse_share(beside, "--beside") or 0.0, engine_version=engine_version, device=device,
+        budget_tokens=parse_tokens(token_budget, "--token-budget"), max_sequences=max_sequences, poll_steps=poll_steps,
+        max_context_tokens=parse_tokens(context, "--context"), dp_attention=dp_attention, step_profile=step_profile,
+        speculation=speculation, calibration=calibration, kv_tokens=kv_tokens, kv_dtype=kv_dtype, engine=engine, tp=tp,
+        model=model, ep=ep,
     )  # fmt: skip
     load = LoadChoice(
         traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone, clients=clients,
@@ -179,21 +176,33 @@ def command(
         span_s=parse_duration(span, "--span"), load_tests=tuple(map(str, load_test or ())), request_count=requests,
         cached_fraction=parse_share(cached_share, "--cached-share"), least_fraction=_least_fraction(lengths_from),
     )  # fmt: skip
-    given = {"replicas": replicas, "routing": routing, "waiting_requests": queue_limit}
-    pool = _pool(given, timeout=timeout, refresh=router_refresh, prefix_cache=prefix_cache)
+    pool = _pool(replicas, routing, queue_limit, prefix_cache, timeout=timeout, refresh=router_refresh)
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, slos=slo or [], as_of=as_of, seed=seed, progress=report), changed, traffic)
     return answered(found, json=json, no_color=no_color)
 
 
-def _pool(given: dict[str, Any], *, timeout: str | None, refresh: str | None, prefix_cache: str | None) -> ServedPool:
+def _pool(
+    replicas: int | None,
+    routing: str,
+    queue_limit: int | None,
+    prefix_cache: str | None,
+    *,
+    timeout: str | None,
+    refresh: str | None,
+) -> ServedPool:
     from ullage.load.typed import parse_duration
     from ullage.service.served import ServedPool
 
-    refresh_s = parse_duration(refresh, "--router-refresh") or 0.0
-    timeout_s = parse_duration(timeout, "--timeout")
-    return ServedPool(**given, timeout_s=timeout_s, refresh_s=refresh_s, prefix_cache=prefix_cache)
+    return ServedPool(
+        replicas=replicas,
+        routing=routing,
+        waiting_requests=queue_limit,
+        timeout_s=parse_duration(timeout, "--timeout"),
+        refresh_s=parse_duration(refresh, "--router-refresh") or 0.0,
+        prefix_cache=prefix_cache,
+    )
 
 
 def _least_fraction(lengths_from: str | None) -> float | None:

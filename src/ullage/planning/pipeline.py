@@ -9,12 +9,12 @@ from typing import Any
 
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
+from ullage.planning.billing.service_bill import service_bill
 from ullage.planning.document import Plan, Stage, service_stages
 from ullage.planning.names import PoolNames, shared_names
 from ullage.planning.planned_for import planned_for
 from ullage.planning.pool_plan import PoolPlan, PoolTraffic, plan_pool
 from ullage.planning.progress import Report, part_of, unheard
-from ullage.planning.service_bill import service_bill
 from ullage.planning.sides import pool_asked, pool_classes, sides_together
 from ullage.planning.spec import PlanSpec
 from ullage.workload.demand.routing import routed

@@ -15,6 +15,7 @@ from ullage.fleet.risk.planning_point import (
     pool_chance,
 )
 from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.planning.sides import pool_asked
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.service.calibration.aged import aged_steps
 from ullage.service.calibration.pool_step import pool_step
@@ -22,7 +23,6 @@ from ullage.service.calibration.slowed import known_steps
 from ullage.service.stage import band_of
 from ullage.service.steps.step_model import StepModel
 from ullage.workload.demand.demand import Demand, forecast_demand
-from ullage.workload.demand.routing import pool_demand
 
 _EVEN = 0.5
 
@@ -80,7 +80,7 @@ def _spreads(spec: PlanSpec, point: PlanningPoint, demand: Demand) -> list[NeedS
         memory = pool_memory(pool)
         if isinstance(memory, Rejection):
             continue
-        asked = pool_demand(demand, spec.routing, pool.name, spec.own_pools)
+        asked = pool_asked(spec, pool, demand)
         band = band_of(pool_steps(pool, memory))
         found.append(need_spread(point.demand_deviation_fraction, band, asked))
     return found

@@ -290,7 +290,7 @@ def _replicas(arena: _Arena, problem: Problem, *, slots: int, wheel: int, block:
 
 def _nodes(arena: _Arena, problem: Problem) -> Any:
     given = problem.prefixes
-    return arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, size=given.size)
+    return arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, blocks=given.size)
 
 
 def _warm(problem: Problem, rows: Any, cached: Any) -> None:

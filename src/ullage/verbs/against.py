@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ullage.cost.provider.host_or_buy import HostOrBuy
     from ullage.cost.provider.offer import ProviderOffer
     from ullage.execute.run import RunContext
+    from ullage.planning.billing.spilled import SpilledPool
     from ullage.planning.document import Plan
-    from ullage.planning.spilled import SpilledPool
 
 # Which draw of a typical week's minutes is looked at, beside the run's own seed.
 _MINUTES = 47
@@ -46,7 +46,7 @@ def compared_with_providers(
 
     from ullage.cost.provider.host_or_buy import host_or_buy
     from ullage.cost.provider.minutes import week_minutes
-    from ullage.planning.spilled import spilled_pool
+    from ullage.planning.billing.spilled import spilled_pool
     from ullage.prices.book import MissingPrice
 
     stated = plan.spec.against

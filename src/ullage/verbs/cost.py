@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ullage.evidence import Figure
     from ullage.load.changes import Changes
     from ullage.load.plan import PlanSource
+    from ullage.planning.billing.spilled import SpilledPool
     from ullage.planning.document import Plan
     from ullage.planning.spec import PlanSpec
-    from ullage.planning.spilled import SpilledPool
     from ullage.prices.purchase import Purchase
     from ullage.verbs.answer import Refusal
 

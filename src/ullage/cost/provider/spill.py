@@ -3,7 +3,7 @@
 In a minute that asks more than the base carries the router sends the rest to the provider, as far as its rate limits
 let it; what they refuse is refused. A base of k of the pool's n steady replicas is taken to carry k / n of the rate
 that the pool is sized for, and reserves stay as they are; the trial says afterwards whether so many carry it
-(planning/spilled.py).
+(planning/billing/spilled.py).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ullage.cost.attribution.usage import GroupUse, merged_groups
 from ullage.cost.bill import Bill
 from ullage.cost.pool_run import level_runs, month_groups
 from ullage.evidence import Assumption, Evidence
-from ullage.planning.caused import caused_replicas, with_cause
+from ullage.planning.billing.caused import caused_replicas, with_cause
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity, CheckSubject
 from ullage.planning.document import Plan
 

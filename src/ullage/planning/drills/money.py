@@ -10,10 +10,10 @@ from ullage.cost.lines.line import Behaviour
 from ullage.cost.pool_run import LEVELS, level_rates_rps
 from ullage.errors import Rejection
 from ullage.evidence import Figure
+from ullage.planning.billing.service_bill import service_use
 from ullage.planning.drills.result import DrillResult, DrillVerdict, counted, first_of
 from ullage.planning.drills.scenario import PoolScenario
 from ullage.planning.pool_plan import PoolPlan
-from ullage.planning.service_bill import service_use
 from ullage.service.curve.sizing import size_pool
 from ullage.service.trial.decide import BRIEF
 from ullage.workload.demand.demand import Demand

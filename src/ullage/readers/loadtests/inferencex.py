@@ -118,7 +118,7 @@ def _subject(fields: Fields) -> LoadTestSubject:
         pp=fields.whole("pp"),
         ep=fields.whole("ep"),
         precision=fields.text("precision"),
-        is_apart=_is_true(fields, "disagg"),
+        is_apart=_is_true(fields, "disagg") or None,
         notes=tuple(notes),
     )
 

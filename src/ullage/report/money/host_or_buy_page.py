@@ -17,7 +17,7 @@ from ullage.report.tables import plain_table
 if TYPE_CHECKING:
     from ullage.cost.provider.host_or_buy import HostOrBuy
     from ullage.cost.provider.spill import SpillLevel
-    from ullage.planning.spilled import SpilledPool
+    from ullage.planning.billing.spilled import SpilledPool
 
 _WEEK_MINUTES = 10_080
 

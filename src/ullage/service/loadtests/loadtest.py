@@ -249,7 +249,7 @@ class LoadTestSubject:
     max_sequences: int | None = None
     step_tokens: int | None = None
     poll_steps: int | None = None
-    is_apart: bool = False
+    is_apart: bool | None = None
     notes: tuple[str, ...] = ()
 
 

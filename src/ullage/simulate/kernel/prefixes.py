@@ -203,7 +203,7 @@ def fill_prefix(w: World, replica: ReplicaRow, i: int, computed: int) -> None:
     leaf = w.prompt_node[i]
     if leaf < 0:
         return
-    held = min(computed >> w.engines[replica.engine].block_shift, w.nodes[leaf].begin + w.nodes[leaf].size)
+    held = min(computed >> w.engines[replica.engine].block_shift, w.nodes[leaf].begin + w.nodes[leaf].blocks)
     if held <= w.held_blocks[i]:
         return
     replica.shared_blocks += held - w.held_blocks[i]
@@ -211,7 +211,7 @@ def fill_prefix(w: World, replica: ReplicaRow, i: int, computed: int) -> None:
     n = leaf
     while n >= 0:
         row = cached_at(w, replica, n)
-        here = min(w.nodes[n].size, held - w.nodes[n].begin)
+        here = min(w.nodes[n].blocks, held - w.nodes[n].begin)
         if here > row.blocks:
             replica.shared_blocks -= here - row.blocks
             row.blocks = here
@@ -245,10 +245,10 @@ def keep_answer(w: World, replica: ReplicaRow, i: int) -> None:
         if row.pins == 0:
             if row.blocks > 0:
                 take(w, replica, n)
-            row.blocks = w.nodes[n].size
+            row.blocks = w.nodes[n].blocks
             keep(w, replica, n)
         else:
-            replica.shared_blocks -= w.nodes[n].size - row.blocks
-            row.blocks = w.nodes[n].size
+            replica.shared_blocks -= w.nodes[n].blocks - row.blocks
+            row.blocks = w.nodes[n].blocks
         note_change(w, replica, n)
         n = w.nodes[n].parent

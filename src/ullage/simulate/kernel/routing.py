@@ -143,7 +143,7 @@ def route_to_prefix(w: World, i: int, now_ps: int) -> int:
             chosen = r
     whole = 0
     if w.has_prefix == 1 and w.prompt_node[i] >= 0:
-        whole = w.nodes[w.prompt_node[i]].begin + w.nodes[w.prompt_node[i]].size
+        whole = w.nodes[w.prompt_node[i]].begin + w.nodes[w.prompt_node[i]].blocks
     if most * 1000 < w.match_milli * whole or is_overloaded(w, chosen, w.load[spare]):
         chosen = spare
     return chosen

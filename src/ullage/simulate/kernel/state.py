@@ -147,7 +147,7 @@ class NodeRow:
 
     parent: Int32  # -1: a beginning
     begin: Int32
-    size: Int32
+    blocks: Int32
 
 
 class CacheRow:

@@ -14,7 +14,7 @@ from ullage.cost.provider.offer import ProviderOffer, offered_request
 from ullage.cost.provider.spill import SpillClass, SpillLevel, SpillPool, best_level, spill_level, spill_levels
 from ullage.cost.service_use import SECONDS_PER_HOUR, PoolUse
 from ullage.evidence import Figure, number
-from ullage.planning.caused import EFFORT
+from ullage.planning.billing.caused import EFFORT
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.book import MissingPrice, PriceBook
 from ullage.service.trial.search import least_replicas

@@ -19,7 +19,7 @@ from ullage.cost.quotes import quotes_of
 from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, PoolUse, ServiceUse, TaskUse, ToolUse
 from ullage.errors import NotGiven
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
-from ullage.planning.caused import caused_replicas, with_cause
+from ullage.planning.billing.caused import caused_replicas, with_cause
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
 from ullage.service.phase import Side
