@@ -209,7 +209,8 @@ def test_a_refused_plan_has_the_one_shape_of_a_refusal(printed: Printer, tmp_pat
 
 def test_a_portfolio(printed: Printer, small: str, tmp_path: Path) -> None:
     shared = tmp_path / "quotas.yaml"
-    shared.write_text("version: 1\nregions: [{name: east, quotas: {h100-sxm: 1}}, {name: west, quotas: {h100-sxm: 0}}]\n")
+    regions = "[{name: east, quotas: {h100-sxm: 1}}, {name: west, quotas: {h100-sxm: 0}}]"
+    shared.write_text(f"version: 1\nregions: {regions}\n")
     found = printed("portfolio", small, "--quotas", str(shared), "--decide", "0", *QUIET)["portfolio"]
     assert found["given_up"] == ["small/pool"]
     assert sum(each["replicas"] + each["given_up_replicas"] for each in found["pools"]) == sum(
