@@ -245,3 +245,22 @@ Transfer = Annotated[
         help="KV from one replica to another, such as 50GB/s, and the share sent while it is computed: 50GB/s:30%.",
     ),
 ]
+
+# Production, from a server or from files.
+RangeAnswers = Annotated[
+    list[Path] | None, typer.Argument(help="Answers to range queries, as JSON, in place of a server.")
+]
+Prometheus = Annotated[
+    str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
+]
+Since = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="The start of the stretch: a day or a time, UTC.")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Its end.")]
+HttpConfig = Annotated[
+    Path | None,
+    typer.Option("--http-config", metavar="FILE", help="Credentials and TLS, as promtool's --http.config.file."),
+]
+MetricNames = Annotated[
+    Path | None, typer.Option("--names", metavar="FILE", help="Your names of metrics, and the label of classes.")
+]

@@ -7,30 +7,34 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, Force, Keep, LedgerPlace, Markdown, NoColor, PlanOption, Quiet
+from ullage.cli.options import (
+    AsJson,
+    Force,
+    HttpConfig,
+    Keep,
+    LedgerPlace,
+    Markdown,
+    MetricNames,
+    NoColor,
+    PlanOption,
+    Prometheus,
+    Quiet,
+    RangeAnswers,
+    Since,
+    Until,
+)
 from ullage.cli.terminal import answer, answered, progress, talk
 from ullage.errors import ExitCode, InputError
 
 
 def command(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Answers to range queries, as JSON, in place of a server.")
-    ] = None,
+    files: RangeAnswers = None,
     plan: PlanOption = None,
-    prometheus: Annotated[
-        str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="The start of the stretch: a day or a time, UTC.")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Its end.")] = None,
-    http_config: Annotated[
-        Path | None,
-        typer.Option("--http-config", metavar="FILE", help="Credentials and TLS, as promtool's --http.config.file."),
-    ] = None,
-    names: Annotated[
-        Path | None, typer.Option("--names", metavar="FILE", help="Your names of metrics, and the label of classes.")
-    ] = None,
+    prometheus: Prometheus = None,
+    since: Since = None,
+    until: Until = None,
+    http_config: HttpConfig = None,
+    names: MetricNames = None,
     paid: Annotated[
         Path | None, typer.Option("--paid", metavar="FILE", help="What was paid: a FOCUS export or OpenCost's JSON.")
     ] = None,

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from ullage.cli.options import AsJson, AsOf, Limit, Markdown, NoColor, PlanOption, Quiet, Rules, Seed, Set, Traffic
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    HttpConfig,
+    Limit,
+    Markdown,
+    MetricNames,
+    NoColor,
+    PlanOption,
+    Prometheus,
+    Quiet,
+    RangeAnswers,
+    Rules,
+    Seed,
+    Set,
+    Since,
+    Traffic,
+    Until,
+)
 from ullage.cli.terminal import answered, progress, talk
 
 
 def command(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Answers to range queries, as JSON, in place of a server.")
-    ] = None,
+    files: RangeAnswers = None,
     plan: PlanOption = None,
     rules: Rules = None,
-    prometheus: Annotated[
-        str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="The start of the stretch: a day or a time, UTC.")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Its end.")] = None,
-    http_config: Annotated[
-        Path | None,
-        typer.Option("--http-config", metavar="FILE", help="Credentials and TLS, as promtool's --http.config.file."),
-    ] = None,
-    names: Annotated[
-        Path | None, typer.Option("--names", metavar="FILE", help="Your names of metrics, and the label of classes.")
-    ] = None,
+    prometheus: Prometheus = None,
+    since: Since = None,
+    until: Until = None,
+    http_config: HttpConfig = None,
+    names: MetricNames = None,
     changed: Set = None,
     traffic: Traffic = None,
     markdown: Markdown = False,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ullage.errors import InputError, unknown_name
 from ullage.facts.device import find_device
-from ullage.files.plan_file import read_sections
+from ullage.files.faults import read_sections
 from ullage.files.sections.quantities import Count, CountOrNone, MoneyText, Names, PriceText, Share
 from ullage.files.sections.section import Key, Name, Section
 from ullage.files.strict_yaml import read_yaml
