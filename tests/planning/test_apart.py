@@ -9,8 +9,10 @@ import pytest
 
 from ullage.cost.bill import Bill
 from ullage.errors import InputError, Rejection
+from ullage.evidence import number
 from ullage.load.plan import load_plan
 from ullage.load.pool import load_pool
+from ullage.planning.answer.answer import answer
 from ullage.planning.document import Plan
 from ullage.planning.options.apart import PAYS, PAYS_NOT, UNSURE, ApartOption, apart_option
 from ullage.planning.options.candidates import Candidate
@@ -87,6 +89,12 @@ def test_the_bill_has_both_sides_and_counts_every_request_once(apart: Plan) -> N
     expected = expectation_of(apart)
     assert [each.name for each in expected.classes] == ["chat"]
     assert expected.planning_rps == pytest.approx(apart.pools[0].demand.planning_rps)
+
+
+def test_the_traffic_of_the_answer_counts_every_request_once(apart: Plan) -> None:
+    _, mean, _, planned_for_it = answer(apart).traffic
+    assert number(mean.amount) == pytest.approx(sum(each.mean_rps for each in apart.pools[0].demand.classes))
+    assert number(planned_for_it.amount) == pytest.approx(apart.pools[0].demand.planning_rps)
 
 
 def test_what_looks_at_one_kind_of_replica_refuses_by_name() -> None:

@@ -15,6 +15,7 @@ from ullage.fleet.lines import ReserveLine
 from ullage.planning.answer.parts import BridgeStep, PoolAnswer, summed
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
+from ullage.service.phase import Side
 
 UNTESTED = "untested step times"
 _STEADY_LINES = ("compute_reservation", "compute_usage", "idle_hours", "failed_work")
@@ -25,9 +26,11 @@ def traffic_steps(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, 
     """Requests a second: as stated, over the horizon, in the busiest hour, and at the percentile that is planned for.
 
     All but the first are sums over pools, each in its own busiest hour and with the attempts that a route sends it:
-    that is what machines are bought for.
+    that is what machines are bought for. A request that is decoded apart from its prefill is counted where it begins.
     """
     rates = tuple(each.mean_rate for each in plan.spec.demands)
+    later = {each.spec.name for each in plan.pools if each.spec.phase and each.spec.phase.side is Side.DECODE}
+    pools = [each for each in pools if each.name not in later]
     used = [plan.figures_of("utilisation", each.name) for each in pools]
     means = tuple(each["utilisation.mean_rps"] for each in used)
     hours = tuple(each["utilisation.busiest_hour_rps"] for each in used)

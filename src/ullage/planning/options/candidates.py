@@ -10,7 +10,7 @@ from ullage.cost.quotes import PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.facts.device import Device
 from ullage.facts.model import Model
-from ullage.memory.settings import OFF, RuntimeSettings
+from ullage.memory.settings import OFF, SIMULATED, RuntimeSettings
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.options.settings import (
@@ -26,6 +26,7 @@ from ullage.prices.book import PriceBook
 from ullage.service.calibration.pool_step import NO_EVIDENCE
 
 PREFIX_AWARE = "prefix-aware routing"
+SIMULATED_CACHES = "simulated caches"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +97,17 @@ def _speculating(pool: PoolSpec) -> list[PoolSpec]:
 
 
 def _routing(pool: PoolSpec) -> list[PoolSpec]:
-    """The pool behind a router that goes by prefixes; its steps are the same, so what was measured of them holds."""
-    if pool.settings.router == "prefix_aware" or pool.settings.prefix_cache == OFF:
+    """The pool behind a router that goes by prefixes; its steps are the same, so what was measured of them holds.
+
+    Beside it the pool behind its own router with caches that are simulated too: hits as stated would be compared with
+    hits that have to be found.
+    """
+    given = pool.settings
+    if given.router == "prefix_aware" or given.prefix_cache == OFF:
         return []
-    return [replace(pool, settings=replace(pool.settings, router="prefix_aware", prefix_cache=None))]
+    beside = [] if given.prefix_cache == SIMULATED else [replace(given, prefix_cache=SIMULATED)]
+    routed = replace(given, router="prefix_aware", prefix_cache=given.prefix_cache)
+    return [replace(pool, settings=each) for each in (*beside, routed)]
 
 
 def _devices(
@@ -165,6 +173,9 @@ def _drafting(pool: PoolSpec) -> str:
     return "no speculation" if given is None else f"{given.method} {given.draft_tokens}"
 
 
+_SAID = {"prefix_aware": PREFIX_AWARE, SIMULATED: SIMULATED_CACHES}
+
+
 def _name(made: PoolSpec, own: PoolSpec) -> str:
     """Device and parallelism, and beyond them what differs from the pool: `h200-sxm tp2, kv fp8`."""
     cut = made.settings.sharding
@@ -177,11 +188,8 @@ def _name(made: PoolSpec, own: PoolSpec) -> str:
         ("budget ", made.settings.step_tokens, own.settings.step_tokens),
         ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
         ("", _drafting(made), _drafting(own)),
-        ("", made.settings.router, own.settings.router),
+        ("", _SAID.get(made.settings.router or ""), _SAID.get(own.settings.router or "")),
+        ("", _SAID.get(made.settings.prefix_cache or ""), _SAID.get(own.settings.prefix_cache or "")),
     )
-    more = "".join(
-        f", {reported}{value}".replace("prefix_aware", PREFIX_AWARE)
-        for reported, value, usual in extra
-        if value != usual
-    )
+    more = "".join(f", {reported}{value}" for reported, value, usual in extra if value != usual)
     return f"{made.device.name} {' '.join(parts)}{more}"

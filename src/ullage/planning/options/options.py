@@ -16,7 +16,7 @@ from typing import Any
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
 from ullage.planning.options.apart import ApartOption, apart_option
-from ullage.planning.options.candidates import PREFIX_AWARE, Candidate, candidates_of
+from ullage.planning.options.candidates import PREFIX_AWARE, SIMULATED_CACHES, Candidate, candidates_of
 from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
 from ullage.planning.options.ranking import Ranked, Refused, ranked
@@ -233,18 +233,21 @@ def _speculation_notes(places: Sequence[Ranked]) -> list[str]:
 
 def _routing_notes(places: Sequence[Ranked]) -> list[str]:
     """What a router that goes by prefixes would do to the pool as it is, and what to measure before it."""
-    own = next((each.measured for each in places if each.measured.fit.candidate.is_own), None)
-    run = next((each.measured for each in places if PREFIX_AWARE in each.measured.name), None)
+    runs = [each.measured for each in places]
+    own = next((each for each in runs if each.fit.candidate.is_own), None)
+    run = next((each for each in runs if PREFIX_AWARE in each.name), None)
     if own is None or run is None:
         return []
-    change = run.score.value / own.score.value - 1.0
-    verdict = "pays" if run.score.high < own.score.low else "does not surely pay"
+    beside = next((each for each in runs if SIMULATED_CACHES in each.name), own)
+    change = run.score.value / beside.score.value - 1.0
+    verdict = "pays" if run.score.high < beside.score.low else "does not surely pay"
+    stated = "" if beside is own else f" With hits as stated, wherever a request goes, it would be {own.replicas}."
     said = (
-        f"{PREFIX_AWARE}: {own.replicas} -> {run.replicas} replicas, {change:+.0%} ({run.evidence}); it {verdict} at "
-        "this load. Its caches are simulated, with prompts that begin like earlier ones as assumed from sessions, "
-        "reuse distances and classes; without it hits are as stated. Measure first: the share of prompt tokens that "
-        "your engines find cached behind the router you have (vLLM: prefix_cache_hits / prefix_cache_queries), and "
-        "replay a trace with block hashes (ullage simulate --routing prefix_aware)."
+        f"{PREFIX_AWARE}: {beside.replicas} -> {run.replicas} replicas, {change:+.0%} ({run.evidence}); it {verdict} "
+        f"at this load.{stated} Caches are simulated; which prompt begins like which is assumed from sessions, reuse "
+        "distances and classes. Measure first: the share of prompt tokens that your engines find cached behind the "
+        "router you have (vLLM: prefix_cache_hits / prefix_cache_queries), and replay a trace with block hashes "
+        "(ullage simulate --routing prefix_aware)."
     )
     return [said]
 

@@ -413,7 +413,7 @@ def _validity(found: Answer) -> str:
     good = [each for each in found.validity if each.is_validated]
     others = [each for each in found.validity if not each.is_validated]
     said = [f"{_clean(each.pool)} {each.sentence}" for each in (*good, *others[:1])]
-    more = f"; so are {len(others) - 1} more pools" if len(others) > 1 else ""
+    more = f"; {counted(len(others) - 1, 'other pool')} neither" if len(others) > 1 else ""
     return _clean("; ".join(said), 300) + more
 
 
