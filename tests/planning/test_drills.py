@@ -151,10 +151,10 @@ def test_the_replicas_that_would_pass_do_pass(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_limit_that_would_pass_does_pass() -> None:
-    loose = _run(_limited(1024, 58), "queue-collapse")
+    loose = _run(_limited(1024, 62), "queue-collapse")
     assert loose.fails
     running = int(loose.change.split("at most ")[1].split()[0])
-    assert _run(_limited(running, 58), "queue-collapse").verdict is DrillVerdict.PASSES
+    assert _run(_limited(running, 62), "queue-collapse").verdict is DrillVerdict.PASSES
 
 
 @pytest.mark.slow

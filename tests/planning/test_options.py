@@ -89,7 +89,8 @@ def quoted(load: Load) -> Options:
 def test_every_candidate_is_ranked_or_refused_once(small: Options, load: Load) -> None:
     (pool,) = small.pools
     spec = load(SMALL)
-    names = [each.name for each in candidates_of(spec.pool, spec.options, book=spec.prices, buying=spec.buying)]
+    tried = candidates_of(spec.pool, spec.options, book=spec.prices, buying=spec.buying, reuses=True)
+    names = [each.name for each in tried]
     found = [each.measured.name for each in pool.ranking] + [each.name for each in pool.refused]
     assert sorted(found) == sorted(names)
     assert len(set(names)) == len(names)

@@ -27,7 +27,7 @@ from ullage.simulate import kernel, world
 from ullage.simulate.problem import Problem
 
 COMPILED = os.environ.get("ULLAGE_MUTANTS") == "compiled"
-MOST_PROBLEMS, MOST_HITS = 640, 240
+MOST_PROBLEMS, MOST_HITS = 1_600, 240
 LONGEST_HANG_S = 4
 
 # name: (line, planted line). Every line must occur in one file of the kernel; the first occurrence is changed.
@@ -150,8 +150,8 @@ MUTANTS = {
         "return blocks_with(w, replica, shift, 1)",
     ),
     "a wide plan runs one step into a full cache": (
-        "gained(w, replica, middle - 1) + engine.width) <= engine.blocks",
-        "gained(w, replica, middle - 2) + engine.width) <= engine.blocks",
+        "gained(w, replica, middle - 1) + engine.width) <= blocks",
+        "gained(w, replica, middle - 2) + engine.width) <= blocks",
     ),
     "tokens beyond the output are counted": (
         "replica.decode_tokens -= slot.length",
@@ -327,12 +327,19 @@ def test_growing_logs_and_settling_often_change_nothing(tmp_path: Path) -> None:
         assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
 
 
+# An alarm that rings inside a library's callback is reported as one that nobody could raise.
+RINGS = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@RINGS
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
     assert is_caught(make_simulator(tmp_path, MUTANTS[name]), expected, MOST_PROBLEMS), f"{name}: not caught"
 
 
+@RINGS
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PREFIX_MUTANTS)
 def test_a_planted_bug_of_the_prefix_cache_is_caught(name: str, tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path, PREFIX_MUTANTS[name])

@@ -435,7 +435,7 @@ class PoolSection(Section):
         Key(
             means="Decode steps between two looks for new requests (SGLang's --scheduler-recv-interval).",
             default=_ENGINES_OWN,
-            moves="curve.sustained_rps",
+            moves="limit.*",
         ),
     ] = None
     batch_wait_steps: Annotated[
@@ -444,7 +444,7 @@ class PoolSection(Section):
         Key(
             means="Steps that a request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters).",
             default="none",
-            moves="curve.sustained_rps",
+            moves="limit.*",
         ),
     ] = None
     max_context: Annotated[

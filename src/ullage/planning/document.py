@@ -108,10 +108,14 @@ class Plan:
         """The printed number of this name; an unknown name is answered with the nearest."""
         # The answer is made of a plan, so that this module cannot know it before there is one.
         from ullage.planning.answer.answer import answer
+        from ullage.planning.reserve_parts import fleet_parts
 
         # What stands behind a figure is printed too, so it is looked up like the figure itself.
         known = by_name([*self.spec.inputs, *answer(self).figures.values(), *self.figures])
         known.update({each.name: each for each in self.figures})
+        if name not in known:
+            stacked = [each.stacked.usd for each in fleet_parts(self) if each.stacked is not None]
+            known.update({each.name: each for each in stacked if each is not None})
         if name not in known:
             raise unknown_name(field="--explain", name=name, known=known, fix="ullage plan --json lists every name.")
         return known[name]

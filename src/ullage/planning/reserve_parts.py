@@ -26,8 +26,8 @@ from ullage.planning.answer.bridge import UNTESTED, line_figures, replica_steps
 from ullage.planning.document import Plan
 from ullage.planning.planned_for import demand_at, demand_fraction
 from ullage.planning.pool_plan import PoolPlan
+from ullage.planning.sides import pool_asked
 from ullage.service.stage import band_of
-from ullage.workload.demand.routing import pool_demand
 
 DEMAND, LENGTHS = "more demand", "longer requests"
 _UNCERTAIN = (DEMAND, UNTESTED, LENGTHS)
@@ -129,9 +129,7 @@ def uncertain_shares(spread: NeedSpread, shortfall_fraction: float, beyond: floa
 def _stacked(plan: Plan, pool: PoolPlan, bill: Bill | None) -> StackedFleet | None:
     """The 95th percentile of demand at the 90th of step times, rounded up, with every reserve by itself on top."""
     spec, steady, reserves = plan.spec, pool.steady_fleet, pool.reserves
-    high = pool_demand(
-        demand_at(spec, demand_fraction(spec, _STACKED_FRACTION)), spec.routing, pool.spec.name, spec.own_pools
-    )
+    high = pool_asked(spec, pool.spec, demand_at(spec, demand_fraction(spec, _STACKED_FRACTION)))
     slow = worth_log(math.log(band_of(pool.step_model).slow_ratio)) - worth_log(math.log(steady.size.band.slow_ratio))
     more = high.planning_rps / pool.demand.planning_rps * math.exp(slow)
     replicas = math.ceil(steady.replicas * more - 1e-9)

@@ -26,7 +26,7 @@ FILE_KEYS = frozenset(
         *(
             f"{owner}evidence.{each}"
             for owner in ("", "pool.", "pools.")
-            for each in ("load_tests", "calibrations", "step_profile", "engine_logs", "startup_logs")
+            for each in ("load_tests", "calibrations", "step_profile", "engine_logs", "startup_logs", "validated")
         ),
     }
 )
