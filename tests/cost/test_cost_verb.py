@@ -177,6 +177,7 @@ def test_a_focus_file_keeps_the_rules_and_sums_to_the_bill(answer: CostAnswer) -
         ({"rule": "gpu"}, "is not known"),
         ({"basis": "allocation"}, "nobody was allotted anything"),
         ({"against": "gpt"}, "does not say whose model it is"),
+        ({"against": "nobody/model"}, "has no price of input and output tokens"),
     ],
 )
 def test_a_wrong_question_is_answered_with_what_to_ask(asked: dict[str, str], said: str, plan_file: Path) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ullage.execute.run import RunContext
     from ullage.planning.billing.spilled import SpilledPool
     from ullage.planning.document import Plan
+    from ullage.prices.book import PriceBook
 
 # Which draw of a typical week's minutes is looked at, beside the run's own seed.
 _MINUTES = 47
@@ -36,6 +37,23 @@ def parse_offer(against: str) -> ProviderOffer:
             fix="Give provider/model, for example openai/gpt-5-mini.",
         )
     return ProviderOffer(provider=provider, model=model, tier=tiers[tier])
+
+
+def asked_offer(against: str | None, book: PriceBook | None) -> ProviderOffer | None:
+    """The offer of an option; one that nobody has priced is refused before the minutes that a plan takes."""
+    from ullage.cost.provider.offer import is_priced
+
+    if against is None:
+        return None
+    offer = parse_offer(against)
+    if book is not None and not is_priced(book, offer):
+        raise InputError(
+            field="--against",
+            value=against,
+            problem="has no price of input and output tokens",
+            fix="Give them under prices.own.tokens, or as a price list (docs/howto/bring-your-prices.md).",
+        )
+    return offer
 
 
 def compared_with_providers(

@@ -178,11 +178,10 @@ def cost(
     from ullage.load.located import located
     from ullage.load.plan import load_plan, own_traces, plan_document
     from ullage.prices.purchase import purchase_of
-    from ullage.verbs.against import compared_with_providers, parse_offer
+    from ullage.verbs.against import asked_offer, compared_with_providers
     from ullage.verbs.plan import plan_spec
 
     choice = _choice(by or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
-    asked_offer = None if against is None else parse_offer(against)
     purchase = None if commit is None else purchase_of(commit, field="--commit")
     follows = follows_of(fleet)
     notes: list[str] = []
@@ -191,6 +190,7 @@ def cost(
         logs, columns = own_traces(source)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
+        offer = asked_offer(against, spec.prices)
         # A log that does not say who asked is refused before the minutes that a plan takes.
         log = _read_log(logs, columns, choice, known, notes) if logs else None
         run.progress(0.02, "planning")
@@ -204,7 +204,7 @@ def cost(
             return change
         uses = _simulated(bill, choice) if log is None else _logged(bill, log, choice, known, seed)
         attribution, spread = _attributed(bill, uses, choice, is_chosen=bool(rule))
-        compared, spilled = compared_with_providers(found, bill, asked_offer, run, notes)
+        compared, spilled = compared_with_providers(found, bill, offer, run, notes)
         marginals = _marginals(spec, bill, run) if marginal else ()
         asked = parse_changes(set, traffic)
         budget = None if months is None else _budget(found, bill, source, asked, run, months, follows, ledger)

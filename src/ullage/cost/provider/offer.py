@@ -59,6 +59,18 @@ class OfferedRequest:
     inputs: tuple[Figure | Assumption, ...]
 
 
+def is_priced(book: PriceBook, offer: ProviderOffer) -> bool:
+    """Whether the book has what any request of the offer needs."""
+    kinds = (TokenKind.INPUT, TokenKind.OUTPUT)
+    return all(isinstance(priced(book, _wanted(offer, each, 0.0)), Figure) for each in kinds)
+
+
+def _wanted(offer: ProviderOffer, kind: TokenKind, prompt_tokens: float) -> TokenWanted:
+    return TokenWanted(
+        model=offer.model, kind=kind, provider=offer.provider, tier=offer.tier, prompt_tokens=int(prompt_tokens)
+    )
+
+
 def offered_request(book: PriceBook, offer: ProviderOffer, use: ClassUse) -> OfferedRequest | MissingPrice:
     """The tokens of the class's mean request at the offer's prices, and its fee.
 
@@ -69,10 +81,7 @@ def offered_request(book: PriceBook, offer: ProviderOffer, use: ClassUse) -> Off
     cached = min(use.cached_tokens, use.prompt_tokens) / use.requests
     prices: dict[TokenKind, Figure] = {}
     for kind in (TokenKind.INPUT, TokenKind.OUTPUT, TokenKind.CACHED_READ):
-        wanted = TokenWanted(
-            model=offer.model, kind=kind, provider=offer.provider, tier=offer.tier, prompt_tokens=int(prompt)
-        )
-        found = priced(book, wanted)
+        found = priced(book, _wanted(offer, kind, prompt))
         if isinstance(found, Figure):
             prices[kind] = found
         elif kind is not TokenKind.CACHED_READ:
