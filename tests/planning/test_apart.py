@@ -14,7 +14,7 @@ from ullage.load.plan import load_plan
 from ullage.load.pool import load_pool
 from ullage.planning.answer.answer import answer
 from ullage.planning.document import Plan
-from ullage.planning.options.apart import PAYS, PAYS_NOT, UNSURE, ApartOption, apart_option
+from ullage.planning.options.apart import PAYS, PAYS_NOT, UNSURE, ApartOption, apart_option, apart_sides, sides_point
 from ullage.planning.options.candidates import Candidate
 from ullage.planning.options.ranking import ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
@@ -142,6 +142,17 @@ def test_options_say_whether_it_pays_and_what_to_measure(request_of_pool: Option
     assert "Measure first" in found.note
     assert "25 GB/s is assumed" in found.note
     assert to_json(found)["verdict"] == found.verdict
+
+
+def test_options_size_both_sides_for_the_chance_that_a_plan_of_them_has(
+    request_of_pool: OptionRequest, apart: Plan
+) -> None:
+    """One question, two verbs: a pool that is not apart yet is judged as it would be planned."""
+    spec = request_of_pool.spec
+    (pool,) = spec.pools
+    point = sides_point(spec, pool, apart_sides(pool, spec.options.transfer))
+    assert point.pool_shortfall == apart.point.pool_shortfall
+    assert point.pool_shortfall != request_of_pool.point.pool_shortfall
 
 
 def test_a_slow_link_is_refused_with_the_side_it_hurts(request_of_pool: OptionRequest) -> None:

@@ -15,14 +15,16 @@ from typing import Any
 from ullage.cost.service_use import SECONDS_PER_HOUR
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Figure
+from ullage.fleet.risk.planning_point import PlanningPoint
 from ullage.memory.kv import cache_cost
 from ullage.memory.settings import resolve
 from ullage.planning.options.candidates import Candidate
 from ullage.planning.options.ranking import Ranked
 from ullage.planning.options.screen import OptionRequest, fit_of, refused_candidate
 from ullage.planning.options.trial import DEVICES, CandidateResult, CandidateTrial, mean_rps
+from ullage.planning.planned_for import planned_for
 from ullage.planning.sides import prefill_side, side_classes, together_figures, tried_together, violated_together
-from ullage.planning.spec import PoolSpec
+from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.service.phase import DECODE_SHARE, OVERLAP, PoolSide, Side, side_demand, side_name
 from ullage.service.trial.decide import Effort
 from ullage.simulate.statistics import Interval
@@ -101,6 +103,7 @@ def apart_option(
         return None
     name = f"{pool.device.name} tp{pool.settings.sharding.tp}, prefill and decode apart"
     sides = apart_sides(pool, asked.spec.options.transfer)
+    asked = replace(asked, point=sides_point(asked.spec, pool, sides))
     trials: list[CandidateTrial] = []
     results: list[CandidateResult] = []
     for side in sides:
@@ -136,6 +139,12 @@ def apart_option(
         bandwidth=asked.spec.options.transfer,
         figures=figures,
     )
+
+
+def sides_point(spec: PlanSpec, pool: PoolSpec, sides: tuple[PoolSpec, PoolSpec]) -> PlanningPoint:
+    """What both sides are sized for: they share the chance, as in a plan that states them."""
+    pools = tuple(one for each in spec.pools for one in (sides if each.name == pool.name else (each,)))
+    return planned_for(replace(spec, pools=pools))[0]
 
 
 def apart_sides(pool: PoolSpec, bandwidth: Assumption) -> tuple[PoolSpec, PoolSpec]:
