@@ -89,7 +89,7 @@ def quoted(load: Load) -> Options:
 def test_every_candidate_is_ranked_or_refused_once(small: Options, load: Load) -> None:
     (pool,) = small.pools
     spec = load(SMALL)
-    tried = candidates_of(spec.pool, spec.options, book=spec.prices, buying=spec.buying, reuses=True)
+    tried = candidates_of(spec.pool, spec.options, book=spec.prices, buying=spec.buying)
     names = [each.name for each in tried]
     found = [each.measured.name for each in pool.ranking] + [each.name for each in pool.refused]
     assert sorted(found) == sorted(names)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ullage.load.plan import load_plan
+from ullage.planning.options.caches import cache_changes
 from ullage.planning.options.candidates import candidates_of
 
 DAY = datetime.date(2026, 11, 15)
@@ -17,7 +18,7 @@ POOL: dict[str, Any] = {"model": "llama-3.1-8b", "device": "h100-sxm"}
 @pytest.mark.parametrize(
     ("stated", "tried"),
     [
-        ({}, ["simulated caches", "prefix-aware routing"]),
+        ({}, ["prefix-aware routing"]),
         ({"prefix_cache": "simulated"}, ["prefix-aware routing"]),
         ({"prefix_cache": "off"}, []),
         ({"router": "prefix_aware"}, []),
@@ -39,9 +40,8 @@ def test_a_router_by_prefixes_is_compared_with_caches_that_are_simulated_too(
         },
         as_of=DAY,
     )
-    found = candidates_of(spec.pool, spec.options, book=None, buying=spec.buying, reuses=True)
-    assert [each.name.split(", ")[-1] for each in found[1:]] == tried
-    caches = {each.pool.settings.prefix_cache for each in found[1:] if "caches" in each.name}
-    assert caches <= {"simulated"}
-    routers = {each.pool.settings.router for each in found[1:] if "routing" in each.name}
-    assert routers <= {"prefix_aware"}
+    found = cache_changes(spec.pool.settings)
+    assert list(found) == tried
+    assert {(each.router, each.prefix_cache) for each in found.values()} <= {("prefix_aware", "simulated")}
+    ranked = candidates_of(spec.pool, spec.options, book=None, buying=spec.buying)
+    assert [each.is_own for each in ranked] == [True]

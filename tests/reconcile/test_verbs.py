@@ -124,6 +124,35 @@ def test_a_drift_is_found_in_files_kept_and_written_as_a_diff(
     assert json.loads(capsys.readouterr().out)["found"]["risk"]["stretches"] == 2
 
 
+HPA = """
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: pool}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: pool}
+  minReplicas: 1
+  maxReplicas: 6
+  metrics:
+    - type: Pods
+      pods: {metric: {name: vllm_num_requests_waiting}, target: {type: AverageValue, averageValue: "2"}}
+"""
+
+
+@pytest.mark.slow
+def test_a_rule_is_played_beside_the_replicas_that_ran(
+    kept: KeptCase, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What ran is what was observed: its replica-hours are those of the files, whatever the rule would have done."""
+    rules = tmp_path / "hpa.yaml"
+    rules.write_text(HPA)
+    asked = ["shadow", answers(kept, tmp_path, Planted()), "--plan", str(kept.file), "--names", names, "--quiet"]
+    assert run([*asked, "--rules", str(rules), "--json"]) == ExitCode.OK
+    found = valid("shadow", json.loads(capsys.readouterr().out))["found"]
+    assert found["live_hours"] == pytest.approx(kept.production.replicas * 7 * 24, rel=0.02)
+    (rule,) = found["rules"]
+    assert 0.0 < rule["replica_hours"] <= 6 * 7 * 24
+
+
 @pytest.mark.slow
 def test_the_page_and_its_markdown_name_the_verdict(
     kept: KeptCase, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from ullage.cost.quotes import PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.facts.device import Device
 from ullage.facts.model import Model
-from ullage.memory.settings import OFF, SIMULATED, RuntimeSettings
+from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.options.settings import (
@@ -25,9 +25,6 @@ from ullage.planning.spec import PoolSpec
 from ullage.prices.book import PriceBook
 from ullage.service.calibration.pool_step import NO_EVIDENCE
 
-PREFIX_AWARE = "prefix-aware routing"
-SIMULATED_CACHES = "simulated caches"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -39,12 +36,9 @@ class Candidate:
 
 
 def candidates_of(
-    pool: PoolSpec, settings: OptionSettings, *, book: PriceBook | None, buying: PriceChoice, reuses: bool = False
+    pool: PoolSpec, settings: OptionSettings, *, book: PriceBook | None, buying: PriceChoice
 ) -> tuple[Candidate, ...]:
-    """The pool as it is, then every other combination, each once, in the order of the axes.
-
-    Where prompts reuse prefixes, one of them is the pool behind a router that goes by them.
-    """
+    """The pool as it is, then every other combination, each once, in the order of the axes."""
     own = pool.settings.sharding
     devices = _devices(pool, settings, book, buying)
     axes = (
@@ -69,8 +63,7 @@ def candidates_of(
         if _key(made) not in seen:
             seen.add(_key(made))
             found.append(Candidate(name=_name(made, pool), pool=made, is_own=False))
-    others = [*_speculating(pool), *(_routing(pool) if reuses else ())]
-    found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in others]
+    found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in _speculating(pool)]
     if len(found) > MOST_CANDIDATES:
         raise InputError(
             field="options",
@@ -94,20 +87,6 @@ def _speculating(pool: PoolSpec) -> list[PoolSpec]:
         _other(pool, model=pool.model, device=pool.device, settings=replace(pool.settings, speculation=each))
         for each in others
     ]
-
-
-def _routing(pool: PoolSpec) -> list[PoolSpec]:
-    """The pool behind a router that goes by prefixes; its steps are the same, so what was measured of them holds.
-
-    Beside it the pool behind its own router with caches that are simulated too: hits as stated would be compared with
-    hits that have to be found.
-    """
-    given = pool.settings
-    if given.router == "prefix_aware" or given.prefix_cache == OFF:
-        return []
-    beside = [] if given.prefix_cache == SIMULATED else [replace(given, prefix_cache=SIMULATED)]
-    routed = replace(given, router="prefix_aware", prefix_cache=given.prefix_cache)
-    return [replace(pool, settings=each) for each in (*beside, routed)]
 
 
 def _devices(
@@ -173,9 +152,6 @@ def _drafting(pool: PoolSpec) -> str:
     return "no speculation" if given is None else f"{given.method} {given.draft_tokens}"
 
 
-_SAID = {"prefix_aware": PREFIX_AWARE, SIMULATED: SIMULATED_CACHES}
-
-
 def _name(made: PoolSpec, own: PoolSpec) -> str:
     """Device and parallelism, and beyond them what differs from the pool: `h200-sxm tp2, kv fp8`."""
     cut = made.settings.sharding
@@ -188,8 +164,6 @@ def _name(made: PoolSpec, own: PoolSpec) -> str:
         ("budget ", made.settings.step_tokens, own.settings.step_tokens),
         ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
         ("", _drafting(made), _drafting(own)),
-        ("", _SAID.get(made.settings.router or ""), _SAID.get(own.settings.router or "")),
-        ("", _SAID.get(made.settings.prefix_cache or ""), _SAID.get(own.settings.prefix_cache or "")),
     )
     more = "".join(f", {reported}{value}" for reported, value, usual in extra if value != usual)
     return f"{made.device.name} {' '.join(parts)}{more}"

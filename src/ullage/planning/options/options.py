@@ -16,7 +16,8 @@ from typing import Any
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
 from ullage.planning.options.apart import ApartOption, apart_option
-from ullage.planning.options.candidates import PREFIX_AWARE, SIMULATED_CACHES, Candidate, candidates_of
+from ullage.planning.options.caches import CacheOption, cache_options
+from ullage.planning.options.candidates import Candidate, candidates_of
 from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
 from ullage.planning.options.ranking import Ranked, Refused, ranked
@@ -52,6 +53,8 @@ class PoolOptions:
     trials: tuple[CandidateTrial, ...]
     figures: Mapping[str, Figure]
     notes: tuple[str, ...]
+    # Changes to caches and routers, each beside the pool with simulated caches, or why not.
+    caches: tuple[CacheOption | Rejection, ...] = ()
     # Prefill and decode apart, or why not; None where the pool is one side of such a pool already.
     apart: ApartOption | Rejection | None = None
 
@@ -121,13 +124,7 @@ def pool_options(
     map: Any = map,  # noqa: A002
 ) -> PoolOptions:
     """The candidates of one pool: screened, bounded, ranked, and the best of them followed through the months."""
-    candidates = candidates_of(
-        pool,
-        asked.spec.options,
-        book=asked.spec.prices,
-        buying=asked.spec.buying,
-        reuses=any(max(each.reuse.later_turn_fractions) > 0.0 for each in asked.demand.busy_model.classes),
-    )
+    candidates = candidates_of(pool, asked.spec.options, book=asked.spec.prices, buying=asked.spec.buying)
     fits, refused = _screened(candidates, asked)
     trials = [CandidateTrial(fit, map=map) for fit in fits]
     places, gone = ranked(trials, rounds=rounds)
@@ -141,6 +138,8 @@ def pool_options(
         trials=(*(each.trial for each in places), *_short_of_quota(trials, gone)),
         figures=_figures(places),
         notes=_notes(places),
+        # Windows with simulated caches are long, so that caches fill: the first round's number of them.
+        caches=cache_options(pool, asked, places, effort=rounds[0], map=map),
         apart=apart_option(pool, asked, places, effort=rounds[-1], map=map),
     )
 
@@ -231,27 +230,6 @@ def _speculation_notes(places: Sequence[Ranked]) -> list[str]:
     return notes
 
 
-def _routing_notes(places: Sequence[Ranked]) -> list[str]:
-    """What a router that goes by prefixes would do to the pool as it is, and what to measure before it."""
-    runs = [each.measured for each in places]
-    own = next((each for each in runs if each.fit.candidate.is_own), None)
-    run = next((each for each in runs if PREFIX_AWARE in each.name), None)
-    if own is None or run is None:
-        return []
-    beside = next((each for each in runs if SIMULATED_CACHES in each.name), own)
-    change = run.score.value / beside.score.value - 1.0
-    verdict = "pays" if run.score.high < beside.score.low else "does not surely pay"
-    stated = "" if beside is own else f" With hits as stated, wherever a request goes, it would be {own.replicas}."
-    said = (
-        f"{PREFIX_AWARE}: {beside.replicas} -> {run.replicas} replicas, {change:+.0%} ({run.evidence}); it {verdict} "
-        f"at this load.{stated} Caches are simulated; which prompt begins like which is assumed from sessions, reuse "
-        "distances and classes. Measure first: the share of prompt tokens that your engines find cached behind the "
-        "router you have (vLLM: prefix_cache_hits / prefix_cache_queries), and replay a trace with block hashes "
-        "(ullage simulate --routing prefix_aware)."
-    )
-    return [said]
-
-
 def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     notes = []
     missing = {
@@ -268,7 +246,6 @@ def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     if len(variants) > 1:
         notes.append(f"You state that {' and '.join(sorted(variants))} answer equally well; nothing here judges it.")
     notes += _speculation_notes(places)
-    notes += _routing_notes(places)
     if len(places) > 1 and not places[0].is_sure:
         one, other = places[0].measured, places[1].measured
         notes.append(f"{one.name} and {other.name} are too close to tell: another seed may swap them.")

@@ -86,12 +86,15 @@ USD, DEVICES = "USD/success", "devices"
 
 
 class CandidateTrial:
-    """One candidate's simulations; what a round found is remembered for the next."""
+    """One candidate's simulations; what a round found is remembered for the next.
 
-    def __init__(self, fit: Fit, *, map: Any = map) -> None:  # noqa: A002
+    `start` is where the search for its number begins, where something like it was measured.
+    """
+
+    def __init__(self, fit: Fit, *, start: int | None = None, map: Any = map) -> None:  # noqa: A002
         self.fit, self._map = fit, map
         self._seed, self._rate_rps = fit.asked.seed, fit.asked.rate_rps
-        self._start: int | None = None
+        self._start = start
 
     # What follows is simulated, so it waits until the candidate's bounds have been looked at.
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ullage.errors import NotGiven, Rejection
 from ullage.planning.options.apart import ApartOption
+from ullage.planning.options.caches import CacheOption
 from ullage.planning.options.lead_times import Order
 from ullage.planning.options.mix import VerifiedMix
 from ullage.planning.options.options import Options, PoolOptions
@@ -41,7 +42,7 @@ def _pool(each: PoolOptions, *, several: bool) -> list[RenderableType]:
         parts += [_ranking(each), "", _pareto(each), ""]
     if each.refused:
         parts += [*_refused(each), ""]
-    parts += _apart(each.apart)
+    parts += [*_caches(each), *_apart(each.apart)]
     if each.orders is not None:
         parts += [_orders(each.orders.rows), *(Text(note) for note in each.orders.notes), ""]
     return parts
@@ -96,6 +97,17 @@ def _refused(pool: PoolOptions) -> Iterator[RenderableType]:
         why = each.rejection
         help_ = f" Would help: {why.remedies[0].change}." if why.remedies else ""
         yield Text(f"- {each.name}, by {why.stage}: {why.reason}.{help_}")
+
+
+def _caches(pool: PoolOptions) -> list[RenderableType]:
+    """Changes to caches and routers, beside the pool with caches that are simulated too."""
+    if not pool.caches:
+        return []
+    said = [
+        each.note if isinstance(each, CacheOption) else f"refused by {each.stage}: {each.reason}."
+        for each in pool.caches
+    ]
+    return [Text("Caches and routers, simulated", style="bold"), *(Text(f"- {each}") for each in said), ""]
 
 
 def _apart(found: ApartOption | Rejection | None) -> list[RenderableType]:

@@ -1,0 +1,111 @@
+"""Caches and routers of a pool as options: what a router that goes by prefixes would do to the pool as it is.
+
+Hits as stated cost nothing to find, wherever a request goes; beside them nothing that helps to find them could ever
+pay. So these are no candidates of the ranking: both sides of the comparison have caches that are simulated, block by
+block, and what is compared is what they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ullage.errors import Rejection
+from ullage.memory.settings import OFF, SIMULATED, RuntimeSettings
+from ullage.planning.options.candidates import Candidate
+from ullage.planning.options.ranking import Ranked
+from ullage.planning.options.screen import OptionRequest, fit_of
+from ullage.planning.options.trial import CandidateResult, CandidateTrial
+from ullage.planning.spec import PoolSpec
+from ullage.service.trial.decide import Effort
+
+BESIDE = "caches simulated"
+PREFIX_AWARE = "prefix-aware routing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheOption:
+    """One change beside the pool as it is, both with simulated caches; `stated_replicas` is the plan's own number."""
+
+    name: str
+    beside: CandidateResult
+    run: CandidateResult
+    stated_replicas: int | None
+
+    @property
+    def change_fraction(self) -> float:
+        return self.run.score.value / self.beside.score.value - 1.0
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is cheaper whatever the undecided numbers of replicas turn out to be."""
+        return self.run.score.high < self.beside.score.low
+
+    @property
+    def note(self) -> str:
+        """The row as a sentence: what it saves, what it rests on and what to measure first."""
+        verdict = "pays" if self.pays else "does not surely pay"
+        stated = "" if self.stated_replicas is None else f" With hits as stated it would be {self.stated_replicas}."
+        was = f"{self.beside.replicas} replicas, {self.beside.paid_devices} devices"
+        becomes = f"{self.run.replicas} replicas, {self.run.paid_devices} devices, {self.change_fraction:+.0%}"
+        return (
+            f"{self.name}: {was} -> {becomes} ({self.run.evidence}); it {verdict} at this load.{stated} Which prompt "
+            "begins like which is assumed from sessions, reuse distances and classes. Measure first: the share of "
+            "prompt tokens that your engines find cached behind the router you have (vLLM: prefix_cache_hits / "
+            "prefix_cache_queries), and replay a trace with block hashes (ullage simulate --routing prefix_aware)."
+        )
+
+
+def cache_options(
+    pool: PoolSpec,
+    asked: OptionRequest,
+    places: Sequence[Ranked],
+    *,
+    effort: Effort,
+    map: Any = map,  # noqa: A002
+) -> tuple[CacheOption | Rejection, ...]:
+    """Every change to caches and routers that applies to this pool, each beside it; a refusal says why not."""
+    own = next((each.measured for each in places if each.measured.fit.candidate.is_own), None)
+    changes = cache_changes(pool.settings)
+    if not changes or not any(max(each.reuse.later_turn_fractions) > 0.0 for each in asked.demand.busy_model.classes):
+        return ()
+    start = None if own is None else own.steady_replicas
+    beside = _measured(BESIDE, replace(pool.settings, prefix_cache=SIMULATED), pool, asked, effort, start, map)
+    if isinstance(beside, Rejection):
+        return (beside,)
+    found: list[CacheOption | Rejection] = []
+    for name, settings in changes.items():
+        run = _measured(name, settings, pool, asked, effort, beside.steady_replicas, map)
+        is_stated = own is not None and pool.settings.prefix_cache != SIMULATED
+        found.append(
+            run
+            if isinstance(run, Rejection)
+            else CacheOption(
+                name=name, beside=beside, run=run, stated_replicas=own.replicas if own and is_stated else None
+            )
+        )
+    return tuple(found)
+
+
+def cache_changes(given: RuntimeSettings) -> dict[str, RuntimeSettings]:
+    """By name, the settings with one thing changed; their steps are the pool's, so what was measured of them holds."""
+    if given.prefix_cache == OFF or given.router == "prefix_aware":
+        return {}
+    return {PREFIX_AWARE: replace(given, router="prefix_aware", prefix_cache=SIMULATED)}
+
+
+def _measured(
+    name: str,
+    settings: RuntimeSettings,
+    pool: PoolSpec,
+    asked: OptionRequest,
+    effort: Effort,
+    start: int | None,
+    map: Any,  # noqa: A002
+) -> CandidateResult | Rejection:
+    fit = fit_of(Candidate(name=name, pool=replace(pool, settings=settings), is_own=True), asked)
+    if isinstance(fit, Rejection):
+        return fit
+    trial = CandidateTrial(fit, start=start, map=map)
+    return trial.idle_refusal() or trial.measured(effort)
