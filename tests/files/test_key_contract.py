@@ -206,6 +206,12 @@ CASES: dict[str, dict[str, str]] = {
         "pool.speculation.accepted_per_step": "2.5",
         "pool.speculation.draft": "llama-3.2-3b",
     },
+    "adapted": {
+        "pool.adapters.slots": "64",
+        "pool.adapters.rank": "64",
+        "pool.adapters.targets": "[attention]",
+        "pool.adapters.slowdown": "60%",
+    },
     "apart": {
         "pool.disaggregated.transfer": "1GB/s",
         "pool.disaggregated.overlap": "50%",
@@ -522,7 +528,9 @@ def written_defaults() -> Iterator[tuple[str, KeyRow]]:
 )
 def test_a_default_that_is_written_is_the_default(path: str, row: KeyRow, folder: Path) -> None:
     """Stating it changes who says it, and no value."""
-    document = read_yaml(BASES["apart" if path.startswith("pool.disaggregated") else "routed"], file="plan.yaml")
+    bases = {"pool.disaggregated": "apart", "pool.adapters": "adapted"}
+    base = next((each for prefix, each in bases.items() if path.startswith(prefix)), "routed")
+    document = read_yaml(BASES[base], file="plan.yaml")
     if path.startswith("cost.evaluation"):
         document = with_value(document, "cost.evaluation", "{share: 1%}")
     stated = spec_of(with_value(document, path, row.default), folder)
@@ -536,7 +544,8 @@ def values(spec: PlanSpec) -> list[object]:
     inputs = (*spec.inputs, *reserves, *spec.admission.inputs, *spec.cost.inputs, *lead, spec.policy.margin, *scaling)
     return [
         sorted({(each.name, _plain(each.value), each.unit) for each in inputs}),
-        [replace(each.settings, source=None, evidence=None) for each in spec.pools],  # type: ignore[arg-type]
+        [replace(each.settings, source=None, evidence=None, adapters=None) for each in spec.pools],  # type: ignore[arg-type]
+        [None if (own := each.settings.adapters) is None else own.slowdown.value for each in spec.pools],
         spec.buying.tier,
     ]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from support import plan_keys
 from ullage.errors import InputError
+from ullage.files.faults import NOT_PLANNED
 from ullage.files.plan_file import key_rows, plan_file_schema, read_plan_file
 
 GOOD = """\
@@ -59,6 +60,12 @@ def test_a_version_is_a_text_and_not_a_number() -> None:
     assert pool.engine_version == "0.30"
 
 
+def test_what_is_refused_by_name_is_no_key_of_pools_and_classes() -> None:
+    """Beside a key of that name the message would send people away from it."""
+    paths = [each.path for each in key_rows() if each.path.startswith(("pool", "workload"))]
+    assert not {each.rpartition(".")[2].strip("[]{}") for each in paths} & set(NOT_PLANNED)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -72,6 +79,12 @@ def test_a_version_is_a_text_and_not_a_number() -> None:
             "rat: 20 req/s",
             "plan.yaml:7: workload.classes.chat.rat = '20 req/s': is not a known key. Did you mean rate?",
         ),
+        (
+            "tensor_parallel: 2",
+            "mig: 3g.40gb",
+            "plan.yaml:19: pool.mig = '3g.40gb': is not a key. A part of a device is planned as a device of your own",
+        ),
+        ("tensor_parallel: 2", "lora: 8", "pool.lora = '8': is not a key. Write adapters: {slots: 8, rank: 16}."),
         ("service: two classes\n", "", "service = None: is missing. Add service (text): What the plan is called."),
         (
             "rate: 20 req/s",

@@ -249,6 +249,10 @@ HEADED = ONE.replace(
     "{model: llama-3.1-8b, device: l40s, engine_version: 0.32.0}",
     "{model: mimo-7b, device: l40s, speculation: {method: mtp, tokens: 2}}",
 )
+ADAPTED = ONE.replace(
+    "engine_version: 0.32.0}",
+    "engine_version: 0.32.0,\n       adapters: {slots: 8, rank: 16}}",
+)
 APART = ONE.replace(
     "engine_version: 0.32.0}",
     "engine_version: 0.32.0,\n       disaggregated: {transfer: 10GB/s}}",
@@ -265,6 +269,7 @@ BASES = {
     "emitted": EMITTED,
     "drafted": DRAFTED,
     "apart": APART,
+    "adapted": ADAPTED,
     "headed": HEADED,
     "looked": HEADED.replace("method: mtp, tokens: 2", "method: ngram, tokens: 2, accepted_per_step: 1.5"),
     "counted": COUNTED,

@@ -207,6 +207,9 @@ VLLM = _object(
         "pipeline-parallel-size": _COUNT,
         "enable-expert-parallel": _TRUTH,
         "scheduling-policy": {"enum": ["fcfs", "priority"]},
+        "enable-lora": _TRUTH,
+        "max-loras": _COUNT,
+        "max-lora-rank": _COUNT,
     },
 )
 SGLANG = _object(
@@ -225,6 +228,9 @@ SGLANG = _object(
         "ep-size": _COUNT,
         "enable-priority-scheduling": _TRUTH,
         "schedule-low-priority-values-first": _TRUTH,
+        "enable-lora": _TRUTH,
+        "max-loras-per-batch": _COUNT,
+        "max-lora-rank": _COUNT,
     },
 )
 TENSORRT_LLM = _object(

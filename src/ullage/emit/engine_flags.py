@@ -83,6 +83,7 @@ def _vllm(pool: EmitPool) -> EngineCommand:
         _dtype(pool, "kv-cache-dtype", {"bf16": "auto", "fp16": "auto", "fp32": "auto"}),
         *_priority(pool, "scheduling-policy", "priority"),
         _caching(pool, "enable-prefix-caching"),
+        *_adapters(pool, ("enable-lora", "max-loras", "max-lora-rank")),
         *_vllm_drafting(pool),
     ]
     cannot = (*_no_queue(pool, "vLLM"), *_not_drafting(pool, ("mtp", "ngram")))
@@ -103,6 +104,7 @@ def _sglang(pool: EmitPool) -> EngineCommand:
         _dtype(pool, "kv-cache-dtype", {"bf16": "auto", "fp16": "auto", "fp32": "auto", "fp8": "fp8_e4m3"}),
         *_priority(pool, "enable-priority-scheduling", True),
         *_priority(pool, "schedule-low-priority-values-first", True),
+        *_adapters(pool, ("enable-lora", "max-loras-per-batch", "max-lora-rank")),
         *_sglang_drafting(pool),
     ]
     cannot = (
@@ -217,6 +219,14 @@ def _caching(pool: EmitPool, key: str) -> EngineFlag:
     shares = [pool.real(f"demand.{each.name}.cached_fraction") for each in pool.classes]
     why = f"the plan counts on cached prompt tokens: {', '.join(f'{each:.3g}' for each in shares)} of each class's"
     return _said(key, True, why if any(shares) else "the plan counts on none; reuse costs nothing")
+
+
+def _adapters(pool: EmitPool, keys: tuple[str, str, str]) -> list[EngineFlag]:
+    """The switch, the slots and the largest rank, by the engine's names for them."""
+    if pool.choice.adapters is None:
+        return []
+    why = "pool.adapters of the plan file"
+    return [_said(key, value, why) for key, value in zip(keys, (True, *pool.choice.adapters), strict=True)]
 
 
 _DRAFTING = "pool.speculation of the plan file"

@@ -47,6 +47,7 @@ class EngineChoice:
     sharding: Sharding
     budget_tokens: int | None = None
     drafting: tuple[str, int] | None = None  # the method of speculation, and the tokens it drafts
+    adapters: tuple[int, int] | None = None  # slots for adapters, and their largest rank
 
 
 @dataclass(frozen=True, kw_only=True)

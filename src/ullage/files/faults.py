@@ -23,6 +23,35 @@ RETIRED: Mapping[KeyPath, str] = {
 }
 """Keys of earlier versions, and what to write in their place."""
 
+_SLICES = (
+    "A part of a device is planned as a device of your own: give its memory, bandwidth and FLOP/s in a fact file "
+    "(docs/howto/add-a-device.md). What neighbours on the same device take from it is not known here."
+)
+_IMAGES = (
+    "Encoder steps are not planned. Count what an image or a sound becomes as prompt tokens in classes[].prompt, and "
+    "calibrate on a load test that has them."
+)
+_BUDGET = "State what it leaves of answers as percentiles: output: {p50: 400, p95: 2000}."
+NOT_PLANNED: Mapping[str, str] = {
+    "lora": "Write adapters: {slots: 8, rank: 16}.",
+    "loras": "Write adapters: {slots: 8, rank: 16}.",
+    **dict.fromkeys(("mig", "mig_profile", "gpu_fraction", "time_slicing", "mps"), _SLICES),
+    "sleep_mode": "Several models on one device are not planned: give each a pool.",
+    **dict.fromkeys(("images", "image_tokens", "audio", "video", "multimodal"), _IMAGES),
+    **dict.fromkeys(("embedding", "embeddings", "rerank"), "Models that generate are planned, and no others."),
+    **dict.fromkeys(("thinking_budget", "reasoning_effort", "max_tokens", "max_output"), _BUDGET),
+    **dict.fromkeys(
+        ("tier", "batch", "offline"),
+        "Work that waits for idle replicas is not planned. Leave it out of the traffic, or give it a class with a "
+        "priority above 0: it is then served last, and sized for.",
+    ),
+    **dict.fromkeys(
+        ("host_cpu", "tokenizer_workers", "api_server_count"),
+        "Time outside the engine's steps is measured and not stated: calibrate on a load test, which has it.",
+    ),
+}
+"""What people ask for by these names and no key says, with what to write instead."""
+
 
 def read_sections(document: Document, kind: type[Read]) -> Read:
     """A document of ours as its sections; its first fault is an InputError with line, field, value, problem and fix."""
@@ -92,6 +121,8 @@ def _problem(path: KeyPath, detail: ErrorDetails, read: type[Section]) -> tuple[
         return detail["msg"], f"Give a value {range_at(read, path) or context['range']}."
     if kind == "extra_forbidden" and path in RETIRED:
         return "is no longer a key", RETIRED[path]
+    if kind == "extra_forbidden" and str(path[-1]) in NOT_PLANNED:
+        return "is not a key", NOT_PLANNED[str(path[-1])]
     if kind == "extra_forbidden":
         return "is not a known key", nearest(str(path[-1]), list(known_keys(section_at(read, path[:-1]))))
     if kind == "missing":

@@ -15,6 +15,7 @@ from ullage.errors import InputError
 from ullage.facts.startup import STORAGES
 from ullage.files.faults import read_sections
 from ullage.files.keys import KeyPath, KeyRow, put_key, rows_of
+from ullage.files.sections.adapters import AdaptersSection
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.ages import AgesSection
 from ullage.files.sections.claims import ClaimsSection
@@ -460,6 +461,7 @@ class PoolSection(Section):
         str | None, Key(means="Of the KV cache.", default="as the checkpoint says", moves="memory.kv_bytes_per_token")
     ] = None
     speculation: Annotated[SpeculationSection | None, Key(means="Tokens drafted ahead, where it speculates.")] = None
+    adapters: Annotated[AdaptersSection | None, Key(means="LoRA adapters, where requests have their own.")] = None
     disaggregated: Annotated[
         DisaggregatedSection | None, Key(means="Prefill and decode on replicas of their own, where they are.")
     ] = None

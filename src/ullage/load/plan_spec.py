@@ -43,6 +43,7 @@ from ullage.fleet.packing import chosen_shape, shapes_of
 from ullage.fleet.reserves import ReserveSettings
 from ullage.fleet.sites import Sites
 from ullage.fleet.warm import FOLLOWS
+from ullage.memory.adapters import SLOWDOWN, Adapters
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.kv import cache_cost
@@ -522,6 +523,7 @@ def _settings(pool: PoolSection, context_tokens: int, draft: Model | None, prove
         kv_dtype=pool.kv_dtype,
         max_context_tokens=context_tokens,
         speculation=_speculation(pool, draft, provenance),
+        adapters=_adapters(pool, provenance),
         prefix_cache=_known("pool.prefix_cache", pool.prefix_cache, PREFIX_CACHES),
         router=_known("pool.router", pool.router, ROUTINGS),
         router_refresh_s=pool.router_refresh or 0.0,
@@ -532,6 +534,14 @@ def _known(field: str, name: str | None, known: Sequence[str]) -> str | None:
     if name is not None and name not in known:
         raise unknown_name(field=field, name=name, known=known)
     return name
+
+
+def _adapters(pool: PoolSection, provenance: Provenance) -> Adapters | None:
+    given = pool.adapters
+    if given is None:
+        return None
+    found = Adapters(slots=given.slots, rank_channels=given.rank, slowdown=provenance.over(SLOWDOWN, given.slowdown))
+    return replace(found, targets=given.targets) if given.targets else found
 
 
 def _speculation(pool: PoolSection, draft: Model | None, provenance: Provenance) -> Speculation | None:

@@ -1,4 +1,6 @@
-"""Adapters (LoRA): memory that an engine sets aside for a number of slots, whether they are filled or not.
+"""Adapters (LoRA): memory that an engine sets aside for a number of slots, and what they slow a step down by.
+
+The memory is set aside whether slots are filled or not.
 
 Beside a matrix from `in` to `out` an adapter of rank r has r x in and r x out values. Under tensor
 parallelism the side that the matrix is sharded along is sharded with it, and the other is whole on every device:
@@ -9,11 +11,13 @@ parallelism the side that the matrix is sharded along is sharded with it, and th
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ullage.errors import InputError, unknown_name
+from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.model import (
     DenseFeedForward,
     FeedForward,
@@ -28,29 +32,44 @@ from ullage.memory.sharding import Sharding, stage_layers
 TARGETS = ("attention", "feed-forward", "experts")
 """What adapters can be beside: attention's projections, dense and shared feed-forward blocks, routed experts."""
 
+SLOWDOWN = Assumption(
+    name="pool.adapters.slowdown",
+    value=0.25,
+    unit="fraction",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="default of Ullage: throughput with adapters was published as 8 to 24 % lower (Llama-3.1-8B, vLLM pull "
+        "request 15655) and, before its kernels were fused, as 34 % lower (Llama-2-7B on A100, 11267)",
+        where="https://github.com/vllm-project/vllm/pull/15655",
+        date=datetime.date(2025, 7, 18),
+    ),
+    low=0.05,
+    high=0.5,
+)
 _VALUE_BYTES = 2
-_MOST_RANK = 1024
+MOST_RANK = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adapters:
-    """Slots for adapters of at most one rank, on these targets."""
+    """Slots for adapters of at most one rank, on these targets; `slowdown` is what they add to a step's computing."""
 
     slots: int
     rank_channels: int
     targets: tuple[str, ...] = ("attention", "feed-forward")
+    slowdown: Assumption = SLOWDOWN
 
     def __post_init__(self) -> None:
         if self.slots < 1:
             raise InputError(
                 field="adapters", value=self.slots, problem="is not a number of slots", fix="Give 1 or more."
             )
-        if not 1 <= self.rank_channels <= _MOST_RANK:
+        if not 1 <= self.rank_channels <= MOST_RANK:
             raise InputError(
                 field="adapter rank",
                 value=self.rank_channels,
                 problem="is not a rank",
-                fix=f"Give a whole number from 1 to {_MOST_RANK}.",
+                fix=f"Give a whole number from 1 to {MOST_RANK}.",
             )
         for target in self.targets:
             if target not in TARGETS:

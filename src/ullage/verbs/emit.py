@@ -182,6 +182,7 @@ def _choices(file: PlanFile) -> Mapping[str, Any]:
             ),
             budget_tokens=each.token_budget,
             drafting=None if each.speculation is None else (each.speculation.method, each.speculation.tokens),
+            adapters=None if each.adapters is None else (each.adapters.slots, each.adapters.rank),
         )
         for each in file.every_pool
     }

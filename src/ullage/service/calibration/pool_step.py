@@ -22,6 +22,7 @@ from ullage.service.calibration.repeats import RepeatTerms
 from ullage.service.calibration.validated import ValidationEvidence
 from ullage.service.calibration.whose import SCALED, ReplicaUnderTest, differences, known_device, refuse
 from ullage.service.loadtests.loadtest import LoadTest
+from ullage.service.steps.adapted import with_adapters
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.service.steps.grid import GridStep
 from ullage.service.steps.scaled import ScaledStep
@@ -88,18 +89,21 @@ def pool_step(memory: MemoryBudget, evidence: StepEvidence = NO_EVIDENCE) -> Ste
     estimate = replica_step(memory.model, memory.device, memory.runtime)
     if evidence.calibrations:
         found = with_calibration(estimate, memory, _own(evidence.calibrations, memory), accepted=evidence.accepted)
-        return _speculating(found, memory)
+        return _as_run(found, memory)
     base = estimate
     if evidence.profile is not None:
         given = evidence.profile
         base = profiled_model("grid", given.grid, like=estimate, measured=given.measured, source=given.source)
-    base = _speculating(base, memory)
+    base = _as_run(base, memory)
     return _fitted(base, memory, evidence) if evidence.load_tests else base
 
 
-def _speculating(step: StepModel, memory: MemoryBudget) -> StepModel:
-    """Calibrations and profiles are of plain steps, which speculation widens; load tests ran as the pool does."""
-    return speculating(step, memory.model, memory.device, memory.runtime)
+def _as_run(step: StepModel, memory: MemoryBudget) -> StepModel:
+    """Calibrations and profiles are of plain steps, which adapters slow down and speculation widens.
+
+    Load tests ran as the pool does.
+    """
+    return speculating(with_adapters(step, memory.runtime), memory.model, memory.device, memory.runtime)
 
 
 def _own(calibrations: Sequence[CalibrationEvidence], memory: MemoryBudget) -> CalibrationEvidence:
