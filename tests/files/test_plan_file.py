@@ -111,6 +111,7 @@ def test_what_is_refused_by_name_is_no_key_of_pools_and_classes() -> None:
             "tensor_parallel: two",
             "plan.yaml:19: pool.tensor_parallel = 'two': is not a whole number.",
         ),
+        ("tensor_parallel: 2", "tensor_parallel: -2", "pool.tensor_parallel = '-2': is below 0. Give for example 2."),
         (
             "name: chat",
             "name: Chat Room",

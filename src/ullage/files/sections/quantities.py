@@ -137,7 +137,8 @@ def _number(text: str, *, field: str) -> float:
 def _whole(text: str, *, field: str) -> int:
     plain = text.strip().removeprefix("+").replace("_", "")
     if not plain.isdecimal() or not plain.isascii() or len(plain) > _MOST_DIGITS:
-        raise InputError(field=field, value=text, problem="is not a whole number", fix="Give for example 2.")
+        problem = "is below 0" if plain.startswith("-") and plain[1:].isdecimal() else "is not a whole number"
+        raise InputError(field=field, value=text, problem=problem, fix="Give for example 2.")
     return int(plain)
 
 
