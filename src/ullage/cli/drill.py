@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Explain, Limit, Listed, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Explain, Limit, Listed, NoColor, Quiet, RunOn, Seed, Set, Traffic
 from ullage.cli.terminal import answer, answered, explained, progress, talk
 from ullage.errors import ExitCode
 
@@ -23,6 +23,7 @@ def command(
     as_of: AsOf = None,
     seed: Seed = 0,
     limit: Limit = None,
+    run_on: RunOn = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -47,7 +48,9 @@ def command(
         talk("No plan file given: drilling the built-in example.", quiet=quiet)
     with progress("drilling", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.drill(file, asked, as_of=as_of, seed=seed, limit=limit, progress=report, **what),
+            lambda **what: verbs.drill(
+                file, asked, as_of=as_of, seed=seed, limit=limit, run_on=run_on, progress=report, **what
+            ),
             changed,
             traffic,
         )

@@ -35,6 +35,10 @@ Limit = Annotated[
     str | None,
     typer.Option("--limit", metavar="CEILING", help="Refuse work estimated above it. Default: cpu=10min,memory=8GiB."),
 ]
+RunOn = Annotated[
+    str | None,
+    typer.Option("--run-on", metavar="PLACE", help="ray, or ray://head:10001: the workers of a Ray cluster."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print the answer alone: no notes, no progress.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colour, whatever the terminal can do.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.cli.options import AsJson, AsOf, Explain, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Explain, Limit, NoColor, PlanArgument, Quiet, RunOn, Seed, Set, Traffic
 from ullage.cli.terminal import answered, explained, progress, talk
 from ullage.errors import ExitCode
 
@@ -16,6 +16,7 @@ def command(
     as_of: AsOf = None,
     seed: Seed = 0,
     limit: Limit = None,
+    run_on: RunOn = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -32,7 +33,9 @@ def command(
         talk("No plan file given: comparing options of the built-in example.", quiet=quiet)
     with progress("simulating candidates", quiet=quiet):
         found = what_if(
-            lambda **what: verbs.options(file, as_of=as_of, seed=seed, limit=limit, **what), changed, traffic
+            lambda **what: verbs.options(file, as_of=as_of, seed=seed, limit=limit, run_on=run_on, **what),
+            changed,
+            traffic,
         )
     best = last(found)
     if explain is not None and not isinstance(best, Refusal):

@@ -20,6 +20,7 @@ from ullage.cli.options import (
     NoColor,
     PlanArgument,
     Quiet,
+    RunOn,
     Seed,
     Set,
     Traffic,
@@ -54,6 +55,7 @@ def command(
     as_of: AsOf = None,
     seed: Seed = 0,
     limit: Limit = None,
+    run_on: RunOn = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -75,7 +77,9 @@ def command(
         talk("No plan file given: planning the built-in example.", quiet=quiet)
     with progress("planning", quiet=quiet) as report:
         found = what_if(
-            lambda **what: verbs.plan(file, as_of=as_of, seed=seed, quick=quick, limit=limit, progress=report, **what),
+            lambda **what: verbs.plan(
+                file, as_of=as_of, seed=seed, quick=quick, limit=limit, run_on=run_on, progress=report, **what
+            ),
             changed,
             traffic,
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, RunOn, Seed, Set, Traffic
 from ullage.cli.terminal import answered, progress
 
 
@@ -20,10 +20,7 @@ def command(
     decide: Annotated[
         int, typer.Option("--decide", metavar="COUNT", help="Services to plan whole where the answer turns on them.")
     ] = 4,
-    run_on: Annotated[
-        str | None,
-        typer.Option("--run-on", metavar="PLACE", help="ray, or ray://head:10001: the workers of a Ray cluster."),
-    ] = None,
+    run_on: RunOn = None,
     changed: Set = None,
     traffic: Traffic = None,
     json: AsJson = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, RunOn, Seed, Set, Traffic
 from ullage.cli.terminal import answered, progress, talk
 
 
@@ -24,6 +24,7 @@ def command(
     as_of: AsOf = None,
     seed: Seed = 0,
     limit: Limit = None,
+    run_on: RunOn = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
@@ -40,7 +41,7 @@ def command(
     with progress("risk", quiet=quiet) as report:
         found = what_if(
             lambda **what: verbs.risk(
-                file, bad_hour=bad_hour, as_of=as_of, seed=seed, limit=limit, progress=report, **what
+                file, bad_hour=bad_hour, as_of=as_of, seed=seed, limit=limit, run_on=run_on, progress=report, **what
             ),
             changed,
             traffic,

@@ -7,7 +7,8 @@ Core functions take `map=`; this is what to give them:
 
 Threads serve the simulator, whose kernel releases the interpreter; processes serve work that is Python. The
 order of results is the order of the inputs, and every input carries its own seed, so that nothing depends on
-which worker took it or when.
+which worker took it or when. A map that travels with a job to another process is a plain one there: the job has one
+core, and the pools of this process are not there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 Spread = Callable[..., Iterator[Any]]
+Tell = Callable[[int, int], None]
 # What its threads are called, so that a profiler, or a test, can tell the work on other cores.
 THREADS = "ullage-core"
 
@@ -31,12 +33,12 @@ THREADS = "ullage-core"
 def thread_map(*, workers: int | None = None) -> Iterator[Spread]:
     """A `map` over threads; for functions that spend their time in the kernel or in numpy."""
     if _checked(workers) == 1:
-        yield _inline
+        yield inline
         return
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_checked(workers), thread_name_prefix=THREADS) as pool:
-        yield _ordered(pool)
+        yield _PoolMap(pool)
 
 
 @contextmanager
@@ -46,19 +48,38 @@ def process_map(*, workers: int | None = None) -> Iterator[Spread]:
     from multiprocessing import get_context
 
     with ProcessPoolExecutor(_checked(workers), mp_context=get_context("spawn")) as pool:
-        yield _ordered(pool)
+        yield _PoolMap(pool)
 
 
-def _inline(function: Callable[..., Any], *inputs: Iterable[Any]) -> Iterator[Any]:
+def untold(done: int, count: int, /) -> None:
+    """Nobody hears how many of how many are done."""
+
+
+def inline(function: Callable[..., Any], *inputs: Iterable[Any], tell: Tell = untold) -> Iterator[Any]:
     """Every result before the first is read, as on many cores, so that one core does the same work."""
-    return iter([function(*each) for each in zip(*inputs, strict=False)])
+    given, found = list(zip(*inputs, strict=False)), []
+    for each in given:
+        found.append(function(*each))
+        tell(len(found), len(given))
+    return iter(found)
 
 
-def _ordered(pool: Executor) -> Spread:
-    def spread(function: Callable[..., Any], *inputs: Iterable[Any]) -> Iterator[Any]:
-        return iter(list(pool.map(function, *inputs)))
+def plain() -> Spread:
+    """What a map is that has travelled."""
+    return inline
 
-    return spread
+
+class _PoolMap:
+    """A map over the workers of a pool."""
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    def __call__(self, function: Callable[..., Any], *inputs: Iterable[Any]) -> Iterator[Any]:
+        return iter(list(self._pool.map(function, *inputs)))
+
+    def __reduce__(self) -> tuple[Callable[[], Spread], tuple[()]]:
+        return plain, ()
 
 
 def _checked(workers: int | None) -> int:

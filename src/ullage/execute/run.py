@@ -4,6 +4,9 @@ A verb opens one context and hands its parts to the core, which takes `seed=` an
 
     with running(as_of=None, seed=1, workers=None) as run:
         plan(spec, as_of=run.as_of, seed=run.seed, map=run.map)
+
+`map` is for looks that are many and short; `jobs` for whole jobs, such as a pool or a plan, each of which may use `map`
+again. On this machine jobs are done in order, with all threads for each; on a cluster each has a core of its own.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
 
-from ullage.execute.pool import Spread, thread_map
+from ullage.execute.pool import Spread, inline, thread_map
 from ullage.execute.ray_map import ray_map
 
 
@@ -38,8 +42,21 @@ class RunContext:
     as_of: datetime.date
     seed: int
     map: Spread
+    jobs: Spread = inline
     progress: Progress = silent
     limit: str | None = None
+
+    def told(self, low: float, high: float, stage: str) -> Spread:
+        """The map over whole jobs, with progress from `low` to `high` as they end."""
+
+        def tell(done: int, count: int) -> None:
+            self.progress(low + (high - low) * done / count, stage)
+
+        return partial(self.jobs, tell=tell)
+
+    def quiet(self) -> RunContext:
+        """The same run, of which nobody hears: it can travel with a job."""
+        return replace(self, progress=silent)
 
 
 @contextmanager
@@ -57,8 +74,13 @@ def running(
     `limit`, such as `cpu=10min,memory=8GiB`, is the most that it may take by the estimate made before. With `run_on`
     work goes to a Ray cluster instead of threads.
     """
-    with thread_map(workers=workers) if run_on is None else ray_map(run_on, workers=workers) as spread:
-        yield RunContext(as_of=today(as_of), seed=seed, map=spread, progress=progress, limit=limit)
+    given: dict[str, Any] = {"as_of": today(as_of), "seed": seed, "progress": progress, "limit": limit}
+    if run_on is None:
+        with thread_map(workers=workers) as spread:
+            yield RunContext(map=spread, **given)
+        return
+    with ray_map(run_on, workers=workers) as (short, whole):
+        yield RunContext(map=short, jobs=whole, **given)
 
 
 def today(as_of: datetime.date | None) -> datetime.date:

@@ -188,9 +188,10 @@ def study_pool(
     measurements: tuple[PossibleMeasurement, ...],
     seed: int,
     map: Any = map,  # noqa: A002
+    jobs: Any = map,
 ) -> PoolStudy:
     """The whole study of a planned pool."""
-    given, surface = pool_surface(pool, spec, seed=seed, map=map)
+    given, surface = pool_surface(pool, spec, seed=seed, map=map, jobs=jobs)
     points = drawn_points(given, DRAWS, seed=seed)
     draws = load_draws(given, surface, points)
     model = ShortfallModel(draws=draws, surface=surface, domains_of=failing_together(pool))
@@ -261,12 +262,13 @@ def pool_surface(
     *,
     seed: int,
     map: Any = map,  # noqa: A002
+    jobs: Any = map,
 ) -> tuple[Uncertainties, CapacitySurface]:
     """What is uncertain of a pool, and the surface around it, anchored where the plan decided its size."""
     quantiles = demand_quantiles(spec, pool.spec.name)
     given = pool_uncertainties(quantiles, pool.demand, band_of(pool.step_model))
     spreads = {each.name: each.spread for each in given.inputs}
-    surface = capacity_surface(pool.bases, spreads, rate_rps=pool.demand.planning_rps, seed=seed, map=map)
+    surface = capacity_surface(pool.bases, spreads, rate_rps=pool.demand.planning_rps, seed=seed, map=map, jobs=jobs)
     size = pool.steady_fleet.size
     anchored = surface.anchored(size.conservative.replicas, size.rate_rps, size.band.slow_ratio)
     return replace(given, surface_deviation_fraction=surface.error_fraction), anchored

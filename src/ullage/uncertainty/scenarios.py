@@ -39,13 +39,13 @@ class FutureWorld:
     pools: Mapping[str, Mapping[str, float]]
 
 
-def worlds(plan: Plan, *, map: object = map) -> tuple[FutureWorld, ...]:  # noqa: A002
+def worlds(plan: Plan, *, map: object = map, jobs: object = map) -> tuple[FutureWorld, ...]:  # noqa: A002
     """Best, base and worst, by what the largest pool needs; other pools are as they are in the same part of theirs."""
     by_pool: dict[str, dict[str, dict[str, float]]] = {}
     demands: dict[str, float] = {}
     largest = max(plan.pools, key=lambda each: each.reserves.total_replicas * each.reserves.devices_per_replica)
     for pool in plan.pools:
-        given, surface = pool_surface(pool, plan.spec, seed=plan.seed, map=map)
+        given, surface = pool_surface(pool, plan.spec, seed=plan.seed, map=map, jobs=jobs)
         drawn = load_draws(given, surface, drawn_points(given, DRAWS, seed=plan.seed))
         need = drawn.busiest_rps * drawn.slowdowns
         order = need.argsort(kind="stable")

@@ -109,25 +109,26 @@ def study(
     plan: Plan,
     *,
     map: Any = map,  # noqa: A002
-    report: Callable[[float, str], None] = lambda _share, _what: None,
+    jobs: Any = map,
 ) -> Study:
-    """The study of a finished plan."""
+    """The study of a finished plan; every pool of it is a job."""
     bill = next((each.answer for each in plan.stages if isinstance(each.answer, Bill)), None)
     several = len(plan.pools) > 1
-    found = []
-    for at, pool in enumerate(plan.pools):
-        report(at / len(plan.pools), pool.spec.name if several else "")
-        found.append(
-            study_pool(
-                pool,
-                plan.spec,
-                shortfall=plan.point.pool_shortfall,
-                money=_money(plan, pool, bill),
-                measurements=tuple(_measurements(plan, pool, bill)),
-                seed=plan.seed,
-                map=map,
-            )
+
+    def look(at: int) -> PoolStudy:
+        pool = plan.pools[at]
+        return study_pool(
+            pool,
+            plan.spec,
+            shortfall=plan.point.pool_shortfall,
+            money=_money(plan, pool, bill),
+            measurements=tuple(_measurements(plan, pool, bill)),
+            seed=plan.seed,
+            map=map,
+            jobs=jobs,
         )
+
+    found: list[PoolStudy] = list(jobs(look, range(len(plan.pools))))
     figures = [
         figure
         for pool, one in zip(plan.pools, found, strict=True)

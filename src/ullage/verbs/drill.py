@@ -67,11 +67,13 @@ def drill(
     seed: int = 0,
     limit: str | None = None,
     workers: int | None = None,
+    run_on: str | None = None,
     progress: Progress = silent,
 ) -> Drilled | Refusal:
     """Plan a service (the built-in example where it is None) and play these drills on it, all by default.
 
-    A drill that is not known is an error before anything is planned.
+    A drill that is not known is an error before anything is planned. With `run_on`, such as `ray`, every drill is a job
+    of a Ray cluster's workers.
     """
     from ullage.planning.drills.drills import DRILLS, run_drills
     from ullage.verbs.plan import planned
@@ -79,7 +81,7 @@ def drill(
     for name in names:
         if name not in DRILLS:
             raise unknown_name(field="drill", name=name, known=DRILLS)
-    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, run_on=run_on, progress=progress) as run:
         found = planned(source, run, parse_changes(set, traffic), rounds=_ROUNDS)
         if isinstance(found, Rejection):
             return found

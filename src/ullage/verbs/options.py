@@ -27,10 +27,12 @@ def options(
     seed: int = 0,
     limit: str | None = None,
     workers: int | None = None,
+    run_on: str | None = None,
 ) -> OptionsAnswer | Refusal:
     """Compare what the pools of a plan could be made of; the built-in example's where there is none.
 
-    The answer is the same bytes for one plan, date and seed, on however many `workers`.
+    The answer is the same bytes for one plan, date and seed, on however many `workers`. With `run_on`, such as `ray`,
+    every candidate is a job of a Ray cluster's workers.
     """
     from ullage.execute.limit import parse_limit
     from ullage.load.located import located
@@ -41,7 +43,7 @@ def options(
     from ullage.verbs.answer import refusal
     from ullage.verbs.plan_answer import OptionsAnswer
 
-    with running(as_of=as_of, seed=seed, limit=limit, workers=workers) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, run_on=run_on) as run:
         changes = parse_changes(set, traffic)
         spec = load_plan(source, as_of=run.as_of, seed=seed, changes=changes)
         most = max(len(candidates_of(each, spec.options, book=spec.prices, buying=spec.buying)) for each in spec.pools)
@@ -49,4 +51,4 @@ def options(
         if too_much is not None:
             return refusal(too_much)
         with located(lambda: plan_document(source, changes)):
-            return OptionsAnswer(**vars(compare(spec, as_of=run.as_of, seed=seed, map=run.map)))
+            return OptionsAnswer(**vars(compare(spec, as_of=run.as_of, seed=seed, map=run.map, jobs=run.jobs)))

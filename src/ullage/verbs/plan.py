@@ -25,6 +25,7 @@ def plan(
     seed: int = 0,
     limit: str | None = None,
     workers: int | None = None,
+    run_on: str | None = None,
     quick: bool = False,
     progress: Progress = silent,
 ) -> PlanAnswer | Refusal:
@@ -33,9 +34,10 @@ def plan(
     `set` changes keys of the plan, such as `{"pool.tensor_parallel": 4}`, and `traffic` all of its demand, such as
     `+30%`. `as_of` is the date on which ages are counted (today where it is None); together with `seed` it makes the
     answer the same bytes every time, on however many `workers`. `quick` leaves out the study of its risk. Work whose
-    estimate is over `limit`, such as `cpu=10min,memory=8GiB`, is refused before it begins.
+    estimate is over `limit`, such as `cpu=10min,memory=8GiB`, is refused before it begins. With `run_on`, such as `ray`
+    or `ray://head:10001`, what is worth the way goes to the workers of a Ray cluster.
     """
-    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, run_on=run_on, progress=progress) as run:
         return planned(source, run, parse_changes(set, traffic), studied=not quick)
 
 
@@ -80,7 +82,6 @@ def plan_spec(
     found = run_pipeline(spec, as_of=run.as_of, seed=run.seed, map=run.map, report=run.progress)
     if isinstance(found, Rejection):
         return refusal(found)
-    risk = (
-        study(found, map=run.map, report=lambda _share, _pool: run.progress(0.98, "risk")) if studied else NOT_STUDIED
-    )
+    run.progress(0.98, "risk")
+    risk = study(found, map=run.map, jobs=run.jobs) if studied else NOT_STUDIED
     return PlanAnswer(**vars(found.followed_by(uncertainty=risk, reconcile=last_of(spec.name))))

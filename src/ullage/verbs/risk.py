@@ -71,24 +71,26 @@ def risk(
     seed: int = 0,
     limit: str | None = None,
     workers: int | None = None,
+    run_on: str | None = None,
     progress: Progress = silent,
 ) -> RiskAnswer | Refusal:
     """Plan a service (the built-in example where it is None) and study the risk of its fleet.
 
     `bad_hour` is the price of an hour in which an SLO is violated for lack of replicas, such as `5000 USD`: the fleet
-    of least expected cost is named for it. The chance to take is the plan's `policy.shortfall`.
+    of least expected cost is named for it. The chance to take is the plan's `policy.shortfall`. With `run_on`, such as
+    `ray`, pools and the trials of each are jobs of a Ray cluster's workers.
     """
     from ullage.planning.work.estimate import STUDY_ROUNDS
     from ullage.uncertainty.study import study
     from ullage.verbs.plan import planned
 
     price = _usd(bad_hour)
-    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, run_on=run_on, progress=progress) as run:
         found = planned(source, run, parse_changes(set, traffic), rounds=1.0 + STUDY_ROUNDS)
         if isinstance(found, Rejection):
             return found
         run.progress(0.7, "risk")
-        return RiskAnswer(plan=found, study=study(found, map=run.map), bad_hour_usd=price)
+        return RiskAnswer(plan=found, study=study(found, map=run.map, jobs=run.jobs), bad_hour_usd=price)
 
 
 def _usd(given: str | float | None) -> float | None:

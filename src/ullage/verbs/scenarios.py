@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ullage.load.plan import PlanSource
+    from ullage.uncertainty.scenarios import FutureWorld
     from ullage.verbs.answer import Refusal
     from ullage.verbs.plan_answer import PlanAnswer
 
@@ -79,12 +80,14 @@ def scenarios(
     seed: int = 0,
     limit: str | None = None,
     workers: int | None = None,
+    run_on: str | None = None,
     progress: Progress = silent,
 ) -> ScenarioAnswer | Refusal:
     """Plan a service (the built-in example where it is None) for its best, base and worst future, and for your own.
 
     `own` names changes, such as `launch: traffic=+80%, pool.tensor_parallel=4`: each is planned with the plan's own
     margins. Best, base and worst are known futures out of the plan's draws, planned without margins for what is known.
+    With `run_on`, such as `ray`, every future is planned by a worker of a Ray cluster.
     """
     from ullage.load.plan import load_plan
     from ullage.planning.work.estimate import STUDY_ROUNDS
@@ -94,25 +97,27 @@ def scenarios(
     asked = [_own(each) for each in own]
     changes = parse_changes(set, traffic)
     _check_own(source, changes, asked)
-    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
+    with running(as_of=as_of, seed=seed, limit=limit, workers=workers, run_on=run_on, progress=progress) as run:
         # The plan, the draws that its futures come from, best, base and worst, and each of one's own.
         rounds = 1.0 + STUDY_ROUNDS + 3.0 + len(asked)
         found = planned(source, run, changes, rounds=rounds)
         if isinstance(found, Rejection):
             return found
         spec = load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
-        plans: dict[str, PlanAnswer | Refusal] = {"planned": found}
         words = {"planned": "demand, steps and lengths may be off; margins and reserves for that"}
-        futures = worlds(found, map=run.map)
-        steps = len(futures) + len(asked)
-        for at, each in enumerate(futures):
-            run.progress(0.4 + 0.6 * at / steps, each.name)
-            plans[each.name] = plan_spec(in_world(spec, each, as_of=run.as_of), run)
-            words[each.name] = world_words(each, found.pools[0].spec.name)
-        for at, (name, own_changes) in enumerate(asked, start=len(futures)):
-            run.progress(0.4 + 0.6 * at / steps, name)
-            plans[name] = planned(source, run, _both(changes, own_changes))
-            words[name] = ", ".join(own_changes.texts)
+        futures = worlds(found, map=run.map, jobs=run.jobs)
+        words.update({each.name: world_words(each, found.pools[0].spec.name) for each in futures})
+        words.update({name: ", ".join(own_changes.texts) for name, own_changes in asked})
+        alone = run.quiet()
+
+        def one(future: FutureWorld | Changes) -> PlanAnswer | Refusal:
+            if isinstance(future, Changes):
+                return planned(source, alone, _both(changes, future))
+            return plan_spec(in_world(spec, future, as_of=alone.as_of), alone)
+
+        jobs = [*futures, *(own_changes for _, own_changes in asked)]
+        found_plans = run.told(0.4, 1.0, "futures")(one, jobs)
+        plans: dict[str, PlanAnswer | Refusal] = dict(zip(words, (found, *found_plans), strict=True))
         rows = tuple(_row(name, words[name], each) for name, each in plans.items())
         return ScenarioAnswer(plan=found, table=ScenarioTable(rows=rows), plans=plans)
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -223,10 +224,12 @@ def capacity_surface(
     rate_rps: float,
     seed: int,
     map: Any = map,  # noqa: A002
+    jobs: Any = map,
 ) -> CapacitySurface:
     """The surface around one replica's nominal trial, for pools about as large as this rate needs.
 
-    `spreads` says by name how far each ratio may be off: it is tried where it may come to lie.
+    `spreads` says by name how far each ratio may be off: it is tried where it may come to lie. Sizes, ratios and checks
+    are each a job.
     """
     tried = _Tried(bases, seed, map)
     ample = _ample(tried, spreads, rate_rps)
@@ -237,14 +240,16 @@ def capacity_surface(
     base = max(1, min(_TRIED_REPLICAS, 2 * likely, room))
     sizes = tuple(sorted({*_sizes(likely, max(1, 2 * room)), base}))
     own_rps = tried.highest(base, {})
-    each = {base: own_rps / base}
-    for size in sizes:
-        each.setdefault(size, tried.highest(size, {}, near_rps=own_rps / base * size) / size)
-    axes = {
-        name: _axis(name, spread, tried, base, own_rps)
+    others = [size for size in sizes if size != base]
+    carried = tried.each(jobs, lambda own, size: own.highest(size, {}, near_rps=own_rps / base * size) / size, others)
+    each = {base: own_rps / base, **dict(zip(others, carried, strict=True))}
+    names = [
+        name
         for name, spread in spreads.items()
         if not spread.is_exact and (name == STEPS or tried.has_mix) and not (name == CACHED and not tried.has_reuse)
-    }
+    ]
+    found_axes = tried.each(jobs, lambda own, name: _axis(name, spreads[name], own, base, own_rps), names)
+    axes: dict[str, Axis] = dict(zip(names, found_axes, strict=True))
     found = CapacitySurface(
         sizes=sizes,
         # A larger pool never carries less a replica; where it seems so, that is the windows' chance.
@@ -257,8 +262,10 @@ def capacity_surface(
     found = replace(found, edge=found_edge(own, lambda ratios: tried.idle_excess(base, ratios, scarce_rps)))
     corners = [each for each in _CORNERS if len(set(each) & set(own)) > 1]
     rows = [[corner.get(name, 0.0) for name in own] for corner in corners]
-    fitted = replace(found, interplay_ratio=_interplay(found, _tried_points(found, own, np.array(rows), tried, base)))
-    checks = _tried_points(fitted, own, _check_scores(tuple(own), seed), tried, base)
+    fitted = replace(
+        found, interplay_ratio=_interplay(found, _tried_points(found, own, np.array(rows), tried, base, jobs))
+    )
+    checks = _tried_points(fitted, own, _check_scores(tuple(own), seed), tried, base, jobs)
     return replace(fitted, checks=checks, trials=tried.count)
 
 
@@ -376,17 +383,23 @@ def _guess(points: Mapping[float, float], at: float, slope: float) -> float:
 
 
 def _tried_points(
-    surface: CapacitySurface, spreads: Mapping[str, RatioSpread], scores: Floats, tried: _Tried, replicas: int
+    surface: CapacitySurface,
+    spreads: Mapping[str, RatioSpread],
+    scores: Floats,
+    tried: _Tried,
+    replicas: int,
+    jobs: Any,
 ) -> tuple[SurfaceCheck, ...]:
     """The surface and trials at points where several ratios are off at once."""
-    found = []
-    for row in scores if spreads else ():
+
+    def look(own: _Tried, row: Floats) -> SurfaceCheck:
         ratios = {name: float(spread.ratios(row[[at]])[0]) for at, (name, spread) in enumerate(spreads.items())}
         point = SurfaceCheck(ratios=ratios, replicas=replicas, surface_rps=0.0, tried_rps=0.0)
         expected = _expected_rps(surface, point)
-        carried = tried.highest(replicas, ratios, near_rps=expected)
-        found.append(replace(point, surface_rps=expected, tried_rps=carried))
-    return tuple(found)
+        carried = own.highest(replicas, ratios, near_rps=expected)
+        return replace(point, surface_rps=expected, tried_rps=carried)
+
+    return tuple(tried.each(jobs, look, list(scores) if spreads else []))
 
 
 class _Tried:
@@ -398,6 +411,18 @@ class _Tried:
             self._trial.load_at, span_s=self._trial.span_s, seed=seed, work_s=self._probe.work_s
         )
         self.count = 0
+
+    def each(self, jobs: Any, look: Callable[[_Tried, Any], Any], inputs: Sequence[Any]) -> list[Any]:
+        """Looks that do not depend on each other; each counts its trials by itself, wherever it is made."""
+
+        def one(given: Any) -> tuple[Any, int]:
+            own = copy(self)
+            own.count = 0
+            return look(own, given), own.count
+
+        found = list(jobs(one, inputs))
+        self.count += sum(trials for _, trials in found)
+        return [value for value, _ in found]
 
     @property
     def has_mix(self) -> bool:

@@ -63,8 +63,9 @@ def run_drills(
         if not names or name in names
         for scenario in (grounds[:1] if drill.is_of_service else grounds)
     ]
+    # Jobs go by their place: what they share, the plan above all, is then one thing to whoever plays them elsewhere.
     return Drills(
-        results=tuple(map(lambda job: job[0].play(job[1]), jobs)),
+        results=tuple(map(lambda at: jobs[at][0].play(jobs[at][1]), range(len(jobs)))),
         notes=tuple(_note(scenario) for scenario in grounds),
     )
 

@@ -90,6 +90,7 @@ def options(
     seed: int,
     rounds: Sequence[Effort] = ROUNDS,
     map: Any = map,  # noqa: A002
+    jobs: Any = map,
 ) -> Options:
     """Every candidate of every pool: ranked or refused, with the months to order for and a mix of devices."""
     point, demand, _ = planned_for(spec)
@@ -105,7 +106,7 @@ def options(
             point=point,
             seed=seed,
         )
-        found[pool.name] = pool_options(pool, asked, as_of=as_of, rounds=rounds, map=map)
+        found[pool.name] = pool_options(pool, asked, as_of=as_of, rounds=rounds, map=map, jobs=jobs)
     mix = device_mix(
         {name: each.trials for name, each in found.items()},
         split=spec.options.split,
@@ -122,12 +123,13 @@ def pool_options(
     as_of: datetime.date,
     rounds: Sequence[Effort] = ROUNDS,
     map: Any = map,  # noqa: A002
+    jobs: Any = map,
 ) -> PoolOptions:
     """The candidates of one pool: screened, bounded, ranked, and the best of them followed through the months."""
     candidates = candidates_of(pool, asked.spec.options, book=asked.spec.prices, buying=asked.spec.buying)
     fits, refused = _screened(candidates, asked)
     trials = [CandidateTrial(fit, map=map) for fit in fits]
-    places, gone = ranked(trials, rounds=rounds)
+    places, gone = ranked(trials, rounds=rounds, jobs=jobs)
     refused += [RefusedOption(name=fit.candidate.name, rejection=why) for fit, why in gone]
     order = {each.name: place for place, each in enumerate(candidates)}
     return PoolOptions(

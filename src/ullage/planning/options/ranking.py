@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ullage.errors import Rejection
 from ullage.planning.options.screen import Fit, bound_refusal
@@ -34,29 +35,32 @@ Refused = tuple[Fit, Rejection]
 
 
 def ranked(
-    trials: Sequence[CandidateTrial], *, rounds: Sequence[Effort] = ROUNDS
+    trials: Sequence[CandidateTrial], *, rounds: Sequence[Effort] = ROUNDS, jobs: Any = map
 ) -> tuple[list[Ranked], list[Refused]]:
     """All candidates, best first, and those that bounds or simulation refused.
 
-    Candidates that are priced are compared by cost; the others, by devices, stand after them.
+    Candidates that are priced are compared by cost; the others, by devices, stand after them. In a round every
+    candidate is a job.
     """
     places: list[Ranked] = []
     refused: list[Refused] = []
     for is_priced in (True, False):
         alike = [each for each in trials if (each.fit.usd_per_hour is not None) == is_priced]
-        found, gone = _halved(alike, rounds)
+        found, gone = _halved(alike, rounds, jobs)
         places += found
         refused += gone
     return _with_efficient(places), refused
 
 
-def _halved(trials: Sequence[CandidateTrial], rounds: Sequence[Effort]) -> tuple[list[Ranked], list[Refused]]:
-    alive, refused = _bounded(trials, rounds[0])
+def _halved(
+    trials: Sequence[CandidateTrial], rounds: Sequence[Effort], jobs: Any
+) -> tuple[list[Ranked], list[Refused]]:
+    alive, refused = _bounded(trials, rounds[0], jobs)
     left: list[tuple[CandidateTrial, CandidateResult, int]] = []
     for number, effort in enumerate(rounds, start=1):
         # Whoever is left over is decided as a plan decides it.
         is_last = number == len(rounds) or len(alive) == 1
-        latest, gone = _measured(alive, rounds[-1] if is_last else effort)
+        latest, gone = _measured(alive, rounds[-1] if is_last else effort, jobs)
         refused += gone
         order = sorted((each for each in alive if each.fit.candidate.name in latest), key=lambda t: _key(t, latest))
         if is_last or not order:
@@ -79,7 +83,7 @@ def _halved(trials: Sequence[CandidateTrial], rounds: Sequence[Effort]) -> tuple
     ], refused
 
 
-def _bounded(trials: Sequence[CandidateTrial], effort: Effort) -> tuple[list[CandidateTrial], list[Refused]]:
+def _bounded(trials: Sequence[CandidateTrial], effort: Effort, jobs: Any) -> tuple[list[CandidateTrial], list[Refused]]:
     """Those whose bound is below what the most promising one needs. It is simulated first, to have that number."""
     waiting = sorted(trials, key=lambda each: (least_score(each.fit), each.fit.candidate.name))
     refused: list[Refused] = []
@@ -92,23 +96,26 @@ def _bounded(trials: Sequence[CandidateTrial], effort: Effort) -> tuple[list[Can
         waiting = waiting[1:]
     else:
         return [], refused
-    alive = [first]
-    for each in waiting[1:]:
-        least = least_score(each.fit)
-        if least > found.score.high:
-            refused.append((each.fit, bound_refusal(each.fit, least, found.score.value, found.name, found.unit)))
-        elif (idle := each.idle_refusal()) is not None:
-            refused.append((each.fit, idle))
-        else:
-            alive.append(each)
-    return alive, refused
+    above = [each for each in waiting[1:] if least_score(each.fit) > found.score.high]
+    looked = [each for each in waiting[1:] if each not in above]
+    idle = list(jobs(lambda at: looked[at].idle_refusal(), range(len(looked))))
+    gone = {id(each): why for each, why in zip(looked, idle, strict=True) if why is not None}
+    for each in above:
+        why = bound_refusal(each.fit, least_score(each.fit), found.score.value, found.name, found.unit)
+        gone[id(each)] = why
+    refused += [(each.fit, gone[id(each)]) for each in waiting[1:] if id(each) in gone]
+    return [first, *(each for each in looked if id(each) not in gone)], refused
 
 
-def _measured(trials: Sequence[CandidateTrial], effort: Effort) -> tuple[dict[str, CandidateResult], list[Refused]]:
+def _measured(
+    trials: Sequence[CandidateTrial], effort: Effort, jobs: Any
+) -> tuple[dict[str, CandidateResult], list[Refused]]:
     found: dict[str, CandidateResult] = {}
     refused: list[Refused] = []
-    for each in trials:
-        one = each.measured(effort)
+    # By place: what candidates share is then one thing to whoever looks at them elsewhere.
+    looks = list(jobs(lambda at: trials[at].looked(effort), range(len(trials))))
+    for each, (one, start) in zip(trials, looks, strict=True):
+        each.goes_on_from(start)
         if isinstance(one, Rejection):
             refused.append((each.fit, one))
         else:

@@ -166,6 +166,14 @@ class CandidateTrial:
             self._start = found.replicas
         return found
 
+    def looked(self, effort: Effort) -> tuple[CandidateResult | Rejection, int | None]:
+        """What this effort decides, and where the next round begins: for a look that is made elsewhere."""
+        return self.measured(effort), self._start
+
+    def goes_on_from(self, start: int | None) -> None:
+        """The next round begins where a look that was made elsewhere left off."""
+        self._start = start
+
     def _at_least(self, replicas: int) -> int:
         always = self.fit.candidate.pool.least
         return max(replicas, 0 if always is None else int(always.value))
