@@ -9,6 +9,8 @@ keda-kv      KEDA on KV use at 60 % or 30 waiting requests: llm-d's script
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from ullage.scaling.hpa import (
@@ -123,3 +125,22 @@ def tracking_rule(
         queries={"in-flight": IN_FLIGHT},
         schedule=schedule,
     )
+
+
+def schedule_text(schedule: Sequence[int]) -> str:
+    """Replicas by hour of week, equal hours together: how a schedule stands among a plan's numbers.
+
+    >>> schedule_text((1,) * 8 + (4,) * 160), schedule_text(())
+    ('1x8 4x160', '')
+    """
+    return " ".join(f"{replicas}x{len(list(hours))}" for replicas, hours in groupby(schedule))
+
+
+def read_schedule(text: str) -> tuple[int, ...]:
+    """The schedule of such a text.
+
+    >>> read_schedule("1x2 4x1"), read_schedule("")
+    ((1, 1, 4), ())
+    """
+    pairs = [each.split("x") for each in text.split()]
+    return tuple(int(replicas) for replicas, hours in pairs for _ in range(int(hours)))
