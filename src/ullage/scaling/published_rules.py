@@ -35,6 +35,8 @@ BUSY = MetricQuery(signals=(Signal.BUSY,), aggregate=Aggregate.MEAN, window_s=60
 RATE = MetricQuery(signals=(Signal.REQUEST_RATE,), aggregate=Aggregate.SUM, window_s=60.0)
 SCHEDULE = "schedule"
 """The trigger of a rule that also follows the clock (KEDA's cron): replicas by hour of week."""
+# One replica is what KEDA's clock says outside its hours, and does not keep a target from zero.
+CLOCK = KedaTrigger(name=SCHEDULE, threshold_value=1.0, activation_value=1.0)
 FALLBACK_FAILURES = 3
 """One failed query is a restart of Prometheus; after more than three the fleet is blind."""
 
@@ -111,7 +113,7 @@ def tracking_rule(
     )
     triggers = [KedaTrigger(name="in-flight", threshold_value=in_flight_requests)]
     if schedule:
-        triggers.append(KedaTrigger(name=SCHEDULE, threshold_value=1.0))
+        triggers.append(CLOCK)
     return ScalingRule(
         name=name,
         spec=KedaSpec(

@@ -125,7 +125,7 @@ def pool_choice(derived: DerivedRule, pool: ScalingPool, *, settings: ScalingSet
     """The derived values, and the stated ones in their place, in the thousandths and seconds that a cluster counts."""
     found = derived.choice(pool)
     if settings.threshold is not None:
-        found = replace(found, threshold_value=round(number(settings.threshold), 3))
+        found = replace(found, threshold_value=round(float(f"{number(settings.threshold):.7g}"), 3))
     if settings.down_window is not None:
         found = replace(found, down_s=float(round(number(settings.down_window))))
     if settings.floor is not None:

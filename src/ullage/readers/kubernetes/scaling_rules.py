@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.errors import InputError
+from ullage.readers.kubernetes.cron import cron_hours, highest_hours
 from ullage.readers.kubernetes.documents import Object, listed, walked, whole
 from ullage.readers.kubernetes.rule_values import check_bounds, duration, quantity, section, target
 from ullage.scaling.formula import evaluate
@@ -29,6 +30,7 @@ from ullage.scaling.hpa import (
 )
 from ullage.scaling.keda import FallbackBehavior, KedaFallback, KedaSpec, KedaTrigger, ScalingModifiers
 from ullage.scaling.knative import KnativeSpec
+from ullage.scaling.published_rules import CLOCK
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal, read_query
 
@@ -196,11 +198,17 @@ def _one_of(kinds: type[enum.Enum], value: Any, field: str) -> str:
 def _keda(found: Object) -> ReadRule:
     where, spec = found.where, section(found.at("spec"), f"{found.where}.spec")
     queries: dict[str, MetricQuery] = {}
-    triggers, unread = [], []
+    triggers, unread, clocks = [], [], []
     if not listed(walked(spec, "triggers")):
         problem, fix = "has no trigger: nothing tells it how many replicas to have", "Give triggers with their queries."
         raise InputError(field=f"{where}.spec.triggers", value=spec.get("triggers"), problem=problem, fix=fix)
+    # A formula names its triggers one by one.
+    formula = walked(spec, "advanced", "scalingModifiers", "formula")
     for place, each in enumerate(listed(walked(spec, "triggers"))):
+        hours = None if formula else _clock(each, f"{where}.spec.triggers.{place}")
+        if hours is not None:
+            clocks.append(hours)
+            continue
         made, query, text = _trigger(each, place, where)
         if made.name in queries:
             problem = "names two triggers"
@@ -218,7 +226,7 @@ def _keda(found: Object) -> ReadRule:
     idle = walked(spec, "idleReplicaCount")
     advanced = walked(spec, "advanced") or {}
     rule = KedaSpec(
-        triggers=tuple(triggers),
+        triggers=(*triggers, *([CLOCK] if clocks else [])),
         least_replicas=count("minReplicaCount", 0),
         most_replicas=count("maxReplicaCount", 100),
         idle_replicas=None if idle is None else count("idleReplicaCount", 0),
@@ -234,11 +242,20 @@ def _keda(found: Object) -> ReadRule:
     )
     check_bounds(rule.least_replicas, rule.most_replicas, f"{where}.spec.maxReplicaCount")
     return ReadRule(
-        rule=ScalingRule(name=f"ScaledObject {found.name}", spec=rule, queries=queries, where=where),
+        rule=ScalingRule(
+            name=f"ScaledObject {found.name}", spec=rule, queries=queries, schedule=highest_hours(clocks), where=where
+        ),
         target=str(walked(spec, "scaleTargetRef", "name") or ""),
         target_kind=str(walked(spec, "scaleTargetRef", "kind") or "Deployment"),
         unread=tuple(unread),
     )
+
+
+def _clock(entry: Any, where: str) -> tuple[int, ...] | None:
+    """Replicas by hour of week of a cron trigger; None of any other, and of one that no week shows."""
+    if str(section(entry, where).get("type") or "") != "cron":
+        return None
+    return cron_hours(section(walked(entry, "metadata"), f"{where}.metadata"), f"{where}.metadata")
 
 
 def _trigger(entry: Any, place: int, where: str) -> tuple[KedaTrigger, MetricQuery | None, str]:
