@@ -18,6 +18,8 @@ from ullage.scaling.keda import KedaSpec, KedaTrigger
 from ullage.scaling.knative import KnativeSpec
 from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, needed_replicas, run_rule
 from ullage.scaling.plan import DerivedRule, RuleChoice, derive_rule, rule_lag_s, scaling_plan
+from ullage.scaling.planners.dynamo import DynamoSpec, DynamoTarget
+from ullage.scaling.planners.variant import DESIRED, VariantSpec
 from ullage.scaling.predictive import PredictiveSpec
 from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
@@ -155,6 +157,16 @@ def test_the_same_seed_gives_the_same_run() -> None:
             spec=PredictiveSpec(each_rps=EACH_RPS, lead_s=120.0, most_replicas=8, season=(1.0,) * 168),
             queries={"rate": MetricQuery(signals=(Signal.REQUEST_RATE,), aggregate=Aggregate.SUM, window_s=60.0)},
         ),
+        ScalingRule(
+            name="llm-d by tokens",
+            spec=VariantSpec(
+                follower=KedaSpec(
+                    triggers=(KedaTrigger(name=DESIRED, threshold_value=1.0),), least_replicas=1, most_replicas=8
+                ),
+                by_tokens=True,
+            ),
+        ),
+        ScalingRule(name="dynamo sla", spec=DynamoSpec(target=DynamoTarget.SLA, traffic_s=60.0, is_kalman=True)),
         *(
             ScalingRule(
                 name=signal.value,
@@ -283,7 +295,18 @@ def comparison() -> ScalingComparison:
 def test_rules_are_compared_on_the_same_traffic() -> None:
     found = comparison()
     names = [each.name for each in found.results]
-    assert {"HPA now", "ullage", DERIVED, "cpu-hpa", "queue-2", "kv-80", "keda-queue", "keda-kv"} == set(names)
+    assert {
+        "HPA now",
+        "ullage",
+        DERIVED,
+        "cpu-hpa",
+        "queue-2",
+        "kv-80",
+        "keda-queue",
+        "keda-kv",
+        "llm-d",
+        "dynamo",
+    } == set(names)
     assert len({each.hours for each in (*found.results, found.fixed)}) == 1
     assert found.present == ("HPA now",)
     # What meets every SLO comes first, the cheapest of it before the others.

@@ -5,6 +5,8 @@ queue-2      two waiting requests for each replica, as in many posts and as llm-
 kv-80        KV cache use at 80 % of each replica
 keda-queue   KEDA on five waiting requests for each replica, polled every 15 s: the vLLM production stack's example
 keda-kv      KEDA on KV use at 60 % or 30 waiting requests: llm-d's script
+llm-d        the workload variant autoscaler with its defaults, an HPA behind it
+dynamo       Dynamo's planner with its defaults: KV use of 100 % and 60 %
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from ullage.scaling.hpa import (
     ScalingRules,
 )
 from ullage.scaling.keda import FallbackBehavior, KedaFallback, KedaSpec, KedaTrigger
+from ullage.scaling.planners.dynamo import DynamoSpec
+from ullage.scaling.planners.variant import VariantSpec, follower
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal
 
@@ -77,6 +81,8 @@ def common_rules(most: int, *, least: int = 1) -> tuple[ScalingRule, ...]:
             ),
             queries={"kv": KV_SUM, "queue": WAITING},
         ),
+        ScalingRule(name="llm-d", spec=VariantSpec(follower=follower(least=least, most=most))),
+        ScalingRule(name="dynamo", spec=DynamoSpec(max_devices=most, least_endpoints=max(1, least))),
     )
 
 

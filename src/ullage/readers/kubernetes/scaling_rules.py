@@ -1,4 +1,4 @@
-"""The rule of an autoscaler as written (HPA, KEDA, Knative, KServe), made into one that can be played.
+"""The rule of an autoscaler as written (HPA, KEDA, Knative, KServe, llm-d, Dynamo), made into one that can be played.
 
 What a rule reads is known by the names that engines and gateways export; a metric with another name is kept by its own
 name, and the rule says so in `unread`: it can be looked at, and not played.
@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.errors import InputError
 from ullage.readers.kubernetes.cron import cron_hours, highest_hours
-from ullage.readers.kubernetes.documents import Object, listed, walked, whole
+from ullage.readers.kubernetes.documents import DYNAMO_PLANNER, Object, listed, walked, whole
+from ullage.readers.kubernetes.planner_rules import (
+    SaturationSettings,
+    dynamo_config,
+    dynamo_spec,
+    is_desired,
+    saturation_settings,
+    variant_spec,
+)
 from ullage.readers.kubernetes.rule_values import check_bounds, duration, quantity, section, target
 from ullage.scaling.formula import evaluate
 from ullage.scaling.hpa import (
@@ -30,13 +38,15 @@ from ullage.scaling.hpa import (
 )
 from ullage.scaling.keda import FallbackBehavior, KedaFallback, KedaSpec, KedaTrigger, ScalingModifiers
 from ullage.scaling.knative import KnativeSpec
+from ullage.scaling.planners.variant import DESIRED, VariantSpec, follower
 from ullage.scaling.published_rules import CLOCK
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal, read_query
 
 _PREFIX = "autoscaling.knative.dev/"
 _KSERVE = "serving.kserve.io/"
-KINDS = ("HorizontalPodAutoscaler", "ScaledObject", "Service", "InferenceService")
+# Where nobody bounds it, the pool does.
+_NO_MOST = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +61,20 @@ class ReadRule:
 
 def scaling_rules(objects: list[Object], queries: Mapping[str, str] | None = None) -> tuple[ReadRule, ...]:
     """Every rule among the objects; `queries` are what an adapter serves, by name."""
-    found = []
+    found: list[ReadRule] = []
+    saturation, models = saturation_settings(objects), _models(objects)
     for each in objects:
         if each.kind == "HorizontalPodAutoscaler":
-            found.append(_hpa(each, queries or {}))
+            found.append(_following(_hpa(each, queries or {}), saturation, models))
         elif each.kind == "ScaledObject":
-            found.append(_keda(each))
+            found.append(_following(_keda(each), saturation, models))
+        elif each.kind in ("DynamoGraphDeployment", DYNAMO_PLANNER):
+            found += _dynamo(each)
         elif each.kind == "Service" and str(each.body.get("apiVersion", "")).startswith("serving.knative.dev"):
             found.append(_knative(each, _annotations(each, "spec", "template")))
         elif each.kind == "InferenceService":
             found.append(_kserve(each))
-    return tuple(found)
+    return (*found, *_variants(objects, found, saturation))
 
 
 def _unknown() -> MetricQuery:
@@ -190,6 +203,67 @@ def _one_of(kinds: type[enum.Enum], value: Any, field: str) -> str:
         known = f"{', '.join(names[:-1])} or {names[-1]}"
         raise InputError(field=field, value=value, problem=f"is not {known}", fix=f"Give {names[0]}.")
     return str(value)
+
+
+# ---- autoscalers that plan ---------------------------------------------------------------------------------
+
+
+def _models(objects: Sequence[Object]) -> dict[str, str]:
+    """Models of the variant autoscaler's objects, by what they scale."""
+    return {
+        str(each.at("spec", "scaleTargetRef", "name") or ""): str(each.at("spec", "modelID") or "")
+        for each in objects
+        if each.kind == "VariantAutoscaling"
+    }
+
+
+def _following(read: ReadRule, saturation: SaturationSettings, models: Mapping[str, str]) -> ReadRule:
+    """An HPA or ScaledObject that follows the variant autoscaler is that autoscaler's rule."""
+    spec = read.rule.spec
+    if len(read.unread) != 1 or not is_desired(read.unread[0]):
+        return read
+    if isinstance(spec, HpaSpec) and len(spec.metrics) == 1:
+        follower: HpaSpec | KedaSpec = replace(spec, metrics=(replace(spec.metrics[0], signal=DESIRED),))
+    elif isinstance(spec, KedaSpec) and len(spec.triggers) == 1:
+        follower = replace(spec, triggers=(replace(spec.triggers[0], name=DESIRED),))
+    else:
+        return read
+    made = variant_spec(saturation, follower, models.get(read.target, ""))
+    return replace(
+        read, rule=ScalingRule(name=f"llm-d behind {read.rule.name}", spec=made, where=read.rule.where), unread=()
+    )
+
+
+def _variants(objects: Sequence[Object], found: Sequence[ReadRule], saturation: SaturationSettings) -> list[ReadRule]:
+    """VariantAutoscalings whose autoscaler is not among the files: followed by that of their documentation."""
+    known = {each.target for each in found if isinstance(each.rule.spec, VariantSpec)}
+    rules = []
+    for each in objects:
+        target_name = str(each.at("spec", "scaleTargetRef", "name") or each.name)
+        if each.kind != "VariantAutoscaling" or target_name in known:
+            continue
+        if each.at("spec", "modelProfile") is not None:
+            raise InputError(
+                field=f"{each.where}.spec.modelProfile",
+                value="given",
+                problem="belongs to the optimiser of versions before 0.3, which is not played here",
+                fix="Give the objects of version 0.5, or the HorizontalPodAutoscaler that is to run.",
+            )
+        made = variant_spec(saturation, follower(least=1, most=_NO_MOST), str(each.at("spec", "modelID") or ""))
+        rule = ScalingRule(name=f"llm-d {each.name}", spec=made, where=each.where)
+        kind = str(each.at("spec", "scaleTargetRef", "kind") or "Deployment")
+        rules.append(ReadRule(rule=rule, target=target_name, target_kind=kind))
+    return rules
+
+
+def _dynamo(found: Object) -> list[ReadRule]:
+    given = found.body if found.kind == DYNAMO_PLANNER else dynamo_config(found)
+    if given is None:
+        return []
+    spec, instead = dynamo_spec(given, found.where)
+    name = f"Dynamo {found.name}" + (f" ({instead})" if instead else "")
+    rule = ScalingRule(name=name, spec=spec, where=found.where)
+    return [ReadRule(rule=rule, target=found.name, target_kind=found.kind)]
 
 
 # ---- KEDA --------------------------------------------------------------------------------------------------
