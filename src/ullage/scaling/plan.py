@@ -86,7 +86,7 @@ class RuleChoice:
     def settings(self) -> Mapping[str, str]:
         """As the `scaling` section of a plan file states them."""
         found = {
-            "threshold": f"{self.threshold_value:g}",
+            "threshold": f"{self.threshold_value:.7g}",
             "least": str(self.least_replicas),
             "most": str(self.most_replicas),
             "down_window": f"{self.down_s:g}s",

@@ -51,7 +51,8 @@ class ScaleAnswer(VerbAnswer):
     def page(self) -> list[RenderableType]:
         from ullage.report.decisions.scaling_page import scaling_page
 
-        return [part for each in self.pools for part in scaling_page(each)]
+        alone = len(self.pools) == 1
+        return [part for each in self.pools for part in scaling_page(each, is_alone=alone)]
 
     def to_dict(self) -> dict[str, Any]:
         from ullage.report.encode import document
@@ -161,3 +162,21 @@ def comparison_case(
         hourly_rps=tuple(float(each) for each in rates),
         present=tuple(present),
     )
+
+
+def searched_settings(plan: Plan) -> tuple[str, ...]:
+    """The rule that a search finds for the only pool of a plan, as texts that `--set` takes."""
+    from ullage.scaling.search import search_rule
+
+    if len(plan.pools) > 1:
+        raise InputError(
+            field="searched",
+            value=[each.spec.name for each in plan.pools],
+            problem="would state one rule for several pools: the scaling section holds for all of them",
+            fix="Plan the pool by itself, or emit the derived rules.",
+        )
+    case = comparison_case(plan, plan.pools[0], (), days=1, weeks=1)
+    found = search_rule(
+        case.derived, case.pool, case.search, hourly_rps=case.hourly_rps, stated=case.stated, confirm=case.confirm
+    )
+    return tuple(f"scaling.{key}={value}" for key, value in found.best.choice.settings().items())

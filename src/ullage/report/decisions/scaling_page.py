@@ -15,8 +15,10 @@ from ullage.scaling.judged import RuleResult
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def scaling_page(found: ScalingComparison) -> list[RenderableType]:
+def scaling_page(found: ScalingComparison, *, is_alone: bool = True) -> list[RenderableType]:
+    """`is_alone` where the plan has one pool, so that its `scaling` section can state the rule."""
     plan = found.plan
+    stated = f"{{{', '.join(f'{key}: {value}' for key, value in found.settings.items())}}}"
     parts: list[RenderableType] = [
         Text(f"Scaling of {found.pool}: {_saved(found)}", style="bold"),
         Text(f"Signal      {plan.signal}: {plan.query}"),
@@ -26,7 +28,7 @@ def scaling_page(found: ScalingComparison) -> list[RenderableType]:
             f"Replicas    {plan.least_replicas} to {plan.most_replicas}; up at once, down after "
             f"{plan.down_window_s:.0f} s" + (", no fewer than a schedule by hour of week" if plan.schedule else "")
         ),
-        Text(f"State it    scaling: {{{', '.join(f'{key}: {value}' for key, value in found.settings.items())}}}"),
+        *([Text(f"State it    scaling: {stated}")] if is_alone else []),
         Text(f"Chosen on   {', '.join(found.searched)}; {found.tried_rules} rules tried", style="dim"),
         Text(f"Judged on   {', '.join(found.traffic)}", style="dim"),
         *_cheaper(found),
